@@ -1,0 +1,1 @@
+"""What a turn does: the loop, the coordinator, the ports they need."""

@@ -1,0 +1,372 @@
+"""What the turn loop needs from outside: a model, a person, tools, a display, a store.
+
+Everything here is a value or a `Protocol`; the rooms around the agent implement them and a
+composition module wires them together, so that tests drive the loop with no kernel at all.
+
+Source: `spec/providers.md` section 1, `design/architecture.md` sections 3 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeVar
+
+from pydantic import JsonValue
+
+from jp_nb.record.events import Entry
+from jp_nb.record.thread import Thread
+from jp_nb.tools.question import Question
+
+# --- a model answers -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """A piece of text of item `index` of the response."""
+
+    index: int
+    kind: Literal["message", "reasoning", "structured"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallStart:
+    """Item `index` is a tool call; its arguments follow."""
+
+    index: int
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallArguments:
+    """A fragment of the JSON text of the arguments of item `index`."""
+
+    index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """Item `index` is complete; `metadata` is stored with it and replayed to the provider."""
+
+    index: int
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class KeepAlive:
+    """The server is alive; resets the idle timer and nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of this request so far. None: not reported. A later report overrides by field."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+FinishReason = Literal["completed", "max_tokens", "refused", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The response is complete. Exactly one, and last; a stream without it broke off.
+
+    `detail` is the provider's word or explanation for `refused` and `other`.
+    """
+
+    reason: FinishReason = "completed"
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The provider mended its own rendering of the thread: build the request again and call.
+
+    `drop_metadata` is the key of stored metadata that the provider rejected and no longer sends.
+    """
+
+    reason: str
+    drop_metadata: str | None = None
+
+
+ProviderEvent = (
+    TextPart | ToolCallStart | ToolCallArguments | Flush | KeepAlive | Usage | Finished | Retry
+)
+
+ToolChoice = str  # "auto", "none", "required", or "tool:NAME"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """A tool as a model sees it: `parameters` is a JSON schema of type object."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelParameters:
+    """Sampling settings; None means that the provider decides. Unknown keys are in `other`."""
+
+    max_tokens: int | None = None
+    reasoning: JsonValue = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    stop_words: tuple[str, ...] = ()
+    other: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One request to a model.
+
+    Attributes:
+        model: The provider's own name of the model.
+        system: System texts in order, kept apart.
+        thread: The visible entries. The same object, grown, comes with the next request of the
+            conversation: providers keep their rendering of it and render what was appended.
+        tool_choice: `auto`, `none`, `required`, or `tool:NAME`.
+        schema: JSON schema of a structured answer; None for text.
+        idle_timeout: Seconds without any event after which the stream counts as dead; 0 is off.
+        max_response_bytes: Ceiling of the streamed text; 0 is off.
+        conversation_id: Stable for the conversation, for prompt caching.
+    """
+
+    model: str
+    thread: Thread
+    system: tuple[str, ...] = ()
+    tools: tuple[ToolDefinition, ...] = ()
+    tool_choice: ToolChoice = "auto"
+    parameters: ModelParameters = ModelParameters()
+    schema: Mapping[str, JsonValue] | None = None
+    idle_timeout: float = 60.0
+    max_response_bytes: int = 1_048_576
+    conversation_id: str = ""
+
+
+class Provider(Protocol):
+    """A model provider, such as `anthropic`."""
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
+        """Stream one response, ending with `Finished` (or `Retry`).
+
+        Closing the generator closes the connection.
+
+        Raises:
+            ProviderError: If the request fails or the stream breaks; `retryable` says whether
+                the same request may succeed later. Events already yielded stay valid.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        ...
+
+
+# --- a person answers ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A button that decides at once; `key` is its single key on stdin (architecture D35)."""
+
+    key: str
+    label: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionPrompt:
+    """A tool's question. `remember` offers "for this turn" (boolean questions only).
+
+    `label` is the header's text, `tool` the name of the tool that really asks (None if hidden).
+    """
+
+    question: Question
+    label: str | None = None
+    tool: str | None = None
+    remember: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ActionPrompt:
+    """A decision among buttons: permission, result delivery, a changed configuration, a menu.
+
+    Attributes:
+        text: One line: what is to be decided.
+        detail: Several lines of plain text below it, such as exact arguments.
+        table: Rows under `columns`, such as path, now, proposed.
+        default: Value of the action that Enter chooses; None if there is none.
+    """
+
+    text: str
+    actions: tuple[Action, ...]
+    label: str | None = None
+    tool: str | None = None
+    detail: str | None = None
+    columns: tuple[str, ...] = ()
+    table: tuple[tuple[str, ...], ...] = ()
+    default: str | None = None
+
+
+Prompt = QuestionPrompt | ActionPrompt
+Channel = Literal["form", "stdin", "terminal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Somebody answered. `value` fits the question, or is an action's value."""
+
+    value: JsonValue
+    channel: Channel
+    remember: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NotAnswered:
+    """Somebody was there and no answer came: never an empty or default answer."""
+
+    end: Literal["declined", "cancelled", "timed_out", "interrupted"]
+    channel: Channel
+
+
+@dataclass(frozen=True, slots=True)
+class NobodyThere:
+    """Nobody can be asked; `reason` says why, in words."""
+
+    reason: str
+
+
+PromptEnd = Answered | NotAnswered | NobodyThere
+
+
+class Prompter(Protocol):
+    """Asks the person in front of the notebook."""
+
+    def nobody(self) -> NobodyThere | None:
+        """Why nobody can be asked in the running cell; None if somebody may be there.
+
+        Cheap, and safe from any thread: the one predicate of routing (R083-99).
+        """
+        ...
+
+    async def ask(self, prompt: Prompt) -> PromptEnd:
+        """Put `prompt` to the person and wait. Cancelling the task takes the prompt away."""
+        ...
+
+
+# --- the cell shows --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ShowText:
+    """A piece of assistant text or reasoning, in order."""
+
+    kind: Literal["message", "reasoning", "structured"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardText:
+    """What the current response has shown so far is withdrawn (a refusal)."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfText:
+    """The current piece of assistant text is complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolBegins:
+    """A tool call is about to run."""
+
+    call_id: str
+    name: str
+    arguments: Mapping[str, JsonValue]
+    hidden: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEnds:
+    """A tool call has its response. `traceback` is shown folded to the person alone."""
+
+    call_id: str
+    name: str
+    content: str
+    is_error: bool
+    seconds: float
+    hidden: bool = False
+    traceback: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionEnds:
+    """A question was settled: `answer` is None unless `outcome` is `answered`."""
+
+    call_id: str
+    tool: str
+    question: Question
+    outcome: Literal["answered", "redacted", "cancelled"]
+    answer: JsonValue = None
+    reason: str | None = None
+    end: str | None = None
+    channel: str | None = None
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something the person should know, such as a retry. `transient` ones are not kept."""
+
+    text: str
+    transient: bool = False
+
+
+DisplayEvent = (
+    ShowText | DiscardText | EndOfText | ToolBegins | ToolEnds | QuestionEnds | Notice
+)
+Display = Callable[[DisplayEvent], None]
+"""Takes events in order, from the agent's thread; never blocks."""
+
+
+# --- the record is kept ----------------------------------------------------------------------
+
+
+class Store(Protocol):
+    """Keeps the record. Calls return at once; the store decides how entries reach their home."""
+
+    def changed(self) -> None:
+        """Entries were appended to the active conversation."""
+        ...
+
+    def replaced(self) -> None:
+        """The active conversation is another one, or was repaired: send the whole of it."""
+        ...
+
+
+# --- code runs -------------------------------------------------------------------------------
+
+T = TypeVar("T")
+
+
+class CellThread(Protocol):
+    """The thread that holds the running cell: the only one for displays, stdin and `def` tools."""
+
+    async def call(self, function: Callable[[], T]) -> T:
+        """Run `function` there, one at a time, and return or raise what it does."""
+        ...
+
+
+Clock = Callable[[], str]
+"""The time as a record's timestamp (UTC, `spec/conversation-stream.md` 3.3)."""
+
+VisibleEntries = Sequence[Entry]

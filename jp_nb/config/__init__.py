@@ -1,0 +1,1 @@
+"""What is configured: the tree, its layers, its assignments."""

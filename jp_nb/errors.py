@@ -1,0 +1,114 @@
+"""What can go wrong.
+
+JpNbError
+├── UsageError          a magic, a command or a function was called wrongly
+├── ConfigError         a value the user wrote is wrong; names the path and where it came from
+├── ProviderError       the model could not be reached, or refused
+│   └── ProtocolError   it sent bytes its API does not document
+├── StorageError        the notebook holds something we cannot read
+└── PromptUnavailable   a question that only a person may answer, and nobody is there
+ToolError               raised by a tool for the model to read; never reaches the user
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+ProviderErrorKind = Literal[
+    "timeout", "connect", "rate_limit", "transient", "quota", "output_limit", "other"
+]
+RETRYABLE_KINDS = frozenset({"timeout", "connect", "rate_limit", "transient"})
+
+
+class JpNbError(Exception):
+    """Everything that `jp_nb` raises on purpose."""
+
+
+class UsageError(JpNbError):
+    """A magic, a command or a function was called in a way it does not understand."""
+
+
+class ConfigError(JpNbError):
+    """A configured value is wrong.
+
+    Attributes:
+        path: Dotted configuration path, such as `assistant.model.id`; "" for the whole tree.
+        kind: What is wrong: `unknown_key`, `type`, `value`, `malformed`, `unset`.
+        layer: Which layer holds it, such as `environment` or a file name; None if unknown.
+    """
+
+    def __init__(
+        self, message: str, *, path: str = "", kind: str = "value", layer: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.path = path
+        self.kind = kind
+        self.layer = layer
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        if self.path and not text.startswith(self.path):
+            text = f"{self.path}: {text}"
+        return f"{text} (from {self.layer})" if self.layer else text
+
+
+class ProviderError(JpNbError):
+    """The model could not be reached, refused, or stopped in the middle.
+
+    Attributes:
+        kind: See `spec/providers.md` section 2.1.
+        status: HTTP status, if there was one.
+        retry_after: Seconds that the server asked to wait, if it did.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: ProviderErrorKind = "other",
+        status: int | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind: ProviderErrorKind = kind
+        self.status = status
+        self.retry_after = retry_after
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same request may succeed later."""
+        if self.kind in ("quota", "output_limit"):
+            return False
+        return self.kind in RETRYABLE_KINDS or self.retry_after is not None
+
+
+class ProtocolError(ProviderError):
+    """The server sent something that its API does not document."""
+
+
+class StorageError(JpNbError):
+    """A stored record cannot be read.
+
+    Attributes:
+        place: Where, such as `events[3].id`; "" for the record as a whole.
+    """
+
+    def __init__(self, message: str, *, place: str = "") -> None:
+        super().__init__(f"{place}: {message}" if place else message)
+        self.place = place
+
+
+class PromptUnavailable(JpNbError):
+    """A decision that only a person may take, and nobody can be asked.
+
+    Attributes:
+        reason: Why nobody is there, in words.
+    """
+
+    def __init__(self, message: str, *, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class ToolError(Exception):
+    """Raised by a tool: the message becomes an error result that the model reads."""

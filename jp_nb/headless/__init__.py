@@ -1,0 +1,1 @@
+"""Runners for notebooks with nobody there."""

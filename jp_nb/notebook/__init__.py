@@ -1,0 +1,1 @@
+"""Where it runs: magics, displays, prompts and the document."""

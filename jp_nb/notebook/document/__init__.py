@@ -1,0 +1,1 @@
+"""How the record gets into the notebook."""

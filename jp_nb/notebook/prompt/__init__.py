@@ -1,0 +1,1 @@
+"""How a running cell waits for a person."""

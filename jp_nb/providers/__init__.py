@@ -1,0 +1,1 @@
+"""Who answers: model providers over HTTP, and the scripted one."""

@@ -1,0 +1,59 @@
+"""The view of a conversation that a provider is sent.
+
+Source: `spec/conversation-stream.md` section 4.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from jp_nb.record.events import (
+    ChatRequest,
+    ChatResponse,
+    Entry,
+    ToolCallRequest,
+    ToolCallResponse,
+)
+
+VISIBLE = (ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse)
+ThreadEntry = ChatRequest | ChatResponse | ToolCallRequest | ToolCallResponse
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadItem:
+    """A visible entry and the provider in force when it was made.
+
+    `provider` tells whose signatures the entry carries; reasoning of another one is replayed as
+    text.
+    """
+
+    entry: ThreadEntry
+    provider: str
+
+
+@dataclass(slots=True, eq=False)
+class Thread:
+    """The visible entries of one conversation, oldest first. Only ever appended to.
+
+    A provider may keep what it rendered of the first `n` items and go on from there: the items
+    never change. Whatever changes them (repair, fork) makes another `Thread`.
+    """
+
+    items: list[ThreadItem] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[ThreadItem]:
+        return iter(self.items)
+
+    def since(self, index: int) -> Iterator[ThreadItem]:
+        """The items from number `index` on."""
+        return islice(self.items, index, None)
+
+    def add(self, entry: Entry, provider: str) -> None:
+        """Append `entry` if a provider may see it; kinds are invisible unless listed."""
+        if isinstance(entry, VISIBLE):
+            self.items.append(ThreadItem(entry, provider))

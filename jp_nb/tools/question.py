@@ -1,0 +1,173 @@
+"""A question that a tool puts to somebody while it runs.
+
+Source: `spec/tools-and-turn-loop.md` section 4.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    model_serializer,
+    model_validator,
+)
+
+Persistence = Literal["none", "turn"]
+
+
+class _Typed(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class BooleanAnswer(_Typed):
+    """Answered by JSON `true` or `false`."""
+
+    type: Literal["boolean"] = "boolean"
+
+
+class SelectAnswer(_Typed):
+    """Answered by one of `options`."""
+
+    type: Literal["select"] = "select"
+    options: tuple[str, ...] = Field(min_length=1)
+
+
+class TextAnswer(_Typed):
+    """Answered by any string, also the empty one."""
+
+    type: Literal["text"] = "text"
+
+
+class SecretAnswer(_Typed):
+    """Answered by a string that is never shown, stored or sent to a model."""
+
+    type: Literal["secret"] = "secret"
+
+
+def _older_spelling(value: Any) -> Any:
+    """Accept `"Boolean"`, `"Text"` and `{"Select": {"options": […]}}`, which older tools write."""
+    if isinstance(value, str):
+        return {"type": value.lower()}
+    if isinstance(value, dict) and len(value) == 1 and "Select" in value:
+        return {"type": "select", **value["Select"]}
+    return value
+
+
+AnswerType = Annotated[
+    BooleanAnswer | SelectAnswer | TextAnswer | SecretAnswer,
+    Field(discriminator="type"),
+    BeforeValidator(_older_spelling),
+]
+
+
+class Question(BaseModel):
+    """One typed question, as a tool emits it.
+
+    Shape: `{"id", "text", "answer_type", "context"?, "default"?, "exclusive"?, "persistence"?}`;
+    `exclusive` is left out when false, `persistence` when `turn`, the other two when absent.
+
+    Attributes:
+        id: Key of the answer in the tool's answers and in `conversation.tools.<tool>.questions`.
+        text: One line. Line breaks are shown as spaces.
+        context: Several lines shown above the question.
+        default: A value to preselect; a hint, never an answer. Never put a secret here.
+        exclusive: Only a person may answer (RFD 083).
+        persistence: Whether an answer may be reused for the rest of the turn.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    text: str
+    answer_type: AnswerType = TextAnswer()
+    context: str | None = None
+    default: JsonValue = None
+    exclusive: bool = False
+    persistence: Persistence = "turn"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_pre_amble(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "pre_amble" in data:  # the field's name before RFD 083
+            data = {"context": data["pre_amble"], **data}
+            del data["pre_amble"]
+        return data
+
+    @model_serializer(mode="plain")
+    def _compact(self) -> dict[str, JsonValue]:
+        shape: dict[str, JsonValue] = {
+            "id": self.id,
+            "text": self.text,
+            "answer_type": self.answer_type.model_dump(mode="json"),
+        }
+        if self.context is not None:
+            shape["context"] = self.context
+        if self.default is not None:
+            shape["default"] = self.default
+        if self.exclusive:
+            shape["exclusive"] = True
+        if self.persistence != "turn":
+            shape["persistence"] = self.persistence
+        return shape
+
+    @classmethod
+    def free_text(cls, id: str, text: str) -> Self:  # noqa: A002 - the field's name
+        """A question answered by any string."""
+        return cls(id=id, text=text, answer_type=TextAnswer())
+
+    @classmethod
+    def boolean(cls, id: str, text: str) -> Self:  # noqa: A002
+        """A question answered by yes or no."""
+        return cls(id=id, text=text, answer_type=BooleanAnswer())
+
+    @classmethod
+    def select(cls, id: str, text: str, options: list[str] | tuple[str, ...]) -> Self:  # noqa: A002
+        """A question answered by one of `options`."""
+        return cls(id=id, text=text, answer_type=SelectAnswer(options=tuple(options)))
+
+    @classmethod
+    def secret(cls, id: str, text: str) -> Self:  # noqa: A002
+        """A question whose answer is delivered to the tool and kept nowhere."""
+        return cls(id=id, text=text, answer_type=SecretAnswer())
+
+    def with_context(self, context: str) -> Self:
+        """The same question under `context`."""
+        return self.model_copy(update={"context": context})
+
+    def with_default(self, default: JsonValue) -> Self:
+        """The same question with `default` preselected."""
+        return self.model_copy(update={"default": default})
+
+    def with_options(self, options: list[str] | tuple[str, ...]) -> Self:
+        """The same question answered by one of `options`."""
+        return self.model_copy(update={"answer_type": SelectAnswer(options=tuple(options))})
+
+    def with_exclusive(self, exclusive: bool = True) -> Self:
+        """The same question, for a person alone."""
+        return self.model_copy(update={"exclusive": exclusive})
+
+    def with_persistence(self, persistence: Persistence) -> Self:
+        """The same question with another policy for reusing its answer."""
+        return self.model_copy(update={"persistence": persistence})
+
+    @property
+    def human_only(self) -> bool:
+        """Whether no model may answer it."""
+        return self.exclusive or isinstance(self.answer_type, SecretAnswer)
+
+    def misfit(self, answer: JsonValue) -> Literal["type", "option"] | None:
+        """Why `answer` is not an answer to this question; None when it is one."""
+        match self.answer_type:
+            case BooleanAnswer():
+                return None if isinstance(answer, bool) else "type"
+            case SelectAnswer(options=options):
+                if not isinstance(answer, str):
+                    return "type"
+                return None if answer in options else "option"
+            case _:
+                return None if isinstance(answer, str) else "type"
