@@ -98,7 +98,7 @@ class StorageError(JpNbError):
         self.place = place
 
 
-class PromptUnavailable(JpNbError):
+class PromptUnavailable(JpNbError):  # noqa: N818 - the public name
     """A decision that only a person may take, and nobody can be asked.
 
     Attributes:
