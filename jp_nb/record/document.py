@@ -1,0 +1,124 @@
+"""The `jp` object in a notebook's metadata: the active conversation and the earlier ones.
+
+Shape:
+    {"version": 1, "conversation": {"id", "title"?, "made", "parent"?, "origin"?},
+     "base_config": {…}, "events": [{…}, …], "signature"?: "…", "others"?: [{…}, …]}
+
+Source: `design/interface.md` section 6, `design/architecture.md` D18, D19, D33.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import JsonValue
+
+from jp_nb.errors import StorageError
+from jp_nb.record.stream import ConversationStream, Made
+from jp_nb.record.timestamps import Clock
+
+VERSION = 1
+KEY = "jp"
+"""The key in the notebook's metadata."""
+
+_OURS = frozenset({"version", "conversation", "base_config", "events", "others"})
+
+
+@dataclass(slots=True)
+class Document:
+    """What a notebook keeps: `conversation` is the active one, `others` are kept as stored.
+
+    `extra` holds top-level keys that we do not know (and the signature): they survive.
+    """
+
+    conversation: ConversationStream
+    others: list[JsonValue] = field(default_factory=list)
+    extra: dict[str, JsonValue] = field(default_factory=dict)
+
+    @classmethod
+    def new(
+        cls,
+        *,
+        clock: Clock,
+        made: Made,
+        base_config: Mapping[str, JsonValue] | None = None,
+    ) -> Document:
+        """A document with an empty conversation."""
+        return cls(ConversationStream.new(clock=clock, made=made, base_config=base_config))
+
+    @classmethod
+    def load(cls, value: JsonValue, *, clock: Clock) -> Document:
+        """Read the object at `metadata["jp"]`.
+
+        Raises:
+            StorageError: If it is no such object, holds a malformed entry, or has a newer
+                `version`; the message names the place. The value is left alone.
+        """
+        if not isinstance(value, dict):
+            raise StorageError(f"expected an object, found {type(value).__name__}", place="jp")
+        version = value.get("version", VERSION)
+        if version != VERSION:
+            raise NewerVersionError(
+                f"this record has version {version!r} and this jp_nb reads version {VERSION}: "
+                "update jp_nb; the record is left as it is",
+                place="jp.version",
+            )
+        conversation = _expect(value, "conversation", dict)
+        if not isinstance(conversation.get("id"), str) or not conversation["id"]:
+            raise StorageError("expected the conversation's id", place="jp.conversation.id")
+        return cls(
+            ConversationStream(
+                conversation,
+                clock=clock,
+                base_config=_expect(value, "base_config", dict),
+                raw=_expect(value, "events", list),
+            ),
+            list(_expect(value, "others", list)),
+            {key: item for key, item in value.items() if key not in _OURS},
+        )
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The object to store. Lists and entries are shared, not copied: do not change them."""
+        stream = self.conversation
+        stored: dict[str, JsonValue] = {
+            "version": VERSION,
+            "conversation": stream.head,
+            "base_config": stream.base_config,
+            "events": stream.raw,  # type: ignore[dict-item]  # list is invariant
+        }
+        stored.update(self.extra)
+        if self.others:
+            stored["others"] = self.others
+        return stored
+
+    def shelve(self) -> None:
+        """Put the active conversation among the others, unless it is empty."""
+        if self.conversation.raw:
+            entry = self.to_json()
+            self.others.insert(
+                0, {k: v for k, v in entry.items() if k not in ("version", "others")}
+            )
+        self.extra.pop("signature", None)
+
+    def ids(self) -> set[str]:
+        """The ids of all conversations in the notebook."""
+        found = {self.conversation.id}
+        for other in self.others:
+            head = other.get("conversation") if isinstance(other, dict) else None
+            if isinstance(head, dict) and isinstance(head.get("id"), str):
+                found.add(str(head["id"]))
+        return found
+
+
+class NewerVersionError(StorageError):
+    """The record was written by a newer release: read-only for this one."""
+
+
+def _expect(value: dict[str, JsonValue], key: str, kind: type[Any]) -> Any:
+    found = value.get(key, kind())
+    if not isinstance(found, kind):
+        wanted = "an object" if kind is dict else "a list"
+        raise StorageError(f"expected {wanted}, found {type(found).__name__}", place=f"jp.{key}")
+    return found
