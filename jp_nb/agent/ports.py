@@ -8,14 +8,14 @@ Source: `spec/providers.md` section 1, `design/architecture.md` sections 3 and 4
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
-from jp_nb.record.events import Entry
 from jp_nb.record.thread import Thread
+from jp_nb.tools.base import CellThread as CellThread
 from jp_nb.tools.question import Question
 
 # --- a model answers -------------------------------------------------------------------------
@@ -331,9 +331,7 @@ class Notice:
     transient: bool = False
 
 
-DisplayEvent = (
-    ShowText | DiscardText | EndOfText | ToolBegins | ToolEnds | QuestionEnds | Notice
-)
+DisplayEvent = ShowText | DiscardText | EndOfText | ToolBegins | ToolEnds | QuestionEnds | Notice
 Display = Callable[[DisplayEvent], None]
 """Takes events in order, from the agent's thread; never blocks."""
 
@@ -351,22 +349,3 @@ class Store(Protocol):
     def replaced(self) -> None:
         """The active conversation is another one, or was repaired: send the whole of it."""
         ...
-
-
-# --- code runs -------------------------------------------------------------------------------
-
-T = TypeVar("T")
-
-
-class CellThread(Protocol):
-    """The thread that holds the running cell: the only one for displays, stdin and `def` tools."""
-
-    async def call(self, function: Callable[[], T]) -> T:
-        """Run `function` there, one at a time, and return or raise what it does."""
-        ...
-
-
-Clock = Callable[[], str]
-"""The time as a record's timestamp (UTC, `spec/conversation-stream.md` 3.3)."""
-
-VisibleEntries = Sequence[Entry]

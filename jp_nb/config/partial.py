@@ -1,0 +1,183 @@
+"""Partial configurations: nested objects that hold only what somebody set.
+
+A partial is a plain JSON object; what is absent (or null) says nothing. `merge` folds one over
+another, `validate` turns the fold into an `AppConfig`.
+
+Source: `spec/config.md` sections 4 and 5, `spec/conversation-stream.md` 5.2.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel, JsonValue, ValidationError
+
+from jp_nb.config.app_config import AppConfig, Enable, ModelId
+from jp_nb.config.paths import FREE_MAP, WHOLE_VALUE, child, node_of
+from jp_nb.errors import ConfigError
+
+Partial = dict[str, JsonValue]
+
+
+def merge(base: Mapping[str, JsonValue], over: Mapping[str, JsonValue]) -> Partial:
+    """`base` with `over` folded in: objects recurse, lists append, the rest replaces.
+
+    A list or a text written as `{value, strategy}` follows its strategy (`append`, `prepend`,
+    `replace`). Neither argument is changed.
+    """
+    return _merge(AppConfig, base, over)
+
+
+def _merge(node: Any, base: Mapping[str, JsonValue], over: Mapping[str, JsonValue]) -> Partial:
+    result = dict(base)
+    for key, value in over.items():
+        if value is None:
+            continue
+        below = child(node, key)
+        result[key] = _merge_value(below, result.get(key), value)
+    return result
+
+
+def _merge_value(node: Any, old: JsonValue, new: JsonValue) -> JsonValue:
+    new = _normal(node, new)
+    if node is WHOLE_VALUE:
+        return new
+    if isinstance(new, dict) and "value" in new and set(new) <= _WRAPPER:
+        return _merge_wrapped(_unwrap(old), new)
+    old = _unwrap(old)
+    if isinstance(new, dict):
+        return _merge(node, old if isinstance(old, dict) else {}, new)
+    if isinstance(new, list) and isinstance(old, list) and node is not FREE_MAP:
+        return [*old, *(item for item in new if item not in old)]
+    return new
+
+
+_WRAPPER = {"value", "strategy", "separator", "dedup", "discard_when_merged"}
+_SEPARATORS = {"none": "", "space": " ", "line": "\n", "paragraph": "\n\n"}
+
+
+def _unwrap(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict) and "value" in value and set(value) <= _WRAPPER:
+        return value["value"]
+    return value
+
+
+def _merge_wrapped(old: JsonValue, wrapped: dict[str, JsonValue]) -> JsonValue:
+    new, strategy = wrapped["value"], wrapped.get("strategy", "append")
+    if old is None or strategy == "replace":
+        return new
+    first, second = (new, old) if strategy == "prepend" else (old, new)
+    if isinstance(first, list) and isinstance(second, list):
+        return [*first, *second]
+    if isinstance(first, str) and isinstance(second, str):
+        return first + _SEPARATORS[str(wrapped.get("separator", "none"))] + second
+    return new
+
+
+def _normal(node: Any, value: JsonValue) -> JsonValue:
+    """Shorthands in their one stored form, so that partials merge field by field."""
+    if node is Enable and isinstance(value, (bool, str)):
+        try:
+            return Enable.model_validate(value).model_dump()
+        except ValidationError:
+            return value  # reported with its path by `validate`
+    if node is ModelId and isinstance(value, str) and "/" in value:
+        provider, _, name = value.partition("/")
+        return {"provider": provider.strip(), "name": name.strip()}
+    return value
+
+
+def unset(partial: Partial, path: str) -> Partial:
+    """`partial` without what it sets at `path` and below."""
+    head, _, rest = path.partition(".")
+    if head not in partial:
+        return partial
+    if not rest:
+        return {key: value for key, value in partial.items() if key != head}
+    below = partial[head]
+    if not isinstance(below, dict):
+        return partial
+    return {**partial, head: unset(below, rest)}
+
+
+def leaves(partial: Mapping[str, JsonValue], prefix: str = "") -> Iterator[tuple[str, JsonValue]]:
+    """Every value that is set, with its dotted path."""
+    for key, value in partial.items():
+        path = f"{prefix}.{key}" if prefix else key
+        if isinstance(value, dict) and value:
+            yield from leaves(value, path)
+        elif value is not None:
+            yield path, value
+
+
+def at(partial: Mapping[str, Any], path: str) -> Any:
+    """What `partial` holds at `path`; None if nothing."""
+    value: Any = partial
+    for key in path.split("."):
+        if not isinstance(value, Mapping) or key not in value:
+            return None
+        value = value[key]
+    return value
+
+
+def build(path: str, value: JsonValue) -> Partial:
+    """A partial that sets `path` alone."""
+    head, _, rest = path.partition(".")
+    return {head: build(rest, value) if rest else value}
+
+
+def validate(partial: Mapping[str, JsonValue], *, layer: str | None = None) -> AppConfig:
+    """The whole configuration: `partial` with defaults where it says nothing.
+
+    Raises:
+        ConfigError: If a key is unknown or a value is wrong. All of them are named.
+    """
+    try:
+        return AppConfig.model_validate(partial)
+    except ValidationError as exc:
+        raise explain(exc, layer=layer) from exc
+
+
+def explain(exc: ValidationError, *, layer: str | None = None, prefix: str = "") -> ConfigError:
+    """One error that names every wrong value in `exc`, its path and what is accepted."""
+    found: dict[str, tuple[str, str]] = {}
+    for error in exc.errors():
+        path = _config_path(prefix, error["loc"], error["type"])
+        found.setdefault(path, _describe(path, error["type"], error["msg"], error["input"]))
+    problems = [f"{path}: {text}" if path else text for path, (_, text) in found.items()]
+    first, (kind, text) = next(iter(found.items()))
+    if len(problems) == 1:
+        return ConfigError(text, path=first, kind=kind, layer=layer)
+    return ConfigError("\n".join(problems), path=first, kind=kind, layer=layer)
+
+
+def _config_path(prefix: str, loc: tuple[str | int, ...], kind: str) -> str:
+    """The dotted path of an error; the union members that pydantic tried are left out."""
+    path = prefix
+    for part in loc:
+        below = f"{path}.{part}" if path else str(part)
+        if node_of(below) is None and kind != "extra_forbidden":
+            break
+        path = below
+    return path
+
+
+def _is_field(node: Any) -> bool:
+    return isinstance(node, type) and issubclass(node, BaseModel)
+
+
+def _describe(path: str, kind: str, message: str, value: object) -> tuple[str, str]:
+    if kind == "extra_forbidden":
+        parent, _, key = path.rpartition(".")
+        node = node_of(parent)
+        known = sorted(node.model_fields) if _is_field(node) else []
+        near = difflib.get_close_matches(key, known, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        return "unknown_key", f"unknown key, {hint}expected one of: {', '.join(known)}"
+    message = message.removeprefix("Value error, ")
+    shown = repr(value)
+    if kind == "value_error":
+        return "value", message
+    return "type", f"{message[:1].lower()}{message[1:]}, found {shown[:80]}"

@@ -1,0 +1,100 @@
+"""From the record to the configuration in force.
+
+Source: `spec/conversation-stream.md` section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from jp_nb.config.app_config import AppConfig
+from jp_nb.config.layers import Layer, fold, known, without_foreign_authority
+from jp_nb.config.partial import Partial, merge, unset, validate
+from jp_nb.record.events import ConfigDelta
+from jp_nb.record.stream import ConversationStream
+
+
+class Projection:
+    """The configuration of one conversation, folded as the record grows.
+
+    What was in the record when it was read is a stranger's: leaves that could run code, reach a
+    host, name a key or widen access are left out of it and listed in `ignored`. What this
+    process appends counts in full.
+
+    Args:
+        stream: The conversation.
+        below: The layers under it, lowest first; asked again only after `below_changed`.
+        trusted: Whether what is stored already counts in full.
+    """
+
+    def __init__(
+        self,
+        stream: ConversationStream,
+        below: Callable[[], Iterable[Layer]],
+        *,
+        trusted: bool = False,
+    ) -> None:
+        self._stream = stream
+        self._below = below
+        self._foreign = 0 if trusted else len(stream)
+        self._own_base = trusted or not len(stream)
+        self.ignored: list[str] = []
+        self.not_understood: list[str] = []
+        self._start_again()
+
+    def _start_again(self) -> None:
+        self._folded = 0
+        self._reset = False
+        self._config: AppConfig | None = None
+        self._partial = self._admit(self._stream.base_config, foreign=not self._own_base)
+
+    def below_changed(self) -> None:
+        """The layers under the conversation are other ones now."""
+        self._config = None
+
+    def _admit(self, partial: Partial, *, foreign: bool) -> Partial:
+        partial, unknown = known(partial)
+        self.not_understood += unknown
+        if foreign:
+            partial, ignored = without_foreign_authority(partial)
+            self.ignored += [path for path in ignored if path not in self.ignored]
+        return partial
+
+    def _fold_new(self) -> None:
+        entries = self._stream.entries
+        for index in range(self._folded, len(entries)):
+            entry = entries[index]
+            if not isinstance(entry, ConfigDelta):
+                continue
+            self._config = None
+            if entry.op == "reset":
+                self._partial, self._reset = {}, True
+                continue
+            for path in entry.unsets:
+                self._partial = unset(self._partial, path)
+            delta = self._admit(entry.delta, foreign=index < self._foreign)
+            self._partial = merge(self._partial, delta)
+        self._folded = len(entries)
+
+    def layers(self) -> list[Layer]:
+        """All layers, lowest first, the conversation last."""
+        self._fold_new()
+        below = list(self._below())
+        if self._reset:
+            below = [layer for layer in below if layer.name == "registrations"]
+        return [*below, Layer("conversation", self._partial)]
+
+    def partial(self) -> Partial:
+        """What all layers together set."""
+        return fold(self.layers())
+
+    def config(self) -> AppConfig:
+        """The configuration in force; the same object until something changes.
+
+        Raises:
+            ConfigError: If the layers do not make a valid configuration.
+        """
+        self._fold_new()
+        if self._config is None:
+            self._config = validate(self.partial())
+        return self._config

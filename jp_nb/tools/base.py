@@ -1,0 +1,54 @@
+"""What every tool can do, wherever it comes from.
+
+Source: `spec/tools-and-turn-loop.md` sections 1 and 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
+
+from pydantic import JsonValue
+
+from jp_nb.record.events import InquirySource
+from jp_nb.tools.context import ToolContext
+from jp_nb.tools.outcome import Outcome
+
+T = TypeVar("T")
+
+
+class CellThread(Protocol):
+    """The thread that holds the running cell: the only one for displays, stdin and `def` tools."""
+
+    async def call(self, function: Callable[[], T]) -> T:
+        """Run `function` there, one at a time, and return or raise what it does."""
+        ...
+
+
+class Tool(Protocol):
+    """A tool that can be registered under a name and run."""
+
+    @property
+    def registration(self) -> Mapping[str, JsonValue]:
+        """Its configuration as registered: a partial of `conversation.tools.<name>`."""
+        ...
+
+    @property
+    def schema(self) -> Mapping[str, JsonValue] | None:
+        """JSON schema of its arguments; None where `parameters` in the configuration has it."""
+        ...
+
+    def inquiry_source(self, name: str) -> InquirySource:
+        """Who asks when the tool registered as `name` has a question."""
+        ...
+
+    async def run(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
+    ) -> Outcome:
+        """Run once.
+
+        Raises:
+            ToolError: A message for the model.
+            Exception: Anything else that went wrong; its type and text go to the model.
+        """
+        ...

@@ -1,0 +1,50 @@
+"""What a tool is told besides its arguments.
+
+Source: `design/interface.md` section 4, `spec/tools-and-turn-loop.md` 3.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaRejection:
+    """Why the configuration change of the previous run was not applied."""
+
+    reason: str
+    fields: tuple[str, ...] = ()
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """One run of a tool.
+
+    Attributes:
+        name: The tool.
+        answers: Answers so far, by question id; empty on the first run.
+        options: `conversation.tools.<name>.options`.
+        access: Grants of the tool, if it has any.
+        config: The configuration it may read, if any.
+        delta_rejection: Set on a run that follows a rejected configuration change.
+        root: The workspace's folder.
+        action: `run`.
+        conversation_id: Such as `jp-c17738399468`.
+        call_id: The model's id of this call.
+    """
+
+    name: str
+    call_id: str = ""
+    answers: Mapping[str, JsonValue] = field(default_factory=dict)
+    options: Mapping[str, JsonValue] = field(default_factory=dict)
+    access: JsonValue = None
+    config: JsonValue = None
+    delta_rejection: DeltaRejection | None = None
+    root: str = ""
+    action: Literal["run"] = "run"
+    conversation_id: str = ""
