@@ -139,6 +139,8 @@ class ModelRequest:
         idle_timeout: Seconds without any event after which the stream counts as dead; 0 is off.
         max_response_bytes: Ceiling of the streamed text; 0 is off.
         conversation_id: Stable for the conversation, for prompt caching.
+        nudge: A user text after the thread that is not part of it, such as a request to go on
+            where a broken answer stopped.
     """
 
     model: str
@@ -151,6 +153,7 @@ class ModelRequest:
     idle_timeout: float = 60.0
     max_response_bytes: int = 1_048_576
     conversation_id: str = ""
+    nudge: str | None = None
 
 
 class Provider(Protocol):

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from jp_nb.record.events import InquirySource
 from jp_nb.tools.context import ToolContext
-from jp_nb.tools.outcome import Outcome
+from jp_nb.tools.outcome import Failure, Outcome
 
 T = TypeVar("T")
 
@@ -52,3 +52,23 @@ class Tool(Protocol):
             Exception: Anything else that went wrong; its type and text go to the model.
         """
         ...
+
+
+class NotFound:
+    """Stands in for a builtin that does not exist: configured, offered, and failing when run."""
+
+    registration: Mapping[str, JsonValue] = {}
+    schema: Mapping[str, JsonValue] | None = None
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def inquiry_source(self, name: str) -> InquirySource:
+        """Never asks."""
+        return InquirySource.tool(name)
+
+    async def run(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
+    ) -> Outcome:
+        """Fail, naming the tool."""
+        return Failure(f"Tool not found: {self.name}")

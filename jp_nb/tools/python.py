@@ -13,11 +13,12 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, overload
+from typing import Any, Final, overload
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, create_model
 from pydantic_core import PydanticSerializationError, to_json
 
+from jp_nb.config.app_config import RunMode
 from jp_nb.errors import ToolError, UsageError
 from jp_nb.record.events import InquirySource
 from jp_nb.tools.arguments import coerce
@@ -40,7 +41,7 @@ class PythonTool:
         function: Callable[..., Any],
         *,
         name: str | None = None,
-        run: Literal["unattended", "ask", "skip"] = "unattended",
+        run: RunMode | None = None,
         thread: bool = False,
     ) -> None:
         self.function = function
@@ -57,11 +58,13 @@ class PythonTool:
         self._context_name, self._model = _arguments_model(function, self.name)
         description, _ = read_docstring(function.__doc__)
         self.schema: Mapping[str, JsonValue] = _json_schema(self._model)
-        self.registration: Mapping[str, JsonValue] = {
+        registration: dict[str, JsonValue] = {
             "source": "python",
-            "run": run,
             "description": description or self.name,
         }
+        if run is not None:
+            registration["run"] = run
+        self.registration: Mapping[str, JsonValue] = registration
         self.__name__, self.__doc__ = self.name, function.__doc__
         self.__wrapped__ = function
 
@@ -239,7 +242,7 @@ def tool(function: Callable[..., Any], /) -> PythonTool: ...
 def tool(
     *,
     name: str | None = None,
-    run: Literal["unattended", "ask", "skip"] = "unattended",
+    run: RunMode | None = None,
     thread: bool = False,
 ) -> Callable[[Callable[..., Any]], PythonTool]: ...
 def tool(
@@ -247,7 +250,7 @@ def tool(
     /,
     *,
     name: str | None = None,
-    run: Literal["unattended", "ask", "skip"] = "unattended",
+    run: RunMode | None = None,
     thread: bool = False,
 ) -> PythonTool | Callable[[Callable[..., Any]], PythonTool]:
     """Let the model call a function.
@@ -256,7 +259,8 @@ def tool(
         function: The function; its type hints (anything pydantic validates) and Google-style
             docstring make the schema. A parameter annotated `ToolContext` is injected.
         name: Its name for the model, instead of the function's.
-        run: `unattended`, `ask` (the person is asked before it runs), or `skip`.
+        run: `unattended` (as long as no configuration says otherwise), `ask` (the person is
+            asked before it runs), or `skip`.
         thread: Run a `def` in a worker thread instead of the cell's.
 
     Raises:

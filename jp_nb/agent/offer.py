@@ -1,0 +1,114 @@
+"""Which tools a model is offered, and the settings in force for each.
+
+Source: `spec/tools-and-turn-loop.md` section 1, `design/architecture.md` D11, D22, D37.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from jp_nb.agent.ports import ToolDefinition
+from jp_nb.config.app_config import (
+    CANCELLATION,
+    STAR,
+    AppConfig,
+    QuestionConfig,
+    ResultMode,
+    RunMode,
+)
+from jp_nb.config.app_config import Tool as ToolConfig
+from jp_nb.tools.arguments import schema_of
+from jp_nb.tools.base import NotFound, Tool
+
+RUN_BY_SOURCE: dict[str, RunMode] = {"python": "unattended", "builtin": "unattended"}
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """A tool that may run: its executor and everything configured about it, resolved."""
+
+    name: str
+    executor: Tool
+    definition: ToolDefinition
+    run: RunMode
+    result: ResultMode
+    cancellation_response: str
+    hidden: bool
+    questions: Mapping[str, QuestionConfig]
+    options: Mapping[str, JsonValue]
+    source: str
+
+    @property
+    def kind(self) -> str:
+        """`builtin`, `python`, `local` or `mcp`."""
+        return self.source.partition(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The tools on offer by name, and why configured ones are not among them."""
+
+    tools: dict[str, OfferedTool]
+    missing: dict[str, str]
+
+
+def is_enabled(tool: ToolConfig, star: ToolConfig) -> bool:
+    """The tool's own state, else that of `*`, else on."""
+    for config in (tool, star):
+        if config.enable is not None and config.enable.state is not None:
+            return config.enable.state
+    return True
+
+
+def offer(config: AppConfig, executors: Mapping[str, Mapping[str, Tool]]) -> Offer:
+    """The tools that `config` enables.
+
+    Args:
+        config: The configuration in force, registrations included.
+        executors: Tools by kind of source and name.
+    """
+    star = config.conversation.tools.get(STAR, ToolConfig())
+    tools: dict[str, OfferedTool] = {}
+    missing: dict[str, str] = {}
+    for name, tool in config.conversation.tools.items():
+        if name == STAR or not is_enabled(tool, star):
+            continue
+        if tool.source is None:
+            missing[name] = f"conversation.tools.{name}.source is not set"
+            continue
+        kind, _, wanted = tool.source.partition(".")
+        # A builtin is looked up by its configuration key alone (R083-52).
+        executor = executors.get(kind, {}).get(wanted if kind == "python" and wanted else name)
+        if executor is None and kind == "builtin":
+            executor = NotFound(name)
+        if executor is None:
+            missing[name] = f"its source {tool.source!r} has no such tool here"
+            continue
+        tools[name] = _resolve(name, tool, star, executor)
+    return Offer(tools, missing)
+
+
+def _resolve(name: str, tool: ToolConfig, star: ToolConfig, executor: Tool) -> OfferedTool:
+    source = tool.source or ""
+    hidden = tool.style.hidden if tool.style.hidden is not None else star.style.hidden
+    return OfferedTool(
+        name=name,
+        executor=executor,
+        definition=ToolDefinition(
+            name,
+            tool.summary or tool.description or "",
+            executor.schema or schema_of(tool.parameters),
+        ),
+        run=tool.run or star.run or RUN_BY_SOURCE.get(source.partition(".")[0], "ask"),
+        result=tool.result or star.result or "unattended",
+        cancellation_response=(
+            tool.cancellation_response or star.cancellation_response or CANCELLATION
+        ),
+        hidden=bool(hidden),
+        questions=tool.questions,
+        options=tool.options,
+        source=source,
+    )

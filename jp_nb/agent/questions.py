@@ -1,0 +1,208 @@
+"""Who answers a tool's question, and how the round trip is recorded.
+
+Source: `spec/tools-and-turn-loop.md` sections 5.1 to 5.6, `spec/conversation-stream.md` section 4.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import JsonValue
+
+from jp_nb.agent.ports import Answered, NotAnswered, PromptEnd
+from jp_nb.config.app_config import QuestionConfig
+from jp_nb.record.events import (
+    CancelReason,
+    InquiryAnswerType,
+    InquiryOption,
+    InquiryQuestion,
+    InquiryRequest,
+    InquiryResponse,
+    InquirySource,
+)
+from jp_nb.tools.question import Question, SecretAnswer, SelectAnswer
+
+CANCELLED_BY_USER = "Tool input cancelled by user."
+
+
+@dataclass(slots=True)
+class TurnState:
+    """What is remembered for the rest of a turn, and never stored.
+
+    Attributes:
+        answers: Remembered answers by `<tool>.<question id>`.
+        permissions: Remembered permission decisions by tool.
+        attempts: How often a question of a tool call was asked.
+    """
+
+    answers: dict[str, JsonValue] = field(default_factory=dict)
+    permissions: dict[str, bool] = field(default_factory=dict)
+    attempts: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def inquiry_id(self, call_id: str, question_id: str) -> str:
+        """A new `<call>.<question>.<attempt>`, unique in the turn."""
+        self.attempts[call_id, question_id] += 1
+        return f"{call_id}.{question_id}.{self.attempts[call_id, question_id]}"
+
+    def remembered(self, tool: str, question: Question) -> JsonValue:
+        """The remembered answer that fits `question`; None if there is none or none may be used."""
+        if not reusable(question):
+            return None
+        answer = self.answers.get(f"{tool}.{question.id}")
+        return None if answer is None or question.misfit(answer) else answer
+
+    def remember(self, tool: str, question: Question, answer: JsonValue) -> None:
+        """Reuse `answer` for the rest of the turn, if `question` allows it."""
+        if reusable(question):
+            self.answers[f"{tool}.{question.id}"] = answer
+
+
+def reusable(question: Question) -> bool:
+    """Whether answers of `question` may be read from and written to the turn's memory."""
+    return question.persistence == "turn" and not isinstance(question.answer_type, SecretAnswer)
+
+
+# --- routing ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class UseAnswer:
+    """Answered without asking anybody."""
+
+    answer: JsonValue
+    channel: Literal["configured", "remembered"]
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Nobody may answer; the call ends with the error `text`."""
+
+    text: str
+    reason: CancelReason
+
+
+@dataclass(frozen=True, slots=True)
+class AskPerson:
+    """Prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskModel:
+    """Let a model answer."""
+
+
+Route = UseAnswer | Refuse | AskPerson | AskModel
+
+
+def route(
+    tool: str,
+    question: Question,
+    config: QuestionConfig | None,
+    *,
+    remembered: JsonValue,
+    nobody: bool,
+) -> Route:
+    """Who answers `question` of `tool`: the precedence table of section 5.3, in order.
+
+    Args:
+        tool: Name of the tool, for messages alone.
+        question: What it asks.
+        config: What the user configured for that question.
+        remembered: A fitting answer of this turn, or None.
+        nobody: Whether nobody can be prompted.
+    """
+    config = config or QuestionConfig()
+    if config.answer is not None:
+        misfit = question.misfit(config.answer)
+        if misfit is None:
+            return UseAnswer(config.answer, "configured")
+        return Refuse(_bad_static(tool, question.id, misfit), "invalid_static_answer")
+    if remembered is not None:
+        return UseAnswer(remembered, "remembered")
+    if config.asks_assistant:
+        if question.human_only:
+            return Refuse(
+                f"{tool} requires a human answer and cannot be routed to the assistant. Do not "
+                "retry this tool call in this turn.",
+                "assistant_routing_denied",
+            )
+        return AskModel()
+    if not nobody:
+        return AskPerson()
+    if question.human_only:
+        return Refuse(
+            f"{tool} cannot run because no interactive terminal is available. Do not retry this "
+            "tool call in this turn; continue without user input or explain what information is "
+            "missing.",
+            "no_prompt_backend",
+        )
+    return AskModel()
+
+
+def _bad_static(tool: str, question_id: str, misfit: Literal["type", "option"]) -> str:
+    what = (
+        "does not match the question's answer_type"
+        if misfit == "type"
+        else "is not one of the question's options"
+    )
+    return (
+        f"{tool}: the configured conversation.tools.{tool}.questions.{question_id}.answer value "
+        f"{what}. Update the configuration; do not retry."
+    )
+
+
+# --- recording -------------------------------------------------------------------------------
+
+
+def inquiry_request(inquiry_id: str, source: InquirySource, question: Question) -> InquiryRequest:
+    """The entry that opens an inquiry, as the tool declared the question."""
+    options = None
+    if isinstance(question.answer_type, SelectAnswer):
+        options = tuple(InquiryOption(value=option) for option in question.answer_type.options)
+    return InquiryRequest(
+        id=inquiry_id,
+        source=source,
+        question=InquiryQuestion(
+            text=question.text,
+            answer_type=InquiryAnswerType(type=question.answer_type.type, options=options),
+            default=question.default,
+            context=question.context,
+            exclusive=question.exclusive,
+            persistence=question.persistence,
+        ),
+    )
+
+
+def answered(
+    inquiry_id: str, question: Question, answer: JsonValue, channel: str
+) -> InquiryResponse:
+    """The entry that closes an inquiry with an answer; a secret is redacted."""
+    metadata: dict[str, JsonValue] = {"end": "answered", "channel": channel}
+    if isinstance(question.answer_type, SecretAnswer):
+        return InquiryResponse(id=inquiry_id, outcome="redacted", metadata=metadata)
+    return InquiryResponse(id=inquiry_id, outcome="answered", answer=answer, metadata=metadata)
+
+
+def cancelled(
+    inquiry_id: str, reason: CancelReason, *, end: str | None = None, channel: str | None = None
+) -> InquiryResponse:
+    """The entry that closes an inquiry without an answer."""
+    metadata: dict[str, JsonValue] = {}
+    if end is not None:
+        metadata["end"] = end
+    if channel is not None:
+        metadata["channel"] = channel
+    return InquiryResponse(id=inquiry_id, outcome="cancelled", reason=reason, metadata=metadata)
+
+
+def closing(inquiry_id: str, question: Question, end: PromptEnd) -> InquiryResponse:
+    """The entry for the way that a prompt ended."""
+    match end:
+        case Answered(value=value, channel=channel):
+            return answered(inquiry_id, question, value, channel)
+        case NotAnswered(end=how, channel=channel):
+            return cancelled(inquiry_id, "user", end=how, channel=channel)
+        case _:
+            return cancelled(inquiry_id, "no_prompt_backend", end="unavailable")

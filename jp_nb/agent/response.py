@@ -1,0 +1,136 @@
+"""From streamed parts to entries.
+
+Source: `spec/providers.md` section 1.3.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Literal
+
+from pydantic import JsonValue
+
+from jp_nb.agent.ports import (
+    Flush,
+    ProviderEvent,
+    TextPart,
+    ToolCallArguments,
+    ToolCallStart,
+    Usage,
+)
+from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
+
+TextKind = Literal["message", "reasoning", "structured"]
+
+
+@dataclass(slots=True)
+class _Buffer:
+    kind: TextKind | Literal["tool"]
+    parts: list[str] = field(default_factory=list)
+    id: str = ""
+    name: str = ""
+
+
+class ResponseBuilder:
+    """One model response, item by item.
+
+    Attributes:
+        usage: Tokens as reported so far.
+        bad_arguments: Parse errors of arguments that were no JSON object, by tool call id.
+        ignored: How many parts did not belong where they came.
+    """
+
+    def __init__(self) -> None:
+        self.usage = Usage()
+        self.bad_arguments: dict[str, str] = {}
+        self.ignored = 0
+        self._open: dict[int, _Buffer] = {}
+
+    def feed(self, event: ProviderEvent) -> Entry | None:
+        """Take one event; the finished entry, if it completes one."""
+        if isinstance(event, TextPart):
+            buffer = self._buffer(event.index, event.kind)
+            if buffer is not None:
+                buffer.parts.append(event.text)
+        elif isinstance(event, ToolCallArguments):
+            buffer = self._buffer(event.index, "tool")
+            if buffer is not None:
+                buffer.parts.append(event.text)
+        elif isinstance(event, ToolCallStart):
+            buffer = self._buffer(event.index, "tool")
+            if buffer is not None:
+                buffer.id, buffer.name = buffer.id or event.id, buffer.name or event.name
+        elif isinstance(event, Flush):
+            buffer = self._open.pop(event.index, None)
+            return None if buffer is None else self._entry(buffer, event.metadata)
+        elif isinstance(event, Usage):
+            given = {f.name: v for f in fields(event) if (v := getattr(event, f.name)) is not None}
+            self.usage = replace(self.usage, **given)
+        return None
+
+    def _buffer(self, index: int, kind: TextKind | Literal["tool"]) -> _Buffer | None:
+        buffer = self._open.get(index)
+        if buffer is None:
+            buffer = self._open[index] = _Buffer(kind)
+        if buffer.kind != kind:
+            self.ignored += 1
+            return None
+        return buffer
+
+    def finish(self) -> tuple[list[Entry], list[str]]:
+        """What was not flushed: its texts as entries, and the names of unfinished tool calls."""
+        unfinished = [b.name for b in self._open.values() if b.kind == "tool"]
+        return self.peek(), unfinished
+
+    def peek(self) -> list[Entry]:
+        """The texts as they stand, for an answer that broke off. Never a tool call."""
+        texts = [b for _, b in sorted(self._open.items()) if b.kind != "tool"]
+        entries = [self._entry(buffer, {}) for buffer in texts]
+        return [entry for entry in entries if entry is not None]
+
+    def _entry(self, buffer: _Buffer, metadata: Mapping[str, JsonValue]) -> Entry | None:
+        text, stored = "".join(buffer.parts), dict(metadata)
+        if buffer.kind == "message":
+            return ChatResponse(message=text, metadata=stored) if text.strip() else None
+        if buffer.kind == "reasoning":
+            return ChatResponse(reasoning=text, metadata=stored) if text or stored else None
+        if buffer.kind == "structured":
+            return ChatResponse(data=_json_or_text(text), metadata=stored)
+        return ToolCallRequest(
+            id=buffer.id,
+            name=buffer.name,
+            arguments=self._arguments(buffer.id, text),
+            metadata=stored,
+        )
+
+    def _arguments(self, call_id: str, text: str) -> dict[str, JsonValue]:
+        if not text.strip():
+            return {}
+        try:
+            value = json.loads(text)
+        except ValueError as exc:
+            self.bad_arguments[call_id] = f"The arguments are not JSON: {exc}"
+            return {}
+        if not isinstance(value, dict):
+            self.bad_arguments[call_id] = "The arguments are not a JSON object."
+            return {}
+        return value
+
+
+def _json_or_text(text: str) -> JsonValue:
+    try:
+        value: JsonValue = json.loads(text)
+    except ValueError:
+        return text
+    return value
+
+
+def add_usage(total: Usage, more: Usage) -> Usage:
+    """Tokens of both; None only where neither was reported."""
+    summed = {}
+    for each in fields(Usage):
+        a, b = getattr(total, each.name), getattr(more, each.name)
+        summed[each.name] = b if a is None else a if b is None else a + b
+    return Usage(**summed)
