@@ -100,7 +100,7 @@ class TurnLoop:
     strict: bool = False
     context: Mapping[str, str] = field(default_factory=dict)
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     _task: asyncio.Task[TurnEnd] | None = None
     _stopping: bool = False
     _provider_name: str = ""
@@ -240,6 +240,18 @@ class TurnLoop:
         await self.sleep(backoff(limits, attempt, error.retry_after))
 
     async def _attempt(self, provider: Provider, request: ModelRequest, one: _Attempt) -> None:
+        try:
+            finished = await self._consume(provider, request, one)
+        finally:
+            self.usage = add_usage(self.usage, one.builder.usage)
+        if finished is not None:
+            self._finish(finished, one)
+        elif one.retry is None:
+            raise ProviderError("the stream ended before the answer did", kind="transient")
+
+    async def _consume(
+        self, provider: Provider, request: ModelRequest, one: _Attempt
+    ) -> Finished | None:
         feed, display = one.builder.feed, self.display
         finished = None
         async with aclosing(provider.stream(request)) as events:
@@ -254,13 +266,9 @@ class TurnLoop:
                     finished = event
                 elif isinstance(event, Retry):
                     one.retry = event
-                    return
                 else:
                     self._item(event, one)
-        self.usage = add_usage(self.usage, one.builder.usage)
-        if finished is None:
-            raise ProviderError("the stream ended before the answer did", kind="transient")
-        self._finish(finished, one)
+        return finished
 
     def _item(self, event: ProviderEvent, one: _Attempt) -> None:
         one.has_content = one.has_content or not isinstance(event, Usage)
@@ -295,7 +303,6 @@ class TurnLoop:
             if isinstance(entry, ChatResponse):
                 self._record(entry)
         if one.has_content:
-            self.usage = add_usage(self.usage, one.builder.usage)
             self.display(EndOfText())
 
     def _ends_with_answer(self) -> bool:

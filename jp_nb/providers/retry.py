@@ -163,9 +163,7 @@ def seconds_of(text: str) -> float | None:
     compact = text.strip().lower()
     if not compact or _DURATION.sub("", compact).strip():
         return None
-    return sum(
-        float(number) * _UNITS[unit or "s"] for number, unit in _DURATION.findall(compact)
-    )
+    return sum(float(number) * _UNITS[unit or "s"] for number, unit in _DURATION.findall(compact))
 
 
 def _explicit_wait(headers: Mapping[str, str], now: float) -> float | None:

@@ -22,7 +22,7 @@ class ServerSentEvent(NamedTuple):
 
 
 class SseDecoder:
-    """Decodes one stream. Lines may end in `\\n`, `\\r\\n` or `\\r`; comments are only counted.
+    """Decodes one stream. Lines may end in LF, CR LF or CR; comments are only counted.
 
     Lines are cut as bytes and decoded when complete: no byte of a UTF-8 sequence looks like a
     line end, so a character that two chunks share needs no further care.

@@ -109,7 +109,7 @@ class StreamDecoder:
             for event in events:
                 self._account(event)
                 yield event
-        except (ValueError, LookupError, TypeError, AttributeError) as exc:
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as exc:
             raise ProtocolError(
                 f"{self._provider} sent a message that its API does not document: "
                 f"{data[:_EXCERPT]!r}"

@@ -1,0 +1,83 @@
+"""The thread on which turns run: one event loop per kernel, started at the first turn.
+
+Source: `design/architecture.md` section 3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class AgentThread:
+    """An event loop on a thread of its own. Every method is safe from any other thread."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(
+                target=self._serve, args=(loop,), name="jp_nb agent", daemon=True
+            )
+            self._thread.start()
+            self._loop = loop
+        return self._loop
+
+    @staticmethod
+    def _serve(loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_forever()
+        finally:
+            loop.close()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start `work` on the loop; the future has its result.
+
+        It runs in a copy of the caller's context: what a tool prints belongs to the caller's cell.
+        """
+        loop, future = self._running_loop(), Future[T]()
+        context = contextvars.copy_context()
+
+        async def deliver() -> None:
+            try:
+                result = await work
+            except BaseException as exc:
+                future.set_exception(exc)
+                if isinstance(exc, asyncio.CancelledError):
+                    raise
+            else:
+                future.set_result(result)
+
+        loop.call_soon_threadsafe(lambda: loop.create_task(deliver(), context=context))
+        return future
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Run `function` on the loop soon."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(function)
+
+    def close(self, *last: Coroutine[Any, Any, object]) -> None:
+        """Run `last`, then end the loop and its thread."""
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None:
+            for work in last:
+                work.close()
+            return
+        for work in last:
+            try:
+                self.run(work).result(timeout=5)
+            except TimeoutError:
+                continue  # a connection that does not close must not keep the kernel alive
+        self._loop = self._thread = None
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(timeout=5)

@@ -1,0 +1,232 @@
+"""What the cell's thread does while a turn runs.
+
+The agent runs on a thread of its own. Whatever it wants shown, asked or run where the user's
+code lives comes here as a job, and the cell's thread serves jobs until the turn is done.
+
+Source: `design/architecture.md` section 3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import logging
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from threading import get_ident
+from time import monotonic
+from typing import Generic, Protocol, TypeVar
+
+T = TypeVar("T")
+Job = Callable[[], None]
+
+SLICE = 0.1
+"""Longest single wait in seconds, for systems on which a wait cannot be interrupted."""
+
+log = logging.getLogger(__name__)
+
+
+class CallInterrupted(Exception):  # noqa: N818 - what happened, not what is wrong
+    """A function on the cell's thread was cut short, by an interrupt of the kernel as a rule.
+
+    The agent gets this in place of a `KeyboardInterrupt`, which would end its event loop. The
+    original exception is the `__cause__`.
+    """
+
+
+class Listener(Protocol):
+    """How the cell's thread sleeps: until `wake`, until something came in, or `timeout`."""
+
+    def wait(self, timeout: float) -> None:
+        """Return at once if there is something to do; on the cell's thread."""
+        ...
+
+    def wake(self) -> None:
+        """End the wait that goes on, or the next one; from any thread."""
+        ...
+
+
+class _Bell:
+    """The listener for when nothing but jobs can come in."""
+
+    def __init__(self) -> None:
+        # A SimpleQueue, not an Event: its C code leaves no lock behind when interrupted.
+        self._rings: SimpleQueue[None] = SimpleQueue()
+
+    def wait(self, timeout: float) -> None:
+        try:
+            self._rings.get(timeout=timeout)
+        except Empty:
+            return
+
+    def wake(self) -> None:
+        self._rings.put(None)
+
+
+class _Posted:
+    """A job for which nobody waits."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self.started = False
+
+    def run(self) -> None:
+        self.started = True
+        try:
+            self._job()
+        except Exception:
+            log.exception("A job on the cell's thread failed; the turn goes on")
+
+
+class _Called(Generic[T]):
+    """A function whose result somebody waits for."""
+
+    def __init__(self, function: Callable[[], T]) -> None:
+        self._function = function
+        self.future: Future[T] = Future()
+        self.started = False
+
+    def run(self) -> None:
+        try:
+            self.started = True
+            if self.future.set_running_or_notify_cancel():
+                self.future.set_result(self._function())
+        except (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError) as exc:
+            self._fail(_interrupted(exc))
+            if isinstance(exc, KeyboardInterrupt):
+                raise
+        except StopIteration as exc:  # futures refuse it
+            self._fail(_interrupted(exc))
+        except BaseException as exc:
+            self._fail(exc)
+
+    def _fail(self, exc: BaseException) -> None:
+        if not self.future.done():
+            self.future.set_exception(exc)
+
+
+def _interrupted(exc: BaseException) -> CallInterrupted:
+    interrupted = CallInterrupted(f"{type(exc).__name__}: {exc}" if str(exc) else repr(exc))
+    interrupted.__cause__ = exc
+    return interrupted
+
+
+class Timer:
+    """A job for later; `cancel` is for any thread."""
+
+    def __init__(self, deadline: float, job: Job) -> None:
+        self.deadline = deadline
+        self._job: Job | None = job
+
+    def cancel(self) -> None:
+        """Forget the job if it has not run yet."""
+        self._job = None
+
+    def run(self) -> None:
+        """Run the job, once."""
+        job, self._job = self._job, None
+        if job is not None:
+            _Posted(job).run()
+
+
+class CellLoop:
+    """The queue between the agent and the cell's thread; implements `ports.CellThread`.
+
+    Jobs run in the order in which they were posted. Calls (`def` tools) run one at a time, in
+    order, each once the jobs posted so far are done.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: deque[_Posted | _Called[object]] = deque()
+        self._calls: deque[_Posted | _Called[object]] = deque()
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._sequence = itertools.count()
+        self._bell = _Bell()
+        self._listener: Listener = self._bell
+        self._thread: int | None = None
+
+    @property
+    def serving_elsewhere(self) -> bool:
+        """Whether another thread than the caller's is the one that serves."""
+        return self._thread not in (None, get_ident())
+
+    def post(self, job: Job) -> None:
+        """Have `job` run on the cell's thread; from any thread. An error in it is logged."""
+        self._jobs.append(_Posted(job))
+        self._listener.wake()
+
+    def wake(self) -> None:
+        """Have `serve` look at its condition again; from any thread."""
+        self._listener.wake()
+
+    def call_later(self, seconds: float, job: Job) -> Timer:
+        """Have `job` run on the cell's thread in `seconds`, if it serves then."""
+        timer = Timer(monotonic() + seconds, job)
+        self.post(
+            lambda: heapq.heappush(self._timers, (timer.deadline, next(self._sequence), timer))
+        )
+        return timer
+
+    async def call(self, function: Callable[[], T]) -> T:
+        """Run `function` on the cell's thread and return or raise what it does.
+
+        Cancelling the awaiting task takes a function away that has not started.
+
+        Raises:
+            CallInterrupted: If an interrupt, or an exception such as `SystemExit`, cut it short.
+        """
+        called = _Called(function)
+        self._calls.append(called)  # type: ignore[arg-type]  # who reads the result knows T
+        self._listener.wake()
+        return await asyncio.wrap_future(called.future)
+
+    def listen(self, listener: Listener | None) -> None:
+        """Sleep with `listener` from now on, None: the usual way; on the cell's thread."""
+        self._listener = listener or self._bell
+
+    def serve(self, until: Callable[[], bool], *, tools: bool = True) -> None:
+        """Run what comes in until `until()` is true and every job posted before has run.
+
+        `until` is looked at after each job: whatever makes it true from another thread calls
+        `wake` or posts a job. With `tools` false, calls stay queued: for a wait inside one.
+        `KeyboardInterrupt` comes out at once, with everything that has not started still queued.
+        """
+        outer, self._thread = self._thread, get_ident()
+        try:
+            while True:
+                if self._run_timer() or _run_first(self._jobs):
+                    continue
+                if until():
+                    return
+                if tools and _run_first(self._calls):
+                    continue
+                self._listener.wait(self._patience())
+        finally:
+            self._thread = outer
+
+    def _run_timer(self) -> bool:
+        if not self._timers or self._timers[0][0] > monotonic():
+            return False
+        heapq.heappop(self._timers)[-1].run()
+        return True
+
+    def _patience(self) -> float:
+        if not self._timers:
+            return SLICE
+        return min(SLICE, max(0.0, self._timers[0][0] - monotonic()))
+
+
+def _run_first(jobs: deque[_Posted | _Called[object]]) -> bool:
+    """Run the first job that has not started; say whether there was one.
+
+    A job leaves the queue only after it started: an interrupt in between must not lose it.
+    """
+    while jobs and jobs[0].started:
+        jobs.popleft()
+    if not jobs:
+        return False
+    jobs[0].run()
+    return True

@@ -1,0 +1,253 @@
+"""The headless carrier: the record travels as the state of a widget.
+
+Headless executors answer no comm, but nbclient (so nbconvert, papermill, `jupyter execute`)
+stores the state of every widget in the notebook's metadata. So the kernel opens one:
+
+    metadata.widgets["application/vnd.jupyter.widget-state+json"].state[ID] =
+        {"model_module": "jp-nb", "model_name": "RecordModel", "state":
+            {"jp": {the `jp` object without events}, "events.0": […], "events.1": […], …,
+             "seen": {conversation id: number of entries read from the notebook}}}
+
+Whoever opens the notebook next lifts it into `metadata.jp`: `read` looks, `lift` moves.
+
+Source: `design/document.md` section 3.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextvars import Context
+from itertools import count
+from threading import Lock
+from typing import Any
+
+from pydantic import JsonValue
+
+from jp_nb.notebook.document.merge import JsonObject, kind, merge
+from jp_nb.notebook.document.stores import IN_NOTEBOOK
+from jp_nb.notebook.document.wire import measured, storable
+from jp_nb.record.document import KEY, Document
+
+MODULE = "jp-nb"
+MODEL = "RecordModel"
+WIDGETS = "widgets"
+WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
+CHUNK_BYTES = 32 * 1024
+"""An append sends its whole chunk again, so chunks are small."""
+
+# --- reading ---------------------------------------------------------------------------------
+
+
+def read(metadata: Mapping[str, Any]) -> JsonValue:
+    """The notebook's `jp` object with what its carriers add; None if it has neither.
+
+    Damage and a newer version come back as they are: `Document.load` reports them.
+    """
+    merged: JsonValue = _plain(metadata[KEY]) if KEY in metadata else None
+    for _, state in _carriers(metadata):
+        if (document := _document(state)) is not None:
+            seen = state.get("seen")
+            merged = merge(merged, document, seen if isinstance(seen, dict) else None)
+    return merged
+
+
+def unreadable(metadata: Mapping[str, Any]) -> list[JsonValue]:
+    """The states of carriers that are damaged: `lift` leaves them where they are."""
+    return [state for _, state in _carriers(metadata) if _document(state) is None]
+
+
+def lift(metadata: MutableMapping[str, Any]) -> bool:
+    """Move the record from the carriers to `metadata["jp"]`; returns whether there were any.
+
+    Other widgets stay. A carrier that cannot be read stays too, as does every one while
+    `metadata["jp"]` was written by a newer release.
+    """
+    if KEY in metadata and kind(_plain(metadata[KEY])) == "newer":
+        return False
+    found = [key for key, state in _carriers(metadata) if _document(state) is not None]
+    if not found:
+        return False
+    metadata[KEY] = read(metadata)
+    states = metadata[WIDGETS][WIDGET_STATE]["state"]
+    for key in found:
+        del states[key]
+    if not states:
+        del metadata[WIDGETS][WIDGET_STATE]
+        if not metadata[WIDGETS]:
+            del metadata[WIDGETS]
+    return True
+
+
+def _carriers(metadata: Mapping[str, Any]) -> Iterator[tuple[str, JsonObject]]:
+    value: Any = metadata
+    for key in (WIDGETS, WIDGET_STATE, "state"):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    if not isinstance(value, Mapping):
+        return
+    for key, model in value.items():
+        if isinstance(model, Mapping) and model.get("model_module") == MODULE:
+            state = _plain(model.get("state"))
+            yield str(key), state if isinstance(state, dict) else {"state": state}
+
+
+def _document(state: JsonObject) -> JsonObject | None:
+    """The `jp` object of a carrier; None if it is damaged."""
+    head = state.get("jp")
+    if not isinstance(head, dict):
+        return None
+    events: list[JsonValue] = []
+    for number in count():
+        name = f"events.{number}"
+        if name not in state:
+            break
+        chunk = state[name]
+        if not isinstance(chunk, list):
+            return None
+        events += chunk
+    read_chunks = number
+    if any(key.startswith("events.") for key in state if key not in _names(read_chunks)):
+        return None  # a chunk is missing
+    document: JsonObject = {**head, "events": events}
+    return document if kind(document) == "readable" else None
+
+
+def _names(chunks: int) -> set[str]:
+    return {f"events.{i}" for i in range(chunks)}
+
+
+def _plain(value: Any) -> JsonValue:
+    """Without nbformat's dict subclass, whose attributes are its keys."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value  # type: ignore[no-any-return]
+
+
+# --- writing ---------------------------------------------------------------------------------
+
+Send = Callable[[JsonObject], None]
+OpenWidget = Callable[[JsonObject], Send]
+"""Opens a widget with this state; the result updates it."""
+
+
+def open_widget(state: JsonObject) -> Send:
+    """Open a widget as ipywidgets does, without importing it."""
+    from comm import create_comm  # noqa: PLC0415 - not needed where there is no kernel
+
+    # nbclient drops what does not belong to the cell that runs. In an empty context ipykernel 7
+    # falls back from this thread's own parent message (which may be an older cell's) to the
+    # newest one; ipykernel 6 always takes the newest. Any thread may send: iopub has its own.
+    comm = Context().run(
+        create_comm,
+        target_name="jupyter.widget",
+        data={"state": state, "buffer_paths": []},
+        metadata={"version": "2.1.0"},
+    )
+
+    def send(update: JsonObject) -> None:
+        Context().run(comm.send, data={"method": "update", "state": update, "buffer_paths": []})
+
+    return send
+
+
+class CarrierStore:
+    """Keeps the record in a carrier, entry by entry and at once: a cell's end may be the last.
+
+    `seen` is `merge.lengths` of what was read from the notebook.
+    """
+
+    where = IN_NOTEBOOK
+
+    def __init__(
+        self,
+        document: Document,
+        *,
+        seen: Mapping[str, int] | None = None,
+        open_widget: OpenWidget = open_widget,
+    ) -> None:
+        self._document = document
+        self._seen = dict(seen or {})
+        self._open_widget = open_widget
+        self._send: Send | None = None
+        self._lock = Lock()
+        self._head = ""
+        self._stored = 0
+        self._chunks: list[list[JsonValue]] = []
+        self._room = 0
+
+    def changed(self) -> None:
+        """Send what was appended, and the head if it is another one."""
+        with self._lock:
+            touched = self._append()
+            if (head := self._head_text()) != self._head:
+                self._head = head
+                touched["jp"] = self._without_events()
+            self._publish(touched)
+
+    def replaced(self) -> None:
+        """Send everything anew."""
+        with self._lock:
+            before = len(self._chunks)
+            self._stored, self._room, self._chunks = 0, 0, []
+            touched = self._append()
+            # States are merged key by key: what is not overwritten would stay.
+            touched.update({f"events.{i}": [] for i in range(len(self._chunks), before)})
+            self._chunks += [[] for _ in range(len(self._chunks), before)]
+            self._head = self._head_text()
+            touched["jp"] = self._without_events()
+            self._publish(touched)
+
+    def _append(self) -> JsonObject:
+        touched: JsonObject = {}
+        raw = self._document.conversation.raw
+        for entry in raw[self._stored :]:
+            clean, size = measured(entry)  # type: ignore[arg-type]  # dict is invariant
+            if not self._chunks or size > self._room:
+                self._chunks.append([])
+                self._room = CHUNK_BYTES
+            self._room -= size
+            self._chunks[-1].append(clean)
+            touched[f"events.{len(self._chunks) - 1}"] = self._chunks[-1]
+            self._stored += 1
+        return touched
+
+    def _publish(self, touched: JsonObject) -> None:
+        if not touched:
+            return
+        if self._send is not None:
+            self._send(touched)
+            return
+        state: JsonObject = {
+            "_model_module": MODULE,
+            "_model_module_version": "1",
+            "_model_name": MODEL,
+            "seen": dict(self._seen),
+            "jp": self._without_events(),
+        }
+        self._send = self._open_widget(state | touched)
+
+    def _without_events(self) -> JsonObject:
+        document = self._document.to_json()
+        return {key: storable(item) for key, item in document.items() if key != "events"}
+
+    def _head_text(self) -> str:
+        document = self._document.to_json()
+        return json.dumps({k: v for k, v in document.items() if k not in ("events", "others")})
+
+    def flush(self, timeout: float) -> bool:
+        """Whether everything was sent: the executor takes it without an answer."""
+        with self._lock:
+            return self._stored == len(self._document.conversation)
+
+    def save(self, timeout: float = 10.0) -> str:
+        """The executor writes the file when the run ends."""
+        return f"{IN_NOTEBOOK}, which is written when the run ends"
+
+    def take_notices(self) -> list[str]:
+        """There are none."""
+        return []
+
+    def close(self) -> None:
+        """The state stays with the executor."""

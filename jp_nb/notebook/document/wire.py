@@ -1,0 +1,137 @@
+"""Messages between the kernel and the page: protocol 1. Pure.
+
+`live.py` and the lab extension exchange these as the data of comm messages.
+
+Source: `design/document.md` section 2.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import JsonValue
+
+from jp_nb.errors import StorageError
+
+PROTOCOL = 1
+TARGET = "jp_nb.document"
+MAX_BATCH_BYTES = 256 * 1024
+MAX_DOCUMENT_BYTES = 512 * 1024 * 1024
+"""Bound of a document that a page sends in pieces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """A page says what it has.
+
+    Attributes:
+        page: Names the page; another one may show the same notebook.
+        path: Where the notebook is, as the server names it.
+        has_document: Whether the notebook's metadata has the key `jp` (or a carrier) at all.
+        document: What is there: unchecked.
+    """
+
+    page: str
+    path: str
+    read_only: bool = False
+    collaborative: bool = False
+    has_document: bool = False
+    document: JsonValue = None
+    protocol: JsonValue = PROTOCOL
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Hello:
+        """The message without a document that follows in pieces."""
+        return cls(
+            page=str(data.get("page", "")),
+            path=str(data.get("path", "")),
+            read_only=bool(data.get("readOnly")),
+            collaborative=bool(data.get("collaborative")),
+            has_document="doc" in data,
+            document=data.get("doc"),
+            protocol=data.get("v"),
+        )
+
+
+@dataclass(slots=True)
+class Pieces:
+    """Puts a document together that was too long for one message; any order, any repeats."""
+
+    count: int
+    _parts: dict[int, str] = field(default_factory=dict)
+
+    def add(self, index: Any, text: Any) -> bool:
+        """Take one piece; returns whether all are there."""
+        if isinstance(index, int) and isinstance(text, str) and 0 <= index < self.count:
+            self._parts[index] = text
+        if sum(map(len, self._parts.values())) > MAX_DOCUMENT_BYTES:
+            raise StorageError("the notebook's record is too long to be read", place="jp")
+        return len(self._parts) == self.count
+
+    def document(self) -> JsonValue:
+        """What the pieces say.
+
+        Raises:
+            StorageError: If it is not JSON.
+        """
+        text = "".join(self._parts[i] for i in range(self.count))
+        try:
+            return json.loads(text)  # type: ignore[no-any-return]
+        except ValueError as exc:
+            raise StorageError(f"the page sent no JSON: {exc}", place="jp") from exc
+
+
+def split(text: str, size: int = MAX_BATCH_BYTES) -> list[str]:
+    """Cut ASCII `text` into pieces of at most `size` bytes, at least one."""
+    return [text[i : i + size] for i in range(0, len(text), size)] or [""]
+
+
+def as_ascii(value: JsonValue) -> str:
+    """JSON text in ASCII: no cut goes through a character."""
+    return json.dumps(storable(value), allow_nan=False, separators=(",", ":"))
+
+
+def take_batch(entries: Iterable[Any], limit: int = MAX_BATCH_BYTES) -> tuple[list[JsonValue], int]:
+    """The first of `entries` that fit into `limit` bytes of JSON, at least one; and their size."""
+    batch: list[JsonValue] = []
+    total = 0
+    for entry in entries:
+        clean, size = measured(entry)
+        if batch and total + size > limit:
+            break
+        batch.append(clean)
+        total += size
+    return batch, total
+
+
+def measured(value: JsonValue) -> tuple[JsonValue, int]:
+    """`value` as a notebook can hold it, and its size as JSON in bytes."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        return value, len(text.encode())
+    except ValueError:  # a number or a character that a file cannot hold: rare
+        clean = _cleaned(value)
+        return clean, len(json.dumps(clean, ensure_ascii=False).encode())
+
+
+def storable(value: JsonValue) -> JsonValue:
+    """`value`, with what UTF-8 or JSON cannot express replaced: such a file would not open."""
+    return measured(value)[0]
+
+
+def _cleaned(value: JsonValue) -> JsonValue:
+    match value:
+        case str():
+            # Halves of a pair become the character, a lone one U+FFFD.
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case float() if not math.isfinite(value):
+            return None
+        case dict():
+            return {str(_cleaned(key)): _cleaned(item) for key, item in value.items()}
+        case list():
+            return [_cleaned(item) for item in value]
+    return value

@@ -1,0 +1,95 @@
+"""`{{name}}` in what the user asks.
+
+Source: `design/interface.md` section 2.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from jp_nb.errors import UsageError
+
+_PLACE = re.compile(r"\\\{\{|\{\{(.*?)\}\}")
+
+
+def interpolate(text: str, namespace: Mapping[str, Any], *, max_chars: int) -> str:
+    r"""`text` with every `{{name}}`, `{{name.attr}}`, `{{name["key"]}}`, `{{name[0]}}` replaced.
+
+    A text is put in as it is, any other value as its `str`; longer than `max_chars` it is cut and
+    says so. `\{{` stands for itself, single braces are never touched.
+
+    Raises:
+        UsageError: If a name is unknown, a part of it is missing, or it is no such expression.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        expression = match[1]
+        if expression is None:
+            return "{{"
+        found = look_up(expression.strip(), namespace)
+        shown = found if isinstance(found, str) else str(found)
+        if len(shown) > max_chars:
+            cut = len(shown) - max_chars
+            shown = f"{shown[:max_chars]}… ({cut} more characters of {expression.strip()} left out)"
+        return shown
+
+    return _PLACE.sub(value, text)
+
+
+def look_up(expression: str, namespace: Mapping[str, Any]) -> Any:
+    """The value of a name with attributes and subscripts; nothing is called."""
+    try:
+        node = ast.parse(expression, mode="eval").body
+    except SyntaxError:
+        raise _not_a_name(expression) from None
+    return _value(node, expression, namespace)
+
+
+def _value(node: ast.expr, expression: str, namespace: Mapping[str, Any]) -> Any:
+    match node:
+        case ast.Name(id=name):
+            if name in namespace:
+                return namespace[name]
+            near = difflib.get_close_matches(name, list(namespace), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise UsageError(
+                f"{{{{{expression}}}}}: there is no {name!r} in this notebook{hint} "
+                r"(write \{{ for two braces that mean themselves)"
+            )
+        case ast.Attribute(value=inner, attr=attribute):
+            return _part(getattr, inner, attribute, expression, namespace)
+        case ast.Subscript(value=inner, slice=ast.Constant(value=key)):
+            return _part(_item, inner, key, expression, namespace)
+        case ast.Subscript(
+            value=inner, slice=ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(key)))
+        ):
+            return _part(_item, inner, -key, expression, namespace)
+        case _:
+            raise _not_a_name(expression)
+
+
+def _item(value: Any, key: Any) -> Any:
+    return value[key]
+
+
+def _part(
+    take: Any, inner: ast.expr, key: Any, expression: str, namespace: Mapping[str, Any]
+) -> Any:
+    value = _value(inner, expression, namespace)
+    try:
+        return take(value, key)
+    except Exception as exc:  # whatever the value's own code raises
+        raise UsageError(
+            f"{{{{{expression}}}}}: {key!r} cannot be taken of it: {type(exc).__name__}: {exc}"
+        ) from exc
+
+
+def _not_a_name(expression: str) -> UsageError:
+    return UsageError(
+        f"{{{{{expression}}}}} is not a name: write a name with attributes and subscripts, such as "
+        r"{{table.columns}} or {{rows[0]}}; nothing is called; \{{ stands for two braces"
+    )

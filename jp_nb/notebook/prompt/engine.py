@@ -1,0 +1,268 @@
+"""Puts prompts to the person in front of the running cell, one at a time.
+
+All state is the cell's thread's. The agent hands a prompt over and awaits its end; code in the
+cell serves the loop until its own prompt has ended.
+
+Source: `design/prompts.md`, `design/architecture.md` section 4.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Literal, assert_never
+
+from jp_nb.agent.ports import Channel, NobodyThere, NotAnswered, Prompt, PromptEnd
+from jp_nb.notebook.cell_loop import CellLoop, Timer
+from jp_nb.notebook.prompt.deadline import Deadline, Expired
+from jp_nb.notebook.prompt.presence import (
+    FormRoute,
+    Presence,
+    PromptSettings,
+    StdinRoute,
+    running_kernel,
+)
+from jp_nb.notebook.prompt.pump import CommPump
+from jp_nb.notebook.prompt.stdin import KernelConsole, TerminalConsole, ask_on_stdin
+from jp_nb.notebook.prompt.wording import StaticRecord, static_record
+
+if TYPE_CHECKING:  # ipywidgets takes a fifth of a second: only a form needs it
+    from jp_nb.notebook.prompt.form import Form
+
+log = logging.getLogger(__name__)
+
+__all__ = ["NotebookPrompter", "PromptSettings", "static_record"]
+
+
+class _Waiting:
+    """A prompt somebody waits for.
+
+    Attributes:
+        keeps_record: Whether its static record stays where the form was.
+        deadline: Ends a wait on stdin, which no job can reach.
+    """
+
+    def __init__(self, prompt: Prompt, *, keeps_record: bool) -> None:
+        self.prompt = prompt
+        self.keeps_record = keeps_record
+        self.channel: Channel = "form"
+        self.deadline: Deadline | None = None
+        self.withdrawn = False
+        self.future: Future[PromptEnd] = Future()
+        # Running at once: cancelling the task that awaits it must not settle it.
+        self.future.set_running_or_notify_cancel()
+
+
+class NotebookPrompter:
+    """Asks the person in front of the notebook; implements `ports.Prompter`."""
+
+    def __init__(self, loop: CellLoop) -> None:
+        self._loop = loop
+        self._settings = PromptSettings()
+        self._presence = Presence()
+        self._open: dict[_Waiting, None] = {}  # in order; filled by the thread that asks
+        self._queue: deque[_Waiting] = deque()
+        self._active: _Waiting | None = None
+        self._form: Form | None = None
+        self._timers: list[Timer] = []
+        self._pump: CommPump | None = None
+
+    # --- any thread --------------------------------------------------------------------------
+
+    def nobody(self) -> NobodyThere | None:
+        """Return why nobody can be asked in the running cell; None if somebody may be there."""
+        route = self._presence.route(self._settings)
+        return route if isinstance(route, NobodyThere) else None
+
+    async def ask(self, prompt: Prompt) -> PromptEnd:
+        """Put `prompt` to the person and wait. Cancelling the task takes the prompt away."""
+        if (nobody := self.nobody()) is not None:
+            return nobody
+        waiting = self._hand_over(prompt, keeps_record=False)
+        try:
+            return await asyncio.wrap_future(waiting.future)
+        except asyncio.CancelledError:
+            self._withdraw(waiting)
+            raise
+
+    # --- the cell's thread -------------------------------------------------------------------
+
+    def cell_begins(self, settings: PromptSettings) -> None:
+        """Look at who sent the running cell; `settings` hold until the next one."""
+        self._settings = settings
+        self._presence = Presence.here()
+
+    def cell_ends(self) -> None:
+        """Take away whatever is still open: no form outlives its cell."""
+        self._end_all("cancelled")
+
+    def interrupt(self) -> None:
+        """End every open or queued prompt as interrupted."""
+        self._end_all("interrupted")
+
+    def ask_here(self, prompt: Prompt, *, keeps_record: bool = True) -> PromptEnd:
+        """Put `prompt` to the person from code that runs in the cell, and wait.
+
+        Where the form was, `static_record` stays unless `keeps_record` is false. A prompt that
+        waits already is shown first. Also safe from a worker thread while the cell serves.
+
+        Raises:
+            KeyboardInterrupt: If the kernel was interrupted; every prompt has ended by then.
+        """
+        if self._loop.serving_elsewhere:
+            if (nobody := self.nobody()) is not None:
+                return nobody
+            return self._hand_over(prompt, keeps_record=keeps_record).future.result()
+        self._presence = Presence.here()
+        if (nobody := self.nobody()) is not None:
+            return nobody
+        waiting = self._hand_over(prompt, keeps_record=keeps_record)
+        try:
+            self._loop.serve(waiting.future.done, tools=False)
+        except BaseException:
+            self.interrupt()
+            raise
+        return waiting.future.result()
+
+    # --- one at a time -----------------------------------------------------------------------
+
+    def _hand_over(self, prompt: Prompt, *, keeps_record: bool) -> _Waiting:
+        waiting = _Waiting(prompt, keeps_record=keeps_record)
+        self._open[waiting] = None
+        self._loop.post(lambda: self._enqueue(waiting))
+        return waiting
+
+    def _withdraw(self, waiting: _Waiting) -> None:
+        waiting.withdrawn = True
+        if (deadline := waiting.deadline) is not None:
+            deadline.expire()
+        self._loop.post(lambda: self._end(waiting, NotAnswered("cancelled", waiting.channel)))
+
+    def _enqueue(self, waiting: _Waiting) -> None:
+        if waiting in self._open:
+            self._queue.append(waiting)
+            self._show_next()
+
+    def _show_next(self) -> None:
+        while self._active is None and self._queue:
+            self._active = self._queue.popleft()
+            self._show(self._active)
+        if self._active is None:
+            self._stop_hearing()
+
+    def _show(self, waiting: _Waiting) -> None:
+        if waiting.withdrawn:
+            return self._end(waiting, NotAnswered("cancelled", waiting.channel))
+        match self._presence.route(self._settings):
+            case FormRoute() as route:
+                self._show_form(waiting, route)
+            case StdinRoute(channel=channel):
+                self._read_stdin(waiting, channel)
+            case NobodyThere() as nobody:
+                self._end(waiting, nobody)
+            case other:
+                assert_never(other)
+
+    def _end(self, waiting: _Waiting, end: PromptEnd) -> None:
+        """Settle `waiting`; the first end counts, later ones change nothing."""
+        if waiting not in self._open:
+            return
+        del self._open[waiting]
+        try:
+            if waiting is self._active:
+                self._active = None
+                kept = waiting.keeps_record and not isinstance(end, NobodyThere)
+                self._take_form_away(static_record(waiting.prompt, end) if kept else None)
+            elif waiting in self._queue:
+                self._queue.remove(waiting)
+        finally:  # whatever an interrupt leaves undone, nobody waits forever
+            waiting.future.set_result(end)
+        self._show_next()
+
+    def _end_all(self, end: Literal["cancelled", "interrupted"]) -> None:
+        self._queue.clear()  # or ending one would show the next
+        for waiting in list(self._open):
+            self._end(waiting, NotAnswered(end, waiting.channel))
+        self._stop_hearing()
+
+    # --- form --------------------------------------------------------------------------------
+
+    def _show_form(self, waiting: _Waiting, route: FormRoute) -> None:
+        try:
+            self._hear()
+            from jp_nb.notebook.prompt.form import Form
+
+            self._form = Form(
+                waiting.prompt,
+                notify=self._settings.notify,
+                # Comm callbacks only record: what follows may display.
+                on_rendered=lambda: self._loop.post(lambda: self._rendered(waiting)),
+                on_end=lambda end: self._loop.post(lambda: self._end(waiting, end)),
+            )
+            self._form.show()
+        except Exception:
+            log.warning("The form could not be shown", exc_info=True)
+            return self._no_form(waiting, route, "the form could not be shown")
+        reason = f"no page showed the form within {route.patience:g} s"
+        self._timers = [
+            self._loop.call_later(route.patience, lambda: self._no_form(waiting, route, reason))
+        ]
+
+    def _rendered(self, waiting: _Waiting) -> None:
+        if waiting is not self._active or self._form is None:
+            return
+        self._stop_timers()
+        if self._settings.timeout > 0:
+            late = NotAnswered("timed_out", "form")
+            self._timers = [
+                self._loop.call_later(self._settings.timeout, lambda: self._end(waiting, late))
+            ]
+
+    def _no_form(self, waiting: _Waiting, route: FormRoute, reason: str) -> None:
+        if waiting is not self._active:
+            return
+        if route.stdin:
+            if self._form is not None:
+                self._form.give_way()
+            self._read_stdin(waiting, "stdin")
+        else:
+            self._end(waiting, NobodyThere(f"{reason} and prompt.channel is 'widget'"))
+
+    def _take_form_away(self, record: StaticRecord | None) -> None:
+        self._stop_timers()
+        form, self._form = self._form, None
+        if form is not None:
+            form.close(record)
+
+    def _stop_timers(self) -> None:
+        timers, self._timers = self._timers, []
+        for timer in timers:
+            timer.cancel()
+
+    def _hear(self) -> None:
+        if self._pump is None:
+            self._pump = CommPump(running_kernel(), self._loop)
+            self._pump.open()
+
+    def _stop_hearing(self) -> None:
+        pump, self._pump = self._pump, None
+        if pump is not None:
+            pump.close()
+
+    # --- stdin -------------------------------------------------------------------------------
+
+    def _read_stdin(self, waiting: _Waiting, channel: Literal["stdin", "terminal"]) -> None:
+        waiting.channel = channel
+        waiting.deadline = Deadline(self._settings.timeout)
+        console = TerminalConsole() if channel == "terminal" else KernelConsole(running_kernel())
+        end: PromptEnd
+        try:
+            with waiting.deadline:
+                end = ask_on_stdin(waiting.prompt, console, channel)
+        except Expired:
+            end = NotAnswered("cancelled" if waiting.withdrawn else "timed_out", channel)
+        except NotImplementedError:  # the kernel's StdinNotImplementedError
+            end = NobodyThere("the front end does not allow input")
+        self._end(waiting, end)

@@ -1,0 +1,318 @@
+"""A prompt as a form in the running cell.
+
+Stock ipywidgets and one tiny widget of our own (`form.js`), which says that a page shows the form,
+turns keys into answers and takes secrets. Text of models and tools reaches the page escaped, and
+only in widgets that read neither HTML nor mathematics in it.
+
+Source: `design/prompts.md` section 3, `design/interface.md` section 9.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from typing import Any, assert_never
+from uuid import uuid4
+
+import ipywidgets as widgets
+import traitlets
+from anywidget import AnyWidget
+from IPython.display import publish_display_data
+from pydantic import JsonValue
+
+from jp_nb.agent.ports import ActionPrompt, Answered, NotAnswered, Prompt, QuestionPrompt
+from jp_nb.notebook.prompt import wording
+from jp_nb.notebook.prompt.plain import one_line
+from jp_nb.notebook.prompt.wording import StaticRecord
+from jp_nb.tools.question import BooleanAnswer, SecretAnswer, SelectAnswer, TextAnswer
+
+RADIO_BUTTONS = 8
+"""Up to so many options are all in view; beyond, a drop-down list holds them."""
+
+log = logging.getLogger(__name__)
+
+Message = Mapping[str, JsonValue]
+_FILES = files(__package__)
+
+
+class Beacon(AnyWidget):
+    """The part of a form that runs in the page.
+
+    It sends `{"type": "rendered"}`, `{"type": "cancel"}` and `{"type": "submit"}`; the last with
+    `index` or `value`, because a click can overtake the change of the control that it submits.
+
+    Attributes:
+        control: Model id of the control whose state is the answer; "" if there is none.
+        secret: Whether it shows a password field itself, whose text is in no widget's state.
+        notify: Whether the page's title says that a prompt waits.
+    """
+
+    _esm = (_FILES / "form.js").read_text(encoding="utf-8")
+    _css = (_FILES / "form.css").read_text(encoding="utf-8")
+    control = traitlets.Unicode("").tag(sync=True)
+    secret = traitlets.Bool(False).tag(sync=True)
+    notify = traitlets.Bool(True).tag(sync=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Control:
+    """What a question is answered with: a widget (None: the beacon) and how it is read."""
+
+    widget: widgets.Widget | None
+    read: Callable[[Message], Answered | None]
+    missing: str = ""
+
+
+class Form:
+    """One prompt in a page, from `show` to `close`.
+
+    `on_rendered` and `on_end` are called from comm callbacks, where nothing must be printed.
+    """
+
+    def __init__(
+        self,
+        prompt: Prompt,
+        *,
+        notify: bool,
+        on_rendered: Callable[[], None],
+        on_end: Callable[[Answered | NotAnswered], None],
+    ) -> None:
+        self._prompt = prompt
+        self._on_rendered = on_rendered
+        self._on_end = on_end
+        self._display_id = f"jp-nb-{uuid4().hex}"
+        self._control = (
+            _control(prompt) if isinstance(prompt, QuestionPrompt) else _Control(None, _nothing)
+        )
+        control = self._control.widget
+        self._beacon = Beacon(
+            control=control.model_id if control is not None else "",
+            secret=isinstance(prompt, QuestionPrompt) and control is None,
+            notify=notify,
+        )
+        self._beacon.on_msg(self._hear)
+        self._note = _text("", "jp-nb-note")
+        self.widget = widgets.VBox([*self._above(), *self._below()])
+        self.widget.add_class("jp-nb-form")
+
+    def show(self) -> None:
+        """Display the form in the running cell, below what the cell has drawn so far."""
+        _show_figures()
+        self._publish(
+            {
+                # For readers of a notebook that was saved while the form was open.
+                "text/plain": wording.closed_form(self._prompt),
+                "application/vnd.jupyter.widget-view+json": {
+                    "version_major": 2,
+                    "version_minor": 0,
+                    "model_id": self.widget.model_id,
+                },
+            },
+            update=False,
+        )
+
+    def give_way(self) -> None:
+        """Say that the prompt is answered below, on stdin."""
+        below = wording.ANSWERED_BELOW
+        self._publish({"text/plain": below, "text/markdown": below}, update=True)
+        self.discard()
+
+    def close(self, record: StaticRecord | None) -> None:
+        """Take the form away and leave `record` (nothing, if there is none) in its place."""
+        data = {"text/plain": record.plain, "text/markdown": record.markdown} if record else {}
+        self._publish(data, update=True)
+        self.discard()
+
+    def discard(self) -> None:
+        """Close the widgets."""
+        pending = [self.widget]
+        while pending:
+            widget = pending.pop()
+            pending += getattr(widget, "children", ())
+            # Each has its own layout and style, which nothing else would close.
+            pending += [
+                own
+                for name in ("layout", "style")
+                if isinstance(own := getattr(widget, name, None), widgets.Widget)
+            ]
+            widget.close()
+
+    def _publish(self, data: dict[str, Any], *, update: bool) -> None:
+        publish_display_data(  # type: ignore[no-untyped-call]
+            data, {}, transient={"display_id": self._display_id}, update=update
+        )
+
+    def _above(self) -> list[widgets.Widget]:
+        """Return header, context and question; for buttons: text, detail and table."""
+        prompt = self._prompt
+        header, context = wording.header(prompt), wording.context(prompt)
+        shown = [_text(header, "jp-nb-header")] if header else []
+        question = _text(wording.question(prompt), "jp-nb-question")
+        framed = [_text(context, "jp-nb-context")] if context else []
+        if isinstance(prompt, QuestionPrompt):
+            return [*shown, *framed, question]
+        return [*shown, question, *framed, *([_table(prompt)] if prompt.table else [])]
+
+    def _below(self) -> list[widgets.Widget]:
+        control = [self._control.widget] if self._control.widget is not None else []
+        for widget in control:
+            widget.add_class("jp-nb-control")
+        by = wording.asked_by(self._prompt)
+        actions = widgets.HBox([*self._buttons(), *([_text(by, "jp-nb-by")] if by else [])])
+        actions.add_class("jp-nb-actions")
+        return [*control, self._beacon, self._note, actions]
+
+    def _buttons(self) -> list[widgets.Button]:
+        prompt = self._prompt
+        if isinstance(prompt, QuestionPrompt):
+            submit, cancel = _button(wording.SUBMIT), _button(wording.CANCEL)
+            submit.button_style = "primary"
+            submit.add_class("jp-nb-submit")
+            submit.on_click(lambda _: self._submit({}))
+            cancel.on_click(lambda _: self._cancel())
+            return [submit, cancel]
+        buttons = []
+        labels = wording.option_labels(tuple(action.label for action in prompt.actions))
+        for action, label in zip(prompt.actions, labels, strict=True):
+            button = _button(label)
+            if action.value == prompt.default:
+                button.button_style = "primary"
+                button.add_class("jp-nb-default")
+            button.on_click(lambda _, value=action.value: self._on_end(Answered(value, "form")))
+            buttons.append(button)
+        return buttons
+
+    def _hear(self, _: Any, message: Message, __: Any) -> None:
+        match message.get("type"):
+            case "rendered":
+                self._on_rendered()
+            case "cancel":
+                self._cancel()
+            case "submit":
+                self._submit(message)
+            case other:
+                log.debug("The form's page sent %r", other)
+
+    def _submit(self, message: Message) -> None:
+        answered = self._control.read(message)
+        if answered is None:
+            self._note.value = escape(self._control.missing)
+        else:
+            self._on_end(answered)
+
+    def _cancel(self) -> None:
+        self._on_end(NotAnswered("cancelled", "form"))
+
+
+def _control(prompt: QuestionPrompt) -> _Control:
+    match prompt.question.answer_type:
+        case BooleanAnswer():
+            return _boolean(prompt)
+        case SelectAnswer(options=options):
+            return _select(prompt, options)
+        case TextAnswer():
+            return _textarea(prompt)
+        case SecretAnswer():
+            return _Control(None, _secret, "Nothing was typed.")
+        case other:
+            assert_never(other)
+
+
+def _nothing(_: Message) -> None:
+    """A prompt with buttons only has nothing to submit."""
+
+
+def _secret(message: Message) -> Answered | None:
+    value = message.get("value")
+    return Answered(value, "form") if isinstance(value, str) and value else None
+
+
+def _boolean(prompt: QuestionPrompt) -> _Control:
+    offered = wording.choices(prompt)
+    preset = wording.preselected(prompt)
+    buttons = widgets.ToggleButtons(
+        options=[choice.label for choice in offered],
+        index=next(
+            (i for i, c in enumerate(offered) if c.value is preset and not c.remember), None
+        ),
+        style={"button_width": "auto"},
+    )
+
+    def read(message: Message) -> Answered | None:
+        index = _index(message, buttons, len(offered))
+        if index is None:
+            return None
+        return Answered(offered[index].value, "form", remember=offered[index].remember)
+
+    return _Control(buttons, read, "Please choose an answer first.")
+
+
+def _select(prompt: QuestionPrompt, options: tuple[str, ...]) -> _Control:
+    preset = wording.preselected(prompt)
+    kind = widgets.RadioButtons if len(options) <= RADIO_BUTTONS else widgets.Dropdown
+    listed = kind(
+        options=wording.option_labels(options),
+        index=options.index(preset) if isinstance(preset, str) else None,
+    )
+
+    def read(message: Message) -> Answered | None:
+        index = _index(message, listed, len(options))
+        return None if index is None else Answered(options[index], "form")
+
+    return _Control(listed, read, "Please choose an option first.")
+
+
+def _textarea(prompt: QuestionPrompt) -> _Control:
+    preset = wording.preselected(prompt)
+    text = preset if isinstance(preset, str) else ""
+    area = widgets.Textarea(value=text, rows=min(8, text.count("\n") + 2))
+
+    def read(message: Message) -> Answered:
+        value = message.get("value")
+        return Answered(value if isinstance(value, str) else area.value, "form")
+
+    return _Control(area, read)
+
+
+def _index(message: Message, widget: widgets.Widget, count: int) -> int | None:
+    """Return which option is chosen: as the page says, else as the widget was last told."""
+    index = message.get("index", widget.index)
+    in_range = isinstance(index, int) and not isinstance(index, bool) and 0 <= index < count
+    return index if in_range else None
+
+
+def _text(text: str, css_class: str) -> widgets.HTML:
+    # HTML, not Label or HTMLMath: those read mathematics in a text. Escaped, it reads nothing.
+    shown = widgets.HTML(f'<bdi dir="auto">{escape(text)}</bdi>' if text else "")
+    shown.add_class(css_class)
+    return shown
+
+
+def _table(prompt: ActionPrompt) -> widgets.HTML:
+    def row(cells: tuple[str, ...], tag: str) -> str:
+        shown = (f"<{tag}><bdi>{escape(cell)}</bdi></{tag}>" for cell in cells)
+        return f"<tr>{''.join(shown)}</tr>"
+
+    head = f"<thead>{row(tuple(map(one_line, prompt.columns)), 'th')}</thead>"
+    body = "".join(row(cells, "td") for cells in wording.rows(prompt))
+    table = widgets.HTML(f"<table>{head if prompt.columns else ''}<tbody>{body}</tbody></table>")
+    table.add_class("jp-nb-table")
+    return table
+
+
+def _button(label: str) -> widgets.Button:
+    return widgets.Button(description=label, layout={"width": "auto"})
+
+
+def _show_figures() -> None:
+    """Show the figures that the cell has drawn: they may be what the question is about."""
+    inline = sys.modules.get("matplotlib_inline.backend_inline")
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if inline is None or pyplot is None or not pyplot.get_fignums():
+        return
+    if "inline" in str(pyplot.get_backend()):
+        inline.flush_figures()

@@ -1,0 +1,123 @@
+"""Whether somebody can be asked, and how.
+
+Source: `design/prompts.md` section 2.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from jp_nb.agent.ports import NobodyThere
+from jp_nb.notebook.prompt.pump import missing_internals
+
+RENDERED_TIMEOUT_WITHOUT_CELL_ID = 1.5
+"""Seconds. Front ends that name no cell (consoles) rarely show widgets: a short try will do."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSettings:
+    """How people are asked in one cell.
+
+    Attributes:
+        channel: `auto` tries the form, then stdin.
+        rendered_timeout: Seconds that a page has to show the form.
+        timeout: Seconds to answer, from when the form is visible; 0 is off.
+        notify: Whether the page's title says that a prompt waits.
+    """
+
+    channel: Literal["auto", "widget", "stdin", "never"] = "auto"
+    rendered_timeout: float = 3.0
+    timeout: float = 0.0
+    notify: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FormRoute:
+    """Show a form; if none is seen within `patience` seconds, use stdin if there is one."""
+
+    patience: float
+    stdin: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StdinRoute:
+    """Ask with `input()`: in the front end, or in the terminal."""
+
+    channel: Literal["stdin", "terminal"]
+
+
+Route = FormRoute | StdinRoute | NobodyThere
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """What is known about the other side of the running cell.
+
+    Attributes:
+        kernel: Whether there is a kernel, or else a terminal at most.
+        cell_runs: Whether the kernel is in a cell, not in some callback.
+        allow_stdin: Whether the front end said that it answers input requests.
+        cell_id: Whether it named the cell, as notebooks do.
+        terminal: Whether `sys.stdin` is a terminal.
+        no_forms: Why this kernel cannot hear clicks while a cell runs; None if it can.
+    """
+
+    kernel: bool = False
+    cell_runs: bool = True
+    allow_stdin: bool = False
+    cell_id: bool = False
+    terminal: bool = False
+    no_forms: str | None = None
+
+    @classmethod
+    def here(cls) -> Self:
+        """Return what the running cell's request says; on the cell's thread."""
+        kernel = running_kernel()
+        if kernel is None:
+            return cls(terminal=sys.stdin is not None and sys.stdin.isatty())
+        request = kernel.get_parent("shell")
+        content, metadata = request.get("content") or {}, request.get("metadata") or {}
+        return cls(
+            kernel=True,
+            cell_runs=(request.get("header") or {}).get("msg_type") == "execute_request",
+            allow_stdin=bool(content.get("allow_stdin", False)),
+            cell_id=bool(metadata.get("cellId")),
+            no_forms=missing_internals(kernel),
+        )
+
+    def route(self, settings: PromptSettings) -> Route:
+        """Return how to ask, or why nobody can be asked."""
+        if settings.channel == "never":
+            return NobodyThere("prompt.channel is 'never'")
+        if not self.kernel:
+            return self._terminal_route(settings)
+        if not self.cell_runs:
+            return NobodyThere("no cell is running in which to ask")
+        if not self.allow_stdin:
+            return NobodyThere("the front end does not allow input (the notebook runs headless)")
+        if settings.channel == "stdin":
+            return StdinRoute("stdin")
+        if self.no_forms is not None:
+            if settings.channel == "widget":
+                return NobodyThere(f"prompt.channel is 'widget', but {self.no_forms}")
+            return StdinRoute("stdin")
+        patience = settings.rendered_timeout
+        if not self.cell_id:
+            patience = min(patience, RENDERED_TIMEOUT_WITHOUT_CELL_ID)
+        return FormRoute(patience, stdin=settings.channel == "auto")
+
+    def _terminal_route(self, settings: PromptSettings) -> Route:
+        if settings.channel == "widget":
+            return NobodyThere("prompt.channel is 'widget', but there is no kernel to show a form")
+        if not self.terminal:
+            return NobodyThere("there is neither a kernel nor a terminal to ask in")
+        return StdinRoute("terminal")
+
+
+def running_kernel() -> Any:
+    """Return the IPython kernel of this process, None if there is none."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None)

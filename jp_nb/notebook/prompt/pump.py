@@ -1,0 +1,310 @@
+"""Hears clicks while the kernel is busy with the cell that waits for them.
+
+A click is a `comm_msg` on the kernel's shell channel, which queues behind the running cell. While
+a prompt waits, a tap on the shell stream takes the comm messages out (and the two requests by
+which a reloaded page finds its widgets again) and has them handled on the cell's thread.
+Everything else goes its usual way, in order.
+
+Source: `design/prompts.md` section 1; ipykernel 6.29 to 7.4, `kernelbase.py`. It uses internals
+of ipykernel, so `missing_internals` looks for each of them before they are relied on.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import socket
+import sys
+from collections import deque
+from collections.abc import Callable
+from threading import Event
+from typing import Any, Protocol
+
+from jp_nb.notebook.cell_loop import CellLoop
+
+log = logging.getLogger(__name__)
+
+Frames = list[Any]
+"""One message as it came, in `zmq.Frame`s."""
+
+HANDLED = frozenset(
+    {"comm_open", "comm_msg", "comm_close", "comm_info_request", "kernel_info_request"}
+)
+
+_INTERNALS = (
+    "session.feed_identities",
+    "session.deserialize",
+    "session.unpack",
+    "shell_stream.on_recv",
+    "shell_stream.flush",
+    "shell_stream.socket",
+    "shell_stream._recv_callback",
+    "shell_stream._recv_copy",
+    "comm_manager.get_comm",
+    "comm_manager.comm_open",
+    "comm_manager.comm_close",
+    "shell_handlers",
+    "get_parent",
+    "set_parent",
+    "_parent_ident",
+    "_publish_status",
+)
+_INTERNALS_OF_CHANNEL_THREAD = (
+    "shell_channel_thread.io_loop.add_callback",
+    "shell_channel_thread.manager.get_subshell_to_shell_channel_socket",
+)
+
+
+def missing_internals(kernel: Any) -> str | None:
+    """Return why `kernel` cannot hear clicks while a cell runs; None if it can."""
+    needed: tuple[str, ...] = _INTERNALS
+    if getattr(kernel, "shell_channel_thread", None):
+        needed += _INTERNALS_OF_CHANNEL_THREAD
+    for path in needed:
+        found = kernel
+        for name in path.split("."):
+            if not hasattr(found, name):
+                return f"this kernel cannot hear forms while a cell runs (it has no {path})"
+            found = getattr(found, name)
+    return None
+
+
+class _Tap(Protocol):
+    """Takes messages off the shell stream."""
+
+    def open(self, receive: Callable[[Frames], Any]) -> None:
+        """Give each message to `receive` in place of the kernel's own callback."""
+        ...
+
+    def close(self, unread: deque[Frames]) -> None:
+        """Put the kernel's own callback back and give it what is `unread`."""
+        ...
+
+    def pass_on(self, frames: Frames) -> Any:
+        """Give `frames` to the kernel's own callback."""
+        ...
+
+    def send(self, reply: Callable[[Any], Any]) -> Any:
+        """Call `reply` with the socket or stream for replies; on the cell's thread."""
+        ...
+
+
+class CommPump:
+    """Handles comm messages on the cell's thread, from the first `open` to the last `close`."""
+
+    def __init__(self, kernel: Any, loop: CellLoop) -> None:
+        self._kernel = kernel
+        self._loop = loop
+        self._tap: _Tap = (
+            _ChannelThreadTap(kernel)
+            if getattr(kernel, "shell_channel_thread", None)
+            else _SameThreadTap(kernel, loop)
+        )
+        self._waiting = 0
+        self._frames: deque[Frames] = deque()
+
+    def open(self) -> None:
+        """Begin to hear; on the cell's thread."""
+        self._waiting += 1
+        if self._waiting == 1:
+            self._tap.open(self._receive)
+
+    def close(self) -> None:
+        """Give the shell stream back to the kernel, with what is unread; on the cell's thread."""
+        self._waiting -= 1
+        if self._waiting == 0:
+            self._tap.close(self._frames)
+
+    def _receive(self, frames: Frames) -> Any:
+        if self._message_type(frames) not in HANDLED:
+            return self._tap.pass_on(frames)
+        self._frames.append(frames)
+        self._loop.post(self._handle_first)
+        return None
+
+    def _message_type(self, frames: Frames) -> str | None:
+        # Peeks: to deserialise twice would look like a replayed message.
+        session = self._kernel.session
+        try:
+            _, rest = session.feed_identities(frames, copy=False)
+            header = session.unpack(rest[1].bytes)
+            return str(header["msg_type"])
+        except Exception:
+            return None  # whatever it is, the kernel says what it makes of it
+
+    def _handle_first(self) -> None:
+        if not self._frames:
+            return  # given back to the kernel
+        kernel, frames = self._kernel, self._frames.popleft()
+        try:
+            ident, rest = kernel.session.feed_identities(frames, copy=False)
+            message = kernel.session.deserialize(rest, content=True, copy=False)
+        except Exception:
+            log.exception("A message for a widget could not be read")
+            return
+        outer_parent, outer_ident = kernel.get_parent("shell"), kernel._parent_ident["shell"]
+        _flush_prints()  # what the cell printed so far belongs to the cell
+        try:
+            kernel.set_parent(ident, message, "shell")
+            # Without busy and idle for it the page sends only the first change of a widget.
+            kernel._publish_status("busy", "shell", parent=message)
+            self._handle(ident, message)
+        except Exception:
+            log.exception("A message for a widget could not be handled")
+        finally:
+            _flush_prints()
+            kernel._publish_status("idle", "shell", parent=message)
+            kernel.set_parent(outer_ident, outer_parent, "shell")
+
+    def _handle(self, ident: Any, message: dict[str, Any]) -> None:
+        kernel, kind = self._kernel, message["header"]["msg_type"]
+        if kind == "comm_msg":
+            comm = kernel.comm_manager.get_comm(message["content"]["comm_id"])
+            # Not comm.handle_msg: it fires the hooks of a cell's end, which would flush open
+            # figures into nowhere.
+            callback = getattr(comm, "_msg_callback", None)
+            if callback is not None:
+                callback(message)
+        elif kind in ("comm_open", "comm_close"):
+            getattr(kernel.comm_manager, kind)(None, ident, message)
+        else:
+            handler = kernel.shell_handlers[kind]
+            _finish(self._tap.send(lambda stream: handler(stream, ident, message)))
+
+
+def _finish(result: Any) -> None:
+    """Run the kernel's handler to its end: it is a coroutine that awaits nothing."""
+    if not inspect.iscoroutine(result):
+        return
+    try:
+        result.send(None)
+    except StopIteration:
+        return
+    result.close()
+    raise RuntimeError("the kernel's handler of an info request waits for something")
+
+
+def _flush_prints() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+
+
+class _ChannelThreadTap:
+    """ipykernel 7: a thread of its own reads the shell channel and routes to subshells."""
+
+    def __init__(self, kernel: Any) -> None:
+        self._kernel = kernel
+        self._stream = kernel.shell_stream
+        self._subshell: str | None = None
+        self._own: tuple[Any, bool] = (None, False)
+
+    def open(self, receive: Callable[[Frames], Any]) -> None:
+        # Of the cell's thread, which may use no other thread's socket for replies.
+        self._subshell = self._kernel.get_parent("shell").get("header", {}).get("subshell_id")
+
+        def install() -> None:
+            self._own = (self._stream._recv_callback, self._stream._recv_copy)
+            self._stream.on_recv(receive, copy=False)
+
+        self._on_channel_thread(install)
+
+    def close(self, unread: deque[Frames]) -> None:
+        def restore() -> None:
+            callback, copy = self._own
+            self._stream.on_recv(callback, copy=copy)
+            while unread:  # queued before anything that comes from the socket after this
+                self._io_loop.add_callback(callback, unread.popleft())
+
+        self._on_channel_thread(restore)
+
+    def pass_on(self, frames: Frames) -> Any:
+        return self._own[0](frames)
+
+    def send(self, reply: Callable[[Any], Any]) -> Any:
+        manager = self._kernel.shell_channel_thread.manager
+        return reply(manager.get_subshell_to_shell_channel_socket(self._subshell))
+
+    @property
+    def _io_loop(self) -> Any:
+        return self._kernel.shell_channel_thread.io_loop
+
+    def _on_channel_thread(self, function: Callable[[], None]) -> None:
+        done = Event()
+
+        def run() -> None:
+            function()
+            done.set()
+
+        self._io_loop.add_callback(run)
+        if not done.wait(5.0):
+            raise RuntimeError("the kernel's shell channel does not react")
+
+
+class _SameThreadTap:
+    """ipykernel 6: the thread of the cell is also the one that reads the shell channel."""
+
+    def __init__(self, kernel: Any, loop: CellLoop) -> None:
+        self._stream = kernel.shell_stream
+        self._loop = loop
+        self._own: tuple[Any, bool] = (None, False)
+        self._listener: _ShellListener | None = None
+
+    def open(self, receive: Callable[[Frames], Any]) -> None:
+        self._own = (self._stream._recv_callback, self._stream._recv_copy)
+        self._listener = _ShellListener(self._stream)
+        self._stream.on_recv(receive, copy=False)
+        self._loop.listen(self._listener)
+
+    def close(self, unread: deque[Frames]) -> None:
+        callback, copy = self._own
+        self._loop.listen(None)
+        self._stream.on_recv(callback, copy=copy)
+        while unread:
+            callback(unread.popleft())
+        if self._listener is not None:
+            self._listener.close()
+
+    def pass_on(self, frames: Frames) -> Any:
+        return self._own[0](frames)
+
+    def send(self, reply: Callable[[Any], Any]) -> Any:
+        import zmq
+
+        try:
+            return reply(self._stream)
+        finally:
+            self._stream.flush(zmq.POLLOUT)
+
+
+class _ShellListener:
+    """Sleeps on the shell channel's socket as well as on jobs."""
+
+    def __init__(self, stream: Any) -> None:
+        import zmq
+
+        self._stream = stream
+        self._rings, self._bell = socket.socketpair()  # a pipe does not poll on Windows
+        self._rings.setblocking(False)
+        self._bell.setblocking(False)
+        self._poller = zmq.Poller()
+        self._poller.register(stream.socket, zmq.POLLIN)
+        self._poller.register(self._rings, zmq.POLLIN)
+        self._arrived = zmq.POLLIN
+
+    def wait(self, timeout: float) -> None:
+        ready = dict(self._poller.poll(round(timeout * 1000)))
+        if self._rings.fileno() in ready:
+            self._rings.recv(4096)
+        if self._stream.socket in ready:
+            self._stream.flush(self._arrived)
+
+    def wake(self) -> None:
+        try:
+            self._bell.send(b"!")
+        except OSError:  # rung often enough, or no longer listened to
+            return
+
+    def close(self) -> None:
+        self._rings.close()
+        self._bell.close()

@@ -1,0 +1,153 @@
+"""The words of a prompt, the same on a form, on stdin and in the record that remains.
+
+Source: `design/interface.md` section 9, `spec/tools-and-turn-loop.md` section 4.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, assert_never
+
+from pydantic import JsonValue
+
+from jp_nb.agent.ports import (
+    ActionPrompt,
+    Answered,
+    NobodyThere,
+    NotAnswered,
+    Prompt,
+    PromptEnd,
+    QuestionPrompt,
+)
+from jp_nb.notebook.prompt.plain import markdown, one_line, plain
+from jp_nb.tools.question import BooleanAnswer, SecretAnswer, SelectAnswer, TextAnswer
+
+SUBMIT = "Submit"
+CANCEL = "Cancel"
+ANSWERED_BELOW = "No page showed the form in time: please answer below."
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few answers: its label on a form, its key on stdin and what the key means."""
+
+    label: str
+    key: str
+    meaning: str
+    value: bool
+    remember: bool = False
+
+
+ONCE = (Choice("Yes", "y", "yes", True), Choice("No", "n", "no", False))
+FOR_THIS_TURN = (
+    Choice("Yes", "y", "yes, just this once", True),
+    Choice("Yes, for this turn", "Y", "yes, and remember for this turn", True, remember=True),
+    Choice("No", "n", "no, just this once", False),
+    Choice("No, for this turn", "N", "no, and remember for this turn", False, remember=True),
+)
+
+
+def choices(prompt: QuestionPrompt) -> tuple[Choice, ...]:
+    """Return the answers that a boolean question offers."""
+    remember = prompt.remember and prompt.question.persistence == "turn"
+    return FOR_THIS_TURN if remember else ONCE
+
+
+def header(prompt: Prompt) -> str | None:
+    """Return the header's text, None without a label."""
+    return one_line(prompt.label, limit=80) if prompt.label else None
+
+
+def asked_by(prompt: Prompt) -> str | None:
+    """Return who really asks, None if that is hidden."""
+    return f"asked by tool {one_line(prompt.tool, limit=80)}" if prompt.tool else None
+
+
+def context(prompt: Prompt) -> str | None:
+    """Return the lines above the question (or below what is to be decided)."""
+    text = prompt.detail if isinstance(prompt, ActionPrompt) else prompt.question.context
+    return plain(text).strip("\n") if text else None
+
+
+def question(prompt: Prompt) -> str:
+    """Return the question, in one line."""
+    text = prompt.text if isinstance(prompt, ActionPrompt) else prompt.question.text
+    return one_line(text, limit=2000)
+
+
+def rows(prompt: ActionPrompt) -> list[tuple[str, ...]]:
+    """Return the table without its head, every cell plain."""
+    return [tuple(plain(cell, limit=2000) for cell in row) for row in prompt.table]
+
+
+def option_labels(options: tuple[str, ...]) -> list[str]:
+    """Return a distinct readable label for each of `options`."""
+    labels: list[str] = []
+    for option in options:
+        label = one_line(option) or "(empty)"
+        twins = 1
+        while label in labels:  # widgets find an option by its label
+            twins += 1
+            label = f"{one_line(option) or '(empty)'} ({twins})"
+        labels.append(label)
+    return labels
+
+
+def closed_form(prompt: Prompt) -> str:
+    """Return what a reader sees of a form that is no longer one."""
+    return f"{_titled(prompt)} [This prompt is no longer open.]"
+
+
+class StaticRecord(NamedTuple):
+    """What remains of a prompt, in one line of either kind."""
+
+    plain: str
+    markdown: str
+
+
+def static_record(prompt: Prompt, end: PromptEnd) -> StaticRecord:
+    """Return what remains of `prompt` after its `end`. A secret is never in it."""
+    asked, answer = _titled(prompt), _answer(prompt, end)
+    return StaticRecord(f"{asked} → {answer}", f"{markdown(asked)} → **{markdown(answer)}**")
+
+
+def _titled(prompt: Prompt) -> str:
+    title = header(prompt)
+    asked = f"{title}: {question(prompt)}" if title else question(prompt)
+    return f"{asked} ({by})" if (by := asked_by(prompt)) else asked
+
+
+def _answer(prompt: Prompt, end: PromptEnd) -> str:
+    match end:
+        case Answered():
+            return _given(prompt, end)
+        case NotAnswered():
+            return f"not answered ({end.end.replace('_', ' ')})"
+        case NobodyThere():
+            return f"not asked ({one_line(end.reason)})"
+        case _:
+            assert_never(end)
+
+
+def _given(prompt: Prompt, end: Answered) -> str:
+    if isinstance(prompt, ActionPrompt):
+        labels = {action.value: action.label for action in prompt.actions}
+        return one_line(labels.get(str(end.value), str(end.value)))
+    match prompt.question.answer_type:
+        case BooleanAnswer():
+            word = "Yes" if end.value else "No"
+            return f"{word}, for this turn" if end.remember else word
+        case SecretAnswer():
+            return "(secret)"
+        case SelectAnswer() | TextAnswer():
+            return one_line(str(end.value), limit=200) or '""'
+        case other:
+            assert_never(other)
+
+
+def preselected(prompt: QuestionPrompt) -> JsonValue:
+    """Return the default if it is an answer to the question, else None."""
+    default = prompt.question.default
+    if isinstance(prompt.question.answer_type, SecretAnswer):
+        return None  # never a hint for a secret
+    return default if default is not None and prompt.question.misfit(default) is None else None

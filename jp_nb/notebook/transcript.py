@@ -1,0 +1,309 @@
+"""What a turn looks like in its cell: a fold over what happened, in Markdown and in plain text.
+
+Source: `design/interface.md` section 3.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, assert_never
+
+from pydantic import JsonValue
+
+from jp_nb.agent.ports import (
+    DiscardText,
+    DisplayEvent,
+    EndOfText,
+    Notice,
+    QuestionEnds,
+    ShowText,
+    ToolBegins,
+    ToolEnds,
+)
+from jp_nb.notebook.markdown import code_block, code_span, safe_markdown
+from jp_nb.notebook.prompt.plain import markdown as no_markup
+from jp_nb.notebook.prompt.plain import one_line, plain
+
+MAX_CALL_CHARS = 120
+_CELL_FILE = re.compile(r'File "[^"]*ipykernel_\d+/\d+\.py"')
+_INPUT_FILE = re.compile(r'File "<ipython-input-[^"]*>"')
+
+
+@dataclass(slots=True)
+class TextPiece:
+    """Assistant text, reasoning or structured data, as it came."""
+
+    kind: Literal["message", "reasoning", "structured"]
+    chunks: list[str] = field(default_factory=list)
+    done: bool = False
+
+    @property
+    def text(self) -> str:
+        """All of it so far."""
+        if len(self.chunks) > 1:
+            self.chunks[:] = ["".join(self.chunks)]
+        return self.chunks[0] if self.chunks else ""
+
+
+@dataclass(slots=True)
+class ToolPiece:
+    """One tool call; `ends` is None while it runs."""
+
+    begins: ToolBegins
+    ends: ToolEnds | None = None
+
+
+Piece = TextPiece | ToolPiece | QuestionEnds | Notice
+
+
+class Transcript:
+    """The pieces of one turn, in order.
+
+    Args:
+        show_reasoning: Whether reasoning is shown (folded).
+        show_tools: Whether tool calls are shown.
+    """
+
+    def __init__(self, *, show_reasoning: bool = True, show_tools: bool = True) -> None:
+        self.pieces: list[Piece] = []
+        self._show_reasoning = show_reasoning
+        self._show_tools = show_tools
+        self._response = 0
+        self._running: dict[str, ToolPiece] = {}
+        self._finished: list[str] = []
+        self._finished_pieces = 0
+
+    def apply(self, events: Iterable[DisplayEvent]) -> None:
+        """Fold `events` in."""
+        for event in events:
+            self._apply(event)
+
+    def _apply(self, event: DisplayEvent) -> None:
+        match event:
+            case ShowText(kind=kind, text=text):
+                last = self.pieces[-1] if self.pieces else None
+                if not isinstance(last, TextPiece) or last.done or last.kind != kind:
+                    last = TextPiece(kind)
+                    self.pieces.append(last)
+                last.chunks.append(text)
+            case EndOfText():
+                if self.pieces and isinstance(self.pieces[-1], TextPiece):
+                    self.pieces[-1].done = True
+            case DiscardText():
+                del self.pieces[self._response :]
+                self._forget_rendered()
+            case ToolBegins():
+                self._begin_tool(event)
+            case ToolEnds():
+                self._end_tool(event)
+            case Notice(transient=True):
+                pass
+            case QuestionEnds() | Notice():
+                self.pieces.append(event)
+            case _:
+                assert_never(event)
+
+    def _begin_tool(self, event: ToolBegins) -> None:
+        if self._show_tools and not event.hidden:
+            piece = ToolPiece(event)
+            self.pieces.append(piece)
+            self._running[event.call_id] = piece
+
+    def _end_tool(self, event: ToolEnds) -> None:
+        self._response = len(self.pieces)
+        piece = self._running.pop(event.call_id, None)
+        if piece is not None:
+            piece.ends = event
+        elif self._show_tools and (not event.hidden or event.is_error):
+            begins = ToolBegins(event.call_id, event.name, {}, event.hidden)
+            self.pieces.append(ToolPiece(begins, event))
+            self._response = len(self.pieces)
+
+    # --- rendering ---------------------------------------------------------------------------
+
+    def bundle(self, *, live: bool = False, status: str | None = None) -> dict[str, str]:
+        """The MIME bundle: `text/markdown` and `text/plain`.
+
+        Args:
+            live: The turn is still running: durations are shown, which a saved cell never has.
+            status: A last line while it runs, such as a retry notice.
+        """
+        return {
+            "text/markdown": self.markdown(live=live, status=status),
+            "text/plain": self.plain_text(),
+        }
+
+    def markdown(self, *, live: bool = False, status: str | None = None) -> str:
+        """The turn as Markdown in which model and tool text is neutralised.
+
+        Pieces that cannot change any more are rendered once.
+        """
+        if not live:
+            self._forget_rendered()
+        while self._finished_pieces < len(self.pieces) - 1 and _is_final(
+            self.pieces[self._finished_pieces]
+        ):
+            self._finished.append(self._piece_markdown(self.pieces[self._finished_pieces], live))
+            self._finished_pieces += 1
+        rest = [self._piece_markdown(p, live) for p in self.pieces[self._finished_pieces :]]
+        blocks = [*self._finished, *rest]
+        if not live:
+            self._forget_rendered()
+        if status:
+            blocks.append(f"*{no_markup(status)}*")
+        return "\n\n".join(block for block in blocks if block)
+
+    def _forget_rendered(self) -> None:
+        self._finished.clear()
+        self._finished_pieces = 0
+
+    def _piece_markdown(self, piece: Piece, live: bool) -> str:
+        match piece:
+            case TextPiece(kind="message"):
+                return safe_markdown(piece.text).strip("\n")
+            case TextPiece(kind="reasoning"):
+                return self._reasoning_markdown(piece)
+            case TextPiece():
+                return code_block(_pretty(piece.text))
+            case ToolPiece():
+                return _tool_markdown(piece, live)
+            case QuestionEnds():
+                return _question_markdown(piece)
+            case Notice(text=text):
+                return f"*{no_markup(plain(text))}*"
+            case _:
+                assert_never(piece)
+
+    def _reasoning_markdown(self, piece: TextPiece) -> str:
+        if not self._show_reasoning or not piece.text.strip():
+            return ""
+        return _folded("Reasoning", safe_markdown(piece.text))
+
+    def plain_text(self) -> str:
+        """The turn as text, for terminals and diffs."""
+        blocks = [self._piece_plain(piece) for piece in self.pieces]
+        return "\n".join(block for block in blocks if block)
+
+    def _piece_plain(self, piece: Piece) -> str:
+        match piece:
+            case TextPiece(kind="reasoning"):
+                return ""
+            case TextPiece(kind="structured"):
+                return plain(_pretty(piece.text))
+            case TextPiece():
+                return plain(piece.text).strip("\n")
+            case ToolPiece():
+                mark, tail = _tool_state(piece, live=False)
+                return f"{mark} {call_text(piece.begins)}{tail}"
+            case QuestionEnds():
+                return question_text(piece)
+            case Notice(text=text):
+                return plain(text)
+            case _:
+                assert_never(piece)
+
+
+def _is_final(piece: Piece) -> bool:
+    if isinstance(piece, ToolPiece):
+        return piece.ends is not None
+    return piece.done if isinstance(piece, TextPiece) else True
+
+
+def call_text(begins: ToolBegins) -> str:
+    """`name(a=1, b="x")`, shortened; empty arguments are left out."""
+    shown = {k: v for k, v in begins.arguments.items() if v not in (None, {}, [])}
+    text = ", ".join(
+        f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in shown.items()
+    )
+    return one_line(f"{begins.name}({text})", limit=MAX_CALL_CHARS)
+
+
+def _tool_state(piece: ToolPiece, *, live: bool) -> tuple[str, str]:
+    if piece.ends is None:
+        return "⚙", " …"
+    mark = "✗" if piece.ends.is_error else "✓"
+    time = f" {piece.ends.seconds:.1f} s" if live else ""
+    reason = ""
+    if piece.ends.is_error:
+        reason = f" — {one_line(piece.ends.content, limit=300)}"
+    return mark, time + reason
+
+
+def _tool_markdown(piece: ToolPiece, live: bool) -> str:
+    mark, tail = _tool_state(piece, live=live)
+    line = f"{mark} {code_span(call_text(piece.begins))}{no_markup(tail)}"
+    trace = piece.ends.traceback if piece.ends else None
+    if not trace:
+        return line
+    return f"{line}\n\n{_folded('Traceback', code_block(stable_traceback(trace)))}"
+
+
+def stable_traceback(text: str) -> str:
+    """`text` without the parts that differ from one run to the next."""
+    return _INPUT_FILE.sub('File "<cell>"', _CELL_FILE.sub('File "<cell>"', text))
+
+
+def _folded(title: str, markdown: str) -> str:
+    """Our own tags around text in which no tag is left."""
+    return f"<details><summary>{title}</summary>\n\n{markdown}\n\n</details>"
+
+
+def question_text(ends: QuestionEnds) -> str:
+    """One line: the question, and its answer or why there is none."""
+    label = f"{one_line(ends.label, limit=80)}: " if ends.label else ""
+    return f"? {label}{one_line(ends.question.text, limit=500)} {_outcome(ends)}"
+
+
+def _question_markdown(ends: QuestionEnds) -> str:
+    label = f"**{no_markup(one_line(ends.label, limit=80))}**: " if ends.label else ""
+    question = no_markup(one_line(ends.question.text, limit=500))
+    lines = [f"> ❓ {label}{question} **{no_markup(_outcome(ends))}**"]
+    if ends.question.context:
+        context = no_markup(plain(ends.question.context, limit=2000))
+        lines = [*(f"> {line}  " for line in context.split("\n")), ">", *lines]
+    return "\n".join(lines)
+
+
+_ENDS: Mapping[str, str] = {
+    "declined": "declined",
+    "cancelled": "cancelled",
+    "timed_out": "no answer in time",
+    "interrupted": "interrupted",
+    "unavailable": "nobody could be asked",
+}
+_REASONS: Mapping[str, str] = {
+    "user": "cancelled",
+    "backend_error": "no model could answer",
+    "no_prompt_backend": "nobody could be asked",
+    "assistant_routing_denied": "only a person may answer",
+    "invalid_static_answer": "the configured answer does not fit",
+}
+
+
+def _outcome(ends: QuestionEnds) -> str:
+    if ends.outcome == "redacted":
+        return "→ (secret)"
+    if ends.outcome == "answered":
+        origin = (
+            f" ({ends.channel})" if ends.channel in ("configured", "remembered", "model") else ""
+        )
+        return f"→ {_answer(ends.answer)}{origin}"
+    why = _ENDS.get(ends.end or "") or _REASONS.get(ends.reason or "", ends.reason or "cancelled")
+    return f"— no answer: {why}"
+
+
+def _answer(answer: JsonValue) -> str:
+    if isinstance(answer, bool):
+        return "Yes" if answer else "No"
+    text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+    return one_line(text, limit=2000) or "(empty)"
+
+
+def _pretty(text: str) -> str:
+    try:
+        return json.dumps(json.loads(text), ensure_ascii=False, indent=2)
+    except ValueError:
+        return text

@@ -1,0 +1,138 @@
+"""Shows a turn in its cell: live while somebody watches, once and for all when it is done.
+
+Events come from the agent's thread; everything that is published is published by the cell's.
+
+Source: `design/interface.md` section 3.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+from uuid import uuid4
+
+from jp_nb.agent.ports import DisplayEvent, Notice
+from jp_nb.notebook.cell_loop import CellLoop, Timer
+from jp_nb.notebook.transcript import Transcript
+
+CHARS_PER_INTERVAL = 20_000
+"""Longer transcripts are updated less often: each update sends the whole of it."""
+
+Publish = Callable[[dict[str, Any], bool], None]
+"""Takes a MIME bundle, and whether it updates what was shown before."""
+
+
+class TurnDisplay:
+    """The one output of a turn. Calling it takes an event; implements `ports.Display`.
+
+    Args:
+        transcript: Folds the events.
+        cell: The cell's thread.
+        publish: Shows a bundle in the cell.
+        interval: Shortest time between two updates, in seconds.
+        live: Whether anything is shown before the turn is done.
+    """
+
+    def __init__(
+        self,
+        transcript: Transcript,
+        cell: CellLoop,
+        publish: Publish,
+        *,
+        interval: float = 0.1,
+        live: bool = True,
+    ) -> None:
+        self._transcript = transcript
+        self._cell = cell
+        self._publish = publish
+        self._interval = interval
+        self._live = live
+        self._events: deque[DisplayEvent] = deque()
+        self._scheduled = False
+        self._shown = False
+        self._done = False
+        self._status: str | None = None
+        self._next = 0.0
+        self._timer: Timer | None = None
+        self._above: Callable[[str], None] | None = None
+
+    def __call__(self, event: DisplayEvent) -> None:
+        """Take `event`; from the agent's thread, and cheap: most events only join a queue."""
+        self._events.append(event)
+        if self._live and not self._scheduled:
+            self._scheduled = True
+            self._cell.post(self._due)
+
+    # --- the cell's thread -------------------------------------------------------------------
+
+    def _due(self) -> None:
+        wait = self._next - monotonic()
+        if wait > 0:
+            self._timer = self._cell.call_later(wait, self._update)
+        else:
+            self._update()
+
+    def _update(self) -> None:
+        self._scheduled = False
+        if self._done:
+            return
+        self._fold()
+        if self._above is not None:
+            self._above(self._transcript.plain_text())
+            size = 0
+        else:
+            bundle = self._transcript.bundle(live=True, status=self._status)
+            size = len(bundle["text/markdown"])
+            if size:
+                self._show(bundle)
+        self._next = monotonic() + self._interval * (1 + size / CHARS_PER_INTERVAL)
+
+    def _fold(self) -> None:
+        while self._events:
+            event = self._events.popleft()
+            self._status = None
+            if isinstance(event, Notice) and event.transient:
+                self._status = event.text
+            self._transcript.apply((event,))
+
+    def _show(self, bundle: dict[str, Any]) -> None:
+        self._publish(bundle, self._shown)
+        self._shown = True
+
+    def finish(self) -> None:
+        """Replace whatever was shown by the static output, which has nothing volatile in it."""
+        self._done = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._fold()
+        bundle = self._transcript.bundle()
+        if bundle["text/plain"] or bundle["text/markdown"] or self._shown:
+            self._show(dict(bundle))
+
+    # --- a form in the same place ------------------------------------------------------------
+
+    def show_form(self, bundle: dict[str, Any], above: Callable[[str], None]) -> None:
+        """Give the output to a form; `above` takes the transcript so far, as plain text."""
+        self._fold()
+        self._above = above
+        above(self._transcript.plain_text())
+        self._show(bundle)
+
+    def end_form(self) -> None:
+        """Take the output back."""
+        self._above = None
+        if not self._done:
+            self._next = 0.0
+            self._update()
+
+
+def display_publisher(publish: Callable[..., None]) -> Publish:
+    """Publishes bundles under one display id, through IPython's display publisher."""
+    display_id = f"jp-nb-{uuid4().hex}"
+
+    def show(bundle: dict[str, Any], update: bool) -> None:
+        publish(data=bundle, metadata={}, transient={"display_id": display_id}, update=update)
+
+    return show

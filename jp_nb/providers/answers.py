@@ -1,0 +1,110 @@
+"""Text parts of a response, on their way from a decoder's words to events.
+
+Source: `spec/providers.md` sections 3.5, 4.5 and 5.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final, Literal
+
+from jp_nb.agent.ports import ProviderEvent, TextPart
+from jp_nb.providers.schema import AnswerSchema
+
+Kind = Literal["message", "reasoning"]
+
+
+class AnswerText:
+    """The answer's text: a message, or data that fits a schema.
+
+    Data that has to be restored to the user's schema is held back until it is complete.
+    """
+
+    def __init__(self, schema: AnswerSchema | None) -> None:
+        self._schema = schema
+        self._kind: Literal["message", "structured"] = "message" if schema is None else "structured"
+        self._held: list[str] | None = None if schema is None or schema.as_is else []
+
+    def part(self, index: int, text: str) -> list[ProviderEvent]:
+        """The event for a piece of text; none while it is held back."""
+        if self._held is not None:
+            self._held.append(text)
+            return []
+        return [TextPart(index, self._kind, text)]
+
+    def complete(self, index: int) -> list[ProviderEvent]:
+        """The event for what was held back."""
+        if not self._held or self._schema is None:
+            return []
+        text, self._held = "".join(self._held), []
+        return [TextPart(index, self._kind, self._schema.restore(text))]
+
+
+def is_json_object(text: str) -> bool:
+    """Whether `text` is a complete JSON object, such as the arguments of a call."""
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
+_OPEN: Final = "<think>"
+_CLOSE: Final = "</think>"
+
+
+class ThinkSplitter:
+    """Finds reasoning that a chat template left in the text as a leading `<think>…</think>`.
+
+    Up to seven characters are held back, so that a tag cut by a chunk's end is found.
+    """
+
+    def __init__(self) -> None:
+        self._state: Literal["start", "thinking", "answer start", "answer"] = "start"
+        self._held = ""
+
+    def feed(self, text: str) -> list[tuple[Kind, str]]:
+        """The pieces of `text` with what each is."""
+        if self._state == "answer":
+            return [("message", text)]
+        text = self._held + text
+        self._held = ""
+        pieces: list[tuple[Kind, str]] = []
+        if self._state == "start":
+            leading = text.lstrip()
+            if len(leading) < len(_OPEN) and _OPEN.startswith(leading):
+                self._held = text
+                return []
+            if not leading.startswith(_OPEN):
+                self._state = "answer"
+                return [("message", text)]
+            self._state = "thinking"
+            text = leading[len(_OPEN) :].removeprefix("\n")
+        if self._state == "thinking":
+            thought, tag, text = text.partition(_CLOSE)
+            if not tag:
+                cut = _partial_tag(thought)
+                thought, self._held = thought[:cut], thought[cut:]
+            if thought:
+                pieces.append(("reasoning", thought))
+            if not tag:
+                return pieces
+            self._state = "answer start"
+        if text := text.lstrip("\n"):
+            self._state = "answer"
+            pieces.append(("message", text))
+        return pieces
+
+    def finish(self) -> list[tuple[Kind, str]]:
+        """What was held back, when the text is over."""
+        text, self._held = self._held, ""
+        if not text:
+            return []
+        return [("reasoning" if self._state == "thinking" else "message", text)]
+
+
+def _partial_tag(text: str) -> int:
+    """Where a beginning of the closing tag begins at the end of `text`; its length if none."""
+    for size in range(min(len(_CLOSE) - 1, len(text)), 0, -1):
+        if _CLOSE.startswith(text[-size:]):
+            return len(text) - size
+    return len(text)

@@ -1,0 +1,520 @@
+"""Anthropic Messages.
+
+Source: `spec/providers.md` section 4.1; https://docs.anthropic.com/en/api/messages
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.agent.ports import (
+    Finished,
+    FinishReason,
+    Flush,
+    KeepAlive,
+    ModelRequest,
+    ProviderEvent,
+    Retry,
+    TextPart,
+    ToolCallArguments,
+    ToolCallStart,
+    ToolChoice,
+    Usage,
+)
+from jp_nb.errors import ProviderError
+from jp_nb.providers import schema as schemas
+from jp_nb.providers.answers import AnswerText, is_json_object
+from jp_nb.providers.http import Endpoint, HttpClient
+from jp_nb.providers.messages import (
+    CONTINUE,
+    Message,
+    Rendering,
+    Renderings,
+    continues_answer,
+    encode_body,
+    plain_schema,
+    reasoning_as_text,
+    response_text,
+    safe_id,
+)
+from jp_nb.providers.parameters import Level, Reasoning, Warnings, parse_reasoning
+from jp_nb.providers.retry import classify_in_stream
+from jp_nb.providers.streaming import StreamDecoder, WireObject, events
+from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.record.thread import Thread, ThreadItem
+
+NAME: Final = "anthropic"
+PATH: Final = "/v1/messages"
+VERSION: Final = "2023-06-01"
+SIGNATURE: Final = "anthropic_thinking_signature"
+REDACTED: Final = "anthropic_redacted_thinking"
+
+_INTERLEAVED: Final = "interleaved-thinking"
+_MIN_BUDGET: Final = 1024
+_CACHE: Final[Message] = {"type": "ephemeral"}
+# Models before effort levels, which want a number of tokens.
+_BUDGETTED: Final = re.compile(r"claude-(?:3-7-|(?:sonnet|opus|haiku)-4(?:-[0-5])?(?:-20\d{6})?$)")
+_RECENT: Final = re.compile(r"claude-[a-z]+-[4-9]")
+
+
+class AnthropicProvider:
+    """A server that speaks Anthropic Messages. Keeps its rendering of the threads it is sent."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._http = HttpClient(endpoint)
+        self._renderings: Renderings[AnthropicRendering] = Renderings(AnthropicRendering)
+        self._warnings = Warnings(endpoint.provider)
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
+        """Stream one response; see `agent.ports.Provider`."""
+        rendering = self._renderings.of(request.thread)
+        betas = self._http.endpoint.headers.get("anthropic-beta", "")
+        answer = schemas.for_anthropic(request.schema) if request.schema is not None else None
+        body = encode_body(
+            build_head(request, answer=answer, betas=betas, warnings=self._warnings),
+            rendering.messages.encode(after=closing_messages(request.thread)),
+        )
+
+        def recover(error: ProviderError) -> ProviderEvent | None:
+            if not (rendering.signed and is_stale_signature(error)):
+                return None
+            self._renderings.replace(
+                request.thread, AnthropicRendering(unsigned_items=len(request.thread))
+            )
+            return Retry(str(error), drop_metadata=SIGNATURE)
+
+        return events(
+            self._http.post(body),
+            StreamDecoder(
+                AnthropicDecoder(answer),
+                provider=NAME,
+                max_response_bytes=request.max_response_bytes,
+            ),
+            provider=NAME,
+            idle_timeout=request.idle_timeout,
+            recover=recover,
+        )
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        await self._http.aclose()
+
+
+# --- the request -------------------------------------------------------------------------------
+
+
+def build_head(
+    request: ModelRequest,
+    *,
+    answer: schemas.AnswerSchema | None = None,
+    betas: str = "",
+    warnings: Warnings | None = None,
+) -> Message:
+    """Everything in the body of `request` but its messages.
+
+    Three cache markers of the four allowed: on the last system text, on the last tool, and the
+    automatic one that follows the end of the messages.
+    """
+    warnings = warnings or Warnings(NAME)
+    max_tokens = request.parameters.max_tokens or default_max_tokens(request.model)
+    thinking, effort = _thinking(request, max_tokens, interleaved=_INTERLEAVED in betas)
+    active = thinking is not None and thinking["type"] != "disabled"
+    system = [_text(text) for text in request.system if text.strip()]
+    if system:
+        system[-1]["cache_control"] = _CACHE
+    tools: list[Message] = [
+        {
+            "name": tool.name,
+            "description": tool.description,
+            "input_schema": plain_schema(tool),
+        }
+        for tool in request.tools
+    ]
+    head: Message = {
+        "model": request.model,
+        "max_tokens": max_tokens,
+        "stream": True,
+        "cache_control": _CACHE,
+    }
+    if tools:
+        tools[-1]["cache_control"] = _CACHE
+        choice = request.tool_choice
+        if active and choice not in ("auto", "none"):
+            # The API refuses to force a tool while it thinks: an order behind the cached part.
+            system.append(_text(_order(choice)))
+            choice = "auto"
+        head["tools"] = tools
+        head["tool_choice"] = _tool_choice(choice, len(tools))
+    if system:
+        head["system"] = system
+    if thinking is not None:
+        head["thinking"] = thinking
+    output: Message = {}
+    if effort is not None:
+        output["effort"] = effort
+    if answer is not None:
+        output["format"] = {"type": "json_schema", "schema": answer.schema}
+    if output:
+        head["output_config"] = output
+    head.update(_sampling(request, thinking=active, warnings=warnings))
+    return head
+
+
+def closing_messages(thread: Thread) -> Sequence[Message]:
+    """What to send behind the messages of `thread`: nothing, or a request to continue."""
+    if not continues_answer(thread):
+        return ()
+    return ({"role": "user", "content": [_text(CONTINUE)]},)
+
+
+def default_max_tokens(model: str) -> int:
+    """Size of an answer where nobody set one; the API demands a number."""
+    return 32_000 if _RECENT.match(model) else 8_192
+
+
+def _sampling(request: ModelRequest, *, thinking: bool, warnings: Warnings) -> Message:
+    parameters = request.parameters
+    sampling: Message = {}
+    for name, value in (
+        ("temperature", parameters.temperature),
+        ("top_p", parameters.top_p),
+        ("top_k", parameters.top_k),
+    ):
+        if value is None:
+            continue
+        if thinking and name in ("temperature", "top_k"):
+            warnings.ignored(
+                name, "not allowed with reasoning", conversation_id=request.conversation_id
+            )
+        else:
+            sampling[name] = value
+    if parameters.stop_words:
+        sampling["stop_sequences"] = list(parameters.stop_words)
+    for name, extra in parameters.other.items():
+        if name == "context_management":
+            sampling[name] = extra
+        else:
+            warnings.ignored(
+                name, "not a parameter of this API", conversation_id=request.conversation_id
+            )
+    return sampling
+
+
+def _thinking(
+    request: ModelRequest, max_tokens: int, *, interleaved: bool
+) -> tuple[Message | None, str | None]:
+    """The `thinking` object and the effort, by what the model's name says about it."""
+    reasoning = parse_reasoning(request.parameters.reasoning)
+    if reasoning is None:
+        return None, None
+    if reasoning.off:
+        return {"type": "disabled"}, None
+    display = "omitted" if reasoning.exclude else "summarized"
+    if _BUDGETTED.match(request.model):
+        budget = max(reasoning.tokens(max_tokens), _MIN_BUDGET)
+        if not interleaved:
+            budget = min(budget, max_tokens - 1)
+        if budget < _MIN_BUDGET:
+            return None, None  # an answer this short leaves no room to think
+        return {"type": "enabled", "budget_tokens": budget, "display": display}, None
+    return {"type": "adaptive", "display": display}, _effort(reasoning, max_tokens)
+
+
+def _effort(reasoning: Reasoning, max_tokens: int) -> str | None:
+    level: Level = reasoning.level(max_tokens)
+    return {"auto": None, "xlow": "low"}.get(level, level)
+
+
+def _tool_choice(choice: ToolChoice, tools: int) -> Message:
+    name = choice.removeprefix("tool:")
+    if name == choice:
+        return {"type": "any" if choice == "required" else choice}
+    # With one tool the named form misbehaves (section 4.1), and means the same.
+    return {"type": "any"} if tools == 1 else {"type": "tool", "name": name}
+
+
+def _order(choice: ToolChoice) -> str:
+    name = choice.removeprefix("tool:")
+    what = "one of your tools" if name == choice else f"the tool `{name}`"
+    return f"Your next response must call {what}."
+
+
+def _text(text: str) -> Message:
+    return {"type": "text", "text": text}
+
+
+class AnthropicRendering(Rendering):
+    """A thread as Messages: roles alternate, thinking before calls, results before text.
+
+    Args:
+        unsigned_items: The first items, whose thinking the API no longer accepts as its own.
+    """
+
+    def __init__(self, unsigned_items: int = 0) -> None:
+        super().__init__()
+        self.signed = False
+        self._unsigned_items = unsigned_items
+        self._ids: dict[str, str] = {}
+        self._used: set[str] = set()
+        self._asked_in: dict[str, int] = {}
+
+    def add(self, item: ThreadItem) -> None:
+        """Render the next item."""
+        match item.entry:
+            case ChatRequest(content=text):
+                if text.strip():
+                    self._content("user").append(_text(text))
+            case ChatResponse() as response:
+                blocks = self._response(response, own=item.provider == NAME)
+                if blocks:
+                    self._content("assistant").extend(blocks)
+            case ToolCallRequest() as call:
+                self._content("assistant").append(
+                    {
+                        "type": "tool_use",
+                        "id": self._new_id(call.id),
+                        "name": call.name,
+                        "input": call.arguments,
+                    }
+                )
+                self._asked_in[call.id] = len(self.messages) - 1
+            case ToolCallResponse() as result:
+                self._result(result)
+
+    def _response(self, response: ChatResponse, *, own: bool) -> list[Message]:
+        if response.kind != "reasoning":
+            text = response_text(response)
+            return [_text(text)] if text else []
+        if own and self.items >= self._unsigned_items:
+            signature = response.metadata.get(SIGNATURE)
+            redacted = response.metadata.get(REDACTED)
+            if redacted:
+                return [{"type": "redacted_thinking", "data": redacted}]
+            if signature:
+                self.signed = True
+                return [
+                    {
+                        "type": "thinking",
+                        "thinking": response.reasoning,
+                        "signature": signature,
+                    }
+                ]
+        text = reasoning_as_text(response)
+        return [_text(text)] if text else []
+
+    def _result(self, result: ToolCallResponse) -> None:
+        asked_in = self._asked_in.get(result.id)
+        if asked_in is None:
+            return  # nobody asked: the API would refuse the whole thread
+        block: Message = {"type": "tool_result", "tool_use_id": self._ids[result.id]}
+        if result.content.strip():
+            block["content"] = result.content
+        if result.is_error:
+            block["is_error"] = True
+        if asked_in + 1 == len(self.messages):
+            self.messages.append({"role": "user", "content": []})
+        content = self.messages.edit(asked_in + 1)["content"]
+        results = sum(block["type"] == "tool_result" for block in content)
+        content.insert(results, block)
+
+    def _content(self, role: str) -> list[Message]:
+        if self.messages.last_role != role:
+            self.messages.append({"role": role, "content": []})
+        content: list[Message] = self.messages.edit(-1)["content"]
+        return content
+
+    def _new_id(self, raw: str) -> str:
+        """An id that no other call of this thread has; a provider may use one twice."""
+        name = base = safe_id(raw, charset="a-zA-Z0-9_-", limit=64)
+        number = 1
+        while name in self._used:
+            number += 1
+            name = f"{base[:58]}_{number}"
+        self._used.add(name)
+        self._ids[raw] = name
+        return name
+
+
+def is_stale_signature(error: ProviderError) -> bool:
+    """Whether the API rejects a thinking block that it once signed."""
+    text = str(error).lower()
+    return (
+        error.status == 400
+        and "thinking" in text
+        and ("signature" in text or "cannot be modified" in text)
+    )
+
+
+# --- the response ------------------------------------------------------------------------------
+
+_FINISH: Final[Mapping[str, FinishReason]] = {
+    "end_turn": "completed",
+    "stop_sequence": "completed",
+    "tool_use": "completed",
+    "max_tokens": "max_tokens",
+    "model_context_window_exceeded": "max_tokens",
+    "refusal": "refused",
+}
+_USAGE: Final[Mapping[str, str]] = {
+    "output_tokens": "output_tokens",
+    "cache_read_input_tokens": "cache_read_tokens",
+    "cache_creation_input_tokens": "cache_write_tokens",
+}
+
+
+class AnthropicDecoder:
+    """Decodes the messages of one response."""
+
+    def __init__(self, schema: schemas.AnswerSchema | None = None) -> None:
+        self._answer = AnswerText(schema)
+        self._blocks: dict[int, _Block] = {}
+        self._cut_call: Flush | None = None
+        self._usage: dict[str, int] = {}
+        self._stop_reason: str | None = None
+        self._stop_details: Mapping[str, JsonValue] = {}
+        self._finished = False
+
+    def feed(self, message: WireObject) -> list[ProviderEvent]:
+        """The events that `message` gives; see `streaming.Decoder`."""
+        match message.get("type"):
+            case "content_block_delta":
+                return self._delta(message["index"], message["delta"])
+            case "content_block_start":
+                return [*self._release(), *self._start(message["index"], message["content_block"])]
+            case "content_block_stop":
+                return self._stop(message["index"])
+            case "message_start":
+                return self._report(message["message"].get("usage"))
+            case "message_delta":
+                return self._ending(message)
+            case "message_stop":
+                self._finished = True
+                return [*self._release(), self._end()]
+            case "ping":
+                return [KeepAlive()]
+            case "error":
+                raise classify_in_stream(message.get("error"), provider=NAME)
+            case None if "error" in message:
+                raise classify_in_stream(message["error"], provider=NAME)
+        return []
+
+    def finish(self) -> list[ProviderEvent]:
+        """Nothing more, or an error: the protocol has its own last message."""
+        if not self._finished:
+            raise ProviderError(f"the response of {NAME} broke off", kind="transient")
+        return []
+
+    def _start(self, index: int, content: WireObject) -> list[ProviderEvent]:
+        block = self._blocks[index] = _Block(content["type"])
+        match block.type:
+            case "text":
+                return self._text(index, content.get("text"))
+            case "thinking":
+                block.signature = content.get("signature") or ""
+                return self._thought(index, block, content.get("thinking"))
+            case "redacted_thinking":
+                block.redacted = content["data"]
+            case "tool_use":
+                start = ToolCallStart(index, content["id"], content["name"])
+                given = content.get("input")
+                if not given:
+                    return [start]
+                return [start, *self._arguments(index, block, json.dumps(given))]
+        return []
+
+    def _delta(self, index: int, delta: WireObject) -> list[ProviderEvent]:
+        match delta["type"]:
+            case "text_delta":
+                return self._text(index, delta["text"])
+            case "input_json_delta" if self._blocks[index].type == "tool_use":
+                return self._arguments(index, self._blocks[index], delta["partial_json"])
+            case "thinking_delta":
+                return self._thought(index, self._blocks[index], delta["thinking"])
+            case "signature_delta":
+                self._blocks[index].signature += delta["signature"]
+        return []
+
+    def _stop(self, index: int) -> list[ProviderEvent]:
+        block = self._blocks.pop(index)
+        match block.type:
+            case "text":
+                return [*self._answer.complete(index), Flush(index)]
+            case "thinking" | "redacted_thinking":
+                metadata: dict[str, JsonValue] = {}
+                if block.signature:
+                    metadata[SIGNATURE] = block.signature
+                if block.redacted:
+                    metadata[REDACTED] = block.redacted
+                # Reasoning without a text still has to be replayed: give it a place.
+                empty = [] if block.pieces else [TextPart(index, "reasoning", "")]
+                return [*empty, Flush(index, metadata)] if metadata or block.pieces else []
+            case "tool_use":
+                flush = Flush(index)
+                if is_json_object("".join(block.pieces)):
+                    return [flush]
+                self._cut_call = flush  # empty, or cut by the limit? The stop reason will tell.
+        return []
+
+    def _text(self, index: int, text: str | None) -> list[ProviderEvent]:
+        return self._answer.part(index, text) if text else []
+
+    def _thought(self, index: int, block: _Block, text: str | None) -> list[ProviderEvent]:
+        if not text:
+            return []
+        block.pieces.append(text)
+        return [TextPart(index, "reasoning", text)]
+
+    def _arguments(self, index: int, block: _Block, text: str) -> list[ProviderEvent]:
+        if not text:
+            return []
+        block.pieces.append(text)
+        return [ToolCallArguments(index, text)]
+
+    def _release(self) -> list[ProviderEvent]:
+        flush, self._cut_call = self._cut_call, None
+        return [flush] if flush is not None else []
+
+    def _ending(self, message: WireObject) -> list[ProviderEvent]:
+        delta = message["delta"]
+        self._stop_reason = delta.get("stop_reason") or self._stop_reason
+        self._stop_details = delta.get("stop_details") or self._stop_details
+        if _FINISH.get(self._stop_reason or "") == "max_tokens":
+            self._cut_call = None
+        return [*self._release(), *self._report(message.get("usage"))]
+
+    def _report(self, usage: WireObject | None) -> list[ProviderEvent]:
+        """Usage as all providers give it: the input includes what the cache served or took."""
+        if not usage:
+            return []
+        self._usage.update((key, value) for key, value in usage.items() if isinstance(value, int))
+        counts: dict[str, int] = {
+            ours: self._usage[theirs] for theirs, ours in _USAGE.items() if theirs in self._usage
+        }
+        if "input_tokens" in self._usage:
+            counts["input_tokens"] = self._usage["input_tokens"] + sum(
+                counts.get(name, 0) for name in ("cache_read_tokens", "cache_write_tokens")
+            )
+        return [Usage(**counts)]
+
+    def _end(self) -> Finished:
+        word = self._stop_reason
+        reason: FinishReason = "completed" if word is None else _FINISH.get(word, "other")
+        if reason == "refused":
+            said = (self._stop_details.get(name) for name in ("category", "explanation"))
+            return Finished(reason, ": ".join(str(text) for text in said if text) or None)
+        return Finished(reason, word if reason == "other" else None)
+
+
+class _Block:
+    """A content block that is being received."""
+
+    def __init__(self, kind: str) -> None:
+        self.type = kind
+        self.pieces: list[str] = []
+        self.signature = ""
+        self.redacted = ""

@@ -1,0 +1,164 @@
+"""A thread in a provider's form, rendered once and encoded once.
+
+A turn of a hundred cycles sends the same history a hundred times. What was rendered stays, what
+was encoded stays, and a request joins the pieces. Source: `spec/providers.md` sections 3 and 6.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+from pydantic import JsonValue
+
+from jp_nb.agent.ports import ToolDefinition
+from jp_nb.record.events import ChatResponse
+from jp_nb.record.thread import Thread, ThreadItem
+
+Message = dict[str, Any]
+"""A message, or a part of one, in the form of a provider's API."""
+
+CONTINUE: Final = "Continue exactly where you stopped, without repeating anything."
+KEPT_THREADS: Final = 4  # the conversation's, and those of inquiries beside it
+
+
+def encode(value: object) -> bytes:
+    """JSON as it is sent: compact, in the order given, the same bytes every time."""
+    # Half a surrogate pair, which a model's `\\ud83d` may leave, is no text: sent as `?`.
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+
+
+def encode_body(head: Mapping[str, object], messages: bytes) -> bytes:
+    """The JSON object `head` with the encoded list `messages` as its last member."""
+    return encode(head)[:-1] + b',"messages":' + messages + b"}"
+
+
+class MessageList:
+    """Messages, each with its encoded form until it is edited."""
+
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+        self._encoded: list[bytes | None] = []
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __getitem__(self, index: int) -> Message:
+        """A message to look at."""
+        return self._messages[index]
+
+    def edit(self, index: int) -> Message:
+        """A message to change now."""
+        self._encoded[index] = None
+        return self._messages[index]
+
+    def append(self, message: Message) -> Message:
+        """Add `message` at the end."""
+        self.insert(len(self), message)
+        return message
+
+    def insert(self, index: int, message: Message) -> None:
+        """Add `message` before number `index`."""
+        self._messages.insert(index, message)
+        self._encoded.insert(index, None)
+
+    @property
+    def last_role(self) -> str | None:
+        """Role of the last message; None if there is none."""
+        return self._messages[-1]["role"] if self._messages else None
+
+    def encode(self, *, before: Sequence[Message] = (), after: Sequence[Message] = ()) -> bytes:
+        """The JSON list of `before`, these messages, and `after`."""
+        pieces = [encode(message) for message in before]
+        for index, piece in enumerate(self._encoded):
+            if piece is None:
+                piece = self._encoded[index] = encode(self._messages[index])
+            pieces.append(piece)
+        pieces.extend(encode(message) for message in after)
+        return b"[" + b",".join(pieces) + b"]"
+
+
+class Rendering(ABC):
+    """A thread in a provider's form, growing with the thread."""
+
+    def __init__(self) -> None:
+        self.messages = MessageList()
+        self.items = 0
+
+    def follow(self, thread: Thread) -> None:
+        """Render what was appended to `thread` since the last call."""
+        for item in thread.since(self.items):
+            self.add(item)
+            self.items += 1
+
+    @abstractmethod
+    def add(self, item: ThreadItem) -> None:
+        """Render the next item."""
+
+
+R = TypeVar("R", bound=Rendering)
+
+
+class Renderings(Generic[R]):
+    """The renderings of the threads used last, found by identity."""
+
+    def __init__(self, make: Callable[[], R]) -> None:
+        self._make = make
+        self._kept: list[tuple[Thread, R]] = []
+
+    def of(self, thread: Thread) -> R:
+        """The rendering of `thread` as it is now."""
+        for entry in self._kept:
+            if entry[0] is thread and entry[1].items <= len(thread):
+                self._kept.remove(entry)
+                self._kept.append(entry)
+                entry[1].follow(thread)
+                return entry[1]
+        return self.replace(thread, self._make())
+
+    def replace(self, thread: Thread, rendering: R) -> R:
+        """Keep `rendering`, a fresh one, for `thread`."""
+        others = [entry for entry in self._kept if entry[0] is not thread]
+        self._kept = [*others, (thread, rendering)][-KEPT_THREADS:]
+        rendering.follow(thread)
+        return rendering
+
+
+def continues_answer(thread: Thread) -> bool:
+    """Whether the thread ends in assistant text, so that the model has to go on with it.
+
+    Few models take up an assistant message that they are sent last, so they are asked to.
+    """
+    return len(thread) > 0 and isinstance(thread.items[-1].entry, ChatResponse)
+
+
+def response_text(response: ChatResponse) -> str:
+    """The text to replay for a message or structured data; "" if there is nothing to send."""
+    if response.kind == "structured":
+        return json.dumps(response.data, ensure_ascii=False)
+    text = response.message or ""
+    return text if text.strip() else ""
+
+
+def reasoning_as_text(response: ChatResponse) -> str:
+    """The text to replay for reasoning that the API would not take back as such."""
+    text = (response.reasoning or "").strip()
+    return f"<think>\n{text}\n</think>\n\n" if text else ""
+
+
+def safe_id(raw: str, *, charset: str, limit: int) -> str:
+    """A tool call id of another provider as this one accepts it; always the same for `raw`."""
+    cleaned = re.sub(f"[^{charset}]", "_", raw)
+    if cleaned == raw and 0 < len(raw) <= limit:
+        return raw
+    digest = hashlib.sha256(raw.encode(errors="replace")).hexdigest()[:8]
+    return f"{cleaned[: limit - 9]}_{digest}"
+
+
+def plain_schema(tool: ToolDefinition) -> dict[str, JsonValue]:
+    """The parameters of `tool`, as a schema of an object in any case."""
+    return {"type": "object", "properties": {}, **tool.parameters}

@@ -1,0 +1,654 @@
+"""OpenAI's chat completions, and the servers that speak it in their own way.
+
+Source: `spec/providers.md` sections 4.3 to 4.6, 4.8 and 4.9;
+https://platform.openai.com/docs/api-reference/chat
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+from uuid import uuid4
+
+from pydantic import JsonValue
+
+from jp_nb.agent.ports import (
+    Finished,
+    FinishReason,
+    Flush,
+    ModelRequest,
+    ProviderEvent,
+    TextPart,
+    ToolCallArguments,
+    ToolCallStart,
+    ToolDefinition,
+    Usage,
+)
+from jp_nb.errors import ProviderError
+from jp_nb.providers import schema as schemas
+from jp_nb.providers.answers import AnswerText, ThinkSplitter, is_json_object
+from jp_nb.providers.http import Endpoint, HttpClient
+from jp_nb.providers.messages import (
+    CONTINUE,
+    Message,
+    Rendering,
+    Renderings,
+    continues_answer,
+    encode_body,
+    plain_schema,
+    reasoning_as_text,
+    response_text,
+    safe_id,
+)
+from jp_nb.providers.parameters import Level, Reasoning, Warnings, parse_reasoning
+from jp_nb.providers.retry import classify_in_stream
+from jp_nb.providers.streaming import StreamDecoder, WireObject, events
+from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.record.thread import Thread, ThreadItem
+
+DETAILS: Final = "openrouter_reasoning_details"
+_REASONING, _ANSWER, _FIRST_CALL = range(3)  # indexes of a response's items (section 1.2)
+_ASSUMED_MAX_TOKENS: Final = 32_000
+_EXTRAS: Final = frozenset(
+    {"seed", "frequency_penalty", "presence_penalty", "logit_bias", "parallel_tool_calls"}
+)
+
+
+# --- who speaks how ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How a provider's chat completions differ from OpenAI's.
+
+    Attributes:
+        name: The provider's name in the configuration.
+        path: Below the base URL.
+        max_tokens: Name of the field.
+        reasoning_field: Field of assistant messages that takes its own reasoning back; None if
+            it takes none, and reasoning is replayed as text.
+        reasoning_lasts: Whether reasoning is sent back after its turn as well.
+        reasoning: The members of the body that ask for an effort.
+        stream_options: Whether usage has to be asked for.
+        tool_choices: Whether `named` choices are understood, or `words` alone, or `nothing`.
+        answer: How a structured answer is asked for: a transform, or None for JSON mode.
+        think_tags: Whether reasoning may come as `<think>` in the text.
+        top_k: Whether there is such a parameter.
+        extras: Further parameters that are passed on.
+        max_id_length: Of a tool call id; 0 if there is no limit.
+    """
+
+    name: str
+    path: str = "/v1/chat/completions"
+    max_tokens: str = "max_tokens"
+    reasoning_field: str | None = None
+    reasoning_lasts: bool = True
+    reasoning: Callable[[Reasoning], Message] = lambda _: {}
+    stream_options: bool = True
+    tool_choices: Literal["named", "words", "nothing"] = "named"
+    answer: Callable[[Mapping[str, JsonValue]], schemas.AnswerSchema] | None = schemas.for_openai
+    think_tags: bool = False
+    top_k: bool = False
+    extras: frozenset[str] = _EXTRAS
+    max_id_length: int = 0
+
+
+def _level(reasoning: Reasoning, words: Mapping[Level, str]) -> str:
+    level = reasoning.level(_ASSUMED_MAX_TOKENS)
+    return words.get(level, level)
+
+
+def _openai_reasoning(reasoning: Reasoning) -> Message:
+    if reasoning.off:
+        return {}  # a model that cannot reason refuses the field
+    words: Mapping[Level, str] = {"xlow": "minimal", "auto": "medium", "max": "xhigh"}
+    return {"reasoning_effort": _level(reasoning, words)}
+
+
+def _three_levels(reasoning: Reasoning) -> Message:
+    words: Mapping[Level, str] = {
+        "xlow": "low",
+        "auto": "medium",
+        "xhigh": "high",
+        "max": "high",
+    }
+    return {"reasoning_effort": _level(reasoning, words)}
+
+
+def _cerebras_reasoning(reasoning: Reasoning) -> Message:
+    return {
+        "reasoning_format": "parsed",
+        **({} if reasoning.effort == "auto" else _three_levels(reasoning)),
+    }
+
+
+def _llamacpp_reasoning(reasoning: Reasoning) -> Message:
+    return {
+        "reasoning_format": "deepseek",
+        "chat_template_kwargs": {"enable_thinking": not reasoning.off},
+    }
+
+
+def _deepseek_reasoning(reasoning: Reasoning) -> Message:
+    return {"thinking": {"type": "disabled" if reasoning.off else "enabled"}}
+
+
+def _openrouter_reasoning(reasoning: Reasoning) -> Message:
+    wanted: Message = {}
+    if isinstance(reasoning.effort, int) and not reasoning.off:
+        wanted["max_tokens"] = reasoning.effort
+    elif reasoning.effort == "auto":
+        wanted["enabled"] = True
+    else:
+        wanted["effort"] = _level(reasoning, {"xlow": "minimal", "max": "xhigh"})
+    if reasoning.exclude:
+        wanted["exclude"] = True
+    return {"reasoning": wanted}
+
+
+PROFILES: Final[Mapping[str, Profile]] = {
+    profile.name: profile
+    for profile in (
+        Profile(
+            "openai",
+            max_tokens="max_completion_tokens",
+            reasoning=_openai_reasoning,
+            think_tags=True,  # of the local servers behind another `base_url`
+            extras=_EXTRAS | {"verbosity", "service_tier"},
+            max_id_length=40,
+        ),
+        Profile(
+            "llamacpp",
+            reasoning_field="reasoning_content",
+            reasoning=_llamacpp_reasoning,
+            tool_choices="words",
+            answer=schemas.plain,
+            think_tags=True,
+            top_k=True,
+            extras=_EXTRAS | {"min_p", "cache_prompt", "repeat_penalty"},
+        ),
+        Profile(
+            "ollama",
+            reasoning_field="reasoning",
+            reasoning=_three_levels,
+            tool_choices="nothing",
+            answer=schemas.plain,
+            think_tags=True,
+        ),
+        Profile(
+            "openrouter",
+            path="/api/v1/chat/completions",
+            reasoning_field="reasoning",
+            reasoning=_openrouter_reasoning,
+            top_k=True,
+            extras=_EXTRAS | {"min_p", "provider", "models", "transforms", "verbosity"},
+        ),
+        Profile(
+            "deepseek",
+            path="/chat/completions",
+            reasoning_field="reasoning_content",
+            reasoning_lasts=False,
+            reasoning=_deepseek_reasoning,
+            answer=None,
+        ),
+        Profile(
+            "cerebras",
+            max_tokens="max_completion_tokens",
+            reasoning_field="reasoning",
+            reasoning=_cerebras_reasoning,
+            stream_options=False,
+        ),
+    )
+}
+
+
+class ChatProvider:
+    """A server that speaks chat completions. Keeps its rendering of the threads it is sent."""
+
+    def __init__(self, endpoint: Endpoint, profile: Profile) -> None:
+        self._http = HttpClient(endpoint)
+        self._profile = profile
+        self._renderings = Renderings(lambda: ChatRendering(profile))
+        self._warnings = Warnings(profile.name)
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
+        """Stream one response; see `agent.ports.Provider`."""
+        profile = self._profile
+        rendering = self._renderings.of(request.thread)
+        answer = answer_schema(request, profile)
+        body = encode_body(
+            build_head(request, profile, answer=answer, warnings=self._warnings),
+            rendering.messages.encode(
+                before=system_messages(request, profile),
+                after=closing_messages(request.thread),
+            ),
+        )
+        return events(
+            self._http.post(body),
+            StreamDecoder(
+                ChatDecoder(profile, answer),
+                provider=profile.name,
+                max_response_bytes=request.max_response_bytes,
+            ),
+            provider=profile.name,
+            idle_timeout=request.idle_timeout,
+        )
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        await self._http.aclose()
+
+
+# --- the request -------------------------------------------------------------------------------
+
+
+def answer_schema(request: ModelRequest, profile: Profile) -> schemas.AnswerSchema | None:
+    """The schema of a structured answer as `profile` takes it; None for text."""
+    if request.schema is None:
+        return None
+    return (profile.answer or schemas.plain)(request.schema)
+
+
+def build_head(
+    request: ModelRequest,
+    profile: Profile,
+    *,
+    answer: schemas.AnswerSchema | None = None,
+    warnings: Warnings | None = None,
+) -> Message:
+    """Everything in the body of `request` but its messages."""
+    warnings = warnings or Warnings(profile.name)
+    head: Message = {"model": request.model, "stream": True}
+    if profile.stream_options:
+        head["stream_options"] = {"include_usage": True}
+    head.update(_tools(request, profile))
+    if answer is not None:
+        head["response_format"] = _response_format(answer, profile)
+        if profile.name == "openrouter":
+            head["provider"] = {"require_parameters": True}
+    reasoning = parse_reasoning(request.parameters.reasoning)
+    if reasoning is not None:
+        head.update(profile.reasoning(reasoning))
+    head.update(_sampling(request, profile, warnings))
+    return head
+
+
+def system_messages(request: ModelRequest, profile: Profile) -> list[Message]:
+    """The system texts as one message: many chat templates refuse a second one."""
+    texts = [text for text in request.system if text.strip()]
+    if request.schema is not None and profile.answer is None:
+        texts.append(
+            "Answer with one JSON object that fits this JSON schema, and nothing else:\n"
+            + json.dumps(request.schema, ensure_ascii=False)
+        )
+    if not texts:
+        return []
+    if profile.name == "openrouter" and request.model.startswith(("anthropic", "google")):
+        parts: list[Message] = [{"type": "text", "text": text} for text in texts]
+        parts[-1]["cache_control"] = {"type": "ephemeral"}
+        return [{"role": "system", "content": parts}]
+    return [{"role": "system", "content": "\n\n".join(texts)}]
+
+
+def closing_messages(thread: Thread) -> Sequence[Message]:
+    """What to send behind the messages of `thread`: nothing, or a request to continue."""
+    return ({"role": "user", "content": CONTINUE},) if continues_answer(thread) else ()
+
+
+def _tools(request: ModelRequest, profile: Profile) -> Message:
+    """`tools` and `tool_choice`, as far as the server understands choices."""
+    tools, choice = request.tools, request.tool_choice
+    name = choice.removeprefix("tool:") if choice.startswith("tool:") else None
+    if not tools or (choice == "none" and profile.tool_choices == "nothing"):
+        return {}
+    if name is not None and profile.tool_choices != "named":
+        tools = tuple(tool for tool in tools if tool.name == name) or tools
+        name, choice = None, "required"
+    return {
+        "tools": [_tool(tool) for tool in tools],
+        "tool_choice": choice if name is None else _named(name),
+    }
+
+
+def _tool(tool: ToolDefinition) -> Message:
+    return {
+        "type": "function",
+        "function": {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": plain_schema(tool),
+        },
+    }
+
+
+def _named(name: str) -> Message:
+    return {"type": "function", "function": {"name": name}}
+
+
+def _response_format(answer: schemas.AnswerSchema, profile: Profile) -> Message:
+    if profile.answer is None:
+        return {"type": "json_object"}
+    return {
+        "type": "json_schema",
+        "json_schema": {
+            "name": "structured_output",
+            "schema": answer.schema,
+            "strict": answer.strict,
+        },
+    }
+
+
+def _sampling(request: ModelRequest, profile: Profile, warnings: Warnings) -> Message:
+    parameters = request.parameters
+    sampling: Message = {
+        name: value
+        for name, value in (
+            (profile.max_tokens, parameters.max_tokens),
+            ("temperature", parameters.temperature),
+            ("top_p", parameters.top_p),
+            ("top_k", parameters.top_k if profile.top_k else None),
+            ("stop", list(parameters.stop_words) or None),
+        )
+        if value is not None
+    }
+    ignored = {name for name in parameters.other if name not in profile.extras}
+    if parameters.top_k is not None and not profile.top_k:
+        ignored.add("top_k")
+    for name in sorted(ignored):
+        warnings.ignored(
+            name, "not a parameter of this API", conversation_id=request.conversation_id
+        )
+    sampling.update(
+        (name, value) for name, value in parameters.other.items() if name in profile.extras
+    )
+    return sampling
+
+
+class ChatRendering(Rendering):
+    """A thread as chat messages: what one response held is one message, results follow it."""
+
+    def __init__(self, profile: Profile) -> None:
+        super().__init__()
+        self._profile = profile
+        self._asked_in: dict[str, int] = {}
+        self._turn_start = 0
+
+    def add(self, item: ThreadItem) -> None:
+        """Render the next item."""
+        match item.entry:
+            case ChatRequest(content=text):
+                self._end_turn()
+                if text.strip():
+                    self.messages.append({"role": "user", "content": text})
+            case ChatResponse() as response:
+                self._response(response, own=item.provider == self._profile.name)
+            case ToolCallRequest() as call:
+                self._assistant().setdefault("tool_calls", []).append(
+                    {
+                        "id": self._id(call.id),
+                        "type": "function",
+                        "function": {
+                            "name": call.name,
+                            "arguments": json.dumps(call.arguments, ensure_ascii=False),
+                        },
+                    }
+                )
+                self._asked_in[call.id] = len(self.messages) - 1
+            case ToolCallResponse() as result:
+                self._result(result)
+
+    def _response(self, response: ChatResponse, *, own: bool) -> None:
+        field = self._profile.reasoning_field
+        if response.kind != "reasoning":
+            text = response_text(response)
+        elif own and field is not None:
+            self._own_reasoning(response, field)
+            return
+        else:
+            text = reasoning_as_text(response)
+        if text:
+            message = self._assistant()
+            message["content"] = (message["content"] or "") + text
+
+    def _own_reasoning(self, response: ChatResponse, field: str) -> None:
+        details = response.metadata.get(DETAILS)
+        if isinstance(details, list) and details:
+            self._assistant().setdefault("reasoning_details", []).extend(details)
+        elif response.reasoning:
+            message = self._assistant()
+            message[field] = message.get(field, "") + response.reasoning
+
+    def _result(self, result: ToolCallResponse) -> None:
+        asked_in = self._asked_in.get(result.id)
+        if asked_in is None:
+            return  # nobody asked: servers refuse such a message
+        place = asked_in + 1
+        while place < len(self.messages) and self.messages[place]["role"] == "tool":
+            place += 1
+        self.messages.insert(
+            place,
+            {"role": "tool", "tool_call_id": self._id(result.id), "content": result.content},
+        )
+
+    def _assistant(self) -> Message:
+        """The assistant message to add to: the last one, or a new one."""
+        if self.messages.last_role == "assistant":
+            return self.messages.edit(-1)
+        return self.messages.append({"role": "assistant", "content": None})
+
+    def _end_turn(self) -> None:
+        """Forget reasoning that the server does not want to see in a later turn."""
+        field = self._profile.reasoning_field
+        if field is None or self._profile.reasoning_lasts:
+            return
+        for index in range(self._turn_start, len(self.messages)):
+            if field in self.messages[index]:
+                del self.messages.edit(index)[field]
+        self._turn_start = len(self.messages)
+
+    def _id(self, raw: str) -> str:
+        limit = self._profile.max_id_length
+        if not limit or len(raw) <= limit:
+            return raw
+        return safe_id(raw, charset="a-zA-Z0-9_-", limit=limit)
+
+
+# --- the response ------------------------------------------------------------------------------
+
+_FINISH: Final[Mapping[str, FinishReason]] = {
+    "stop": "completed",
+    "tool_calls": "completed",
+    "function_call": "completed",
+    "length": "max_tokens",
+    "content_filter": "refused",
+}
+_FAILURES: Final = frozenset({"error", "insufficient_system_resource"})
+
+
+class ChatDecoder:
+    """Decodes the chunks of one response."""
+
+    def __init__(self, profile: Profile, schema: schemas.AnswerSchema | None = None) -> None:
+        self._name = profile.name
+        self._answer = AnswerText(schema)
+        self._splitter = ThinkSplitter() if profile.think_tags else None
+        self._open: set[int] = set()  # of reasoning and answer: those not flushed
+        self._calls: list[_Call] = []
+        self._by_wire_index: dict[int, _Call] = {}
+        self._details: list[dict[str, Any]] = []
+        self._refusal: list[str] = []
+        self._finish_reason: str | None = None
+        self._native_reason: str | None = None
+        self._began = False
+
+    def feed(self, message: WireObject) -> list[ProviderEvent]:
+        """The events that `message`, a chunk, gives; see `streaming.Decoder`."""
+        if message.get("error"):
+            raise classify_in_stream(message["error"], provider=self._name)
+        out: list[ProviderEvent] = []
+        if choices := message.get("choices"):
+            self._choice(choices[0], out)
+        if usage := message.get("usage"):
+            out.append(_usage(usage))
+        return out
+
+    def finish(self) -> list[ProviderEvent]:
+        """The last events; a response is complete if it has a finish reason."""
+        if self._finish_reason is None:
+            raise ProviderError(f"the response of {self._name} broke off", kind="transient")
+        reason = _FINISH.get(self._finish_reason, "other")
+        if self._refusal:
+            return [Finished("refused", "".join(self._refusal))]
+        word = self._native_reason or self._finish_reason
+        return [Finished(reason, word if reason in ("other", "refused") else None)]
+
+    def _choice(self, choice: WireObject, out: list[ProviderEvent]) -> None:
+        delta = choice.get("delta") or choice.get("message") or {}
+        if thought := delta.get("reasoning_content") or delta.get("reasoning"):
+            self._reasoning(thought, out)
+        if details := delta.get("reasoning_details"):
+            self._reasoning_details(details, out)
+        if text := delta.get("content"):
+            if self._splitter is None:
+                self._text(text, out)
+            else:
+                self._pieces(self._splitter.feed(text), out)
+        if refusal := delta.get("refusal"):
+            self._refusal.append(refusal)
+        if calls := delta.get("tool_calls"):
+            for call in calls:
+                self._call(call, out)
+        if call := delta.get("function_call"):
+            self._call({"index": 0, "function": call}, out)
+        if reason := choice.get("finish_reason"):
+            self._native_reason = choice.get("native_finish_reason")
+            self._end(reason, choice, out)
+
+    def _reasoning(self, text: str, out: list[ProviderEvent]) -> None:
+        if _REASONING not in self._open:
+            self._close(out)
+            self._open.add(_REASONING)
+        out.append(TextPart(_REASONING, "reasoning", text))
+
+    def _text(self, text: str, out: list[ProviderEvent]) -> None:
+        if _ANSWER not in self._open:
+            self._close(out)
+            self._open.add(_ANSWER)
+        out.extend(self._answer.part(_ANSWER, text))
+
+    def _pieces(self, pieces: Sequence[tuple[str, str]], out: list[ProviderEvent]) -> None:
+        for kind, text in pieces:
+            if kind == "reasoning":
+                self._reasoning(text, out)
+            else:
+                self._text(text, out)
+
+    def _reasoning_details(
+        self, details: Sequence[dict[str, Any]], out: list[ProviderEvent]
+    ) -> None:
+        """Keep OpenRouter's details, pieces of one item joined, to be sent back with the call."""
+        if _REASONING not in self._open:
+            self._reasoning("", out)  # encrypted reasoning has no text: give it a place
+        for detail in details:
+            last = self._details[-1] if self._details else {}
+            if (last.get("type"), last.get("index")) != (detail.get("type"), detail.get("index")):
+                self._details.append(dict(detail))
+                continue
+            for key, value in detail.items():
+                if key in ("text", "summary", "data") and isinstance(value, str):
+                    last[key] = (last.get(key) or "") + value
+                elif value is not None:
+                    last[key] = value
+
+    def _close(self, out: list[ProviderEvent]) -> None:
+        """Complete the reasoning or text that came before something else."""
+        if _REASONING in self._open:
+            metadata: dict[str, JsonValue] = {DETAILS: [*self._details]} if self._details else {}
+            self._details = []
+            out.append(Flush(_REASONING, metadata))
+        if _ANSWER in self._open:
+            out.extend(self._answer.complete(_ANSWER))
+            out.append(Flush(_ANSWER))
+        self._open.clear()
+
+    def _call(self, delta: WireObject, out: list[ProviderEvent]) -> None:
+        """A part of a tool call, found by its `index` or, without one, by its id."""
+        function = delta.get("function") or {}
+        id_, name = delta.get("id") or "", function.get("name") or ""
+        wire_index = delta.get("index")
+        if wire_index is not None:
+            call = self._by_wire_index.get(wire_index)
+        else:
+            call = self._calls[-1] if self._calls else None
+        if call is None or self._is_another(call, id_, name, has_index=wire_index is not None):
+            self._close(out)
+            call = _Call(_FIRST_CALL + len(self._calls))
+            self._calls.append(call)
+            if wire_index is not None:
+                self._by_wire_index[wire_index] = call
+        arguments = function.get("arguments")
+        if isinstance(arguments, dict):
+            arguments = json.dumps(arguments, ensure_ascii=False)
+        out.extend(call.receive(id_, name, arguments or ""))
+
+    @staticmethod
+    def _is_another(call: _Call, id_: str, name: str, *, has_index: bool) -> bool:
+        if not id_ or id_ == call.id:
+            return False
+        # Some servers give every call index 0: a named one behind a complete one is new.
+        return not has_index or (bool(name) and is_json_object("".join(call.arguments)))
+
+    def _end(self, reason: str, choice: WireObject, out: list[ProviderEvent]) -> None:
+        if self._splitter is not None:
+            self._pieces(self._splitter.finish(), out)
+        self._close(out)
+        if reason in _FAILURES:
+            error = choice.get("error") or {"code": 503, "message": f"finish reason {reason}"}
+            raise classify_in_stream(error, provider=self._name)
+        cut = _FINISH.get(reason) == "max_tokens"
+        for call in self._calls:
+            if not call.name:
+                raise ProviderError(f"{self._name} called a tool without a name", kind="transient")
+            if not cut or is_json_object("".join(call.arguments)):
+                out.append(Flush(call.index))
+        self._calls.clear()
+        self._finish_reason = reason
+
+
+class _Call:
+    """A tool call that is being received. The first id and name count."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.id = ""
+        self.name = ""
+        self.arguments: list[str] = []
+
+    def receive(self, id_: str, name: str, arguments: str) -> list[ProviderEvent]:
+        """The events of a part; none before the name is known."""
+        self.id = self.id or id_
+        if arguments:
+            self.arguments.append(arguments)
+        if self.name:
+            return [ToolCallArguments(self.index, arguments)] if arguments else []
+        if not name:
+            return []
+        self.name = name
+        self.id = self.id or f"call_{uuid4().hex}"
+        before = "".join(self.arguments)
+        start = ToolCallStart(self.index, self.id, name)
+        return [start, ToolCallArguments(self.index, before)] if before else [start]
+
+
+def _usage(usage: WireObject) -> Usage:
+    prompt = usage.get("prompt_tokens_details") or {}
+    completion = usage.get("completion_tokens_details") or {}
+    return Usage(
+        input_tokens=usage.get("prompt_tokens"),
+        output_tokens=usage.get("completion_tokens"),
+        reasoning_tokens=completion.get("reasoning_tokens"),
+        cache_read_tokens=prompt.get("cached_tokens", usage.get("prompt_cache_hit_tokens")),
+        cache_write_tokens=prompt.get("cache_write_tokens"),
+    )

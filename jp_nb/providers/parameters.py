@@ -1,0 +1,114 @@
+"""Sampling settings, before a protocol spells them out.
+
+Source: `spec/providers.md` sections 1.5 and 8, `spec/config.md` section 2.4.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from pydantic import JsonValue
+
+from jp_nb.errors import ProviderError
+
+_LOGGER: Final = logging.getLogger(__name__)
+
+Level = Literal["none", "xlow", "low", "medium", "auto", "high", "xhigh", "max"]
+SHARES: Final[dict[Level, float]] = {
+    "none": 0.0,
+    "xlow": 0.1,
+    "low": 0.2,
+    "medium": 0.5,
+    "auto": 0.5,
+    "high": 0.8,
+    "xhigh": 0.9,
+    "max": 1.0,
+}
+"""Of the tokens of an answer, how much an effort may spend on reasoning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """How much to reason: a level, or a number of tokens.
+
+    `exclude` asks not to get the reasoning's text.
+    """
+
+    effort: Level | int
+    exclude: bool = False
+
+    @property
+    def off(self) -> bool:
+        """Whether reasoning is unwanted."""
+        return self.effort in ("none", 0)
+
+    def tokens(self, max_tokens: int) -> int:
+        """Tokens to reason with, of an answer of `max_tokens`."""
+        if isinstance(self.effort, int):
+            return self.effort
+        return int(max_tokens * SHARES[self.effort])
+
+    def level(self, max_tokens: int) -> Level:
+        """The level that comes nearest, of an answer of `max_tokens`."""
+        if not isinstance(self.effort, int):
+            return self.effort
+        share = self.effort / max_tokens
+        levels: tuple[Level, ...] = ("max", "xhigh", "high", "medium")
+        floors = (0.9, 0.8, 0.5, 0.2)
+        if self.effort == 0:
+            return "none"
+        return next((lv for lv, floor in zip(levels, floors, strict=True) if share > floor), "low")
+
+
+def parse_reasoning(value: JsonValue) -> Reasoning | None:
+    """What `assistant.model.parameters.reasoning` asks for; None if the provider decides.
+
+    Accepts `"off"`, `"auto"`, a level, a number of tokens, and
+    `{"effort": level | number | {"absolute": number}, "exclude": bool}`.
+
+    Raises:
+        ProviderError: If it is none of these.
+    """
+    exclude = False
+    effort = value
+    if isinstance(value, dict):
+        exclude = value.get("exclude") is True
+        effort = value.get("effort", "medium")
+        if isinstance(effort, dict):
+            effort = effort.get("absolute")
+    match effort:
+        case None if not isinstance(value, dict):
+            return None
+        case "off" | False:
+            return Reasoning("none", exclude)
+        case True:
+            return Reasoning("auto", exclude)
+        case int() if effort >= 0:
+            return Reasoning(effort, exclude)
+        case "none" | "xlow" | "low" | "medium" | "auto" | "high" | "xhigh" | "max":
+            return Reasoning(effort, exclude)
+    raise ProviderError(
+        f"assistant.model.parameters.reasoning: expected off, auto, one of {', '.join(SHARES)}, "
+        f"or a number of tokens; found {value!r}"
+    )
+
+
+class Warnings:
+    """Says once per conversation that a setting cannot be honoured (section 8)."""
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._said: set[tuple[str, str]] = set()
+
+    def ignored(self, setting: str, reason: str, *, conversation_id: str) -> None:
+        """Log that the parameter `setting` is not sent."""
+        if (conversation_id, setting) not in self._said:
+            self._said.add((conversation_id, setting))
+            _LOGGER.warning(
+                "%s: assistant.model.parameters.%s is not sent: %s",
+                self._provider,
+                setting,
+                reason,
+            )

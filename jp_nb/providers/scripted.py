@@ -1,0 +1,377 @@
+"""A provider that answers from a script: no network, no key, the same answers every time.
+
+Source: `design/interface.md` section 8.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import json
+import re
+import tomllib
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from importlib import resources
+from importlib.resources.abc import Traversable
+from itertools import groupby
+from pathlib import Path
+from typing import Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+
+from jp_nb.agent.ports import (
+    Finished,
+    FinishReason,
+    Flush,
+    ModelRequest,
+    ProviderEvent,
+    TextPart,
+    ToolCallArguments,
+    ToolCallStart,
+    Usage,
+)
+from jp_nb.errors import ConfigError, ProviderError
+from jp_nb.providers.retry import classify
+from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.record.thread import Thread, ThreadEntry, ThreadItem
+
+NAME: Final = "scripted"
+POSITION: Final = "scripted_reply"
+"""Metadata of what a reply said: `SCRIPT:NUMBER`, so that another kernel can go on after it."""
+
+_PIECES: Final = 3
+_WORD: Final = re.compile(r"\s*\S+|\s+$")
+_EXCERPT: Final = 400
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ScriptedCall(_Strict):
+    """A tool call of a reply."""
+
+    name: str
+    arguments: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class ScriptedError(_Strict):
+    """An HTTP error instead of an answer, or after its text: the stream breaks."""
+
+    status: int = Field(ge=400, le=599)
+    retry_after: float | None = Field(default=None, ge=0)
+    message: str | None = None
+
+    def as_error(self) -> ProviderError:
+        """The error as a real server's would be classified."""
+        headers = {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
+        body = json.dumps({"error": {"message": self.message}}) if self.message else ""
+        return classify(self.status, headers, body, provider=NAME)
+
+
+class ScriptedUsage(_Strict):
+    """Tokens that a reply reports."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+class Reply(_Strict):
+    """One answer of the script.
+
+    Attributes:
+        expect: Texts that must occur in the request.
+        data: A structured answer.
+        chunk_ms: Pause between the words of the text; None: a few pieces, at once.
+        finish: How the response ends.
+    """
+
+    expect: tuple[str, ...] = ()
+    reasoning: str | None = None
+    text: str | None = None
+    data: JsonValue = None
+    tool_calls: tuple[ScriptedCall, ...] = ()
+    chunk_ms: float | None = Field(default=None, ge=0)
+    finish: Literal["completed", "max_tokens", "refused"] = "completed"
+    usage: ScriptedUsage | None = None
+    error: ScriptedError | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_expectation(cls, value: object) -> object:
+        if isinstance(value, Mapping) and isinstance(value.get("expect"), str):
+            return {**value, "expect": (value["expect"],)}
+        return value
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.model_fields_set & {"reasoning", "text", "data", "tool_calls", "error"}:
+            raise ValueError("needs one of `text`, `reasoning`, `data`, `tool_calls`, `error`")
+        return self
+
+
+class Script(_Strict):
+    """What a scripted model says.
+
+    Attributes:
+        replies: In order.
+        inquiries: Answers of the model to tools' questions: `tool.question` to the answer.
+        name: For messages.
+    """
+
+    replies: tuple[Reply, ...] = ()
+    inquiries: dict[str, JsonValue] = Field(default_factory=dict)
+    name: str = "script"
+
+    @classmethod
+    def load(cls, path: Path | Traversable) -> Self:
+        """Read a script from a TOML file.
+
+        Raises:
+            ConfigError: If there is no such file or it is no script; names file and place.
+        """
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as exc:
+            raise ConfigError(f"cannot read the script: {exc}", layer=str(path)) from exc
+        return cls.parse(text, name=path.name.removesuffix(".toml"), source=str(path))
+
+    @classmethod
+    def parse(cls, text: str, *, name: str = "script", source: str = "<script>") -> Self:
+        """Read a script from TOML text; `source` is where it came from, for messages.
+
+        Raises:
+            ConfigError: If it is not TOML, or not a script; the message names the place.
+        """
+        try:
+            return cls.model_validate({"name": name, **tomllib.loads(text)})
+        except tomllib.TOMLDecodeError as exc:
+            raise ConfigError(f"not TOML: {exc}", kind="malformed", layer=source) from exc
+        except ValidationError as exc:
+            raise ConfigError(_first_error(exc), kind="malformed", layer=source) from exc
+
+
+def _first_error(error: ValidationError) -> str:
+    first = error.errors()[0]
+    path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in first["loc"]).lstrip(".")
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        key = str(first["loc"][-1])
+        known = [*Reply.model_fields, *ScriptedCall.model_fields, *Script.model_fields]
+        near = difflib.get_close_matches(key, known, n=1)
+        message = "unknown key" + (f"; did you mean `{near[0]}`?" if near else "")
+    return f"{path}: {message}" if path else message
+
+
+def find_script(
+    name: str, folders: Sequence[Path], *, packaged: Traversable | None = None
+) -> Path | Traversable:
+    """The file of the script `name`: in a folder, in `scripts/` there, or shipped with us.
+
+    Raises:
+        ConfigError: If `name` is a path, or there is no such script; lists those there are.
+    """
+    path = "assistant.model.id.name"
+    if not name or "/" in name or "\\" in name or name.startswith("."):
+        raise ConfigError(f"{name!r} is not the name of a script", path=path)
+    shipped = packaged or resources.files("jp_nb").joinpath("scripts")
+    places: list[Path | Traversable] = [
+        place for folder in folders for place in (Path(folder), Path(folder) / "scripts")
+    ]
+    places.append(shipped)
+    for place in places:
+        file = place.joinpath(f"{name}.toml")
+        if file.is_file():
+            return file
+    # A folder beside a notebook holds other TOML files too: only those in `scripts/` are listed.
+    names = sorted(
+        {found for place in places if place.name == "scripts" for found in _names(place)}
+    )
+    raise ConfigError(
+        f"there is no script {name}.toml in {', '.join(str(place) for place in places[:-1])} "
+        f"or with the package; there is {', '.join(names) or 'none'}",
+        path=path,
+    )
+
+
+def _names(place: Path | Traversable) -> Iterator[str]:
+    if place.is_dir():
+        for file in place.iterdir():
+            if file.name.endswith(".toml"):
+                yield file.name.removesuffix(".toml")
+
+
+class ScriptedProvider:
+    """Answers with the replies of a script, in order per conversation.
+
+    A reply leaves its number with the entries it makes, so that a conversation continues after
+    the last one in another kernel too. A reply that is an error leaves nothing; those are counted
+    while this object lives.
+
+    Args:
+        script: The script for every model name; None to find `MODEL.toml` in `folders`.
+        folders: Where scripts are looked for, before the package's own.
+
+    Attributes:
+        requests: The requests so far, for tests.
+    """
+
+    def __init__(self, script: Script | None = None, *, folders: Sequence[Path] = ()) -> None:
+        self.requests: list[ModelRequest] = []
+        self._script = script
+        self._folders = folders
+        self._found: dict[str, tuple[str, Script]] = {}
+        self._next: dict[tuple[str, str], int] = {}
+
+    @classmethod
+    def from_replies(cls, replies: Sequence[Reply | Mapping[str, object] | str]) -> Self:
+        """A provider for a script written in Python; a text stands for a reply of that text."""
+        given = [{"text": reply} if isinstance(reply, str) else reply for reply in replies]
+        return cls(Script.model_validate({"replies": given}))
+
+    def script(self, model: str) -> Script:
+        """The script of `model`, as its file is now.
+
+        Raises:
+            ConfigError: If there is none, or it is malformed.
+        """
+        if self._script is not None:
+            return self._script
+        file = find_script(model, self._folders)
+        text = file.read_text(encoding="utf-8")
+        known = self._found.get(model)
+        if known is None or known[0] != text:
+            script = Script.parse(text, name=model, source=str(file))
+            known = self._found[model] = (text, script)
+        return known[1]
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
+        """Stream the next reply; see `agent.ports.Provider`.
+
+        Raises:
+            ConfigError: If the script is missing or malformed.
+            ProviderError: If it has no further reply, expects another request, or says so.
+        """
+        script = self.script(request.model)
+        self.requests.append(request)
+        key = (request.conversation_id, script.name)
+        number = max(position(request.thread, script.name), self._next.get(key, 0))
+        if number >= len(script.replies):
+            raise ProviderError(
+                f"the script {script.name!r} has {len(script.replies)} replies, and this is "
+                f"request {number + 1}: {_latest(request.thread)}"
+            )
+        reply = script.replies[number]
+        _check(reply, request, f"reply {number + 1} of the script {script.name!r}")
+        self._next[key] = number + 1
+        metadata: dict[str, JsonValue] = {POSITION: f"{script.name}:{number + 1}"}
+        for event in _events(reply, number + 1, metadata):
+            if reply.chunk_ms is not None and isinstance(event, TextPart):
+                await asyncio.sleep(reply.chunk_ms / 1000)
+            yield event
+        if reply.error is not None:
+            raise reply.error.as_error()
+        reason: FinishReason = reply.finish
+        yield Finished(reason)
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+def position(thread: Thread, script: str) -> int:
+    """How many replies of `script` the thread has used up.
+
+    What a reply left says its number. A response without a number, such as one that was
+    interrupted, counts as the reply after the one before.
+    """
+    used = 0
+    for said, items in groupby(thread, key=_is_response):
+        if not said:
+            continue
+        group = list(items)
+        marks = [
+            mark for item in group if isinstance(mark := item.entry.metadata.get(POSITION), str)
+        ]
+        numbers = [
+            int(n) for name, _, n in (mark.rpartition(":") for mark in marks) if name == script
+        ]
+        if numbers:
+            used = max(numbers)
+        elif not marks and group[0].provider == NAME:
+            used += 1
+    return used
+
+
+def _is_response(item: ThreadItem) -> bool:
+    return isinstance(item.entry, ChatResponse | ToolCallRequest)
+
+
+def _check(reply: Reply, request: ModelRequest, place: str) -> None:
+    if not reply.expect:
+        return
+    sent = "\n".join([*request.system, *(_text_of(item.entry) for item in request.thread)])
+    for text in reply.expect:
+        if text not in sent:
+            raise ProviderError(
+                f"{place} expects {text!r} in the request, which ends in: {_latest(request.thread)}"
+            )
+
+
+def _latest(thread: Thread) -> str:
+    """What came after the last response, shortened."""
+    last = 0
+    for number, item in enumerate(thread):
+        if _is_response(item):
+            last = number + 1
+    text = "\n".join(_text_of(item.entry) for item in thread.since(last))
+    return repr(text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]}…")
+
+
+def _text_of(entry: ThreadEntry) -> str:
+    match entry:
+        case ChatRequest() | ToolCallResponse():
+            return entry.content
+        case ToolCallRequest():
+            return f"{entry.name} {json.dumps(entry.arguments, ensure_ascii=False)}"
+        case ChatResponse():
+            text = entry.message if entry.message is not None else entry.reasoning
+            return text if text is not None else json.dumps(entry.data, ensure_ascii=False)
+
+
+def _events(
+    reply: Reply, number: int, metadata: Mapping[str, JsonValue]
+) -> Iterator[ProviderEvent]:
+    slow = reply.chunk_ms is not None
+    index = 0
+    texts: list[tuple[Literal["message", "reasoning", "structured"], str | None]] = [
+        ("reasoning", reply.reasoning),
+        ("message", reply.text),
+    ]
+    if "data" in reply.model_fields_set:
+        texts.append(("structured", json.dumps(reply.data, ensure_ascii=False)))
+    for kind, text in texts:
+        if text:
+            for piece in _pieces(text, slow=slow):
+                yield TextPart(index, kind, piece)
+            if reply.error is None:
+                yield Flush(index, metadata)
+            index += 1
+    for call_number, call in enumerate(reply.tool_calls, start=1):
+        yield ToolCallStart(index, f"call_{number}_{call_number}", call.name)
+        yield ToolCallArguments(index, json.dumps(call.arguments, ensure_ascii=False))
+        if reply.error is None:
+            yield Flush(index, metadata)
+        index += 1
+    if reply.usage is not None:
+        yield Usage(**reply.usage.model_dump())
+
+
+def _pieces(text: str, *, slow: bool) -> list[str]:
+    """`text` in words, or in up to three pieces."""
+    if slow:
+        return _WORD.findall(text)
+    size = -(-len(text) // _PIECES)
+    return [text[start : start + size] for start in range(0, len(text), size)]

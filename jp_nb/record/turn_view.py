@@ -1,0 +1,179 @@
+"""A finished turn, as code reads it.
+
+Source: `design/interface.md` section 2, `design/architecture.md` D40.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from jp_nb.record.events import (
+    ChatRequest,
+    ChatResponse,
+    ConfigDelta,
+    Entry,
+    InquiryRequest,
+    InquiryResponse,
+    ToolCallRequest,
+    ToolCallResponse,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnUsage:
+    """Tokens of a turn, all requests together. None: no provider reported them."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One tool call and its result. `content` and `is_error` are None while there is none."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, JsonValue]
+    content: str | None = None
+    is_error: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """One question and how it was settled.
+
+    Attributes:
+        id: `<tool call>.<question>.<attempt>`.
+        question: Its text.
+        outcome: `answered`, `redacted`, `cancelled`; None while it is open.
+        answer: The answer, if `answered`.
+        reason: Why there is none, if `cancelled`.
+        channel: `form`, `stdin`, `terminal`, `configured`, `remembered` or `model`, if known.
+    """
+
+    id: str
+    question: str
+    outcome: str | None = None
+    answer: JsonValue = None
+    reason: str | None = None
+    channel: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """A change of the configuration: values set, and paths unset."""
+
+    delta: Mapping[str, JsonValue]
+    unsets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a turn came to.
+
+    Attributes:
+        number: 0-based, as `%jp log` shows it.
+        request: What was asked.
+        text: The assistant's text, all of it.
+        data: The structured answer, if one was asked for.
+        tool_calls: Tool calls in call order.
+        inquiries: Questions in the order they were asked.
+        config_changes: Changes of the configuration.
+        usage: Tokens.
+        status: `completed` or `interrupted`.
+    """
+
+    number: int
+    request: str
+    text: str = ""
+    data: JsonValue = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    inquiries: tuple[Inquiry, ...] = ()
+    config_changes: tuple[ConfigChange, ...] = ()
+    usage: TurnUsage = field(default_factory=TurnUsage)
+    status: str = "completed"
+
+    def __repr__(self) -> str:
+        counts = [
+            f"{len(items)} {word}{'' if len(items) == 1 else 's'}"
+            for items, word in (
+                (self.tool_calls, "tool call"),
+                (self.inquiries, "question"),
+                (self.config_changes, "config change"),
+            )
+            if items
+        ]
+        text = " ".join(self.text.split())
+        shown = f"{text[:67]}…" if len(text) > 68 else text
+        facts = ", ".join([repr(shown), *counts, *([self.status] * (self.status != "completed"))])
+        return f"<turn {self.number}: {facts}>"
+
+
+def read_turn(
+    number: int,
+    entries: Sequence[Entry],
+    *,
+    usage: TurnUsage | None = None,
+    status: str = "completed",
+) -> Turn:
+    """The turn that `entries` record."""
+    calls: list[ToolCall] = []
+    inquiries: list[Inquiry] = []
+    open_calls: dict[str, list[int]] = {}
+    open_inquiries: dict[str, list[int]] = {}
+    requests, texts, changes = list[str](), list[str](), list[ConfigChange]()
+    data: JsonValue = None
+    for entry in entries:
+        match entry:
+            case ChatRequest(content=content):
+                requests.append(content)
+            case ChatResponse(kind="message", message=message):
+                texts.append(message or "")
+            case ChatResponse(kind="structured"):
+                data = entry.data
+            case ToolCallRequest(id=key, name=name, arguments=arguments):
+                open_calls.setdefault(key, []).append(len(calls))
+                calls.append(ToolCall(key, name, arguments))
+            case ToolCallResponse(id=key) if open_calls.get(key):
+                at = open_calls[key].pop(0)
+                asked = calls[at]
+                calls[at] = ToolCall(
+                    key, asked.name, asked.arguments, entry.content, entry.is_error
+                )
+            case InquiryRequest(id=key):
+                open_inquiries.setdefault(key, []).append(len(inquiries))
+                inquiries.append(Inquiry(key, entry.question.text))
+            case InquiryResponse(id=key) if open_inquiries.get(key):
+                at = open_inquiries[key].pop(0)
+                inquiries[at] = _settled(inquiries[at], entry)
+            case ConfigDelta(delta=delta, unsets=unsets):
+                changes.append(ConfigChange(delta, unsets))
+    return Turn(
+        number=number,
+        request="\n\n".join(requests),
+        text="\n\n".join(texts),
+        data=data,
+        tool_calls=tuple(calls),
+        inquiries=tuple(inquiries),
+        config_changes=tuple(changes),
+        usage=usage or TurnUsage(),
+        status=status,
+    )
+
+
+def _settled(inquiry: Inquiry, entry: InquiryResponse) -> Inquiry:
+    channel = entry.metadata.get("channel")
+    return Inquiry(
+        id=inquiry.id,
+        question=inquiry.question,
+        outcome=entry.outcome,
+        answer=entry.answer,
+        reason=entry.reason,
+        channel=channel if isinstance(channel, str) else None,
+    )

@@ -1,0 +1,259 @@
+"""JupyterLab in Chromium for tests: the fixtures `lab` and `open_notebook`.
+
+Without a browser the tests skip and say how to get one; with `JP_NB_REQUIRE_BROWSER=1` they fail.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import nbformat
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator, Page
+
+REQUIRE = "JP_NB_REQUIRE_BROWSER"
+TOKEN = "only-for-tests"
+PATIENCE_MS = 30_000
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def unavailable(reason: str) -> NoReturn:
+    """Skip the test, or fail it where browser tests are required."""
+    if os.environ.get(REQUIRE) == "1":
+        pytest.fail(f"{reason} ({REQUIRE}=1)", pytrace=False)
+    pytest.skip(f"{reason}; install Chromium and `pip install playwright` to run browser tests")
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """A running JupyterLab; notebooks lie in `root`."""
+
+    url: str
+    root: Path
+
+    def write(self, name: str, cells: Sequence[str], kernel: str = "python3") -> Path:
+        """Write a notebook with code `cells` and return its path."""
+        notebook = nbformat.v4.new_notebook(
+            cells=[nbformat.v4.new_code_cell(source) for source in cells],
+            metadata={"kernelspec": {"name": kernel, "display_name": kernel}},
+        )
+        path = self.root / name
+        nbformat.write(notebook, path)
+        return path
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def start_lab(home: Path, *, theme: str = "JupyterLab Light") -> tuple[Lab, subprocess.Popen[bytes]]:
+    """Start JupyterLab with nothing of the user's, and wait until it answers."""
+    root, settings = home / "notebooks", home / "settings" / "@jupyterlab" / "apputils-extension"
+    for folder in (root, settings):
+        folder.mkdir(parents=True)
+    quiet = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
+    (settings / "notification.jupyterlab-settings").write_text(json.dumps(quiet))
+    (settings / "themes.jupyterlab-settings").write_text(json.dumps({"theme": theme}))
+    port = _free_port()
+    folders = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
+    environment = {
+        **os.environ,
+        **{name: str(home / name.lower()) for name in folders},
+        "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
+    }
+    with (home / "lab.log").open("wb") as output:
+        server = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
+                *(f"--port={port}", "--ServerApp.ip=127.0.0.1", "--ServerApp.port_retries=0"),
+                *(f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={root}"),
+                "--LabApp.expose_app_in_browser=True",
+            ],
+            env=environment,
+            cwd=root,
+            stdout=output,
+            stderr=output,
+        )
+    lab = Lab(f"http://127.0.0.1:{port}", root)
+    until = monotonic() + 60
+    while monotonic() < until and server.poll() is None:
+        try:
+            urllib.request.urlopen(f"{lab.url}/api?token={TOKEN}", timeout=2).close()
+        except OSError:
+            sleep(0.2)
+        else:
+            return lab, server
+    server.terminate()
+    raise RuntimeError(f"JupyterLab did not start: {(home / 'lab.log').read_text()[-2000:]}")
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A JupyterLab of this test session."""
+    pytest.importorskip("jupyterlab")
+    started, server = start_lab(tmp_path_factory.mktemp("lab"))
+    try:
+        yield started
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """A headless Chromium with a fresh profile."""
+    try:
+        from playwright.sync_api import Error, sync_playwright
+    except ImportError:
+        unavailable("playwright is not installed")
+    names = ("chromium", "chromium-browser", "google-chrome")
+    executable = next(filter(None, map(shutil.which, names)), None)
+    with sync_playwright() as playwright:
+        try:
+            browser = playwright.chromium.launch(
+                executable_path=executable, headless=True, args=CHROMIUM_FLAGS
+            )
+        except Error as exc:
+            unavailable(f"Chromium does not start: {exc.message.splitlines()[0]}")
+        yield browser
+        browser.close()
+
+
+class NotebookPage:
+    """A notebook that is open in JupyterLab."""
+
+    def __init__(self, page: Page, path: Path, url: str) -> None:
+        self.page = page
+        self.path = path
+        self._url = url
+        self.dialogs: list[str] = []
+        page.on("dialog", self._dismiss)
+        self._open()
+
+    def _open(self) -> None:
+        self.page.goto(self._url)
+        self.wait_for_kernel_status("idle")
+
+    def _dismiss(self, dialog: Any) -> None:
+        self.dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    def cell(self, index: int) -> Locator:
+        """Return cell `index`."""
+        return self.page.locator(".jp-Notebook .jp-Cell").nth(index)
+
+    def outputs(self, index: int) -> Locator:
+        """Return the outputs of cell `index`."""
+        return self.cell(index).locator(".jp-OutputArea-output")
+
+    def run_cell(self, index: int, keys: str = "Control+Enter") -> None:
+        """Run cell `index`; does not wait for its end."""
+        self.cell(index).locator(".jp-InputPrompt").click()
+        self.page.keyboard.press(keys)
+
+    def output_text(self, index: int, *, contains: str = "") -> str:
+        """Return the text under cell `index`, once `contains` is in it."""
+        area = self.cell(index).locator(".jp-OutputArea").first
+        if contains:
+            area.get_by_text(contains).first.wait_for(timeout=PATIENCE_MS)
+        return area.inner_text()
+
+    def form(self) -> Locator:
+        """Return the form on the page, once it is visible."""
+        form = self.page.locator(".jp-nb-form:visible").last
+        form.locator(".jp-nb-actions button").first.wait_for(timeout=PATIENCE_MS)
+        return form
+
+    def command(self, name: str, *, wait: bool = True) -> None:
+        """Execute a command of JupyterLab."""
+        self.page.evaluate(
+            "([name, wait]) => { const done = window.jupyterapp.commands.execute(name);"
+            " return wait ? done.then(() => null) : null; }",
+            [name, wait],
+        )
+
+    def save(self) -> None:
+        """Save the notebook."""
+        self.command("docmanager:save")
+
+    def interrupt(self) -> None:
+        """Interrupt the kernel."""
+        self.command("notebook:interrupt-kernel")
+
+    def restart_kernel(self) -> None:
+        """Restart the kernel and wait until it is idle."""
+        self.command("notebook:restart-kernel", wait=False)
+        self.page.locator(".jp-Dialog .jp-mod-accept").click()
+        self.page.wait_for_timeout(500)
+        self.wait_for_kernel_status("idle")
+
+    def reload(self, *, status: str = "idle") -> None:
+        """Reload the page; a kernel that is busy stays so."""
+        self.page.goto("about:blank")
+        self.page.goto(self._url)
+        self.cell(0).wait_for(timeout=PATIENCE_MS)
+        if status:
+            self.wait_for_kernel_status(status)
+
+    def wait_for_kernel_status(self, status: str) -> None:
+        """Wait until JupyterLab shows that the kernel is `idle` or `busy`."""
+        self.page.locator(f".jp-Notebook-ExecutionIndicator[data-status='{status}']").wait_for(
+            state="attached", timeout=PATIENCE_MS
+        )
+
+    def saved(self) -> Any:
+        """Return the notebook as it lies on the disk."""
+        return nbformat.read(self.path, as_version=4)
+
+    def screenshot(self, path: Path, of: Locator | None = None) -> None:
+        """Take a picture of the page, or of a part of it."""
+        (of or self.page).screenshot(path=path)
+
+
+OpenNotebook = Callable[..., NotebookPage]
+
+
+@pytest.fixture
+def open_notebook(
+    lab: Lab, chromium: Browser, request: pytest.FixtureRequest
+) -> Iterator[OpenNotebook]:
+    """A function that opens a notebook with the given cells in a page of its own."""
+    pages: list[NotebookPage] = []
+
+    def open_(*cells: str, kernel: str = "python3") -> NotebookPage:
+        name = f"{request.node.name.partition('[')[0]}-{len(list(lab.root.iterdir()))}"
+        path = lab.write(f"{name}.ipynb", cells, kernel)
+        context = chromium.new_context(viewport={"width": 1000, "height": 900})
+        context.set_default_timeout(PATIENCE_MS)
+        url = f"{lab.url}/lab/workspaces/{name}/tree/{path.name}?token={TOKEN}&reset"
+        pages.append(NotebookPage(context.new_page(), path, url))
+        return pages[-1]
+
+    yield open_
+    for opened in pages:
+        opened.command("notebook:shutdown-kernel", wait=False)
+        opened.page.context.close()

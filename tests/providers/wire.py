@@ -1,0 +1,368 @@
+"""What the loopback server says and accepts: two protocols, as bytes and as rules.
+
+Independent of the package on purpose: the official SDKs check it (`test_loopback.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any, Literal
+
+Json = dict[str, Any]
+Protocol = Literal["anthropic", "chat"]
+PATHS: Mapping[str, Protocol] = {
+    "/v1/messages": "anthropic",
+    "/v1/chat/completions": "chat",
+    "/api/v1/chat/completions": "chat",
+    "/chat/completions": "chat",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call in a reply; `arguments` may be a text, to be sent as it is."""
+
+    name: str
+    arguments: Mapping[str, Any] | str = field(default_factory=dict)
+    id: str | None = None
+
+    @property
+    def arguments_text(self) -> str:
+        return self.arguments if isinstance(self.arguments, str) else json.dumps(self.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One response of the server.
+
+    Attributes:
+        signature: Of the reasoning (Anthropic).
+        interleave: Whether fragments of parallel calls alternate (chat).
+        finish: The protocol's own finish reason; None for the one that fits.
+        delta_chars: Characters in one delta.
+        delay: Seconds before the response begins.
+        pause: Seconds between two events.
+        chunk_bytes: Size of the pieces in which the body is written; None: one per event.
+        cut_after: Bytes of the body after which the connection breaks.
+        status: Other than 200: an error with `message` and `headers`.
+        raw: The body, instead of all of the above; numbers are pauses in seconds.
+    """
+
+    text: str = ""
+    reasoning: str = ""
+    signature: str = "c2lnbmF0dXJl"
+    tool_calls: tuple[ToolCall, ...] = ()
+    interleave: bool = False
+    finish: str | None = None
+    input_tokens: int = 11
+    output_tokens: int = 7
+    cached_tokens: int = 3
+    delta_chars: int = 8
+    delay: float = 0.0
+    pause: float = 0.0
+    chunk_bytes: int | None = None
+    cut_after: int | None = None
+    status: int = 200
+    message: str = "out of order"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content_type: str = "text/event-stream"
+    raw: tuple[bytes | float, ...] | None = None
+
+
+def reply_events(reply: Reply, protocol: Protocol, request: Json, number: int) -> list[bytes]:
+    """The events of the body of `reply`, the response to request `number`."""
+    if protocol == "anthropic":
+        return [_named(event) for event in _anthropic(reply, request["model"], number)]
+    usage = bool((request.get("stream_options") or {}).get("include_usage"))
+    chunks = _chat(reply, request["model"], number, usage=usage)
+    return [*(_data(chunk) for chunk in chunks), b"data: [DONE]\n\n"]
+
+
+def error_body(protocol: Protocol, status: int, message: str) -> bytes:
+    """An error as the protocol words it."""
+    kinds = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
+    kinds |= {500: "api_error", 529: "overloaded_error"}
+    error: Json = {"type": kinds.get(status, "invalid_request_error"), "message": message}
+    if protocol == "anthropic":
+        return json.dumps({"type": "error", "error": error}).encode()
+    return json.dumps({"error": {**error, "param": None, "code": None}}).encode()
+
+
+def _data(value: Json) -> bytes:
+    return b"data: " + json.dumps(value, ensure_ascii=False).encode() + b"\n\n"
+
+
+def _named(value: Json) -> bytes:
+    return b"event: " + value["type"].encode() + b"\n" + _data(value)
+
+
+def _deltas(text: str, size: int) -> list[str]:
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+def _anthropic(reply: Reply, model: str, number: int) -> Iterator[Json]:
+    usage = {
+        "input_tokens": reply.input_tokens - reply.cached_tokens,
+        "cache_read_input_tokens": reply.cached_tokens,
+        "cache_creation_input_tokens": 0,
+        "output_tokens": 1,
+    }
+    message: Json = {
+        "id": f"msg_{number}",
+        "type": "message",
+        "role": "assistant",
+        "content": [],
+        "model": model,
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage,
+    }
+    yield {"type": "message_start", "message": message}
+    yield {"type": "ping"}
+    blocks: list[tuple[Json, list[Json]]] = []
+    if reply.reasoning:
+        deltas = [
+            {"type": "thinking_delta", "thinking": text}
+            for text in _deltas(reply.reasoning, reply.delta_chars)
+        ]
+        signature = {"type": "signature_delta", "signature": reply.signature}
+        blocks.append(({"type": "thinking", "thinking": "", "signature": ""}, [*deltas, signature]))
+    if reply.text:
+        deltas = [
+            {"type": "text_delta", "text": text} for text in _deltas(reply.text, reply.delta_chars)
+        ]
+        blocks.append(({"type": "text", "text": ""}, deltas))
+    for place, call in enumerate(reply.tool_calls):
+        start = {
+            "type": "tool_use",
+            "id": call.id or f"toolu_{number}_{place}",
+            "name": call.name,
+            "input": {},
+        }
+        pieces = ["", *_deltas(call.arguments_text, reply.delta_chars)]
+        blocks.append((start, [{"type": "input_json_delta", "partial_json": p} for p in pieces]))
+    for index, (block, deltas) in enumerate(blocks):
+        yield {"type": "content_block_start", "index": index, "content_block": block}
+        for delta in deltas:
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        yield {"type": "content_block_stop", "index": index}
+    reason = reply.finish or ("tool_use" if reply.tool_calls else "end_turn")
+    yield {
+        "type": "message_delta",
+        "delta": {"stop_reason": reason, "stop_sequence": None},
+        "usage": {"output_tokens": reply.output_tokens},
+    }
+    yield {"type": "message_stop"}
+
+
+def _chat(reply: Reply, model: str, number: int, *, usage: bool) -> Iterator[Json]:
+    def chunk(delta: Json, finish: str | None = None) -> Json:
+        return {
+            "id": f"chatcmpl-{number}",
+            "object": "chat.completion.chunk",
+            "created": 0,
+            "model": model,
+            "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+        }
+
+    yield chunk({"role": "assistant", "content": ""})
+    for text in _deltas(reply.reasoning, reply.delta_chars):
+        yield chunk({"reasoning_content": text})
+    for text in _deltas(reply.text, reply.delta_chars):
+        yield chunk({"content": text})
+    calls = [
+        _call_deltas(call, index, number, reply.delta_chars)
+        for index, call in enumerate(reply.tool_calls)
+    ]
+    if reply.interleave:
+        for together in zip_longest(*calls):
+            yield chunk({"tool_calls": [delta for delta in together if delta is not None]})
+    else:
+        for delta in (delta for call in calls for delta in call):
+            yield chunk({"tool_calls": [delta]})
+    yield chunk({}, reply.finish or ("tool_calls" if reply.tool_calls else "stop"))
+    if usage:
+        total = reply.input_tokens + reply.output_tokens
+        counts = {
+            "prompt_tokens": reply.input_tokens,
+            "completion_tokens": reply.output_tokens,
+            "total_tokens": total,
+            "prompt_tokens_details": {"cached_tokens": reply.cached_tokens},
+        }
+        yield {**chunk({}), "choices": [], "usage": counts}
+
+
+def _call_deltas(call: ToolCall, index: int, number: int, size: int) -> list[Json]:
+    start: Json = {
+        "index": index,
+        "id": call.id or f"call_{number}_{index}",
+        "type": "function",
+        "function": {"name": call.name, "arguments": ""},
+    }
+    pieces = _deltas(call.arguments_text, size)
+    return [start, *({"index": index, "function": {"arguments": piece}} for piece in pieces)]
+
+
+# --- what is accepted --------------------------------------------------------------------------
+
+
+class InvalidRequestError(Exception):
+    """The request is not what the API documents."""
+
+
+def validate(protocol: Protocol, headers: Mapping[str, str], body: Any) -> None:
+    """Check a request.
+
+    Raises:
+        InvalidRequestError: At the first fault; the message names its place.
+    """
+    _require(isinstance(body, dict), "the body is not an object")
+    _require(body.get("stream") is True, "stream: only streams are served here")
+    if protocol == "anthropic":
+        _require("anthropic-version" in headers, "anthropic-version: header required")
+        _validate_anthropic(body)
+    else:
+        _validate_chat(body)
+
+
+_ANTHROPIC_FIELDS = (
+    "stream system tools tool_choice thinking output_config temperature top_p top_k "
+    "stop_sequences metadata cache_control context_management service_tier"
+).split()
+_ANTHROPIC_BLOCKS: Mapping[str, Mapping[str, tuple[list[str], list[str]]]] = {
+    "user": {
+        "text": (["text"], ["cache_control"]),
+        "tool_result": (["tool_use_id"], ["content", "is_error", "cache_control"]),
+    },
+    "assistant": {
+        "text": (["text"], ["cache_control"]),
+        "thinking": (["thinking", "signature"], []),
+        "redacted_thinking": (["data"], []),
+        "tool_use": (["id", "name", "input"], ["cache_control"]),
+    },
+}
+
+
+def _validate_anthropic(body: Json) -> None:
+    _fields(body, ["model", "max_tokens", "messages"], _ANTHROPIC_FIELDS, "")
+    _require(isinstance(body["max_tokens"], int) and body["max_tokens"] > 0, "max_tokens: > 0")
+    markers = json.dumps(body).count('"cache_control"')
+    _require(markers <= 4, f"cache_control: {markers} markers, at most 4")
+    tools = body.get("tools", [])
+    for number, tool in enumerate(tools):
+        place = f"tools[{number}]"
+        _fields(tool, ["name", "input_schema"], ["description", "cache_control", "strict"], place)
+        _require(tool["input_schema"].get("type") == "object", f"{place}.input_schema: object")
+    choice = body.get("tool_choice", {"type": "auto"})
+    _require("tool_choice" not in body or bool(tools), "tool_choice: without tools")
+    thinking = body.get("thinking", {"type": "disabled"})
+    if thinking["type"] != "disabled":
+        _require(choice["type"] in ("auto", "none"), "tool_choice: forced while thinking")
+        _require(body.get("temperature", 1) == 1, "temperature: not 1 while thinking")
+        _require("top_k" not in body, "top_k: while thinking")
+    if thinking["type"] == "enabled":
+        _require(1024 <= thinking["budget_tokens"] < body["max_tokens"], "budget_tokens")
+    _texts(body.get("system", []), "system")
+    _validate_anthropic_messages(body["messages"])
+
+
+def _validate_anthropic_messages(messages: Sequence[Json]) -> None:
+    _require(bool(messages), "messages: empty")
+    asked: list[str] = []
+    seen: set[str] = set()
+    for number, message in enumerate(messages):
+        place = f"messages[{number}]"
+        _fields(message, ["role", "content"], [], place)
+        role = message["role"]
+        _require(role == ("user", "assistant")[number % 2], f"{place}: roles must alternate")
+        content = message["content"]
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}]
+        _require(bool(content), f"{place}.content: empty")
+        for block in content:
+            _require(block["type"] in _ANTHROPIC_BLOCKS[role], f"{place}: {block['type']} block")
+            required, optional = _ANTHROPIC_BLOCKS[role][block["type"]]
+            _fields(block, ["type", *required], optional, place)
+        _texts([block for block in content if block["type"] == "text"], place)
+        kinds = [block["type"] for block in content]
+        results = [block["tool_use_id"] for block in content if block["type"] == "tool_result"]
+        _require(sorted(results) == sorted(asked), f"{place}: results {results}, asked {asked}")
+        _require("tool_result" not in kinds[len(results) :], f"{place}: results come first")
+        asked = [block["id"] for block in content if block["type"] == "tool_use"]
+        for id_ in asked:
+            _require(re.fullmatch("[a-zA-Z0-9_-]+", id_) is not None, f"{place}: id {id_!r}")
+            _require(id_ not in seen, f"{place}: tool_use ids must be unique: {id_}")
+            seen.add(id_)
+    _require(not asked, "messages: the last calls have no results")
+
+
+_CHAT_FIELDS = (
+    "stream stream_options tools tool_choice response_format max_tokens max_completion_tokens "
+    "temperature top_p top_k stop reasoning_effort reasoning reasoning_format thinking "
+    "chat_template_kwargs provider seed verbosity min_p n user"
+).split()
+_CHAT_MESSAGES: Mapping[str, tuple[list[str], list[str]]] = {
+    "system": (["content"], []),
+    "user": (["content"], []),
+    "assistant": (
+        ["content"],
+        ["tool_calls", "reasoning", "reasoning_content", "reasoning_details"],
+    ),
+    "tool": (["content", "tool_call_id"], []),
+}
+
+
+def _validate_chat(body: Json) -> None:
+    _fields(body, ["model", "messages"], _CHAT_FIELDS, "")
+    tools = body.get("tools", [])
+    for number, tool in enumerate(tools):
+        place = f"tools[{number}]"
+        _fields(tool, ["type", "function"], [], place)
+        _fields(tool["function"], ["name"], ["description", "parameters", "strict"], place)
+    _require("tools" not in body or bool(tools), "tools: empty")
+    _require("tool_choice" not in body or bool(tools), "tool_choice: without tools")
+    messages = body["messages"]
+    _require(bool(messages), "messages: empty")
+    waiting: set[str] = set()
+    for number, message in enumerate(messages):
+        place = f"messages[{number}]"
+        role = message.get("role")
+        _require(role in _CHAT_MESSAGES, f"{place}: role {role!r}")
+        required, optional = _CHAT_MESSAGES[role]
+        _fields(message, ["role", *required], optional, place)
+        if role == "tool":
+            _require(message["tool_call_id"] in waiting, f"{place}: no such call is waiting")
+            waiting.discard(message["tool_call_id"])
+            continue
+        _require(not waiting, f"{place}: calls without results: {sorted(waiting)}")
+        calls = message.get("tool_calls")
+        _require(calls != [], f"{place}.tool_calls: empty")
+        _require(bool(message["content"] or len(message) > 2), f"{place}.content: empty")
+        for call in calls or []:
+            _fields(call, ["id", "type", "function"], [], place)
+            _fields(call["function"], ["name", "arguments"], [], place)
+            arguments = json.loads(call["function"]["arguments"])
+            _require(isinstance(arguments, dict), f"{place}: arguments are no object")
+            waiting.add(call["id"])
+    _require(not waiting, "messages: the last calls have no results")
+
+
+def _fields(value: Json, required: Sequence[str], optional: Sequence[str], place: str) -> None:
+    missing = [name for name in required if name not in value]
+    unknown = [name for name in value if name not in {*required, *optional}]
+    _require(not missing, f"{place}: missing {missing}")
+    _require(not unknown, f"{place}: extra inputs are not permitted: {unknown}")
+
+
+def _texts(blocks: Sequence[Json] | str, place: str) -> None:
+    for block in blocks if not isinstance(blocks, str) else [{"text": blocks}]:
+        _require(bool(block["text"].strip()), f"{place}: text must contain non-whitespace")
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise InvalidRequestError(message)
