@@ -1,5 +1,183 @@
-"""An assistant's turn loop inside a notebook kernel."""
+"""An assistant's turn loop inside a notebook kernel.
+
+`%load_ext jp_nb`, then ask below `%%jp`. From Python:
+
+    import jp_nb as jp
+
+    @jp.tool
+    def weather(city: str) -> str: ...
+
+Importing this loads no Jupyter, opens nothing and reads no environment.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from jp_nb.errors import (
+        ConfigError,
+        JpNbError,
+        PromptCancelled,
+        PromptUnavailable,
+        ProviderError,
+        StorageError,
+        ToolError,
+        UsageError,
+    )
+    from jp_nb.notebook.session import Session
+    from jp_nb.record.conversation import Conversation
+    from jp_nb.record.turn_view import Turn
+    from jp_nb.tools.context import ToolContext
+    from jp_nb.tools.outcome import NeedsInput, Outcome, Success
+    from jp_nb.tools.python import remove_tool, tool, tools
+    from jp_nb.tools.question import Question
+
 __version__ = "0.1.0"
+
+_HOMES = {
+    "ConfigError": "jp_nb.errors",
+    "JpNbError": "jp_nb.errors",
+    "PromptCancelled": "jp_nb.errors",
+    "PromptUnavailable": "jp_nb.errors",
+    "ProviderError": "jp_nb.errors",
+    "StorageError": "jp_nb.errors",
+    "ToolError": "jp_nb.errors",
+    "UsageError": "jp_nb.errors",
+    "Conversation": "jp_nb.record.conversation",
+    "Turn": "jp_nb.record.turn_view",
+    "ToolContext": "jp_nb.tools.context",
+    "NeedsInput": "jp_nb.tools.outcome",
+    "Outcome": "jp_nb.tools.outcome",
+    "Success": "jp_nb.tools.outcome",
+    "remove_tool": "jp_nb.tools.python",
+    "tool": "jp_nb.tools.python",
+    "tools": "jp_nb.tools.python",
+    "Question": "jp_nb.tools.question",
+}
+
+__all__ = [
+    "ConfigError",
+    "Conversation",
+    "JpNbError",
+    "NeedsInput",
+    "Outcome",
+    "PromptCancelled",
+    "PromptUnavailable",
+    "ProviderError",
+    "Question",
+    "StorageError",
+    "Success",
+    "ToolContext",
+    "ToolError",
+    "Turn",
+    "UsageError",
+    "ask",
+    "conversation",
+    "last",
+    "query",
+    "remove_tool",
+    "tool",
+    "tools",
+]
+
+_session: Session | None = None
+last: Turn | None
+"""The last turn of this kernel; None before the first."""
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used."""
+    if name == "last":
+        return None if _session is None else _session.last
+    if name not in _HOMES:
+        raise AttributeError(f"module 'jp_nb' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext jp_nb`."""
+    from jp_nb.notebook.magics import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext jp_nb`: the magics go, the conversation is kept for the next load."""
+    from jp_nb.notebook.magics import unload
+
+    unload(shell)
+
+
+def _loaded() -> Session:
+    if _session is None:
+        from jp_nb.errors import UsageError
+
+        raise UsageError("jp_nb is not loaded in this kernel: run %load_ext jp_nb")
+    return _session
+
+
+def query(
+    text: str,
+    *,
+    model: str | None = None,
+    cfg: str | Sequence[str] = (),
+    new: bool = False,
+    strict: bool = False,
+) -> Turn:
+    """Ask the model: `%%jp` as a function, with the same display in the running cell.
+
+    Args:
+        text: The request; `{{name}}` is replaced as in `%%jp`.
+        model: As `-m`.
+        cfg: As `-c`, once or several times.
+        new: As `-n`.
+        strict: As `--strict`.
+
+    Raises:
+        UsageError: If jp_nb is not loaded, or `text` is empty or names something unknown.
+        ConfigError: If an option is wrong; nothing was recorded.
+        ProviderError: If the model could not be reached.
+        PromptUnavailable: If `strict` and nobody could decide something.
+    """
+    assignments = (cfg,) if isinstance(cfg, str) else tuple(cfg)
+    return _loaded().ask(text, model=model, assignments=assignments, new=new, strict=strict)
+
+
+def ask(question: Question, *, label: str | None = None, tool: str | None = None) -> JsonValue:
+    """Put `question` to the person in front of the notebook, in the running cell.
+
+    Args:
+        question: What to ask.
+        label: A header above it.
+        tool: Whose `conversation.tools.<tool>.questions.<id>.answer` answers it without asking;
+            without one, `conversation.tools.*.questions.<id>.answer` does.
+
+    Raises:
+        UsageError: If jp_nb is not loaded.
+        PromptUnavailable: If nobody can be asked; `reason` says why.
+        PromptCancelled: If somebody was asked and gave no answer.
+    """
+    return _loaded().ask_person(question, label=label, tool=tool)
+
+
+def conversation() -> Conversation:
+    """The record of this notebook's conversation, as it is now. Read-only.
+
+    Raises:
+        UsageError: If jp_nb is not loaded.
+    """
+    from jp_nb.record.conversation import Conversation
+
+    session = _loaded()
+    return Conversation.of(session.document.conversation, session.turns(), session.config)

@@ -6,7 +6,8 @@ JpNbError
 ├── ProviderError       the model could not be reached, or refused
 │   └── ProtocolError   it sent bytes its API does not document
 ├── StorageError        the notebook holds something we cannot read
-└── PromptUnavailable   a question that only a person may answer, and nobody is there
+├── PromptUnavailable   a question that only a person may answer, and nobody is there
+└── PromptCancelled     a question that somebody was asked and did not answer
 ToolError               raised by a tool for the model to read; never reaches the user
 """
 
@@ -108,6 +109,18 @@ class PromptUnavailable(JpNbError):  # noqa: N818 - the public name
     def __init__(self, message: str, *, reason: str = "") -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class PromptCancelled(JpNbError):  # noqa: N818 - the public name
+    """Somebody was asked and gave no answer.
+
+    Attributes:
+        end: `declined`, `cancelled`, `timed_out` or `interrupted`.
+    """
+
+    def __init__(self, message: str, *, end: str = "cancelled") -> None:
+        super().__init__(message)
+        self.end = end
 
 
 class ToolError(Exception):

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 REQUIRE = "JP_NB_REQUIRE_BROWSER"
 TOKEN = "only-for-tests"
 PATIENCE_MS = 30_000
+KERNEL_STATUS = """async status => {
+    const context = window.jupyterapp?.shell?.currentWidget?.sessionContext;
+    if (!context?.isReady || context.session?.kernel?.connectionStatus !== "connected") return false;
+    await context.session.kernel.info;
+    return context.session.kernel.status === status;
+}"""
 CHROMIUM_FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -172,8 +178,16 @@ class NotebookPage:
 
     def run_cell(self, index: int, keys: str = "Control+Enter") -> None:
         """Run cell `index`; does not wait for its end."""
-        self.cell(index).locator(".jp-InputPrompt").click()
-        self.page.keyboard.press(keys)
+        prompt = self.cell(index).locator(".jp-InputPrompt")
+        before = prompt.inner_text()
+        for _ in range(10):  # a page that is still loading loses keys
+            prompt.click()
+            self.page.keyboard.press(keys)
+            for _ in range(10):
+                if prompt.inner_text() != before:
+                    return
+                self.page.wait_for_timeout(50)
+        raise RuntimeError(f"cell {index} does not run")
 
     def output_text(self, index: int, *, contains: str = "") -> str:
         """Return the text under cell `index`, once `contains` is in it."""
@@ -221,9 +235,7 @@ class NotebookPage:
 
     def wait_for_kernel_status(self, status: str) -> None:
         """Wait until JupyterLab shows that the kernel is `idle` or `busy`."""
-        self.page.locator(f".jp-Notebook-ExecutionIndicator[data-status='{status}']").wait_for(
-            state="attached", timeout=PATIENCE_MS
-        )
+        self.page.wait_for_function(KERNEL_STATUS, arg=status, timeout=PATIENCE_MS)
 
     def saved(self) -> Any:
         """Return the notebook as it lies on the disk."""

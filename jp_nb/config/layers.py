@@ -88,18 +88,18 @@ def set_by(layers: Iterable[Layer], path: str) -> list[tuple[str, JsonValue]]:
     return [(x.name, value) for x in layers if (value := at(x.partial, path)) is not None]
 
 
-def without_foreign_authority(partial: Partial) -> tuple[Partial, list[str]]:
-    """`partial` without what a stranger's record may not decide, and the paths left out.
+def without_foreign_authority(partial: Partial) -> tuple[Partial, dict[str, JsonValue]]:
+    """`partial` without what a stranger's record may not decide, and what was left out, by path.
 
     Ignored are leaves that could run code, reach a host, name a key or widen access.
 
     Source: `design/document.md` section 5.
     """
     kept: Partial = {}
-    ignored: list[str] = []
+    ignored: dict[str, JsonValue] = {}
     for path, value in leaves(partial):
         if _has_authority(path.split(".")):
-            ignored.append(path)
+            ignored[path] = value
         else:
             kept = merge(kept, build(path, value))
     return kept, ignored

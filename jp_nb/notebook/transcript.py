@@ -117,7 +117,7 @@ class Transcript:
         piece = self._running.pop(event.call_id, None)
         if piece is not None:
             piece.ends = event
-        elif self._show_tools and (not event.hidden or event.is_error):
+        elif self._show_tools and not event.hidden:
             begins = ToolBegins(event.call_id, event.name, {}, event.hidden)
             self.pieces.append(ToolPiece(begins, event))
             self._response = len(self.pieces)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, suppress
+from time import time as wall_clock
 from typing import Any, Final, Protocol, Self
 
 from jp_nb.agent.ports import (
@@ -218,7 +218,7 @@ class IdleWatch:
 
     def touch(self) -> None:
         """An event came: the wait starts again."""
-        self._deadline = time.time() + self._seconds
+        self._deadline = wall_clock() + self._seconds
 
     async def next(self, chunks: AsyncGenerator[bytes, None]) -> bytes | None:
         """The next item of `chunks`; None at its end.
@@ -242,7 +242,7 @@ class IdleWatch:
         loop = asyncio.get_running_loop()
         if self.paused:
             self.touch()
-        left = self._deadline - time.time()
+        left = self._deadline - wall_clock()
         if left <= 0 and self._read is not None:
             self._read.reschedule(loop.time())
             return

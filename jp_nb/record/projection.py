@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from pydantic import JsonValue
+
 from jp_nb.config.app_config import AppConfig
 from jp_nb.config.layers import Layer, fold, known, without_foreign_authority
 from jp_nb.config.partial import Partial, merge, unset, validate
@@ -38,7 +40,7 @@ class Projection:
         self._below = below
         self._foreign = 0 if trusted else len(stream)
         self._own_base = trusted or not len(stream)
-        self.ignored: list[str] = []
+        self.ignored: dict[str, JsonValue] = {}
         self.not_understood: list[str] = []
         self._start_again()
 
@@ -57,7 +59,7 @@ class Projection:
         self.not_understood += unknown
         if foreign:
             partial, ignored = without_foreign_authority(partial)
-            self.ignored += [path for path in ignored if path not in self.ignored]
+            self.ignored |= ignored
         return partial
 
     def _fold_new(self) -> None:

@@ -16,6 +16,7 @@ from jp_nb.errors import StorageError
 from jp_nb.record.events import (
     CONVERSATION_KINDS,
     ChatRequest,
+    ConfigDelta,
     Entry,
     InquiryRequest,
     InquiryResponse,
@@ -35,7 +36,7 @@ Made = Literal["live", "headless", "imported"]
 
 @dataclass(frozen=True, slots=True)
 class TurnEntries:
-    """The conversation entries of one turn; `number` is 0-based."""
+    """The entries of one turn, configuration changes included; `number` is 0-based."""
 
     number: int
     entries: tuple[Entry, ...]
@@ -201,14 +202,25 @@ class ConversationStream:
     # --- reading -----------------------------------------------------------------------------
 
     def turns(self) -> Iterator[TurnEntries]:
-        """The turns, oldest first; entries before the first `turn_start` are a turn too."""
+        """The turns, oldest first; entries before the first `turn_start` are a turn too.
+
+        Changes of the configuration belong to the turn they lie in; those that lie between two
+        turns were made for the later one.
+        """
         number, current = 0, list[Entry]()
+        between: list[Entry] = []
         for entry in self.entries:
-            if isinstance(entry, TurnStart) and current:
-                yield TurnEntries(number, tuple(current))
-                number, current = number + 1, []
-            if entry.type in CONVERSATION_KINDS:
+            if isinstance(entry, ConfigDelta):
+                between.append(entry)
+            elif isinstance(entry, TurnStart):
+                if current:
+                    yield TurnEntries(number, tuple(current))
+                    number += 1
+                current, between = [*between, entry], []
+            elif entry.type in CONVERSATION_KINDS:
+                current += between
                 current.append(entry)
+                between = []
         if current:
             yield TurnEntries(number, tuple(current))
 

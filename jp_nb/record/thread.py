@@ -5,17 +5,21 @@ Source: `spec/conversation-stream.md` section 4.9.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+
+from pydantic import JsonValue
 
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
+    ConfigDelta,
     Entry,
     ToolCallRequest,
     ToolCallResponse,
 )
+from jp_nb.record.stream import ConversationStream
 
 VISIBLE = (ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse)
 ThreadEntry = ChatRequest | ChatResponse | ToolCallRequest | ToolCallResponse
@@ -57,3 +61,25 @@ class Thread:
         """Append `entry` if a provider may see it; kinds are invisible unless listed."""
         if isinstance(entry, VISIBLE):
             self.items.append(ThreadItem(entry, provider))
+
+
+def thread_of(stream: ConversationStream) -> Thread:
+    """The whole of `stream` as a provider sees it, each entry with the provider of its time."""
+    thread = Thread()
+    provider = _provider(stream.base_config)
+    for entry in stream.entries:
+        if isinstance(entry, ConfigDelta):
+            provider = _provider(entry.delta) or provider
+        thread.add(entry, provider)
+    return thread
+
+
+def _provider(partial: Mapping[str, JsonValue]) -> str:
+    """The provider that `partial` sets at `assistant.model.id`; "" if it sets none."""
+    value: JsonValue = dict(partial)
+    for key in ("assistant", "model", "id"):
+        value = value.get(key) if isinstance(value, dict) else None
+    if isinstance(value, str):
+        return value.partition("/")[0].strip()
+    found = value.get("provider") if isinstance(value, dict) else None
+    return found if isinstance(found, str) else ""

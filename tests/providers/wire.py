@@ -97,7 +97,7 @@ def _data(value: Json) -> bytes:
 
 
 def _named(value: Json) -> bytes:
-    return b"event: " + value["type"].encode() + b"\n" + _data(value)
+    return f"event: {value['type']}\n".encode() + _data(value)
 
 
 def _deltas(text: str, size: int) -> list[str]:
@@ -229,10 +229,22 @@ def validate(protocol: Protocol, headers: Mapping[str, str], body: Any) -> None:
         _validate_chat(body)
 
 
-_ANTHROPIC_FIELDS = (
-    "stream system tools tool_choice thinking output_config temperature top_p top_k "
-    "stop_sequences metadata cache_control context_management service_tier"
-).split()
+_ANTHROPIC_FIELDS = [
+    "stream",
+    "system",
+    "tools",
+    "tool_choice",
+    "thinking",
+    "output_config",
+    "temperature",
+    "top_p",
+    "top_k",
+    "stop_sequences",
+    "metadata",
+    "cache_control",
+    "context_management",
+    "service_tier",
+]
 _ANTHROPIC_BLOCKS: Mapping[str, Mapping[str, tuple[list[str], list[str]]]] = {
     "user": {
         "text": (["text"], ["cache_control"]),
@@ -300,11 +312,30 @@ def _validate_anthropic_messages(messages: Sequence[Json]) -> None:
     _require(not asked, "messages: the last calls have no results")
 
 
-_CHAT_FIELDS = (
-    "stream stream_options tools tool_choice response_format max_tokens max_completion_tokens "
-    "temperature top_p top_k stop reasoning_effort reasoning reasoning_format thinking "
-    "chat_template_kwargs provider seed verbosity min_p n user"
-).split()
+_CHAT_FIELDS = [
+    "stream",
+    "stream_options",
+    "tools",
+    "tool_choice",
+    "response_format",
+    "max_tokens",
+    "max_completion_tokens",
+    "temperature",
+    "top_p",
+    "top_k",
+    "stop",
+    "reasoning_effort",
+    "reasoning",
+    "reasoning_format",
+    "thinking",
+    "chat_template_kwargs",
+    "provider",
+    "seed",
+    "verbosity",
+    "min_p",
+    "n",
+    "user",
+]
 _CHAT_MESSAGES: Mapping[str, tuple[list[str], list[str]]] = {
     "system": (["content"], []),
     "user": (["content"], []),

@@ -134,7 +134,7 @@ OpenWidget = Callable[[JsonObject], Send]
 
 def open_widget(state: JsonObject) -> Send:
     """Open a widget as ipywidgets does, without importing it."""
-    from comm import create_comm  # noqa: PLC0415 - not needed where there is no kernel
+    from comm import create_comm
 
     # nbclient drops what does not belong to the cell that runs. In an empty context ipykernel 7
     # falls back from this thread's own parent message (which may be an older cell's) to the
@@ -203,7 +203,7 @@ class CarrierStore:
         touched: JsonObject = {}
         raw = self._document.conversation.raw
         for entry in raw[self._stored :]:
-            clean, size = measured(entry)  # type: ignore[arg-type]  # dict is invariant
+            clean, size = measured(entry)
             if not self._chunks or size > self._room:
                 self._chunks.append([])
                 self._room = CHUNK_BYTES

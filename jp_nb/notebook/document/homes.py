@@ -8,6 +8,7 @@ Source: `design/document.md` section 3, `design/architecture.md` D18 and D33.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -213,11 +214,11 @@ def find_path(user_ns: Mapping[str, Any] | None = None) -> Path | None:
 def _parent() -> tuple[Sequence[str], Path]:
     """Arguments and working directory of the process that started this kernel."""
     try:
-        import psutil  # noqa: PLC0415 - ipykernel brings it; without it the path stays unknown
+        import psutil  # ipykernel brings it
 
         parent = psutil.Process(os.getppid())
         return parent.cmdline(), Path(parent.cwd())
-    except Exception:  # noqa: BLE001 - psutil or the system say no, in many ways
+    except Exception:  # missing, or the system says no: in many ways
         return [], Path.cwd()
 
 
@@ -261,8 +262,6 @@ def _read(path: Path | None) -> tuple[JsonValue, list[JsonValue], list[str]]:
 
 
 def _metadata(path: Path) -> JsonObject:
-    import json  # noqa: PLC0415
-
     notebook = json.loads(path.read_text(encoding="utf-8"))
     found = notebook.get("metadata") if isinstance(notebook, dict) else None
     return found if isinstance(found, dict) else {}

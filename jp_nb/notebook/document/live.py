@@ -189,7 +189,7 @@ class LiveStore:
         """
         if control.why_not(self._kernel):
             return None
-        from comm import create_comm  # noqa: PLC0415 - not needed where there is no kernel
+        from comm import create_comm
 
         control.receive_on_control(self._kernel, self._comm_id, self._receive)
         opening = {"v": PROTOCOL, "stream": "", "n": 0, "ctl": True}
@@ -332,11 +332,17 @@ class LiveStore:
     def _send(self, message: JsonObject) -> None:
         Context().run(self._comm.send, message)
 
-    def _message(self, kind: str, **fields: JsonValue) -> JsonObject:
+    def _message(self, what: str, **fields: JsonValue) -> JsonObject:
         self._seq += 1
         path = self._hello.path if self._hello else ""
         # `ctl` and `path` are in every message: a page that was reloaded did not see the first.
-        head = {"type": kind, "v": PROTOCOL, "ctl": True, "seq": self._seq, "path": path}
+        head: JsonObject = {
+            "type": what,
+            "v": PROTOCOL,
+            "ctl": True,
+            "seq": self._seq,
+            "path": path,
+        }
         return {**head, **fields}
 
     def _due(self, now: float) -> JsonObject | None:
@@ -472,11 +478,11 @@ class LiveStore:
 
     def _on_nack(self, data: Mapping[str, Any]) -> None:
         length, page = data.get("n"), self._page
-        if page and data.get("stream") == page.stream and isinstance(length, int):
-            if 0 <= length < page.length:  # a second page lacks more than the first one
-                page.length = length
-                self._drop_transfer()
-                return
+        same = page is not None and data.get("stream") == page.stream
+        if page and same and isinstance(length, int) and 0 <= length < page.length:
+            page.length = length  # a second page lacks more than the first one
+            self._drop_transfer()
+            return
         if self._flight and data.get("seq") == self._flight.message["seq"]:
             # It holds something else than we thought: look at it before anything is sent.
             self._flight.due, self._flight.tries = 0.0, 1

@@ -55,7 +55,9 @@ async function render({ model, el }) {
   }
 
   function onClick(event) {
-    if (event.target.closest(".jp-nb-submit")) submit();
+    if (!event.target.closest(".jp-nb-submit")) return;
+    event.stopPropagation(); // one message is enough: the stock button's carries no answer
+    submit();
   }
 
   function onKey(event) {

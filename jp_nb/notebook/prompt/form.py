@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from html import escape
@@ -56,6 +57,27 @@ class Beacon(AnyWidget):
     control = traitlets.Unicode("").tag(sync=True)
     secret = traitlets.Bool(False).tag(sync=True)
     notify = traitlets.Bool(True).tag(sync=True)
+
+
+class _Departed(logging.Filter):
+    """Keeps quiet about messages that were on their way to a form when it was closed.
+
+    Otherwise each of them leaves `No such comm: …` in the cell.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ids: deque[str] = deque(maxlen=1000)
+        logging.getLogger("Comm").addFilter(self)
+
+    def add(self, comm_id: str) -> None:
+        self._ids.append(comm_id)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (isinstance(record.args, tuple) and set(record.args) & set(self._ids))
+
+
+_DEPARTED = _Departed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +154,8 @@ class Form:
         pending = [self.widget]
         while pending:
             widget = pending.pop()
+            if widget.comm is not None:
+                _DEPARTED.add(widget.comm.comm_id)
             pending += getattr(widget, "children", ())
             # Each has its own layout and style, which nothing else would close.
             pending += [

@@ -1,0 +1,63 @@
+"""Notebook files, read and written so that none is ever half there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from jp_nb.errors import StorageError
+
+
+def read_notebook(path: Path) -> Any:
+    """The notebook at `path`, as nbformat has it.
+
+    Raises:
+        StorageError: If there is no file or it is no notebook.
+    """
+    try:
+        return nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)
+    except OSError as exc:
+        raise StorageError(f"{path}: {exc.strerror or exc}") from exc
+    except Exception as exc:  # nbformat raises whatever the file provokes
+        raise StorageError(f"{path} is not a notebook: {exc}") from exc
+
+
+def write_notebook(notebook: Any, path: Path) -> None:
+    """Replace the file at `path` by `notebook`, at once or not at all.
+
+    Raises:
+        StorageError: If it cannot be written; the old file is as it was.
+    """
+    path = path.resolve()  # a link stays a link
+    text = nbformat.writes(notebook)
+    # Half a surrogate pair is legal in a JSON escape, but not in UTF-8.
+    data = text.encode("utf-8", "backslashreplace")
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile(
+            dir=path.parent, prefix=f".{path.name}.", delete=False
+        ) as file:
+            temporary = Path(file.name)
+            file.write(data if data.endswith(b"\n") else data + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, temporary)
+        else:
+            temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    except OSError as exc:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+        raise StorageError(f"{path} cannot be written: {exc.strerror or exc}") from exc
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

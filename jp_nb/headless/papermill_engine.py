@@ -1,0 +1,62 @@
+"""A papermill engine that keeps the record: `papermill --engine jp in.ipynb out.ipynb`.
+
+It is papermill's own engine, but the kernel knows which notebook it runs and the record ends up
+in `metadata.jp`, also when a cell fails or the kernel dies.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from papermill.clientwrap import PapermillNotebookClient
+from papermill.engines import NBClientEngine
+from papermill.log import logger
+
+from jp_nb.headless.runner import lift_from
+from jp_nb.notebook.document import variables
+
+
+class _Client(PapermillNotebookClient):  # type: ignore[misc]  # papermill has no types
+    def execute(self, **options: Any) -> Any:
+        try:
+            return super().execute(**options)
+        finally:
+            lift_from(self)
+
+
+class JpEngine(NBClientEngine):  # type: ignore[misc]  # papermill has no types
+    """What papermill calls; registered as `jp`."""
+
+    @classmethod
+    def execute_managed_notebook(
+        cls,
+        nb_man: Any,
+        kernel_name: str,
+        log_output: bool = False,
+        stdout_file: Any = None,
+        stderr_file: Any = None,
+        start_timeout: int = 60,
+        execution_timeout: int | None = None,
+        input_path: str | None = None,
+        **options: Any,
+    ) -> Any:
+        """Execute as `NBClientEngine` does."""
+        environment = dict(os.environ)
+        if input_path and Path(input_path).is_file():
+            environment[variables.PATH] = str(Path(input_path).resolve())
+        options.pop("startup_timeout", None)
+        timeout = options.pop("timeout", None)
+        client = _Client(
+            nb_man,
+            **options,
+            timeout=execution_timeout or timeout,
+            startup_timeout=start_timeout,
+            kernel_name=kernel_name,
+            log=logger,
+            log_output=log_output,
+            stdout_file=stdout_file,
+            stderr_file=stderr_file,
+        )
+        return client.execute(env=environment)

@@ -1,0 +1,151 @@
+"""Runs a notebook with nobody there and writes its outputs and its record.
+
+Source: `design/document.md` sections 3 and 4, `design/interface.md` section 7.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jupyter_client.kernelspec import NoSuchKernel
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+from jp_nb.errors import UsageError
+from jp_nb.headless.files import read_notebook, write_notebook
+from jp_nb.headless.transcript import print_cell, print_transcript
+from jp_nb.notebook.document import variables
+from jp_nb.notebook.document.carrier import lift
+
+OnCell = Callable[[int, Any], None]
+"""Called with number and node of each cell that was executed, its outputs included."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellFailure:
+    """The cell that ended the run: its number from 0, or None if the kernel did; and why."""
+
+    cell: int | None
+    name: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run left: the notebook as it was written to `path`."""
+
+    path: Path
+    notebook: Any
+    failure: CellFailure | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether every cell ran."""
+        return self.failure is None
+
+
+def run_notebook(
+    nb_path: Path | str,
+    *,
+    out: Path | str | None = None,
+    strict: bool = False,
+    continue_: bool = False,
+    overrides: Sequence[str] = (),
+    timeout: float | None = None,
+    on_cell: OnCell | None = None,
+) -> RunResult:
+    """Execute the notebook in its folder and write it to `out`, or back to where it was.
+
+    It is written with outputs and `metadata.jp` also when a cell fails, the kernel dies or the
+    run is interrupted. `timeout` is for each cell, in seconds. `overrides` are `-c` arguments.
+
+    Raises:
+        StorageError: If the notebook cannot be read or written: then the old file is untouched.
+        UsageError: If its kernel is not installed.
+    """
+    path = Path(nb_path).resolve()
+    target = Path(out).resolve() if out is not None else path
+    notebook = read_notebook(path)
+    lift(notebook.metadata)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":  # outputs of an older run would look like this one's
+            cell.outputs, cell.execution_count = [], None
+    client = _client(notebook, timeout, on_cell)
+    environment = _environment(path, strict, continue_, overrides)
+    failure: CellFailure | None = None
+    try:
+        client.execute(cwd=str(path.parent), env=environment)
+    except NoSuchKernel as exc:
+        raise UsageError(f"{path.name} wants the kernel {exc.name!r}: install it") from exc
+    except CellExecutionError as exc:
+        failure = CellFailure(_last_executed(notebook), exc.ename, exc.evalue)
+    except CellTimeoutError as exc:
+        failure = CellFailure(_last_executed(notebook), "TimeoutError", str(exc))
+    except DeadKernelError as exc:
+        failure = CellFailure(None, "DeadKernelError", str(exc))
+    except BaseException:
+        if client.code_cells_executed:
+            _finish(client, target)
+        raise
+    _finish(client, target)
+    return RunResult(target, notebook, failure)
+
+
+def _client(notebook: Any, timeout: float | None, on_cell: OnCell | None) -> NotebookClient:
+    def executed(cell: Any, cell_index: int, **_: Any) -> None:
+        if on_cell is not None:
+            on_cell(cell_index, cell)
+
+    return NotebookClient(
+        notebook,
+        timeout=timeout,
+        record_timing=False,  # times would make every run another file
+        on_cell_executed=executed,
+    )
+
+
+def _environment(
+    path: Path, strict: bool, continue_: bool, overrides: Sequence[str]
+) -> dict[str, str]:
+    ours = {variables.PATH: str(path)}
+    if strict:
+        ours[variables.STRICT] = "1"
+    if continue_:
+        ours[variables.CONTINUE] = "1"
+    if overrides:
+        ours[variables.OVERRIDES] = json.dumps(list(overrides))
+    names = (variables.PATH, variables.STRICT, variables.CONTINUE, variables.OVERRIDES)
+    return {key: value for key, value in os.environ.items() if key not in names} | ours
+
+
+def _last_executed(notebook: Any) -> int | None:
+    numbers = [
+        (cell.get("execution_count") or 0, index) for index, cell in enumerate(notebook.cells)
+    ]
+    return max(numbers)[1] if numbers else None
+
+
+def _finish(client: NotebookClient, target: Path) -> None:
+    lift_from(client)
+    write_notebook(client.nb, target)
+
+
+def lift_from(client: NotebookClient) -> None:
+    """Move the record that `client` has collected so far to its notebook's `metadata.jp`."""
+    client.set_widgets_metadata()  # nbclient itself does so only when no cell failed
+    lift(client.nb.metadata)
+
+
+__all__ = [
+    "CellFailure",
+    "RunResult",
+    "lift_from",
+    "print_cell",
+    "print_transcript",
+    "run_notebook",
+]

@@ -1,0 +1,161 @@
+"""Tables and logs that magics show, as Markdown and as plain text.
+
+Source: `design/interface.md` section 2.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jp_nb.agent.offer import Offer, is_enabled
+from jp_nb.config.app_config import STAR, AppConfig
+from jp_nb.config.app_config import Tool as ToolConfig
+from jp_nb.notebook.markdown import safe_markdown
+from jp_nb.notebook.prompt.plain import markdown as no_markup
+from jp_nb.notebook.prompt.plain import one_line, plain
+from jp_nb.record.document import Document
+from jp_nb.record.turn_view import ConfigChange, Inquiry, ToolCall, Turn
+
+MAX_CELL_CHARS = 200
+
+SUBCOMMANDS = (
+    ("q TEXT", "ask in one line"),
+    ("config [PATH… | PATH=VALUE…]", "show or change the configuration"),
+    ("tools", "the tools the model may call"),
+    ("log [N]", "the last turns"),
+    ("new", "start a new conversation in this notebook"),
+    ("save", "store the record now"),
+    ("doctor", "what works here, and why not"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The same content twice."""
+
+    markdown: str
+    text: str
+
+
+def show(shell: Any, report: Report) -> None:
+    """Display `report` in the running cell."""
+    bundle = {"text/markdown": report.markdown, "text/plain": report.text}
+    shell.display_pub.publish(data=bundle, metadata={})
+
+
+def plain_text(text: str) -> str:
+    """`text` for a stream or an error: nothing in it that a terminal acts on."""
+    return plain(text)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Report:
+    """`rows` under `head`; cells are shortened."""
+    cells = [[one_line(cell, limit=MAX_CELL_CHARS) for cell in row] for row in rows]
+    if not cells:
+        return Report("*nothing*", "nothing")
+    widths = [max(len(row[i]) for row in [list(head), *cells]) for i in range(len(head))]
+
+    def line(row: Sequence[str]) -> str:
+        return "  ".join(
+            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+
+    marked = [[no_markup(cell) for cell in row] for row in cells]
+    markdown = [
+        f"| {' | '.join(head)} |",
+        f"|{'---|' * len(head)}",
+        *(f"| {' | '.join(row)} |" for row in marked),
+    ]
+    return Report("\n".join(markdown), "\n".join(line(row) for row in [list(head), *cells]))
+
+
+def subcommands() -> Report:
+    """What `%jp` can do."""
+    listed = table(("%jp", "does"), SUBCOMMANDS)
+    rest = "A request to the model is written below %%jp."
+    return Report(f"{listed.markdown}\n\n{rest}", f"{listed.text}\n{rest}")
+
+
+def tools(config: AppConfig, offer: Callable[[AppConfig], Offer]) -> Report:
+    """Every configured tool: on or off, where it comes from, how it runs."""
+    offered = offer(config)
+    star = config.conversation.tools.get(STAR, ToolConfig())
+    rows = []
+    for name, tool in config.conversation.tools.items():
+        if name == STAR:
+            continue
+        found = offered.tools.get(name)
+        state = "on" if is_enabled(tool, star) else "off"
+        if name in offered.missing:
+            state = f"missing: {offered.missing[name]}"
+        rows.append(
+            (
+                name,
+                state,
+                tool.source or "",
+                found.run if found else tool.run or star.run or "",
+                found.result if found else tool.result or star.result or "",
+                "none",
+            )
+        )
+    return table(("tool", "state", "source", "run", "result", "grants"), rows)
+
+
+def log(document: Document, turns: Sequence[Turn]) -> Report:
+    """`turns` as a conversation, and the other conversations of the notebook."""
+    markdown: list[str] = []
+    text: list[str] = []
+    for turn in turns:
+        markdown.append(f"**{turn.number} · you**\n\n{safe_markdown(turn.request)}")
+        text.append(f"{turn.number} you: {plain(turn.request)}")
+        for line in _happenings(turn):
+            markdown.append(f"- {no_markup(line)}")
+            text.append(f"  {line}")
+        if turn.text:
+            markdown.append(safe_markdown(turn.text))
+            text.append(plain(turn.text))
+    if not turns:
+        markdown.append("*no turn yet*")
+        text.append("no turn yet")
+    if document.others:
+        others = f"{len(document.others)} earlier conversation(s) in this notebook"
+        markdown.append(f"*{others}*")
+        text.append(others)
+    return Report("\n\n".join(markdown), "\n".join(text))
+
+
+def _happenings(turn: Turn) -> list[str]:
+    return [
+        *(_call(call) for call in turn.tool_calls),
+        *(_inquiry(inquiry) for inquiry in turn.inquiries),
+        *(_change(change) for change in turn.config_changes),
+    ]
+
+
+def _call(call: ToolCall) -> str:
+    arguments = ", ".join(
+        f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in call.arguments.items()
+    )
+    mark = {None: "…", True: "✗", False: "✓"}[call.is_error]
+    result = one_line(call.content or "", limit=MAX_CELL_CHARS)
+    return f"{mark} {one_line(f'{call.name}({arguments})', limit=120)} → {result}"
+
+
+def _inquiry(inquiry: Inquiry) -> str:
+    if inquiry.outcome == "answered":
+        end = f"→ {json.dumps(inquiry.answer, ensure_ascii=False)}"
+    elif inquiry.outcome == "redacted":
+        end = "→ (secret)"
+    else:
+        end = f"— {inquiry.reason or 'open'}"
+    channel = f" ({inquiry.channel})" if inquiry.channel else ""
+    return f"? {one_line(inquiry.question, limit=300)} {one_line(end, limit=300)}{channel}"
+
+
+def _change(change: ConfigChange) -> str:
+    delta = one_line(json.dumps(change.delta, ensure_ascii=False), limit=300)
+    unsets = f", unset {', '.join(change.unsets)}" if change.unsets else ""
+    return f"⟳ configuration {delta}{unsets}"

@@ -1,0 +1,77 @@
+"""Loaded into a kernel by the tests: a conversation and its store, without magics."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from IPython import get_ipython
+
+from jp_nb.notebook.document import homes
+from jp_nb.notebook.document.homes import Opened
+from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.timestamps import utc_now
+
+opened: Opened
+handshake = 0.0
+
+
+def begin(**options: Any) -> None:
+    """What `%load_ext` does."""
+    global opened, handshake
+    started = time.perf_counter()
+    place = homes.find(get_ipython())
+    handshake = time.perf_counter() - started
+    opened = place.open(**options)
+    opened.document.conversation.on_change = opened.store.changed
+    turns = opened.document.conversation.turn_count
+    print(f"{opened.where}; {f'restored, {turns} turns' if opened.restored else 'new'}")
+    for notice in opened.notices:
+        print("notice:", notice)
+
+
+def say(text: str, answer: str = "Yes.") -> None:
+    """One turn, appended by another thread as the agent's does."""
+
+    def turn() -> None:
+        stream = opened.document.conversation
+        stream.start_turn(ChatRequest(content=text))
+        stream.append(ChatResponse(message=answer))
+
+    in_thread(turn)
+
+
+def use_tool(arguments: dict[str, Any]) -> None:
+    """A turn whose tool call has these arguments."""
+    stream = opened.document.conversation
+    stream.start_turn(ChatRequest(content="Use the tool."))
+    stream.append(ToolCallRequest(id="call_1", name="tool", arguments=arguments))
+    stream.append(ToolCallResponse(id="call_1", content="done", is_error=False))
+
+
+def in_thread(work: Any) -> None:
+    """Run `work` as the agent's thread would."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def new() -> None:
+    """What `%jp new` does."""
+    document = opened.document
+    taken, made = document.ids(), document.conversation.head["made"]
+    document.shelve()
+    document.conversation = ConversationStream.new(
+        clock=utc_now,
+        made=made,  # type: ignore[arg-type]  # it was made with one of these
+        not_ids=taken,
+    )
+    document.conversation.on_change = opened.store.changed
+    opened.store.replaced()
+
+
+def flushed(timeout: float = 10.0) -> None:
+    """Wait until the home has everything, and say so."""
+    print("flushed" if opened.store.flush(timeout) else f"not flushed: {opened.store.where}")

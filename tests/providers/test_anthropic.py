@@ -1,0 +1,358 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.ports import (
+    Finished,
+    Flush,
+    ModelParameters,
+    ModelRequest,
+    ProviderEvent,
+    Retry,
+    ToolCallArguments,
+    ToolCallStart,
+)
+from jp_nb.errors import ProviderError
+from jp_nb.providers.anthropic import AnthropicDecoder, AnthropicRendering, build_head
+from jp_nb.providers.registry import create
+from jp_nb.record.events import ChatResponse
+from jp_nb.record.thread import Thread
+from tests.providers.helpers import (
+    TODAY,
+    WEATHER,
+    ask,
+    called,
+    collect,
+    failure,
+    result,
+    said,
+    text_of,
+    thought,
+    thread_of,
+    user,
+)
+from tests.providers.loopback import LoopbackServer, Reply, ToolCall
+
+SIGNED = {"anthropic_thinking_signature": "c2ln"}
+
+
+def messages_of(thread: Thread) -> Any:
+    rendering = AnthropicRendering()
+    rendering.follow(thread)
+    return json.loads(rendering.messages.encode())
+
+
+def test_a_tool_loop_as_messages() -> None:
+    thread = thread_of(
+        user("Weather in Delft and Brugge?"),
+        thought("Two cities.", **SIGNED),
+        thought("", anthropic_redacted_thinking="b3A="),
+        said("Looking."),
+        called("toolu_1", city="Delft"),
+        called("toolu_2", city="Brugge"),
+        result("toolu_1", "sun"),
+        result("toolu_2", "no such city", is_error=True),
+        said("Sun in Delft."),
+    )
+    assert messages_of(thread) == [
+        {"role": "user", "content": [{"type": "text", "text": "Weather in Delft and Brugge?"}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "Two cities.", "signature": "c2ln"},
+                {"type": "redacted_thinking", "data": "b3A="},
+                {"type": "text", "text": "Looking."},
+                {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Delft"}},
+                {"type": "tool_use", "id": "toolu_2", "name": "weather", "input": {"city": "Brugge"}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "toolu_1", "content": "sun"},
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "toolu_2",
+                    "content": "no such city",
+                    "is_error": True,
+                },
+            ],
+        },
+        {"role": "assistant", "content": [{"type": "text", "text": "Sun in Delft."}]},
+    ]  # fmt: skip
+
+
+def test_empty_texts_are_left_out_and_their_neighbours_merged() -> None:
+    thread = thread_of(user("a"), said(" \n"), thought(""), user("b"), said("c"), user(""))
+    assert messages_of(thread) == [
+        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "c"}]},
+    ]
+
+
+def test_foreign_and_unsigned_reasoning_is_text() -> None:
+    for provider, metadata in (("openai", SIGNED), ("anthropic", {})):
+        thread = thread_of(user("a"), thought("Hm.\n", **metadata), provider=provider)
+        (block,) = messages_of(thread)[1]["content"]
+        assert block == {"type": "text", "text": "<think>\nHm.\n</think>\n\n"}
+
+
+def test_structured_data_is_its_json() -> None:
+    thread = thread_of(user("a"), ChatResponse(data={"größe": 1}))
+    assert messages_of(thread)[1]["content"][0]["text"] == '{"größe": 1}'
+
+
+def test_ids_are_made_acceptable_and_unique_and_stay_the_same() -> None:
+    thread = thread_of(
+        user("a"),
+        called("call:1/x"),
+        result("call:1/x", "one"),
+        called("call:1/x"),
+        called("y" * 90),
+        result("call:1/x", "two"),
+        result("y" * 90, "three"),
+    )
+    rendered = messages_of(thread)
+    asked = [b["id"] for m in rendered for b in m["content"] if b["type"] == "tool_use"]
+    answered = [b["tool_use_id"] for m in rendered for b in m["content"] if "tool_use_id" in b]
+    assert asked == answered
+    assert len({*asked}) == 3
+    assert all(len(id_) <= 64 and id_.replace("_", "").isalnum() for id_ in asked)
+    assert messages_of(thread) == rendered
+
+
+def test_results_stand_before_text_that_came_earlier() -> None:
+    thread = thread_of(user("a"), called("c1"), user("Hurry!"), result("c1", "x"))
+    assert [block["type"] for block in messages_of(thread)[2]["content"]] == ["tool_result", "text"]
+
+
+def test_a_result_that_nobody_asked_for_is_left_out() -> None:
+    assert len(messages_of(thread_of(user("a"), result("ghost", "boo"), said("b")))) == 2
+
+
+def test_a_thread_rendered_in_steps_gives_the_same_bytes_as_at_once() -> None:
+    entries = [
+        user("a"), thought("t", **SIGNED), said("b"), called("c1"), called("c2"),
+        result("c1", "1"), result("c2", "2"), said("c"), user("d"), user("e"), called("c1"),
+        result("c1", "ü\ud83d"),
+    ]  # fmt: skip
+    growing, rendering = Thread(), AnthropicRendering()
+    for count, entry in enumerate(entries, start=1):
+        growing.add(entry, "anthropic")
+        rendering.follow(growing)
+        at_once = AnthropicRendering()
+        at_once.follow(thread_of(*entries[:count]))
+        assert rendering.messages.encode() == at_once.messages.encode()
+
+
+def test_what_is_cacheable_has_at_most_four_marks_and_stays_the_same() -> None:
+    request = ask(system=("one", " ", "two"), tools=(WEATHER, TODAY))
+    head = build_head(request)
+    assert json.dumps(head).count("cache_control") == 3
+    assert head["system"][1] == {
+        "type": "text", "text": "two", "cache_control": {"type": "ephemeral"},
+    }  # fmt: skip
+    assert "cache_control" not in head["system"][0]
+    assert head["tools"][1]["cache_control"] == {"type": "ephemeral"}
+    assert head["tools"][1]["input_schema"] == {"type": "object", "properties": {}}
+    assert json.dumps(head) == json.dumps(build_head(request))
+
+
+@pytest.mark.parametrize(
+    ("choice", "tools", "sent"),
+    [
+        ("auto", 2, {"type": "auto"}),
+        ("none", 2, {"type": "none"}),
+        ("required", 2, {"type": "any"}),
+        ("tool:weather", 2, {"type": "tool", "name": "weather"}),
+        ("tool:weather", 1, {"type": "any"}),
+        ("required", 0, None),
+    ],
+)
+def test_tool_choice(choice: str, tools: int, sent: object) -> None:
+    head = build_head(ask(tool_choice=choice, tools=(WEATHER, TODAY)[:tools]))
+    assert head.get("tool_choice") == sent
+
+
+@pytest.mark.parametrize(
+    ("model", "reasoning", "thinking", "effort"),
+    [
+        ("claude-opus-4-8", None, None, None),
+        ("claude-opus-4-8", "off", {"type": "disabled"}, None),
+        ("claude-opus-4-8", "auto", {"type": "adaptive", "display": "summarized"}, None),
+        ("claude-opus-4-8", {"effort": "high", "exclude": True},
+         {"type": "adaptive", "display": "omitted"}, "high"),
+        ("claude-opus-4-8", 2000, {"type": "adaptive", "display": "summarized"}, "low"),
+        ("claude-sonnet-4-5-20250929", "high",
+         {"type": "enabled", "budget_tokens": 8000, "display": "summarized"}, None),
+        ("claude-3-7-sonnet-latest", {"effort": {"absolute": 99_000}},
+         {"type": "enabled", "budget_tokens": 9_999, "display": "summarized"}, None),
+    ],
+)  # fmt: skip
+def test_reasoning(model: str, reasoning: Any, thinking: object, effort: str | None) -> None:
+    head = build_head(
+        ask(model=model, parameters=ModelParameters(max_tokens=10_000, reasoning=reasoning))
+    )
+    assert head.get("thinking") == thinking
+    assert head.get("output_config", {}).get("effort") == effort
+
+
+def test_a_setting_that_is_no_reasoning_is_an_error() -> None:
+    with pytest.raises(ProviderError, match=r"parameters\.reasoning: expected off, auto"):
+        build_head(ask(parameters=ModelParameters(reasoning="hard")))
+
+
+def test_what_the_api_refuses_while_it_thinks_is_not_sent(caplog: pytest.LogCaptureFixture) -> None:
+    parameters = ModelParameters(
+        reasoning="auto", temperature=0.5, top_k=4, top_p=0.9, stop_words=("END",)
+    )
+    head = build_head(
+        ask(parameters=parameters, tools=(WEATHER,), tool_choice="tool:weather", system=("s",))
+    )
+    assert not {"temperature", "top_k"} & head.keys()
+    assert (head["top_p"], head["stop_sequences"]) == (0.9, ["END"])
+    assert head["tool_choice"] == {"type": "auto"}
+    assert "`weather`" in head["system"][-1]["text"]
+    assert "cache_control" not in head["system"][-1]
+    assert "temperature is not sent" in caplog.text
+
+
+async def test_requests_stay_valid_and_cheap_over_many_cycles() -> None:
+    call = Reply(reasoning="Hm.", text="Look:", tool_calls=(ToolCall("weather", {"city": "x"}),))
+    with LoopbackServer(lambda _: call) as server:
+        provider = create("anthropic", {"base_url": server.url})
+        thread = thread_of(user("Go."))
+        for cycle in range(10):
+            request = ModelRequest("m", thread, system=("s",), tools=(WEATHER,))
+            seen = await collect(provider, request)
+            signature = next(e.metadata for e in seen if isinstance(e, Flush) and e.metadata)
+            thread.add(thought("Hm.", **signature), "anthropic")
+            thread.add(said("Look:"), "anthropic")
+            thread.add(called(f"c{cycle}", city="x"), "anthropic")
+            thread.add(result(f"c{cycle}", "sun"), "anthropic")
+        await provider.aclose()
+        bodies = [request.raw[: request.raw.rindex(b"]")] for request in server.requests]
+    assert all(
+        later.startswith(earlier) for earlier, later in zip(bodies, bodies[1:], strict=False)
+    )
+
+
+async def test_a_stale_signature_is_mended_once() -> None:
+    stale = Reply(status=400, message="messages.1: Invalid `signature` in `thinking` block")
+    with LoopbackServer([stale, "Fine.", stale]) as server:
+        provider = create("anthropic", {"base_url": server.url})
+        request = ask(user("a"), thought("Hm.", **SIGNED), said("b"), user("c"))
+        (retry,) = await collect(provider, request)
+        assert isinstance(retry, Retry)
+        assert retry.drop_metadata == "anthropic_thinking_signature"
+        assert text_of(await collect(provider, request)) == "Fine."
+        seen, error = await failure(provider, request)
+        await provider.aclose()
+        content = server.requests[1].body["messages"][1]["content"]
+    assert (seen, error.status) == ([], 400)
+    assert content[0] == {"type": "text", "text": "<think>\nHm.\n</think>\n\n"}
+
+
+async def test_reasoning_signed_after_the_mending_is_sent_as_such() -> None:
+    with LoopbackServer([Reply(status=400, message="thinking signature"), "A.", "B."]) as server:
+        provider = create("anthropic", {"base_url": server.url})
+        request = ask(user("a"), thought("old", **SIGNED), said("b"), user("c"))
+        await collect(provider, request)
+        for entry in (thought("new", **SIGNED), said("d"), user("e")):
+            request.thread.add(entry, "anthropic")
+        await collect(provider, request)
+        await provider.aclose()
+        sent = server.requests[1].body["messages"]
+    assert [m["content"][0]["type"] for m in sent] == ["text", "text", "text", "thinking", "text"]
+
+
+async def test_an_answer_that_was_cut_is_continued_by_asking() -> None:
+    with LoopbackServer([" world"]) as server:
+        provider = create("anthropic", {"base_url": server.url})
+        await collect(provider, ask(user("a"), said("Hello")))
+        await provider.aclose()
+        assert server.requests[0].body["messages"][-1]["role"] == "user"
+        assert "Continue exactly" in server.requests[0].body["messages"][-1]["content"][0]["text"]
+
+
+# --- decoding ----------------------------------------------------------------------------------
+
+
+def decode(*messages: dict[str, Any]) -> list[ProviderEvent]:
+    decoder = AnthropicDecoder()
+    return [event for message in messages for event in decoder.feed(message)]
+
+
+def start(index: int, **block: Any) -> dict[str, Any]:
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def arguments(index: int, text: str) -> dict[str, Any]:
+    delta = {"type": "input_json_delta", "partial_json": text}
+    return {"type": "content_block_delta", "index": index, "delta": delta}
+
+
+def stop(index: int) -> dict[str, Any]:
+    return {"type": "content_block_stop", "index": index}
+
+
+def ending(reason: str, **details: Any) -> list[dict[str, Any]]:
+    delta = {"stop_reason": reason, **details}
+    return [{"type": "message_delta", "delta": delta}, {"type": "message_stop"}]
+
+
+def tool(index: int) -> dict[str, Any]:
+    return start(index, type="tool_use", id=f"t{index}", name="weather", input={})
+
+
+def test_a_call_that_the_limit_cut_is_not_completed() -> None:
+    for cut in ('{"city": "De', None):
+        deltas = [arguments(1, cut)] if cut else []
+        events = decode(
+            tool(0), arguments(0, '{"a": 1}'), stop(0), tool(1), *deltas, stop(1),
+            *ending("max_tokens"),
+        )  # fmt: skip
+        assert [e.index for e in events if isinstance(e, Flush)] == [0]
+        assert events[-1] == Finished("max_tokens")
+
+
+def test_a_call_without_arguments_or_with_broken_ones_is_completed() -> None:
+    events = decode(tool(0), stop(0), tool(1), arguments(1, "{"), stop(1), *ending("tool_use"))
+    assert [e.index for e in events if isinstance(e, Flush)] == [0, 1]
+
+
+def test_a_call_whose_input_comes_at_once() -> None:
+    block = {"type": "tool_use", "id": "t", "name": "weather", "input": {"a": 1}}
+    events = decode(start(0, **block), stop(0))
+    assert events == [ToolCallStart(0, "t", "weather"), ToolCallArguments(0, '{"a": 1}'), Flush(0)]
+
+
+@pytest.mark.parametrize(
+    ("reason", "details", "finished"),
+    [
+        ("end_turn", {}, Finished()),
+        ("stop_sequence", {}, Finished()),
+        ("model_context_window_exceeded", {}, Finished("max_tokens")),
+        ("pause_turn", {}, Finished("other", "pause_turn")),
+        ("refusal", {}, Finished("refused")),
+        ("refusal", {"stop_details": {"category": "bio", "explanation": "No."}},
+         Finished("refused", "bio: No.")),
+    ],
+)  # fmt: skip
+def test_stop_reasons(reason: str, details: dict[str, Any], finished: Finished) -> None:
+    assert decode(*ending(reason, **details)) == [finished]
+
+
+def test_an_error_inside_the_stream_is_classified() -> None:
+    with pytest.raises(ProviderError, match="Overloaded") as caught:
+        decode({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
+    assert (caught.value.kind, caught.value.status) == ("transient", 529)
+
+
+def test_blocks_and_deltas_that_we_do_not_know_are_skipped() -> None:
+    citation = {"type": "content_block_delta", "index": 0, "delta": {"type": "citations_delta"}}
+    assert decode(start(0, type="server_tool_use", id="s"), arguments(0, "{}"), stop(0)) == []
+    assert decode(start(0, type="text", text="a"), citation)[1:] == []

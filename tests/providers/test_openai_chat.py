@@ -1,0 +1,415 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.ports import (
+    Finished,
+    Flush,
+    ModelParameters,
+    ProviderEvent,
+    TextPart,
+    ToolCallArguments,
+    ToolCallStart,
+)
+from jp_nb.errors import ProviderError
+from jp_nb.providers.openai_chat import (
+    DETAILS,
+    PROFILES,
+    ChatDecoder,
+    ChatRendering,
+    answer_schema,
+    build_head,
+    system_messages,
+)
+from jp_nb.providers.registry import create
+from jp_nb.record.thread import Thread
+from tests.providers.helpers import (
+    TODAY,
+    WEATHER,
+    ask,
+    called,
+    collect,
+    result,
+    said,
+    text_of,
+    thought,
+    thread_of,
+    user,
+)
+from tests.providers.loopback import LoopbackServer, Reply, ToolCall
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"ok": {"type": "boolean"}, "why": {"type": "string"}},
+    "required": ["ok"],
+}
+
+
+def messages_of(thread: Thread, profile: str = "openai") -> Any:
+    rendering = ChatRendering(PROFILES[profile])
+    rendering.follow(thread)
+    return json.loads(rendering.messages.encode())
+
+
+def head_of(profile: str, **fields: Any) -> Any:
+    request = ask(**fields)
+    answer = answer_schema(request, PROFILES[profile])
+    return build_head(request, PROFILES[profile], answer=answer)
+
+
+def test_a_tool_loop_as_messages() -> None:
+    thread = thread_of(
+        user("Weather?"),
+        said("Looking."),
+        called("c1", city="Delft"),
+        called("c2", city="Brügge"),
+        result("c1", "sun"),
+        result("c2", ""),
+        said("Sun."),
+        provider="openai",
+    )
+
+    def call(id_: str, city: str) -> dict[str, Any]:
+        function = {"name": "weather", "arguments": f'{{"city": "{city}"}}'}
+        return {"id": id_, "type": "function", "function": function}
+
+    assert messages_of(thread) == [
+        {"role": "user", "content": "Weather?"},
+        {
+            "role": "assistant",
+            "content": "Looking.",
+            "tool_calls": [call("c1", "Delft"), call("c2", "Brügge")],
+        },
+        {"role": "tool", "tool_call_id": "c1", "content": "sun"},
+        {"role": "tool", "tool_call_id": "c2", "content": ""},
+        {"role": "assistant", "content": "Sun."},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("profile", "field"),
+    [("llamacpp", "reasoning_content"), ("openrouter", "reasoning"), ("cerebras", "reasoning"),
+     ("ollama", "reasoning"), ("deepseek", "reasoning_content"), ("openai", None)],
+)  # fmt: skip
+def test_own_reasoning_goes_back_where_the_server_wants_it(profile: str, field: str | None) -> None:
+    entries = (user("a"), thought("Hm."), said("b"))
+    own = messages_of(thread_of(*entries, provider=profile), profile)[1]
+    foreign = messages_of(thread_of(*entries, provider="anthropic"), profile)[1]
+    as_text = {"role": "assistant", "content": "<think>\nHm.\n</think>\n\nb"}
+    assert foreign == as_text
+    assert own == (
+        as_text if field is None else {"role": "assistant", "content": "b", field: "Hm."}
+    )
+
+
+def test_deepseek_sees_its_reasoning_in_the_turn_alone() -> None:
+    thread = thread_of(
+        user("a"), thought("Hm."), called("c1"), result("c1", "x"), provider="deepseek"
+    )
+    rendering = ChatRendering(PROFILES["deepseek"])
+    rendering.follow(thread)
+    assert b"Hm." in rendering.messages.encode()
+    thread.add(said("b"), "deepseek")
+    thread.add(user("c"), "deepseek")
+    rendering.follow(thread)
+    assert b"Hm." not in rendering.messages.encode()
+
+
+def test_openrouter_gets_its_reasoning_details_back_unchanged() -> None:
+    details = [{"type": "reasoning.encrypted", "data": "b3A=", "index": 0}]
+    thread = thread_of(
+        user("a"), thought("", **{DETAILS: details}), called("c1"), provider="openrouter"
+    )
+    assert messages_of(thread, "openrouter")[1]["reasoning_details"] == details
+
+
+def test_a_thread_rendered_in_steps_gives_the_same_bytes_as_at_once() -> None:
+    entries = [
+        user("a"), thought("t"), said("b"), called("c1"), user("wait"), called("c2"),
+        result("c1", "1"), result("c2", "2"), said("c"), user("d"), thought("u"), said("e"),
+    ]  # fmt: skip
+    for profile in PROFILES.values():
+        growing, rendering = Thread(), ChatRendering(profile)
+        for count, entry in enumerate(entries, start=1):
+            growing.add(entry, profile.name)
+            rendering.follow(growing)
+            at_once = ChatRendering(profile)
+            at_once.follow(thread_of(*entries[:count], provider=profile.name))
+            assert rendering.messages.encode() == at_once.messages.encode()
+
+
+def test_results_follow_their_calls_whatever_came_between() -> None:
+    thread = thread_of(
+        user("a"), called("c1"), called("c2"), user("!"), result("c2", "x"), result("c1", "y")
+    )
+    roles = [message["role"] for message in messages_of(thread)]
+    assert roles == ["user", "assistant", "tool", "tool", "user"]
+
+
+def test_ids_that_are_too_long_for_openai_are_shortened_on_both_sides() -> None:
+    id_ = "chatcmpl-tool-" + "f" * 40
+    thread = thread_of(user("a"), called(id_), result(id_, "x"))
+    _, assistant, tool = messages_of(thread)
+    assert assistant["tool_calls"][0]["id"] == tool["tool_call_id"]
+    assert len(tool["tool_call_id"]) <= 40
+    assert messages_of(thread, "llamacpp")[2]["tool_call_id"] == id_
+
+
+def test_system_texts_are_one_message() -> None:
+    request = ask(system=("one", "", "two"))
+    (message,) = system_messages(request, PROFILES["llamacpp"])
+    assert message == {"role": "system", "content": "one\n\ntwo"}
+    assert system_messages(ask(), PROFILES["openai"]) == []
+
+
+def test_openrouter_marks_the_cache_for_models_that_want_it() -> None:
+    request = ask(model="anthropic/claude-x", system=("one", "two"))
+    (message,) = system_messages(request, PROFILES["openrouter"])
+    assert message["content"][-1]["cache_control"] == {"type": "ephemeral"}
+
+
+@pytest.mark.parametrize(
+    ("profile", "choice", "tools", "sent"),
+    [
+        ("openai", "tool:weather", 2, {"type": "function", "function": {"name": "weather"}}),
+        ("openai", "none", 2, "none"),
+        ("llamacpp", "tool:weather", 1, "required"),
+        ("llamacpp", "none", 2, "none"),
+        ("ollama", "tool:today", 1, "required"),
+        ("ollama", "none", 0, None),
+        ("ollama", "auto", 2, "auto"),
+    ],
+)
+def test_tool_choice(profile: str, choice: str, tools: int, sent: object) -> None:
+    head = head_of(profile, tools=(WEATHER, TODAY), tool_choice=choice)
+    assert len(head.get("tools", ())) == tools
+    assert head.get("tool_choice") == sent
+
+
+@pytest.mark.parametrize(
+    ("profile", "reasoning", "sent"),
+    [
+        ("openai", "off", {}),
+        ("openai", "max", {"reasoning_effort": "xhigh"}),
+        ("openai", {"effort": "xlow"}, {"reasoning_effort": "minimal"}),
+        ("cerebras", "auto", {"reasoning_format": "parsed", "reasoning_effort": "medium"}),
+        ("cerebras", {"effort": "auto"}, {"reasoning_format": "parsed"}),
+        ("llamacpp", "off", {"reasoning_format": "deepseek",
+                             "chat_template_kwargs": {"enable_thinking": False}}),
+        ("ollama", "off", {"reasoning_effort": "none"}),
+        ("openrouter", 2048, {"reasoning": {"max_tokens": 2048}}),
+        ("openrouter", {"effort": "auto", "exclude": True},
+         {"reasoning": {"enabled": True, "exclude": True}}),
+        ("deepseek", "high", {"thinking": {"type": "enabled"}}),
+        ("openai", None, {}),
+    ],
+)  # fmt: skip
+def test_reasoning(profile: str, reasoning: Any, sent: dict[str, Any]) -> None:
+    plain = head_of(profile)
+    head = head_of(profile, parameters=ModelParameters(reasoning=reasoning))
+    got = {key: value for key, value in head.items() if key not in plain}
+    if (profile, reasoning) == ("cerebras", "auto"):
+        sent = {"reasoning_format": "parsed"}  # `auto` leaves the effort to the model
+    assert got == sent
+
+
+def test_sampling_in_each_dialect(caplog: pytest.LogCaptureFixture) -> None:
+    parameters = ModelParameters(
+        max_tokens=9,
+        temperature=0.0,
+        top_p=0.5,
+        top_k=3,
+        stop_words=("X",),
+        other={"seed": 1, "q": 2},
+    )
+    openai = head_of("openai", parameters=parameters)
+    assert openai["max_completion_tokens"] == 9
+    assert openai["stream_options"] == {"include_usage": True}
+    assert (openai["temperature"], openai["stop"], openai["seed"]) == (0.0, ["X"], 1)
+    assert not {"top_k", "q", "max_tokens"} & openai.keys()
+    assert "top_k is not sent" in caplog.text
+    llamacpp = head_of("llamacpp", parameters=parameters)
+    assert (llamacpp["max_tokens"], llamacpp["top_k"]) == (9, 3)
+    assert "stream_options" not in head_of("cerebras")
+
+
+def test_structured_answers_in_each_dialect() -> None:
+    openai = head_of("openai", schema=SCHEMA)["response_format"]["json_schema"]
+    assert openai["strict"] is True
+    assert openai["schema"]["required"] == ["ok", "why"]
+    assert openai["schema"]["properties"]["why"] == {"type": ["string", "null"]}
+    assert head_of("llamacpp", schema=SCHEMA)["response_format"]["json_schema"]["schema"] == SCHEMA
+    assert head_of("openrouter", schema=SCHEMA)["provider"] == {"require_parameters": True}
+    assert head_of("deepseek", schema=SCHEMA)["response_format"] == {"type": "json_object"}
+    (prompt,) = system_messages(ask(schema=SCHEMA), PROFILES["deepseek"])
+    assert "JSON" in prompt["content"]
+    assert '"ok"' in prompt["content"]
+
+
+async def test_a_structured_answer_is_restored_to_the_users_schema() -> None:
+    with LoopbackServer(
+        [Reply(text='{"ok": true, "why": null}'), Reply(text='{"value": [1]}')]
+    ) as s:
+        provider = create("openai", {"base_url": s.url})
+        seen = await collect(provider, ask(schema=SCHEMA))
+        assert text_of(seen, "structured") == '{"ok": true}'
+        seen = await collect(provider, ask(schema={"type": "array", "items": {"type": "integer"}}))
+        assert text_of(seen, "structured") == "[1]"
+        await provider.aclose()
+
+
+@pytest.mark.parametrize("name", sorted(PROFILES))
+async def test_every_dialect_is_understood_by_the_server(name: str) -> None:
+    call = ToolCall("weather", {"city": "Delft"})
+    reply = Reply(reasoning="Hm.", text="Look:", tool_calls=(call, call), interleave=True)
+    with LoopbackServer([reply]) as server:
+        provider = create(name, {"base_url": server.url})
+        request = ask(
+            user("a"), thought("t"), said("b"), called("c1"), result("c1", "x"), user("c"),
+            provider=name, tools=(WEATHER,), system=("s",),
+            parameters=ModelParameters(reasoning="high", max_tokens=100, temperature=0.1),
+        )  # fmt: skip
+        seen = await collect(provider, request)
+        await provider.aclose()
+    assert (text_of(seen, "reasoning"), text_of(seen)) == ("Hm.", "Look:")
+    calls = [event for event in seen if isinstance(event, ToolCallStart)]
+    for call_start in calls:
+        fragments = [e.text for e in seen if isinstance(e, ToolCallArguments) and e.index == call_start.index]  # fmt: skip
+        assert json.loads("".join(fragments)) == {"city": "Delft"}
+    assert len(calls) == 2
+    assert seen[-1] == Finished()
+
+
+# --- decoding ----------------------------------------------------------------------------------
+
+
+def decode(*deltas: dict[str, Any], finish: str = "stop", profile: str = "openai") -> list[ProviderEvent]:  # fmt: skip
+    decoder = ChatDecoder(PROFILES[profile])
+    events: list[ProviderEvent] = []
+    for delta in deltas:
+        events += decoder.feed({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+    events += decoder.feed({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+    return events + decoder.finish()
+
+
+def calls(*parts: dict[str, Any]) -> dict[str, Any]:
+    return {"tool_calls": list(parts)}
+
+
+def test_calls_without_an_index_are_told_apart_by_id() -> None:
+    events = decode(
+        calls({"id": "a", "function": {"name": "f", "arguments": "{"}}),
+        calls({"function": {"arguments": "}"}}),
+        calls({"id": "b", "function": {"name": "g", "arguments": "{}"}}),
+        finish="tool_calls",
+    )
+    assert events == [
+        ToolCallStart(2, "a", "f"),
+        ToolCallArguments(2, "{"),
+        ToolCallArguments(2, "}"),
+        ToolCallStart(3, "b", "g"),
+        ToolCallArguments(3, "{}"),
+        Flush(2),
+        Flush(3),
+        Finished(),
+    ]
+
+
+def test_complete_calls_that_all_have_index_0_are_several() -> None:
+    first = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
+    second = {"index": 0, "id": "b", "function": {"name": "f", "arguments": "{}"}}
+    events = decode(calls(first, second), finish="tool_calls")
+    assert [e.id for e in events if isinstance(e, ToolCallStart)] == ["a", "b"]
+
+
+def test_the_first_id_and_name_count_and_arguments_wait_for_the_name() -> None:
+    events = decode(
+        calls({"index": 0, "id": "a", "function": {"arguments": '{"x"'}}),
+        calls({"index": 0, "id": "", "function": {"name": "f", "arguments": ":1}"}}),
+        calls({"index": 0, "id": "z", "function": {"name": "", "arguments": ""}}),
+    )
+    assert events[:2] == [ToolCallStart(2, "a", "f"), ToolCallArguments(2, '{"x":1}')]
+    assert len(events) == 4
+
+
+def test_a_missing_id_is_made_up_and_arguments_may_be_an_object() -> None:
+    call = {"function": {"name": "f", "arguments": {"a": 1}}}
+    start, arguments, *_ = decode(calls(call))
+    assert isinstance(start, ToolCallStart)
+    assert start.id.startswith("call_")
+    assert arguments == ToolCallArguments(2, '{"a": 1}')
+
+
+def test_a_call_without_a_name_is_worth_another_try() -> None:
+    with pytest.raises(ProviderError, match="without a name") as caught:
+        decode(calls({"index": 0, "id": "a", "function": {"arguments": "{}"}}))
+    assert caught.value.retryable
+
+
+def test_a_call_that_the_limit_cut_is_not_completed() -> None:
+    events = decode(
+        calls({"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}),
+        calls({"index": 1, "id": "b", "function": {"name": "f", "arguments": '{"x": "y'}}),
+        finish="length",
+    )
+    assert [e.index for e in events if isinstance(e, Flush)] == [2]
+    assert events[-1] == Finished("max_tokens")
+
+
+@pytest.mark.parametrize(
+    ("reason", "finished"),
+    [("stop", Finished()), ("function_call", Finished()), ("content_filter", Finished("refused", "content_filter")),
+     ("eos", Finished("other", "eos"))],
+)  # fmt: skip
+def test_finish_reasons(reason: str, finished: Finished) -> None:
+    assert decode(finish=reason) == [finished]
+
+
+def test_a_refusal_is_told_in_its_words() -> None:
+    assert decode({"refusal": "I can"}, {"refusal": "not."}) == [Finished("refused", "I cannot.")]
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ({"error": {"code": 429, "message": "slow down"}}, "rate_limit"),
+        ({"error": {"code": "insufficient_quota", "message": "x"}}, "quota"),
+        ({"choices": [{"delta": {}, "finish_reason": "insufficient_system_resource"}]}, "transient"),
+        ({"choices": [{"delta": {}, "finish_reason": "error", "error": {"code": 502}}]}, "transient"),
+    ],
+)  # fmt: skip
+def test_errors_inside_the_stream_keep_their_code(message: dict[str, Any], kind: str) -> None:
+    with pytest.raises(ProviderError) as caught:
+        ChatDecoder(PROFILES["openrouter"]).feed(message)
+    assert caught.value.kind == kind
+
+
+def test_openrouters_reasoning_details_are_joined() -> None:
+    kind = {"type": "reasoning.text", "index": 0, "format": "anthropic-claude-v1"}
+    events = decode(
+        {"reasoning": "Zwei ", "reasoning_details": [{**kind, "text": "Zwei "}]},
+        {"reasoning": "Städte", "reasoning_details": [{**kind, "text": "Städte"}]},
+        {"reasoning_details": [{**kind, "signature": "c2ln"}]},
+        {"content": "So."},
+        profile="openrouter",
+    )
+    joined = [{**kind, "text": "Zwei Städte", "signature": "c2ln"}]
+    assert events[:3] == [
+        TextPart(0, "reasoning", "Zwei "),
+        TextPart(0, "reasoning", "Städte"),
+        Flush(0, {DETAILS: joined}),
+    ]
+
+
+def test_text_that_only_begins_like_a_tag_is_text() -> None:
+    events = decode({"content": "<thi"}, {"content": "rd> place"}, profile="llamacpp")
+    assert text_of(events) == "<third> place"
+    assert text_of(decode({"content": "<th"}, profile="llamacpp")) == "<th"
+
+
+def test_a_thought_that_never_ends_is_all_reasoning() -> None:
+    events = decode({"content": "<think>a</thi"}, finish="length", profile="llamacpp")
+    assert text_of(events, "reasoning") == "a</thi"

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from jp_nb.agent.ports import (
+    Finished,
+    Flush,
+    KeepAlive,
+    ProviderEvent,
+    TextPart,
+    ToolCallArguments,
+    ToolCallStart,
+    Usage,
+)
+from jp_nb.errors import ProtocolError
+from jp_nb.providers import streaming
+from jp_nb.providers.openai_chat import PROFILES, ChatDecoder
+from jp_nb.providers.registry import create
+from jp_nb.providers.streaming import StreamDecoder
+from tests.providers.helpers import FIXTURES, ask, collect, decode, decoder_for, failure, text_of
+from tests.providers.loopback import LoopbackServer, Reply, ToolCall
+from tests.providers.wire import reply_events
+
+EXPECTED: dict[str, list[ProviderEvent]] = {
+    "anthropic-thinking-tools": [
+        Usage(input_tokens=115, output_tokens=1, cache_read_tokens=100, cache_write_tokens=10),
+        KeepAlive(),
+        TextPart(0, "reasoning", "Zwei Städte —"),
+        TextPart(0, "reasoning", " zwei Aufrufe."),
+        Flush(0, {"anthropic_thinking_signature": "RXVp"}),
+        TextPart(1, "reasoning", ""),
+        Flush(1, {"anthropic_redacted_thinking": "b3BhcXVl"}),
+        TextPart(2, "message", "One line\u2028and the next 🌦"),
+        Flush(2),
+        ToolCallStart(3, "toolu_a", "weather"),
+        ToolCallArguments(3, '{"city": "De'),
+        ToolCallArguments(3, 'lft"}'),
+        Flush(3),
+        ToolCallStart(4, "toolu_b", "today"),
+        Flush(4),
+        Usage(input_tokens=115, output_tokens=42, cache_read_tokens=100, cache_write_tokens=10),
+        Finished(),
+    ],
+    "chat-reasoning-tools": [
+        TextPart(0, "reasoning", "Zwei Städte"),
+        Flush(0),
+        TextPart(1, "message", "Let me look 🌦"),
+        Flush(1),
+        ToolCallStart(2, "call_a", "weather"),
+        ToolCallArguments(2, '{"city": '),
+        ToolCallStart(3, "call_b", "weather"),
+        ToolCallArguments(3, '{"city": "Br'),
+        ToolCallArguments(3, 'ügge"}'),
+        ToolCallArguments(2, '"Delft"}'),
+        Flush(2),
+        Flush(3),
+        Usage(input_tokens=115, output_tokens=42, reasoning_tokens=9, cache_read_tokens=100),
+        Finished(),
+    ],
+    "chat-think-tags-crlf": [
+        TextPart(0, "reasoning", "Kurz: ja."),
+        Flush(0),
+        TextPart(1, "message", "Ja <b>"),
+        TextPart(1, "message", "sehr</b>."),
+        Flush(1),
+        Finished("max_tokens"),
+    ],
+}
+
+
+def without_pings(events: list[ProviderEvent]) -> list[ProviderEvent]:
+    """How many pings comments make depends on the chunks; nothing else may."""
+    return [event for event in events if not isinstance(event, KeepAlive)]
+
+
+@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
+def test_a_recorded_body_gives_these_events(fixture: Path) -> None:
+    seen, error = decode(decoder_for(fixture), [fixture.read_bytes()])
+    assert error is None
+    assert without_pings(seen) == without_pings(EXPECTED[fixture.stem])
+
+
+@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
+def test_no_cut_between_chunks_changes_the_events(fixture: Path) -> None:
+    body = fixture.read_bytes()
+    whole = without_pings(EXPECTED[fixture.stem])
+    for cut in range(len(body)):
+        seen, error = decode(decoder_for(fixture), [body[:cut], body[cut:]])
+        assert error is None
+        assert without_pings(seen) == whole
+    seen, _ = decode(decoder_for(fixture), (body[i : i + 1] for i in range(len(body))))
+    assert without_pings(seen) == whole
+
+
+@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
+def test_a_body_that_breaks_off_anywhere_never_gives_a_wrong_event(fixture: Path) -> None:
+    body = fixture.read_bytes()
+    whole = without_pings(EXPECTED[fixture.stem])
+    for cut in range(len(body)):
+        all_seen, error = decode(decoder_for(fixture), [body[:cut]])
+        seen = without_pings(all_seen)
+        if error is None:
+            # Nothing was lost but usage and the end mark, which may follow the finish reason.
+            assert isinstance(seen[-1], Finished)
+            assert [e for e in whole if e in seen] == seen
+        else:
+            assert error.kind == "transient"
+            assert seen == whole[: len(seen)]
+
+
+def test_a_message_that_is_no_json_or_has_another_shape_is_a_protocol_error() -> None:
+    for data in (
+        b"{",
+        b"[]",
+        b'"x"',
+        b'{"choices": [3]}',
+        b'{"choices": [{"delta": {"content": 3}}]}',
+    ):
+        decoder = StreamDecoder(ChatDecoder(PROFILES["openai"]), provider="p")
+        with pytest.raises(ProtocolError, match="p sent a message"):
+            list(decoder.feed(b"data: " + data + b"\n\n"))
+
+
+def test_a_deeply_nested_message_is_a_protocol_error() -> None:
+    decoder = StreamDecoder(ChatDecoder(PROFILES["openai"]), provider="p")
+    with pytest.raises(ProtocolError):
+        list(decoder.feed(b"data: " + b"[" * 200_000 + b"\n\n"))
+
+
+async def test_a_response_above_the_limit_is_ended() -> None:
+    with LoopbackServer([Reply(text="x" * 1000)]) as server:
+        provider = create("openai", {"base_url": server.url})
+        seen, error = await failure(provider, ask(max_response_bytes=500))
+        await provider.aclose()
+    assert (error.kind, error.retryable) == ("output_limit", False)
+    assert 480 < len(text_of(seen)) <= 500
+
+
+@pytest.mark.parametrize(
+    ("name", "ping"),
+    [("anthropic", b'event: ping\ndata: {"type": "ping"}\n\n'), ("openai", b": ping\n\n")],
+)
+async def test_pings_keep_a_stream_alive(name: str, ping: bytes) -> None:
+    end = reply_events(
+        Reply(text="Done."), "anthropic" if name == "anthropic" else "chat", {"model": "m"}, 1
+    )
+    with LoopbackServer([Reply(raw=(ping, 0.15, ping, 0.15, ping, 0.15, *end))]) as server:
+        provider = create(name, {"base_url": server.url})
+        seen = await collect(provider, ask(idle_timeout=0.25))
+        await provider.aclose()
+    assert sum(isinstance(event, KeepAlive) for event in seen) >= 3
+    assert text_of(seen) == "Done."
+
+
+@pytest.mark.parametrize("name", ["anthropic", "openai"])
+async def test_silence_inside_a_tool_call_is_waited_out(name: str) -> None:
+    protocol = "anthropic" if name == "anthropic" else "chat"
+    reply = Reply(tool_calls=(ToolCall("weather", {"city": "Delft"}),))
+    body = reply_events(reply, protocol, {"model": "m"}, 1)  # type: ignore[arg-type]
+    place = next(i for i, event in enumerate(body) if b"city" in event)
+    with LoopbackServer([Reply(raw=(*body[:place], 0.5, *body[place:]))]) as server:
+        provider = create(name, {"base_url": server.url})
+        seen = await collect(provider, ask(idle_timeout=0.2))
+        await provider.aclose()
+    assert seen[-1] == Finished()
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [Reply(delay=5), Reply(raw=(b"data: {", 5.0))],
+    ids=["before the first byte", "inside an event"],
+)
+async def test_silence_ends_a_stream(reply: Reply) -> None:
+    with LoopbackServer([reply]) as server:
+        provider = create("openai", {"base_url": server.url})
+        _, error = await failure(provider, ask(idle_timeout=0.1))
+        await provider.aclose()
+    assert (error.kind, error.retryable) == ("timeout", True)
+    assert "stream_idle_timeout_secs" in str(error)
+
+
+async def test_a_slow_stream_is_not_silent() -> None:
+    with LoopbackServer([Reply(text="x" * 60, pause=0.05)]) as server:
+        provider = create("openai", {"base_url": server.url})
+        seen = await collect(provider, ask(idle_timeout=0.25))
+        await provider.aclose()
+    assert seen[-1] == Finished()
+
+
+async def test_the_time_that_the_consumer_takes_is_not_silence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(streaming, "wall_clock", lambda: now)
+
+    async def chunks() -> AsyncGenerator[bytes, None]:
+        for event in reply_events(Reply(text="abc", delta_chars=1), "chat", {"model": "m"}, 1):
+            yield event
+
+    decoder = StreamDecoder(ChatDecoder(PROFILES["openai"]), provider="p")
+    async for _ in streaming.events(chunks(), decoder, provider="p", idle_timeout=1):
+        now += 100.0
+
+
+async def test_a_clock_that_jumps_ends_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A laptop that slept for an hour finds its connection dead at the next look."""
+    monkeypatch.setattr(streaming, "POLL_SECONDS", 0.02)
+    readings = iter([0.0] * 6)
+    monkeypatch.setattr(streaming, "wall_clock", lambda: next(readings, 3600.0))
+    with LoopbackServer([Reply(delay=5)]) as server:
+        provider = create("openai", {"base_url": server.url})
+        _, error = await failure(provider, ask(idle_timeout=60))
+        await provider.aclose()
+    assert "sent nothing for 60 s" in str(error)
+
+
+async def test_leaving_early_closes_the_connection() -> None:
+    with LoopbackServer([Reply(text="x" * 999, pause=0.01), "Again."]) as server:
+        provider = create("openai", {"base_url": server.url})
+        stream = provider.stream(ask())
+        await anext(stream)
+        await stream.aclose()
+        assert text_of(await collect(provider, ask())) == "Again."
+        assert server.connections == 2
+        await provider.aclose()
+
+
+async def test_responses_read_to_their_end_share_a_connection() -> None:
+    with LoopbackServer(["One.", "Two.", Reply(status=500), "Three."]) as server:
+        provider = create("openai", {"base_url": server.url})
+        for text in ("One.", "Two."):
+            assert text_of(await collect(provider, ask())) == text
+        await failure(provider, ask())
+        assert text_of(await collect(provider, ask())) == "Three."
+        assert server.connections == 1
+        await provider.aclose()
