@@ -27,11 +27,9 @@ if TYPE_CHECKING:
 REQUIRE = "JP_NB_REQUIRE_BROWSER"
 TOKEN = "only-for-tests"
 PATIENCE_MS = 30_000
-KERNEL_STATUS = """async status => {
+KERNEL_STATUS = """status => {
     const context = window.jupyterapp?.shell?.currentWidget?.sessionContext;
-    if (!context?.isReady || context.session?.kernel?.connectionStatus !== "connected") return false;
-    await context.session.kernel.info;
-    return context.session.kernel.status === status;
+    return Boolean(context?.isReady) && context.kernelDisplayStatus === status;
 }"""
 CHROMIUM_FLAGS = [
     "--no-sandbox",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import asdict
@@ -333,7 +332,8 @@ class Session:
         if stream.turn_count <= number:
             return  # it never began
         usage = self._usage[stream.id, number] = TurnUsage(**asdict(turn.usage))
-        entries = deque(stream.turns(), maxlen=1)[0].entries
+        made = stream.last_turn()
+        entries = made.entries if made else ()
         self.last = read_turn(number, entries, usage=usage, status=status)
 
     def _display(self, config: AppConfig) -> TurnDisplay:

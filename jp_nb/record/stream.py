@@ -110,6 +110,7 @@ class ConversationStream:
         self._clock = clock
         self._pairing = _Pairing()
         self._checked = 0
+        self._turn_count = 0
         for index, value in enumerate(raw):
             entry = decode(value, index)
             self.raw.append(value)  # type: ignore[arg-type]  # decode accepts objects alone
@@ -153,8 +154,11 @@ class ConversationStream:
         self.entries.append(entry)
         if isinstance(entry, TurnStart):
             self._pairing = _Pairing()
+            self._turn_count += 1
         else:
             self._pairing.add(entry)
+            if not self._turn_count and entry.type in CONVERSATION_KINDS:
+                self._turn_count = 1
 
     # --- appending ---------------------------------------------------------------------------
 
@@ -226,10 +230,24 @@ class ConversationStream:
 
     @property
     def turn_count(self) -> int:
-        """How many turns there are, in one pass and without building them."""
-        starts = sum(isinstance(e, TurnStart) for e in self.entries)
-        first = next((e for e in self.entries if e.type in CONVERSATION_KINDS), None)
-        return starts + (first is not None and not isinstance(first, TurnStart))
+        """How many turns there are."""
+        return self._turn_count
+
+    def last_turn(self) -> TurnEntries | None:
+        """The last turn as `turns` gives it, without walking through the others."""
+        if not self._turn_count:
+            return None
+        start = len(self.entries) - len(self.current_turn())
+        while start and isinstance(self.entries[start - 1], ConfigDelta):
+            start -= 1
+        tail = [
+            entry
+            for entry in self.entries[start:]
+            if entry.type in CONVERSATION_KINDS or isinstance(entry, ConfigDelta)
+        ]
+        while tail and isinstance(tail[-1], ConfigDelta):
+            tail.pop()  # made for the turn to come
+        return TurnEntries(self._turn_count - 1, tuple(tail))
 
     def current_turn(self) -> list[Entry]:
         """The entries of the last turn, its `turn_start` first; global entries included."""
@@ -283,7 +301,7 @@ class ConversationStream:
         if changed:
             self.raw = [raw for raw, _ in repaired]
             self.entries, entries = [], [entry for _, entry in repaired]
-            self._pairing = _Pairing()
+            self._pairing, self._turn_count = _Pairing(), 0
             for entry in entries:
                 self._keep(entry)
         self._checked = len(self.entries)

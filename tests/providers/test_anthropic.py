@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -45,6 +46,10 @@ def messages_of(thread: Thread) -> Any:
     return json.loads(rendering.messages.encode())
 
 
+def use(id_: str, **arguments: str) -> dict[str, Any]:
+    return {"type": "tool_use", "id": id_, "name": "weather", "input": arguments}
+
+
 def test_a_tool_loop_as_messages() -> None:
     thread = thread_of(
         user("Weather in Delft and Brugge?"),
@@ -65,8 +70,8 @@ def test_a_tool_loop_as_messages() -> None:
                 {"type": "thinking", "thinking": "Two cities.", "signature": "c2ln"},
                 {"type": "redacted_thinking", "data": "b3A="},
                 {"type": "text", "text": "Looking."},
-                {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Delft"}},
-                {"type": "tool_use", "id": "toolu_2", "name": "weather", "input": {"city": "Brugge"}},
+                use("toolu_1", city="Delft"),
+                use("toolu_2", city="Brugge"),
             ],
         },
         {
@@ -235,9 +240,7 @@ async def test_requests_stay_valid_and_cheap_over_many_cycles() -> None:
             thread.add(result(f"c{cycle}", "sun"), "anthropic")
         await provider.aclose()
         bodies = [request.raw[: request.raw.rindex(b"]")] for request in server.requests]
-    assert all(
-        later.startswith(earlier) for earlier, later in zip(bodies, bodies[1:], strict=False)
-    )
+    assert all(later.startswith(earlier) for earlier, later in pairwise(bodies))
 
 
 async def test_a_stale_signature_is_mended_once() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from jp_nb.providers.schema import for_anthropic, for_openai, plain
@@ -85,12 +85,15 @@ def test_answers_that_are_no_objects_are_wrapped(transform: Any) -> None:
 
 
 def test_a_reference_at_the_root_is_resolved() -> None:
-    schema = {"$ref": "#/$defs/A", "$defs": {"A": {"type": "object", "properties": {}}}}
+    schema: dict[str, Any] = {
+        "$ref": "#/$defs/A",
+        "$defs": {"A": {"type": "object", "properties": {}}},
+    }
     sent = for_anthropic(schema)
     assert sent.schema["type"] == "object"
     assert "$defs" in sent.schema
-    looping = for_anthropic({"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/A"}}})
-    assert looping.wrapped
+    looping: dict[str, Any] = {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/A"}}}
+    assert for_anthropic(looping).wrapped
 
 
 def test_anthropic_keeps_choices_and_describes_bounds() -> None:

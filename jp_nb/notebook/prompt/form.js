@@ -11,7 +11,8 @@ function markTitle() {
   const unmarked = document.title.startsWith(MARK)
     ? document.title.slice(MARK.length)
     : document.title;
-  const title = waiting.size ? MARK + unmarked : unmarked;
+  const alive = [...waiting].some((el) => !el.closest(".jupyter-widgets-disconnected"));
+  const title = alive ? MARK + unmarked : unmarked;
   if (title !== document.title) document.title = title;
 }
 
@@ -130,6 +131,7 @@ async function render({ model, el }) {
   let observer = null;
   if (model.get("notify")) {
     waiting.add(el);
+    model.on("comm_live_update", () => setTimeout(markTitle)); // the kernel went away
     markTitle();
     const title = document.querySelector("title");
     if (title) {

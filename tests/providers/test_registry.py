@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.ports import Provider
+from jp_nb.errors import ConfigError
+from jp_nb.providers.registry import NAMES, create
+from tests.providers.helpers import ask, collect
+from tests.providers.loopback import LoopbackServer
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_provider_is_made_from_its_defaults(name: str) -> None:
+    provider: Provider = create(name)
+    assert provider
+
+
+def test_an_unknown_provider_is_told_with_those_there_are() -> None:
+    with pytest.raises(ConfigError, match="anthropic, cerebras, deepseek, .*, scripted") as caught:
+        create("antropic")
+    assert caught.value.path == "assistant.model.id.provider"
+
+
+@pytest.mark.parametrize(
+    ("settings", "path"),
+    [
+        ({"base_url": "localhost:8080"}, "base_url"),
+        ({"base_url": "http://"}, "base_url"),
+        ({"base_url": 3}, "base_url"),
+        ({"api_key_env": ["X"]}, "api_key_env"),
+    ],
+)
+def test_a_wrong_setting_is_named(settings: dict[str, Any], path: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        create("openai", settings)
+    assert caught.value.path == f"providers.llm.openai.{path}"
+
+
+async def test_headers_from_settings() -> None:
+    with LoopbackServer(["A.", "B."]) as server:
+        betas = create("anthropic", {"base_url": server.url, "beta_headers": ["a-1", "b-2"]})
+        await collect(betas, ask())
+        router = create("openrouter", {"base_url": server.url, "app_referrer": "https://x.y"})
+        await collect(router, ask())
+        await betas.aclose()
+        await router.aclose()
+    assert server.requests[0].headers["anthropic-beta"] == "a-1,b-2"
+    assert server.requests[0].headers["anthropic-version"] == "2023-06-01"
+    assert server.requests[1].path == "/api/v1/chat/completions"
+    assert server.requests[1].headers["x-title"] == "jp_nb"
+    assert server.requests[1].headers["http-referer"] == "https://x.y"

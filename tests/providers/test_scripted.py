@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.ports import (
+    Finished,
+    Flush,
+    TextPart,
+    ToolCallArguments,
+    ToolCallStart,
+    Usage,
+)
+from jp_nb.errors import ConfigError, ProviderError
+from jp_nb.providers.registry import create
+from jp_nb.providers.scripted import POSITION, Script, ScriptedProvider, find_script, position
+from jp_nb.record.thread import Thread
+from tests.providers.helpers import (
+    ask,
+    called,
+    collect,
+    failure,
+    result,
+    said,
+    text_of,
+    thought,
+    thread_of,
+    user,
+)
+
+TOML = """
+[[replies]]
+text = "Let me look."
+tool_calls = [{ name = "weather", arguments = { city = "Delft" } }, { name = "today" }]
+
+[[replies]]
+expect = "sunny"
+reasoning = "Good."
+text = "It will be sunny."
+
+[[replies]]
+expect = ["sunny", "rain"]
+data = { rain = false }
+usage = { input_tokens = 3 }
+
+[inquiries]
+"rename.confirm" = true
+"""
+
+
+def add(thread: Thread, events: list[Any]) -> None:
+    """Store the response `events` as a turn loop does: an entry per completed item."""
+    metadata = {event.index: event.metadata for event in events if isinstance(event, Flush)}
+    for event in events:
+        if isinstance(event, ToolCallStart):
+            entry = called(event.id, event.name)
+        elif isinstance(event, TextPart):
+            entry = said(event.text)
+        else:
+            continue
+        entry = entry.model_copy(update={"metadata": dict(metadata.get(event.index, {}))})
+        thread.add(entry, "scripted")
+
+
+async def test_replies_come_in_order_and_look_the_same_every_time() -> None:
+    for _ in range(2):
+        provider = ScriptedProvider(Script.parse(TOML, name="w"))
+        first = await collect(provider, ask())
+        mark = {POSITION: "w:1"}
+        assert first == [
+            TextPart(0, "message", "Let "),
+            TextPart(0, "message", "me l"),
+            TextPart(0, "message", "ook."),
+            Flush(0, mark),
+            ToolCallStart(1, "call_1_1", "weather"),
+            ToolCallArguments(1, '{"city": "Delft"}'),
+            Flush(1, mark),
+            ToolCallStart(2, "call_1_2", "today"),
+            ToolCallArguments(2, "{}"),
+            Flush(2, mark),
+            Finished(),
+        ]
+        request = ask(user("a"), called("c1"), result("c1", "sunny, no rain"))
+        second = await collect(provider, request)
+        assert (text_of(second, "reasoning"), text_of(second)) == ("Good.", "It will be sunny.")
+        third = await collect(provider, request)
+        assert text_of(third, "structured") == '{"rain": false}'
+        assert third[-2:] == [Usage(input_tokens=3), Finished()]
+
+
+async def test_an_expectation_that_does_not_hold_shows_both_sides() -> None:
+    provider = ScriptedProvider.from_replies([{"expect": "sunny", "text": "x"}])
+    _, error = await failure(provider, ask(user("a"), called("c1"), result("c1", "It rains.")))
+    assert "'sunny'" in str(error)
+    assert "It rains." in str(error)
+    assert not error.retryable
+
+
+async def test_expectations_see_the_system_text_and_the_whole_thread() -> None:
+    reply = {"expect": ["Be brief", "first question", '"city": "Delft"', "Hm."], "text": "ok"}
+    provider = ScriptedProvider.from_replies([reply])
+    request = ask(
+        user("first question"), thought("Hm."), called("c1", city="Delft"), result("c1", "x"),
+        system=("Be brief.",),
+    )  # fmt: skip
+    assert text_of(await collect(provider, request)) == "ok"
+
+
+async def test_a_script_that_runs_out_shows_both_sides() -> None:
+    provider = ScriptedProvider.from_replies(["only"])
+    await collect(provider, ask())
+    _, error = await failure(provider, ask(user("And now?")))
+    assert "1 replies" in str(error)
+    assert "request 2" in str(error)
+    assert "And now?" in str(error)
+
+
+async def test_a_conversation_goes_on_in_another_kernel() -> None:
+    script = Script.parse(
+        '[[replies]]\ntext="one"\n[[replies]]\nerror={status=529}\n[[replies]]\ntext="two"\n'
+        '[[replies]]\ntool_calls=[{name="f"}]\n[[replies]]\ntext="five"'
+    )
+    thread, said_so_far = thread_of(user("a"), provider="scripted"), []
+    for _ in range(4):
+        provider = ScriptedProvider(script)  # as if the kernel had just started
+        request = ask()
+        request = type(request)(model="m", thread=thread)
+        try:
+            events = await collect(provider, request)
+        except ProviderError:
+            events = await collect(provider, request)  # the same kernel tries again
+        add(thread, events)
+        thread.add(result("call_4_1", "r"), "scripted")
+        said_so_far.append([e.text for e in events if isinstance(e, TextPart)])
+    assert ["".join(pieces) for pieces in said_so_far] == ["one", "two", "", "five"]
+
+
+def test_the_position_in_a_thread() -> None:
+    def marked(mark: str) -> Any:
+        return said("x", **{POSITION: mark})
+
+    thread = thread_of(user("a"), provider="scripted")
+    assert position(thread, "s") == 0
+    thread.add(said("interrupted"), "scripted")
+    assert position(thread, "s") == 1
+    thread.add(user("b"), "scripted")
+    thread.add(said("by another provider"), "anthropic")
+    assert position(thread, "s") == 1
+    thread.add(user("c"), "scripted")
+    thread.add(marked("s:5"), "scripted")
+    thread.add(user("d"), "scripted")
+    thread.add(marked("other:9"), "scripted")
+    assert position(thread, "s") == 5
+    assert position(thread, "other") == 9
+
+
+async def test_conversations_do_not_disturb_each_other() -> None:
+    provider = ScriptedProvider.from_replies(["one", "two"])
+    for conversation in ("a", "b"):
+        request = ask(conversation_id=conversation)
+        assert text_of(await collect(provider, request)) == "one"
+
+
+async def test_errors_are_those_of_a_real_server() -> None:
+    provider = ScriptedProvider.from_replies(
+        [
+            {"error": {"status": 529, "retry_after": 1}},
+            {"error": {"status": 429, "message": "insufficient_quota"}},
+            {"text": "Half an", "error": {"status": 503}},
+            "Whole.",
+        ]
+    )
+    _, error = await failure(provider, ask())
+    assert (error.kind, error.status, error.retry_after) == ("transient", 529, 1.0)
+    _, error = await failure(provider, ask())
+    assert (error.kind, error.retryable) == ("quota", False)
+    seen, error = await failure(provider, ask())
+    assert (text_of(seen), error.kind) == ("Half an", "transient")
+    assert not any(isinstance(event, Flush) for event in seen)
+    assert text_of(await collect(provider, ask())) == "Whole."
+
+
+async def test_chunks_come_with_pauses_and_lose_nothing() -> None:
+    text = "  Every word,\n  in turn. "
+    provider = ScriptedProvider.from_replies([{"text": text, "chunk_ms": 10}])
+    began = time.perf_counter()
+    seen = await collect(provider, ask())
+    assert time.perf_counter() - began >= 0.04
+    assert text_of(seen) == text
+    assert sum(isinstance(event, TextPart) for event in seen) == 5
+
+
+@pytest.mark.parametrize(
+    ("toml", "message"),
+    [
+        ("[[replies]]\ntext = 3", r"replies\[0\]\.text"),
+        ('[[replies]]\ntxt = "a"', r"replies\[0\]\.txt: unknown key; did you mean `text`"),
+        ("[[replies]]\nchunk_ms = 3", r"replies\[0\]: needs one of `text`"),
+        ('[[replies]]\ntool_calls = [{nam = "x"}]', r"replies\[0\]\.tool_calls\[0\]"),
+        ("[[replies]]\nerror = {status = 200}", r"replies\[0\]\.error\.status"),
+        ("[[replies", "not TOML"),
+    ],
+)
+def test_a_malformed_script_is_told_with_file_and_place(
+    toml: str, message: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "broken.toml"
+    file.write_text(toml)
+    with pytest.raises(ConfigError, match=message) as caught:
+        Script.load(file)
+    assert str(file) in str(caught.value)
+
+
+def test_scripts_are_looked_for_in_order(tmp_path: Path) -> None:
+    shipped = tmp_path / "package" / "scripts"
+    beside = tmp_path / "notebooks"
+    for folder in (beside, beside / "scripts", shipped):
+        folder.mkdir(parents=True)
+    (shipped / "a.toml").write_text("")
+    assert find_script("a", [beside], packaged=shipped) == shipped / "a.toml"
+    (beside / "scripts" / "a.toml").write_text("")
+    assert find_script("a", [beside], packaged=shipped) == beside / "scripts" / "a.toml"
+    (beside / "a.toml").write_text("")
+    assert find_script("a", [beside], packaged=shipped) == beside / "a.toml"
+    with pytest.raises(ConfigError, match="no script b.toml in .*; there is a"):
+        find_script("b", [beside], packaged=shipped)
+
+
+@pytest.mark.parametrize("name", ["", "../a", "a/b", "a\\b", "/etc/passwd", ".hidden"])
+def test_a_script_is_a_name_and_no_path(name: str) -> None:
+    with pytest.raises(ConfigError, match="not the name of a script"):
+        find_script(name, [])
+
+
+async def test_the_model_names_the_script_and_edits_count(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('[[replies]]\ntext = "old"\n[inquiries]\n"a.b" = "c"')
+    provider = create("scripted", {"folders": [tmp_path]})
+    assert isinstance(provider, ScriptedProvider)
+    assert text_of(await collect(provider, ask(model="mine"))) == "old"
+    assert provider.script("mine").inquiries == {"a.b": "c"}
+    file.write_text('[[replies]]\ntext = "old"\n[[replies]]\ntext = "new"')
+    assert text_of(await collect(provider, ask(model="mine"))) == "new"
+
+
+def test_scripts_need_no_http_library() -> None:
+    code = (
+        "import sys, jp_nb.providers.registry as r; r.create('scripted'); import jp_nb.providers.scripted;"
+        "sys.exit('httpx' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
