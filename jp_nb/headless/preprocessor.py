@@ -16,7 +16,7 @@ from nbconvert.preprocessors import Preprocessor
 from jp_nb.notebook.document.carrier import lift
 
 
-class JpPreprocessor(Preprocessor):  # type: ignore[misc]  # nbconvert has no types
+class JpPreprocessor(Preprocessor):
     """Lifts the headless carrier; cells stay as they are."""
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:

@@ -6,15 +6,12 @@ Source: `design/interface.md` section 2.
 from __future__ import annotations
 
 import os
-import sys
-from importlib.metadata import PackageNotFoundError, version
 
 from jp_nb.errors import JpNbError
 from jp_nb.notebook.document.homes import is_headless
 from jp_nb.notebook.prompt.presence import Presence, PromptSettings
 from jp_nb.notebook.session import Session
-
-PACKAGES = ("jp-nb", "ipykernel", "ipython", "ipywidgets", "anywidget", "jupyterlab", "pydantic")
+from jp_nb.versions import versions
 
 
 def examine(session: Session) -> list[tuple[str, str]]:
@@ -27,17 +24,6 @@ def examine(session: Session) -> list[tuple[str, str]]:
         ("record", session.store.where),
         ("model", _model(session)),
     ]
-
-
-def versions() -> list[str]:
-    """Names and versions of what matters; `-` for what is not installed."""
-    found = [f"Python {sys.version.split()[0]}"]
-    for name in PACKAGES:
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            found.append(f"{name} -")
-    return found
 
 
 def _kernel(session: Session) -> str:

@@ -56,9 +56,12 @@ REDACTED: Final = "anthropic_redacted_thinking"
 
 _INTERLEAVED: Final = "interleaved-thinking"
 _MIN_BUDGET: Final = 1024
+_NO_THINKING: Final[Message] = {"type": "disabled"}
 _CACHE: Final[Message] = {"type": "ephemeral"}
 # Models before effort levels, which want a number of tokens.
 _BUDGETTED: Final = re.compile(r"claude-(?:3-7-|(?:sonnet|opus|haiku)-4(?:-[0-5])?(?:-20\d{6})?$)")
+# Models that take no sampling settings at all.
+_UNSAMPLED: Final = re.compile(r"claude-(?:opus-4-[7-9]|[a-z]+-[5-9])")
 _RECENT: Final = re.compile(r"claude-[a-z]+-[4-9]")
 
 
@@ -69,6 +72,7 @@ class AnthropicProvider:
         self._http = HttpClient(endpoint)
         self._renderings: Renderings[AnthropicRendering] = Renderings(AnthropicRendering)
         self._warnings = Warnings(endpoint.provider)
+        self._always_thinking: set[str] = set()
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Stream one response; see `agent.ports.Provider`."""
@@ -76,17 +80,26 @@ class AnthropicProvider:
         betas = self._http.endpoint.headers.get("anthropic-beta", "")
         answer = schemas.for_anthropic(request.schema) if request.schema is not None else None
         body = encode_body(
-            build_head(request, answer=answer, betas=betas, warnings=self._warnings),
+            build_head(
+                request,
+                answer=answer,
+                betas=betas,
+                always_thinking=request.model in self._always_thinking,
+                warnings=self._warnings,
+            ),
             rendering.messages.encode(after=closing_messages(request.thread)),
         )
 
         def recover(error: ProviderError) -> ProviderEvent | None:
-            if not (rendering.signed and is_stale_signature(error)):
-                return None
-            self._renderings.replace(
-                request.thread, AnthropicRendering(unsigned_items=len(request.thread))
-            )
-            return Retry(str(error), drop_metadata=SIGNATURE)
+            if rendering.signed and is_stale_signature(error):
+                self._renderings.replace(
+                    request.thread, AnthropicRendering(unsigned_items=len(request.thread))
+                )
+                return Retry(str(error), drop_metadata=SIGNATURE)
+            if is_always_thinking(error) and request.model not in self._always_thinking:
+                self._always_thinking.add(request.model)
+                return Retry(str(error))
+            return None
 
         return events(
             self._http.post(body),
@@ -113,6 +126,7 @@ def build_head(
     *,
     answer: schemas.AnswerSchema | None = None,
     betas: str = "",
+    always_thinking: bool = False,
     warnings: Warnings | None = None,
 ) -> Message:
     """Everything in the body of `request` but its messages.
@@ -123,7 +137,9 @@ def build_head(
     warnings = warnings or Warnings(NAME)
     max_tokens = request.parameters.max_tokens or default_max_tokens(request.model)
     thinking, effort = _thinking(request, max_tokens, interleaved=_INTERLEAVED in betas)
-    active = thinking is not None and thinking["type"] != "disabled"
+    if always_thinking and thinking == _NO_THINKING:
+        thinking = None
+    active = always_thinking or thinking not in (None, _NO_THINKING)
     system = [_text(text) for text in request.system if text.strip()]
     if system:
         system[-1]["cache_control"] = _CACHE
@@ -187,12 +203,14 @@ def _sampling(request: ModelRequest, *, thinking: bool, warnings: Warnings) -> M
     ):
         if value is None:
             continue
-        if thinking and name in ("temperature", "top_k"):
-            warnings.ignored(
-                name, "not allowed with reasoning", conversation_id=request.conversation_id
-            )
+        if _UNSAMPLED.match(request.model):
+            reason = f"{request.model} has no such parameter"
+        elif thinking and name != "top_p":
+            reason = "not allowed with reasoning"
         else:
             sampling[name] = value
+            continue
+        warnings.ignored(name, reason, conversation_id=request.conversation_id)
     if parameters.stop_words:
         sampling["stop_sequences"] = list(parameters.stop_words)
     for name, extra in parameters.other.items():
@@ -213,7 +231,7 @@ def _thinking(
     if reasoning is None:
         return None, None
     if reasoning.off:
-        return {"type": "disabled"}, None
+        return _NO_THINKING, None
     display = "omitted" if reasoning.exclude else "summarized"
     if _BUDGETTED.match(request.model):
         budget = max(reasoning.tokens(max_tokens), _MIN_BUDGET)
@@ -348,6 +366,12 @@ def is_stale_signature(error: ProviderError) -> bool:
         and "thinking" in text
         and ("signature" in text or "cannot be modified" in text)
     )
+
+
+def is_always_thinking(error: ProviderError) -> bool:
+    """Whether the API says that the model cannot be kept from thinking."""
+    text = str(error).lower()
+    return error.status == 400 and "thinking" in text and "disabled" in text
 
 
 # --- the response ------------------------------------------------------------------------------
@@ -495,6 +519,9 @@ class AnthropicDecoder:
         counts: dict[str, int] = {
             ours: self._usage[theirs] for theirs, ours in _USAGE.items() if theirs in self._usage
         }
+        details = usage.get("output_tokens_details") or {}
+        if "thinking_tokens" in details:
+            counts["reasoning_tokens"] = details["thinking_tokens"]
         if "input_tokens" in self._usage:
             counts["input_tokens"] = self._usage["input_tokens"] + sum(
                 counts.get(name, 0) for name in ("cache_read_tokens", "cache_write_tokens")

@@ -225,6 +225,14 @@ def test_what_the_api_refuses_while_it_thinks_is_not_sent(caplog: pytest.LogCapt
     assert "temperature is not sent" in caplog.text
 
 
+def test_models_without_sampling_get_none() -> None:
+    parameters = ModelParameters(temperature=0.5, top_p=0.9, top_k=4)
+    for model in ("claude-opus-4-8", "claude-sonnet-5"):
+        head = build_head(ask(model=model, parameters=parameters))
+        assert not {"temperature", "top_p", "top_k"} & head.keys()
+    assert build_head(ask(model="claude-sonnet-4-6", parameters=parameters))["temperature"] == 0.5
+
+
 async def test_requests_stay_valid_and_cheap_over_many_cycles() -> None:
     call = Reply(reasoning="Hm.", text="Look:", tool_calls=(ToolCall("weather", {"city": "x"}),))
     with LoopbackServer(lambda _: call) as server:
@@ -270,6 +278,24 @@ async def test_reasoning_signed_after_the_mending_is_sent_as_such() -> None:
         await provider.aclose()
         sent = server.requests[1].body["messages"]
     assert [m["content"][0]["type"] for m in sent] == ["text", "text", "text", "thinking", "text"]
+
+
+async def test_a_model_that_always_thinks_is_not_told_to_stop_again() -> None:
+    refusal = Reply(status=400, message="thinking.type: disabled is not supported for this model")
+    with LoopbackServer([refusal, "A.", "B.", refusal]) as server:
+        provider = create("anthropic", {"base_url": server.url})
+        request = ask(parameters=ModelParameters(reasoning="off", top_k=3))
+        (retry,) = await collect(provider, request)
+        assert isinstance(retry, Retry)
+        assert retry.drop_metadata is None
+        for text in ("A.", "B."):
+            assert text_of(await collect(provider, request)) == text
+        _, error = await failure(provider, request)
+        await provider.aclose()
+    assert error.status == 400
+    sent = [request.body for request in server.requests]
+    assert [body.get("thinking") for body in sent[:2]] == [{"type": "disabled"}, None]
+    assert [body.get("top_k") for body in sent[:2]] == [3, None]
 
 
 async def test_an_answer_that_was_cut_is_continued_by_asking() -> None:

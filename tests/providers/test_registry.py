@@ -18,7 +18,7 @@ def test_every_provider_is_made_from_its_defaults(name: str) -> None:
 
 
 def test_an_unknown_provider_is_told_with_those_there_are() -> None:
-    with pytest.raises(ConfigError, match="anthropic, cerebras, deepseek, .*, scripted") as caught:
+    with pytest.raises(ConfigError, match=r"anthropic, cerebras, deepseek, .*, scripted") as caught:
         create("antropic")
     assert caught.value.path == "assistant.model.id.provider"
 

@@ -227,7 +227,7 @@ def test_scripts_are_looked_for_in_order(tmp_path: Path) -> None:
     assert find_script("a", [beside], packaged=shipped) == beside / "scripts" / "a.toml"
     (beside / "a.toml").write_text("")
     assert find_script("a", [beside], packaged=shipped) == beside / "a.toml"
-    with pytest.raises(ConfigError, match="no script b.toml in .*; there is a"):
+    with pytest.raises(ConfigError, match=r"no script b\.toml in .*; there is a"):
         find_script("b", [beside], packaged=shipped)
 
 
@@ -250,7 +250,7 @@ async def test_the_model_names_the_script_and_edits_count(tmp_path: Path) -> Non
 
 def test_scripts_need_no_http_library() -> None:
     code = (
-        "import sys, jp_nb.providers.registry as r; r.create('scripted'); import jp_nb.providers.scripted;"
-        "sys.exit('httpx' in sys.modules)"
+        "import sys; from jp_nb.providers import registry, scripted;"
+        "registry.create('scripted'); sys.exit('httpx' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -236,8 +236,8 @@ class LiveStore:
             if document is None:
                 return
             if refusal and refusal.conversation not in (None, document.conversation.id):
-                if refusal.aside is not None:
-                    document.others.append(refusal.aside)
+                document.others.append(refusal.aside)
+                self._page = _Page(conversation_id(refusal.aside), 0, "")
                 self._refusal = None
             self._target = _Snapshot.of(document)
             self._stirred = self._whole = True

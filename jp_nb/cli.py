@@ -1,0 +1,221 @@
+"""`jp-nb`: run, show and try notebooks from a shell.
+
+Source: `design/interface.md` section 7.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from importlib import resources
+from pathlib import Path
+
+import jp_nb
+from jp_nb.errors import ConfigError, JpNbError, StorageError, UsageError
+from jp_nb.versions import versions
+
+QUICKSTART = "01-quickstart.ipynb"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code: 0 done, 1 it failed, 2 it was called wrongly."""
+    options = _parser().parse_args(arguments)
+    command: Callable[[argparse.Namespace], int] = options.command
+    try:
+        return command(options)
+    except UsageError as exc:
+        return _complain(exc, 2)
+    except JpNbError as exc:
+        return _complain(exc, 1)
+
+
+def _complain(exc: JpNbError, code: int) -> int:
+    from jp_nb.notebook.report import plain_text
+
+    print(f"jp-nb: {plain_text(str(exc))}", file=sys.stderr)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="jp-nb", description="An assistant's turn loop inside a notebook kernel."
+    )
+    parser.add_argument("--version", action="version", version=f"jp-nb {jp_nb.__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    demo = commands.add_parser("demo", help="open the quickstart in JupyterLab: offline, no key")
+    demo.add_argument("--headless", action="store_true", help="execute it and print what it shows")
+    demo.set_defaults(command=_demo)
+
+    run = commands.add_parser("run", help="execute a notebook with nobody there")
+    run.add_argument("notebook", type=Path)
+    run.add_argument("-o", "--out", type=Path, help="write here instead of in place")
+    run.add_argument("--strict", action="store_true", help="fail where a person is needed")
+    run.add_argument(
+        "--continue", action="store_true", dest="go_on", help="append to its conversation"
+    )
+    run.add_argument(
+        "-c", "--cfg", metavar="X", action="append", default=[], help="configuration of the run"
+    )
+    run.set_defaults(command=_run)
+
+    show = commands.add_parser("show", help="print the conversation in a notebook")
+    show.add_argument("notebook", type=Path)
+    show.add_argument("--json", action="store_true", help="as the stored JSON object")
+    show.set_defaults(command=_show)
+
+    doctor = commands.add_parser("doctor", help="what works here, and why not")
+    doctor.set_defaults(command=_doctor)
+    return parser
+
+
+# --- demo ------------------------------------------------------------------------------------
+
+
+def _demo(options: argparse.Namespace) -> int:
+    folder = Path(tempfile.mkdtemp(prefix="jp-nb-demo-"))
+    notebook = folder / QUICKSTART
+    notebook.write_bytes(quickstart())
+    why_not = "" if options.headless else _no_page()
+    if options.headless or why_not:
+        if why_not:
+            print(f"{why_not}: the quickstart runs headless.\n")
+        return _demo_headless(notebook)
+    print(f"Opening {notebook} in JupyterLab; stop it with Ctrl+C.")
+    try:
+        return subprocess.call([sys.executable, "-m", "jupyterlab", str(notebook)])
+    except KeyboardInterrupt:
+        return 0
+
+
+def quickstart() -> bytes:
+    """The quickstart notebook: from the checkout, or as it ships with the package."""
+    checkout = Path(__file__).resolve().parent.parent / "notebooks" / QUICKSTART
+    if checkout.is_file():
+        return checkout.read_bytes()
+    return (resources.files("jp_nb") / "notebooks" / QUICKSTART).read_bytes()
+
+
+def _no_page() -> str:
+    """Why no page can be opened here; "" if one can."""
+    if importlib.util.find_spec("jupyterlab") is None:
+        return "JupyterLab is not installed (pip install 'jp-nb[demo]')"
+    shown = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in shown):
+        return "There is no display here"
+    return ""
+
+
+def _demo_headless(notebook: Path) -> int:
+    from jp_nb.headless.runner import print_transcript, run_notebook
+
+    result = run_notebook(notebook)
+    print_transcript(result.notebook, sys.stdout)
+    if result.failure is not None:
+        return 1
+    shutil.rmtree(notebook.parent)
+    return 0
+
+
+# --- run, show, doctor -----------------------------------------------------------------------
+
+
+def _run(options: argparse.Namespace) -> int:
+    from jp_nb.headless.runner import run_notebook
+
+    if not options.notebook.is_file():
+        raise UsageError(f"there is no notebook {options.notebook}")
+    result = run_notebook(
+        options.notebook,
+        out=options.out,
+        strict=options.strict,
+        continue_=options.go_on,
+        overrides=options.cfg,
+    )
+    if result.failure is not None:
+        from jp_nb.notebook.report import plain_text
+
+        place = "" if result.failure.cell is None else f" in cell {result.failure.cell}"
+        message = plain_text(f"{result.failure.name}{place}: {result.failure.message}")
+        print(f"jp-nb: {message}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _show(options: argparse.Namespace) -> int:
+    from jp_nb.headless.show import load_conversation
+    from jp_nb.notebook.report import log
+    from jp_nb.record.turn_view import read_turn
+
+    if not options.notebook.is_file():
+        raise UsageError(f"there is no notebook {options.notebook}")
+    document = load_conversation(options.notebook)
+    if options.json:
+        print(json.dumps(document.to_json(), ensure_ascii=False, indent=2))
+        return 0
+    stream = document.conversation
+    if not len(stream) and not document.others:
+        raise StorageError(f"{options.notebook} holds no conversation")
+    title = f" · {stream.title}" if stream.title else ""
+    print(f"{stream.id}{title}")
+    print(log(document, [read_turn(t.number, t.entries) for t in stream.turns()]).text)
+    return 0
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    findings = list(_examine())
+    width = max(len(name) for name, _, _ in findings)
+    for name, works, text in findings:
+        print(f"{'✓' if works else '✗'} {name:<{width}}  {text}")
+    return 0 if all(works for _, works, _ in findings) else 1
+
+
+def _examine() -> Iterator[tuple[str, bool, str]]:
+    """What was looked at, whether it works, and what was found. Nothing is sent anywhere."""
+    yield "versions", True, ", ".join(versions())
+    yield ("page", *_lab_extension())
+    yield ("kernel", *_kernel())
+    yield ("configuration", *_configuration())
+
+
+def _lab_extension() -> tuple[bool, str]:
+    from jupyter_core.paths import jupyter_path
+
+    places = [Path(p) / "jp-nb" / "package.json" for p in jupyter_path("labextensions")]
+    found = next((place.parent for place in places if place.is_file()), None)
+    if found is None:
+        return False, "the lab extension is not installed: pip install --force-reinstall jp-nb"
+    return True, f"lab extension in {found}"
+
+
+def _kernel() -> tuple[bool, str]:
+    from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+
+    try:
+        spec = KernelSpecManager().get_kernel_spec("python3")
+    except NoSuchKernel:
+        return False, "there is no kernel python3: python -m ipykernel install --sys-prefix"
+    return True, f"python3: {' '.join(spec.argv)}"
+
+
+def _configuration() -> tuple[bool, str]:
+    from jp_nb.config.layers import fold
+    from jp_nb.config.models import resolve
+    from jp_nb.config.partial import validate
+    from jp_nb.notebook.config_files import ConfigFiles
+
+    try:
+        layers = ConfigFiles(Path.cwd()).layers()
+        config = validate(fold(layers))
+        model = resolve(config.assistant.model.id, config.providers.llm.aliases)
+    except ConfigError as exc:
+        return False, str(exc)
+    sources = ", ".join(layer.name for layer in layers if layer.partial) or "defaults alone"
+    return True, f"model {model} ({sources})"

@@ -1,0 +1,69 @@
+"""Runs the tests of the waiting cell against several versions of ipykernel.
+
+    python tests/ipykernel_matrix.py [--home DIR] [VERSION ...]
+
+Each version gets an environment of its own under DIR, made on first use. `newest` is the newest
+release. The tests themselves run here; only their kernel is of the other environment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+TESTS = PROJECT / "tests" / "notebook" / "prompt" / "test_kernel.py"
+VERSIONS = ("6.29.5", "6.31.0", "7.0.1", "7.3.0", "7.4.0", "newest")
+REQUIREMENTS = ("ipywidgets", "anywidget", "pydantic", "jupyter_client", "matplotlib")
+
+
+def kernel_python(home: Path, version: str) -> Path:
+    """Return the interpreter of an environment with that ipykernel and this project."""
+    folder = home / version
+    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+    ready = folder / "ready"
+    if not ready.exists():
+        venv.create(folder, with_pip=True, clear=True)
+        ipykernel = "ipykernel" if version == "newest" else f"ipykernel=={version}"
+        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, ipykernel, *REQUIREMENTS], check=True)
+        subprocess.run([*pip, "--no-deps", "--editable", PROJECT], check=True)
+        ready.touch()
+    return python
+
+
+def run(python: Path) -> tuple[bool, str]:
+    """Return whether the tests pass with kernels of `python`, and pytest's last line."""
+    environment = {**os.environ, "JP_NB_KERNEL_PYTHON": str(python)}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(TESTS)]
+    done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        print(done.stdout, file=sys.stderr)
+    return done.returncode == 0, done.stdout.strip().splitlines()[-1]
+
+
+def main() -> int:
+    """Print one line a version; 1 if the tests fail with any of them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    default = Path(tempfile.gettempdir()) / "jp-nb-kernels"
+    parser.add_argument("--home", type=Path, default=default)
+    parser.add_argument("versions", nargs="*", default=VERSIONS)
+    options = parser.parse_args()
+    ok = True
+    for version in options.versions:
+        python = kernel_python(options.home, version)
+        show = [python, "-c", "import ipykernel; print(ipykernel.__version__)"]
+        exact = subprocess.run(show, check=True, capture_output=True, text=True).stdout.strip()
+        passed, summary = run(python)
+        ok &= passed
+        print(f"ipykernel {exact:8} {'ok    ' if passed else 'FAILED'} {summary}", flush=True)
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,159 @@
+"""Which notebook this is, and which conversation a headless run begins with."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jp_nb.notebook.document import homes
+from jp_nb.notebook.document.homes import Place, begin_headless, find, find_path, path_in
+from jp_nb.record.document import Document
+from jp_nb.record.timestamps import utc_now
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("python jupyter-nbconvert --to notebook --execute a.ipynb", "a.ipynb"),
+        ("python jupyter-nbconvert --execute a.ipynb --output b.ipynb", "a.ipynb"),
+        ("python jupyter-execute a.ipynb", "a.ipynb"),
+        ("python jupyter-execute a", "a.ipynb"),
+        ("python jupyter-execute --inplace sub/c.ipynb", "sub/c.ipynb"),
+        ("python papermill a.ipynb b.ipynb -p x 1", "a.ipynb"),
+        ("python -m papermill a.ipynb b.ipynb", "a.ipynb"),
+        ("python jupyter-execute a.ipynb b.ipynb", None),
+        ("python jupyter-execute missing.ipynb", None),
+        ("python -m jupyterlab", None),
+        ("", None),
+    ],
+)
+def test_a_command_line_names_the_notebook(
+    tmp_path: Path, arguments: str, expected: str | None
+) -> None:
+    (tmp_path / "sub").mkdir()
+    for name in ("a.ipynb", "b.ipynb", "sub/c.ipynb"):
+        (tmp_path / name).touch()
+    found = path_in(arguments.split(), tmp_path)
+    assert found == (expected and (tmp_path / expected).resolve())
+
+
+def test_an_explicit_path_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.ipynb").touch()
+    (tmp_path / "b.ipynb").touch()
+    parameters = {"PAPERMILL_INPUT_PATH": str(tmp_path / "b.ipynb")}
+    monkeypatch.delenv("JP_NB_PATH", raising=False)
+    assert find_path(parameters) == tmp_path / "b.ipynb"
+    monkeypatch.setenv("JP_NB_PATH", str(tmp_path / "a.ipynb"))
+    assert find_path(parameters) == tmp_path / "a.ipynb"
+    monkeypatch.setenv("JP_NB_PATH", str(tmp_path / "gone.ipynb"))
+    assert find_path(parameters) is None
+
+
+def test_without_psutil_the_path_stays_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    monkeypatch.delenv("JP_NB_PATH", raising=False)
+    assert find_path() is None
+
+
+def notebook(path: Path, jp: Any) -> Path:
+    path.write_text(json.dumps({"cells": [], "metadata": {"jp": jp}}), encoding="utf-8")
+    return path
+
+
+def conversation(identifier: str, made: str = "live", **more: Any) -> dict[str, Any]:
+    events = [{"type": "chat_request", "timestamp": "2025-01-31 09:00:00.0", "content": "x"}]
+    head = {"id": identifier, "made": made}
+    return {"conversation": head, "base_config": {}, "events": events, **more}
+
+
+def ids(document: Document) -> list[str]:
+    return [other["conversation"]["id"] for other in document.others]  # type: ignore[index,call-overload]
+
+
+def test_a_headless_run_replaces_headless_conversations_and_keeps_all_others(
+    tmp_path: Path,
+) -> None:
+    others = [
+        conversation("live-2"),
+        conversation("old", "headless"),
+        conversation("b", "imported"),
+    ]
+    jp = {"version": 1, **conversation("top", "headless"), "others": others, "signature": "s"}
+    opened = Place(notebook(tmp_path / "n.ipynb", jp), headless=True).open()
+    assert opened.document.conversation.head["made"] == "headless"
+    assert len(opened.document.conversation) == 0
+    assert ids(opened.document) == ["live-2", "b"]
+    assert not opened.document.extra
+    assert (opened.where, opened.restored) == ("kept in this notebook", False)
+
+
+def test_the_live_conversation_at_the_top_is_kept(tmp_path: Path) -> None:
+    jp = {"version": 1, **conversation("top", signature="s"), "future": 1}
+    opened = Place(notebook(tmp_path / "n.ipynb", jp), headless=True).open()
+    assert opened.document.others == [conversation("top", signature="s") | {"future": 1}]
+
+
+def test_a_run_may_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place(notebook(tmp_path / "n.ipynb", conversation("top", "headless")), headless=True)
+    assert place.open(go_on=True).document.conversation.id == "top"
+    assert place.open(go_on=True).restored
+    monkeypatch.setenv("JP_NB_CONTINUE", "1")
+    assert place.open().document.conversation.id == "top"
+    nowhere = Place(None, headless=True).open(go_on=True)
+    assert not nowhere.restored
+    assert "nothing to continue" in nowhere.notices[0]
+
+
+@pytest.mark.parametrize("damaged", [7, {"conversation": {"id": "x"}, "events": [{}]}], ids=str)
+def test_damage_is_kept_unchanged_and_said(tmp_path: Path, damaged: Any) -> None:
+    opened = Place(notebook(tmp_path / "n.ipynb", damaged), headless=True).open()
+    assert opened.document.others == [damaged]
+    assert "it is kept as it is" in opened.notices[0]
+    assert opened.where == "kept in this notebook"
+
+
+def test_a_newer_record_makes_the_run_memory_only(tmp_path: Path) -> None:
+    opened = Place(notebook(tmp_path / "n.ipynb", {"version": 2}), headless=True).open()
+    assert opened.where.startswith("kept in memory only: jp.version: this record has version 2")
+    assert opened.document.others == []
+    assert not opened.store.flush(0)
+
+
+def test_a_file_that_is_no_notebook_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "n.ipynb"
+    path.write_text("{")
+    assert "cannot be read" in Place(path, headless=True).open().notices[0]
+
+
+def test_without_a_kernel_the_record_is_in_memory() -> None:
+    opened = find(object()).open()
+    assert opened.where == "kept in memory only: there is no notebook here"
+
+
+def test_a_conversation_begun_at_the_same_moment_has_an_id_of_its_own() -> None:
+    moment = utc_now()
+    first = begin_headless(None, clock=lambda: moment)
+    assert begin_headless(first, clock=lambda: moment).conversation.id != first.conversation.id
+
+
+def test_the_modules_are_light() -> None:
+    code = (
+        "import sys, jp_nb.notebook.document.homes, jp_nb.headless.pytest_plugin;"
+        "print([m for m in ('httpx','ipywidgets','nbclient','IPython','zmq','psutil','nbformat')"
+        " if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONWARNINGS": "error"},
+        check=True,
+    )
+    assert done.stdout.strip() == "[]"
+    assert homes.find is find

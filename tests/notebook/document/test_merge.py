@@ -1,0 +1,46 @@
+"""Copies of the `jp` object, brought together. The lab extension is held to the same cases."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jp_nb.notebook.document.merge import kind, merge
+
+CASES: list[dict[str, Any]] = json.loads(
+    Path(__file__).with_name("merge_cases.json").read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_merge(case: dict[str, Any]) -> None:
+    before = copy.deepcopy(case)
+    assert merge(case.get("stored"), case["carried"], case.get("seen")) == case["merged"]
+    assert case == before
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_merging_twice_changes_nothing(case: dict[str, Any]) -> None:
+    assert merge(case["merged"], case["carried"], case.get("seen")) == case["merged"]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"conversation": {"id": "a"}}, "readable"),
+        ({"version": 1, "conversation": {"id": "a"}, "events": [], "others": []}, "readable"),
+        ({"version": 2}, "newer"),
+        ({"version": "1"}, "newer"),
+        ({"conversation": {"id": ""}}, "damaged"),
+        ({"conversation": {"id": 5}}, "damaged"),
+        ({"conversation": {"id": "a"}, "events": {}}, "damaged"),
+        ([], "damaged"),
+        (None, "damaged"),
+    ],
+)
+def test_kind(value: Any, expected: str) -> None:
+    assert kind(value) == expected

@@ -1,0 +1,57 @@
+"""Messages: batches, pieces, and what JSON in a file cannot hold."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jp_nb.errors import StorageError
+from jp_nb.notebook.document.wire import Pieces, as_ascii, split, storable, take_batch
+
+
+def test_a_batch_stays_within_its_bound_but_takes_one_entry_at_least() -> None:
+    entries = [{"text": "ä" * 40}] * 10
+    size = len(json.dumps(entries[0], ensure_ascii=False).encode())
+    assert take_batch(entries, size * 3) == (entries[:3], size * 3)
+    assert take_batch(entries, 1) == (entries[:1], size)
+    assert take_batch([], 1) == ([], 0)
+
+
+@given(st.text(), st.integers(1, 20))
+def test_pieces_in_any_order_are_the_document(text: str, size: int) -> None:
+    parts = split(as_ascii({"text": text}), size)
+    pieces = Pieces(len(parts))
+    for index in reversed(range(len(parts))):
+        pieces.add(index, parts[index])
+        pieces.add(index, parts[index])
+    assert pieces.document() == {"text": text}
+
+
+def test_pieces_that_are_no_json_are_damage() -> None:
+    pieces = Pieces(1)
+    assert pieces.add(0, "{")
+    with pytest.raises(StorageError, match="jp: the page sent no JSON"):
+        pieces.document()
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"a": float("inf")}, {"a": None}),
+        ([float("nan"), 1.5], [None, 1.5]),
+        ("\ud83d\ude00", "😀"),
+        ("a\ud83d", "a\ufffd"),
+        ({"\udc00": 1}, {"\ufffd": 1}),
+    ],
+)
+def test_what_a_file_cannot_hold_is_replaced(value: Any, expected: Any) -> None:
+    assert storable(value) == expected
+
+
+def test_everything_else_is_the_same_object() -> None:
+    value = {"a": [1, "ä😀", None, 1e300]}
+    assert storable(value) is value

@@ -1,0 +1,304 @@
+"""A real kernel, a front end without a page: what a click does while the cell waits for it.
+
+Runs against the interpreter in `JP_NB_KERNEL_PYTHON`; `tests/ipykernel_matrix.py` does so for
+each version of ipykernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import monotonic, sleep
+
+import pytest
+
+from tests.notebook.prompt.kernel_client import FrontEnd, front_end, statuses
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+
+BOOLEAN = "Question.boolean('sure', 'Sure?')"
+TEXT = "Question.free_text('why', 'Why?')"
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
+    with front_end(tmp_path_factory.mktemp("kernel")) as user:
+        yield user
+
+
+@pytest.fixture
+def user(kernel: FrontEnd) -> FrontEnd:
+    """The front end, with nothing left over from the test before."""
+    kernel.receive(0.0)
+    kernel.messages.clear()
+    kernel.models.clear()
+    return kernel
+
+
+def test_a_click_resumes_the_waiting_cell(user: FrontEnd) -> None:
+    cell = user.start(f"print(ask({BOOLEAN}))")
+    beacon = user.form("Sure?")
+    click = user.send(beacon, {"type": "submit", "index": 2})
+    user.finish(cell)
+    assert "Answered(value=False, channel='form', remember=False)" in user.printed(cell)
+    assert statuses(user, click) == ["busy", "idle"]
+
+
+def test_stock_buttons_answer_too(user: FrontEnd) -> None:
+    cell = user.start(f"print(ask({BOOLEAN}))")
+    user.form("Sure?")
+    user.set(user.model("ToggleButtons"), index=1)
+    user.click("Submit")
+    user.finish(cell)
+    assert "Answered(value=True, channel='form', remember=True)" in user.printed(cell)
+
+
+def test_nothing_chosen_is_no_answer(user: FrontEnd) -> None:
+    cell = user.start(f"print(ask({BOOLEAN}))")
+    beacon = user.form("Sure?")
+    user.send(beacon, {"type": "submit", "index": None})
+    user.wait(lambda m: "Please choose" in str(m["content"].get("data", "")))
+    user.send(beacon, {"type": "submit", "index": 99})
+    user.send(beacon, {"type": "cancel"})
+    user.finish(cell)
+    assert "NotAnswered(end='cancelled', channel='form')" in user.printed(cell)
+
+
+def test_a_permission_button_acts_at_once(user: FrontEnd) -> None:
+    cell = user.start("print(prompter.ask_here(PERMISSION))")
+    user.form("Run local rename tool?")
+    user.click("Run, for this turn")
+    user.finish(cell)
+    assert "Answered(value='run_turn'" in user.printed(cell)
+    record = "Run local rename tool? (asked by tool rename) → Run, for this turn"
+    assert user.displays(cell)[0]["text/plain"] == record
+
+
+def test_later_cells_stay_queued_and_run_in_order(user: FrontEnd) -> None:
+    cell = user.start(f"print(ask({TEXT})); order = ['waited']")
+    later = [user.start(f"order.append({n})") for n in range(2)]
+    beacon = user.form("Why?")
+    sleep(0.2)
+    assert not any(statuses(user, request) for request in later)
+    user.send(beacon, {"type": "submit", "value": "because"})
+    user.finish(cell)
+    for request in later:
+        user.finish(request)
+    assert user.run("print(order)") == "['waited', 0, 1]\n"
+
+
+def test_questions_of_one_batch_are_shown_one_after_the_other(user: FrontEnd) -> None:
+    cell = user.start(f"for end in ask({BOOLEAN}, {TEXT}): print(end)")
+    first = user.form("Sure?")
+    assert "Why?" not in str(user.models)
+    user.send(first, {"type": "submit", "index": 0})
+    user.send(user.form("Why?"), {"type": "submit", "value": ""})
+    user.finish(cell)
+    assert "value=True" in user.printed(cell)
+    assert "value=''" in user.printed(cell)
+
+
+def test_a_late_click_changes_nothing(user: FrontEnd) -> None:
+    cell = user.start(f"print(ask({BOOLEAN}))")
+    beacon = user.form("Sure?")
+    user.send(beacon, {"type": "submit", "index": 0})
+    user.send(beacon, {"type": "submit", "index": 2})
+    user.click("Cancel")
+    user.finish(cell)
+    late = user.send(beacon, {"type": "cancel"})
+    assert user.run("print('next')") == "next\n"
+    assert user.printed(cell).count("value=True") == 1
+    assert user.printed(late) == ""
+
+
+def test_other_widgets_work_while_a_prompt_waits(user: FrontEnd) -> None:
+    user.run(
+        "import ipywidgets\nslider = ipywidgets.IntSlider()\nseen = []\n"
+        "slider.observe(lambda change: seen.append(change['new']), 'value')"
+    )
+    slider = user.model("IntSlider")
+    cell = user.start(f"_ = ask({BOOLEAN}); print(seen)")
+    beacon = user.form("Sure?")
+    user.set(slider, value=7)
+    user.send(beacon, {"type": "cancel"})
+    user.finish(cell)
+    assert user.printed(cell) == "[7]\n"
+
+
+def test_what_a_reloaded_page_asks_is_answered(user: FrontEnd) -> None:
+    cell = user.start(f"_ = ask({BOOLEAN})")
+    beacon = user.form("Sure?")
+    reply = user.client.comm_info(target_name="jupyter.widget", reply=True, timeout=10)
+    assert beacon in reply["content"]["comms"]
+    assert user.client.kernel_info(reply=True, timeout=10)["content"]["status"] == "ok"
+    user.send(beacon, {"type": "cancel"})
+    user.finish(cell)
+
+
+def test_what_the_cell_prints_stays_with_the_cell(user: FrontEnd) -> None:
+    cell = user.start(
+        f"print('before', end=' '); prompter.ask_here(QuestionPrompt({TEXT})); print('after')"
+    )
+    user.send(user.form("Why?"), {"type": "submit", "value": "x"})
+    user.finish(cell)
+    assert user.printed(cell) == "before after\n"
+
+
+def test_input_works_afterwards(user: FrontEnd) -> None:
+    cell = user.start(f"_ = ask({BOOLEAN}); print(input('name? '))")
+    user.send(user.form("Sure?"), {"type": "submit", "index": 0})
+    assert user.input_request() == {"prompt": "name? ", "password": False}
+    user.type("Ada")
+    user.finish(cell)
+    assert user.printed(cell) == "Ada\n"
+
+
+def test_interrupting_ends_every_prompt_and_the_kernel_goes_on(user: FrontEnd) -> None:
+    cell = user.start(f"for end in ask({BOOLEAN}, {TEXT}): print(end)")
+    user.form("Sure?")
+    began = monotonic()
+    user.manager.interrupt_kernel()
+    user.finish(cell)
+    assert monotonic() - began < 1.0
+    interrupted = "NotAnswered(end='interrupted', channel='form')"
+    assert user.printed(cell).splitlines() == [interrupted, interrupted]
+    assert user.displays(cell) == [{}]
+    assert user.run("print(cell_loop._listener is cell_loop._bell)") == "True\n"
+
+
+def test_code_in_the_cell_is_interrupted_while_it_asks(user: FrontEnd) -> None:
+    cell = user.start(f"prompter.ask_here(QuestionPrompt({TEXT})); print('not reached')")
+    user.form("Why?")
+    user.manager.interrupt_kernel()
+    user.finish(cell)
+    assert user.printed(cell) == ""
+    assert "not answered (interrupted)" in user.displays(cell)[0]["text/plain"]
+
+
+def test_without_a_page_stdin_answers(user: FrontEnd) -> None:
+    cell = user.start(f"print(ask({BOOLEAN}, rendered_timeout=0.2))")
+    assert user.input_request() == {"prompt": "[y/Y/n/N/?] ", "password": False}
+    user.type("N")
+    user.finish(cell)
+    assert "Sure? (asked by tool some_tool)" in user.printed(cell)
+    assert "Answered(value=False, channel='stdin', remember=True)" in user.printed(cell)
+    assert user.displays(cell) == [{}]
+
+
+def test_a_secret_on_stdin_is_a_password(user: FrontEnd) -> None:
+    secret = "Question.secret('key', 'Key?')"
+    cell = user.start(f"end, = ask({secret}, channel='stdin'); print(len(end.value))")
+    assert user.input_request() == {"prompt": "Secret: ", "password": True}
+    user.type("hunter2")
+    user.finish(cell)
+    assert user.printed(cell).endswith("7\n")
+    assert "hunter2" not in str(user.messages)
+
+
+def test_an_interrupted_input_ends_the_prompt(user: FrontEnd) -> None:
+    cell = user.start(f"print(ask({TEXT}, channel='stdin'))")
+    user.input_request()
+    user.manager.interrupt_kernel()
+    user.finish(cell)
+    assert "NotAnswered(end='interrupted', channel='stdin')" in user.printed(cell)
+
+
+def test_the_deadline_ends_a_form_and_an_input(user: FrontEnd) -> None:
+    cell = user.start(f"print(ask({TEXT}, timeout=0.2))")
+    user.form("Why?")
+    user.finish(cell)
+    assert "NotAnswered(end='timed_out', channel='form')" in user.printed(cell)
+    cell = user.start(f"print(ask({TEXT}, timeout=0.2, channel='stdin'))")
+    user.input_request()
+    user.finish(cell)
+    assert "NotAnswered(end='timed_out', channel='stdin')" in user.printed(cell)
+    assert user.run("print('next')") == "next\n"
+
+
+def test_cancelling_the_task_takes_the_prompt_away(user: FrontEnd) -> None:
+    user.run(
+        "async def impatient():\n"
+        "    question = QuestionPrompt(Question.free_text('why', 'Why?'))\n"
+        "    try:\n"
+        "        await asyncio.wait_for(prompter.ask(question), 0.3)\n"
+        "    except TimeoutError:\n"
+        "        return 'gave up'\n"
+        "    except asyncio.TimeoutError:\n"
+        "        return 'gave up'"
+    )
+    cell = user.start("print(turn(impatient))")
+    user.form("Why?")
+    user.finish(cell)
+    assert user.printed(cell) == "gave up\n"
+    assert user.displays(cell) == [{}]
+    cell = user.start("print(turn(impatient, channel='stdin'))")
+    user.input_request()
+    user.finish(cell)
+    assert user.printed(cell).endswith("gave up\n")
+
+
+def test_a_def_tool_may_ask_while_other_tools_queue(user: FrontEnd) -> None:
+    user.run(
+        "def asks():\n"
+        "    return prompter.ask_here(QuestionPrompt(Question.free_text('why', 'Why?'))).value\n"
+        "log = []\n"
+        "async def tools():\n"
+        "    return await asyncio.gather(\n"
+        "        cell_loop.call(asks), cell_loop.call(lambda: log.append(1) or log))"
+    )
+    cell = user.start("print(turn(tools))")
+    beacon = user.form("Why?")
+    user.send(beacon, {"type": "submit", "value": "because"})
+    user.finish(cell)
+    assert user.printed(cell) == "['because', [1]]\n"
+
+
+@pytest.mark.req("R083-99")
+def test_with_nobody_there_the_end_comes_at_once_and_says_why(user: FrontEnd) -> None:
+    began = monotonic()
+    request = user.start(f"print(ask({BOOLEAN})); print(prompter.nobody())", allow_stdin=False)
+    user.finish(request)
+    assert monotonic() - began < 1.0
+    reason = "the front end does not allow input (the notebook runs headless)"
+    assert user.printed(request).count(reason) == 2
+
+
+def test_a_page_is_demanded_by_the_widget_channel(user: FrontEnd) -> None:
+    printed = user.run(f"print(ask({BOOLEAN}, channel='widget', rendered_timeout=0.2))")
+    assert "no page showed the form within 0.2 s and prompt.channel is 'widget'" in printed
+
+
+def test_consoles_get_a_short_try(user: FrontEnd) -> None:
+    request = user.start(f"_ = ask({TEXT})", cell_id=None)
+    began = monotonic()
+    user.input_request()
+    assert 1.0 < monotonic() - began < 2.5
+    user.type("")
+    user.finish(request)
+
+
+def test_open_figures_are_shown_with_the_question_and_by_no_click(user: FrontEnd) -> None:
+    if "yes" not in user.run(
+        "import importlib.util\nprint('yes' if importlib.util.find_spec('matplotlib') else 'no')"
+    ):
+        pytest.skip("the kernel has no matplotlib")
+    user.run("%matplotlib inline\nimport matplotlib.pyplot as plt")
+    cell = user.start(f"plt.plot([1, 2]); _ = ask({BOOLEAN}); plt.plot([2, 1]); print('drawn')")
+    beacon = user.form("Sure?")
+    click = user.send(beacon, {"type": "submit", "index": 0})
+    user.finish(cell)
+    figures = [m for m in user.messages if "image/png" in m["content"].get("data", {})]
+    assert len(figures) == 2
+    assert all(m["parent_header"]["msg_id"] == cell for m in figures)
+    assert statuses(user, click) == ["busy", "idle"]
+    user.run("%matplotlib agg")
+
+
+def test_the_extension_loads_without_the_widgets(user: FrontEnd) -> None:
+    code = (
+        "import subprocess, sys\n"
+        "print(subprocess.run([sys.executable, '-c', 'import sys\\n"
+        "import jp_nb.notebook.cell_loop, jp_nb.notebook.prompt.engine\\n"
+        'print([m for m in ("ipywidgets", "anywidget", "httpx", "IPython") if m in sys.modules])\'],'
+        " capture_output=True, text=True).stdout)"
+    )
+    assert user.run(code) == "[]\n\n"
