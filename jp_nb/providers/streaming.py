@@ -78,8 +78,8 @@ class StreamDecoder:
             ProviderError: If the server reports an error or the response is too large.
             ProtocolError: If a message is not what the API documents.
         """
-        for message in self._sse.feed(chunk):
-            yield from self._decode(message.data)
+        for data, _ in self._sse.feed(chunk):
+            yield from self._decode(data)
             if self.finished:
                 return
         if self._sse.comments != self._comments:
@@ -92,39 +92,46 @@ class StreamDecoder:
         Raises:
             ProviderError: Of kind `transient`, if the body broke off.
         """
-        for message in self._sse.finish():
-            with suppress(ProtocolError):  # a message that was cut: `finish` below says so
-                yield from self._decode(message.data)
+        for data, _ in self._sse.finish():
+            with suppress(ProtocolError):  # a message that was cut: `_last` says so
+                yield from self._decode(data)
         if not self.finished:
             yield from self._last()
 
-    def _decode(self, data: str) -> Iterator[ProviderEvent]:
+    def _decode(self, data: str) -> list[ProviderEvent]:
         if data == "[DONE]":
-            yield from self._last()
-            return
+            return self._last()
         if not data or data.isspace():
-            return
+            return []
         try:
-            events = self._decoder.feed(json.loads(data))
-            for event in events:
-                self._account(event)
-                yield event
+            return self._account(self._decoder.feed(json.loads(data)))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as exc:
             raise ProtocolError(
                 f"{self._provider} sent a message that its API does not document: "
                 f"{data[:_EXCERPT]!r}"
             ) from exc
 
-    def _last(self) -> Iterator[ProviderEvent]:
-        for event in self._decoder.finish():
-            self._account(event)
-            yield event
+    def _last(self) -> list[ProviderEvent]:
+        events = self._account(self._decoder.finish())
         self.finished = True
+        return events
 
-    def _account(self, event: ProviderEvent) -> None:
-        match event:
-            case TextPart() | ToolCallArguments():
+    def _account(self, events: list[ProviderEvent]) -> list[ProviderEvent]:
+        for event in events:
+            if isinstance(event, (TextPart, ToolCallArguments)):  # noqa: UP038 - for each delta
                 self._bytes += len(event.text.encode("utf-8", "surrogatepass"))
+            else:
+                self._account_rare(event)
+        if 0 < self._limit < self._bytes:
+            raise ProviderError(
+                f"the response of {self._provider} is longer than {self._limit} bytes "
+                "(assistant.request.max_response_bytes)",
+                kind="output_limit",
+            )
+        return events
+
+    def _account_rare(self, event: ProviderEvent) -> None:
+        match event:
             case ToolCallStart():
                 self.open_calls.add(event.index)
                 self._bytes += len(event.name)
@@ -133,12 +140,6 @@ class StreamDecoder:
                 self._bytes += sum(len(v) for v in event.metadata.values() if isinstance(v, str))
             case Finished():
                 self.finished = True
-        if 0 < self._limit < self._bytes:
-            raise ProviderError(
-                f"the response of {self._provider} is longer than {self._limit} bytes "
-                "(assistant.request.max_response_bytes)",
-                kind="output_limit",
-            )
 
 
 async def events(

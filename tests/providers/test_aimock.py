@@ -53,7 +53,10 @@ FIXTURES = {
         },
         {
             "match": {"userMessage": "busy"},
-            "response": {"error": {"message": "slow down", "type": "rate_limit_error"}, "status": 429},
+            "response": {
+                "error": {"message": "slow down", "type": "rate_limit_error"},
+                "status": 429,
+            },
         },
     ]
 }  # fmt: skip

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jp_nb.notebook.prompt.plain import markdown, one_line, plain
+
+
+@pytest.mark.parametrize(
+    ("hostile", "shown"),
+    [
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]8;;http://evil.example\x07link\x1b]8;;\x07", "link"),
+        ("\x1b]52;c;cm0gLXJm\x1b\\clipboard", "clipboard"),
+        ("\x9b2Jcleared", "cleared"),
+        ("a\x00\x08\x7fb", "ab"),
+        ("one\r\ntwo\rthree\u2028four", "one\ntwo\nthree\nfour"),
+        ("\u202efdp.exe\u2066", "⟨U+202E⟩fdp.exe⟨U+2066⟩"),
+        ("\ud800", "\ufffd"),
+        ("keep\ttabs\nand 👩‍👩‍👧 and עברית", "keep\ttabs\nand 👩‍👩‍👧 and עברית"),
+    ],
+)
+def test_nothing_is_left_that_is_not_what_it_looks_like(hostile: str, shown: str) -> None:
+    assert plain(hostile) == shown
+
+
+@given(st.text())
+def test_plain_text_prints_and_encodes_and_stays_as_it_is(text: str) -> None:
+    shown = plain(text)
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
+    shown.encode()
+    assert plain(shown) == shown
+    assert "\n" not in one_line(text)
+
+
+def test_what_is_cut_off_is_counted() -> None:
+    assert plain("x" * 12, limit=10) == "xxxxxxxxxx… (2 more characters)"
+
+
+def test_markdown_shows_the_text_itself() -> None:
+    assert markdown("*a* <b> $x$ [l](u) `c` &amp;") == (
+        "&#42;a&#42; &#60;b&#62; &#36;x&#36; &#91;l&#93;(u) &#96;c&#96; &#38;amp;"
+    )

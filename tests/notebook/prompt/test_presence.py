@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.ports import NobodyThere
+from jp_nb.notebook.prompt import presence
+from jp_nb.notebook.prompt.presence import (
+    FormRoute,
+    Presence,
+    PromptSettings,
+    Route,
+    StdinRoute,
+)
+
+NOTEBOOK = Presence(kernel=True, allow_stdin=True, cell_id=True)
+CONSOLE = replace(NOTEBOOK, cell_id=False)
+OTHER_KERNEL = replace(NOTEBOOK, no_forms="this kernel cannot hear forms")
+HEADLESS = Presence(kernel=True)
+TERMINAL = Presence(terminal=True)
+PIPE = Presence()
+CALLBACK = replace(NOTEBOOK, cell_runs=False)
+
+HEADLESS_REASON = "the front end does not allow input (the notebook runs headless)"
+
+
+@pytest.mark.parametrize(
+    ("where", "channel", "route"),
+    [
+        (NOTEBOOK, "auto", FormRoute(3.0, stdin=True)),
+        (NOTEBOOK, "widget", FormRoute(3.0, stdin=False)),
+        (NOTEBOOK, "stdin", StdinRoute("stdin")),
+        (NOTEBOOK, "never", NobodyThere("prompt.channel is 'never'")),
+        (CONSOLE, "auto", FormRoute(1.5, stdin=True)),
+        (OTHER_KERNEL, "auto", StdinRoute("stdin")),
+        (
+            OTHER_KERNEL,
+            "widget",
+            NobodyThere("prompt.channel is 'widget', but this kernel cannot hear forms"),
+        ),
+        (HEADLESS, "auto", NobodyThere(HEADLESS_REASON)),
+        (HEADLESS, "widget", NobodyThere(HEADLESS_REASON)),
+        (HEADLESS, "stdin", NobodyThere(HEADLESS_REASON)),
+        (TERMINAL, "auto", StdinRoute("terminal")),
+        (TERMINAL, "stdin", StdinRoute("terminal")),
+        (TERMINAL, "never", NobodyThere("prompt.channel is 'never'")),
+        (
+            TERMINAL,
+            "widget",
+            NobodyThere("prompt.channel is 'widget', but there is no kernel to show a form"),
+        ),
+        (PIPE, "auto", NobodyThere("there is neither a kernel nor a terminal to ask in")),
+        (CALLBACK, "auto", NobodyThere("no cell is running in which to ask")),
+    ],
+)
+def test_the_way_to_ask(where: Presence, channel: Any, route: Route) -> None:
+    assert where.route(PromptSettings(channel=channel)) == route
+
+
+def test_a_console_waits_no_longer_than_it_is_told() -> None:
+    assert CONSOLE.route(PromptSettings(rendered_timeout=0.5)) == FormRoute(0.5, stdin=True)
+
+
+class Kernel:
+    """As much of a kernel as says who sent the running cell."""
+
+    def __init__(self, **request: Any) -> None:
+        self.request = request
+
+    def get_parent(self, channel: str) -> dict[str, Any]:
+        return self.request
+
+
+def test_the_request_of_the_cell_says_who_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel(
+        header={"msg_type": "execute_request"},
+        content={"allow_stdin": True},
+        metadata={"cellId": "c1"},
+    )
+    monkeypatch.setattr(presence, "running_kernel", lambda: kernel)
+    there = Presence.here()
+    assert (there.kernel, there.cell_runs, there.allow_stdin, there.cell_id) == (True,) * 4
+    assert there.no_forms == (
+        "this kernel cannot hear forms while a cell runs (it has no session.feed_identities)"
+    )
+
+
+def test_without_a_kernel_a_terminal_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(presence, "running_kernel", lambda: None)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    assert Presence.here() == TERMINAL

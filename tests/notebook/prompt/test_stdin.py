@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from jp_nb.agent.ports import (
+    Action,
+    ActionPrompt,
+    Answered,
+    NotAnswered,
+    Prompt,
+    QuestionPrompt,
+)
+from jp_nb.notebook.prompt.stdin import ask_on_stdin
+from jp_nb.tools.question import Question
+
+BOOLEAN = QuestionPrompt(Question.boolean("q", "Sure?"), remember=True)
+SELECT = QuestionPrompt(Question.select("q", "Which?", ["red", "10", "green"]))
+TEXT = QuestionPrompt(Question.free_text("q", "Why?"))
+SECRET = QuestionPrompt(Question.secret("q", "Key?"))
+PERMISSION = ActionPrompt(
+    "Run local rename tool?",
+    actions=(Action("y", "Run", "run"), Action("Y", "Run, for this turn", "run_turn")),
+    detail='{"path": "a.txt"}',
+)
+DELTA = ActionPrompt(
+    "Apply delta?",
+    actions=(Action("y", "Apply", "apply"), Action("n", "Reject", "reject")),
+    default="apply",
+    tool="change_model",
+    columns=("path", "now", "proposed"),
+    table=(("assistant.model.id", "a", "b"), ("assistant.model.parameters.top_k", "1", "(unset)")),
+)
+
+
+class Typist:
+    """A console at which `lines` are typed; EOF when they run out."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines = list(lines)
+        self.shown: list[str] = []
+        self.secrets: list[bool] = []
+
+    def write(self, text: str) -> None:
+        self.shown.append(text)
+
+    def read(self, prompt: str, *, secret: bool) -> str:
+        self.shown.append(prompt)
+        self.secrets.append(secret)
+        if not self.lines:
+            raise EOFError
+        return self.lines.pop(0)
+
+
+def with_default(prompt: QuestionPrompt, default: bool | str) -> QuestionPrompt:
+    return replace(prompt, question=prompt.question.with_default(default))
+
+
+def once(prompt: QuestionPrompt) -> QuestionPrompt:
+    return replace(prompt, question=prompt.question.with_persistence("none"))
+
+
+@pytest.mark.req("R083-65")
+@pytest.mark.parametrize(
+    ("key", "value", "remember"),
+    [("y", True, False), ("Y", True, True), ("n", False, False), ("N", False, True)],
+)
+def test_uppercase_remembers_for_the_turn(key: str, value: bool, remember: bool) -> None:
+    assert ask_on_stdin(BOOLEAN, Typist(key), "stdin") == Answered(value, "stdin", remember)
+
+
+@pytest.mark.req("R083-64")
+def test_without_persistence_uppercase_is_neither_offered_nor_accepted() -> None:
+    typist = Typist("Y", "N", "y")
+    assert ask_on_stdin(once(BOOLEAN), typist, "stdin") == Answered(True, "stdin")
+    assert typist.shown.count("[y/n/?] ") == 3
+    assert "Please type one of y, n, or ? for help." in typist.shown
+
+
+@pytest.mark.parametrize(
+    ("prompt", "typed", "value"),
+    [
+        (BOOLEAN, "yes", True),
+        (with_default(BOOLEAN, False), "", False),
+        (SELECT, "3", "green"),
+        (SELECT, "red", "red"),
+        (SELECT, "10", "10"),
+        (SELECT, " 2 ", "10"),
+        (with_default(SELECT, "green"), "", "green"),
+        (TEXT, "", ""),
+        (TEXT, "1", "1"),
+        (TEXT, " spaces stay ", " spaces stay "),
+        (with_default(TEXT, "because"), "", "because"),
+        (with_default(TEXT, "because"), '""', ""),
+        (SECRET, "?", "?"),
+        (SECRET, '""', '""'),
+        (PERMISSION, "Y", "run_turn"),
+        (DELTA, "", "apply"),
+        (DELTA, "n", "reject"),
+    ],
+)
+def test_what_a_line_says(prompt: Prompt, typed: str, value: bool | str) -> None:
+    assert ask_on_stdin(prompt, Typist(typed), "terminal") == Answered(value, "terminal")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "bad"),
+    [
+        (BOOLEAN, ""),
+        (BOOLEAN, "1"),
+        (SELECT, ""),
+        (SELECT, "0"),
+        (SELECT, "4"),
+        (SELECT, "RED"),
+        (SELECT, "²"),
+        (SECRET, ""),
+        (PERMISSION, ""),
+        (DELTA, "Y"),
+    ],
+)
+def test_five_bad_answers_cancel(prompt: Prompt, bad: str) -> None:
+    typist = Typist(*[bad] * 4, bad, "never read")
+    assert ask_on_stdin(prompt, typist, "stdin") == NotAnswered("cancelled", "stdin")
+    assert typist.lines == ["never read"]
+
+
+def test_the_end_of_the_input_cancels() -> None:
+    assert ask_on_stdin(TEXT, Typist(), "terminal") == NotAnswered("cancelled", "terminal")
+
+
+def test_help_costs_no_attempt() -> None:
+    typist = Typist(*["?"] * 6, "y")
+    assert ask_on_stdin(BOOLEAN, typist, "stdin") == Answered(True, "stdin")
+    assert "  Y  yes, and remember for this turn" in typist.shown
+
+
+def test_only_a_secret_is_read_without_echo() -> None:
+    for prompt, secret in ((SECRET, True), (TEXT, False), (PERMISSION, False)):
+        typist = Typist("y")
+        ask_on_stdin(prompt, typist, "stdin")
+        assert typist.secrets == [secret]
+
+
+@pytest.mark.req("R083-19")
+def test_the_context_is_above_the_question_and_the_label_above_both() -> None:
+    question = TEXT.question.with_context("first line\nsecond line")
+    typist = Typist("x")
+    ask_on_stdin(QuestionPrompt(question, label="Assistant", tool="ask_user"), typist, "stdin")
+    assert typist.shown == [
+        "Assistant (asked by tool ask_user)",
+        "first line\nsecond line",
+        "Why?",
+        "Text: ",
+    ]
+
+
+def test_a_table_is_aligned() -> None:
+    typist = Typist("y")
+    ask_on_stdin(DELTA, typist, "stdin")
+    assert typist.shown == [
+        "Apply delta? (asked by tool change_model)",
+        "  path                             | now | proposed",
+        "  assistant.model.id               | a   | b",
+        "  assistant.model.parameters.top_k | 1   | (unset)",
+        "[y/n/?] (y) ",
+    ]
+
+
+def test_hostile_text_reaches_no_terminal() -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J\u202eyes\x00"
+    question = Question.select("q", evil, [evil, "fine"]).with_context(evil)
+    typist = Typist("1")
+    end = ask_on_stdin(QuestionPrompt(question, label=evil, tool=evil), typist, "stdin")
+    assert end == Answered(evil, "stdin")  # the answer is the option, as the tool wrote it
+    assert not any(c in "".join(typist.shown) for c in "\x1b\x00\x07\u202e")
