@@ -73,7 +73,9 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def start_lab(home: Path, *, theme: str = "JupyterLab Light") -> tuple[Lab, subprocess.Popen[bytes]]:
+def start_lab(
+    home: Path, *, theme: str = "JupyterLab Light"
+) -> tuple[Lab, subprocess.Popen[bytes]]:
     """Start JupyterLab with nothing of the user's, and wait until it answers."""
     root, settings = home / "notebooks", home / "settings" / "@jupyterlab" / "apputils-extension"
     for folder in (root, settings):

@@ -37,7 +37,7 @@ class Endpoint:
         base_url_env: Variable whose value, if set, replaces `base_url`.
         key_env: Variable that holds the key; None if the server needs none.
         key_header: How the key is sent.
-        key_required: Whether to refuse to call without a key.
+        key_required: Whether `base_url` answers nobody without a key.
         headers: Sent with every request; nothing secret.
     """
 
@@ -51,10 +51,14 @@ class Endpoint:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def override(self) -> str:
+        """The base address that the environment names; "" if it names none."""
+        return os.environ.get(self.base_url_env, "") if self.base_url_env else ""
+
+    @property
     def url(self) -> str:
         """The address to post to."""
-        override = os.environ.get(self.base_url_env, "") if self.base_url_env else ""
-        return join_url(override or self.base_url, self.path)
+        return join_url(self.override or self.base_url, self.path)
 
     @property
     def setting(self) -> str:
@@ -194,7 +198,7 @@ class _KeyHeader(httpx.Auth):
         if name is None:
             return
         if not self._read():
-            if self._endpoint.key_required:
+            if self._endpoint.key_required and not self._endpoint.override:
                 raise ProviderError(
                     f"{self._endpoint.provider} needs a key, and the environment variable {name} "
                     f"is not set. Set it, or name another one in "

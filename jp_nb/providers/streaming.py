@@ -118,7 +118,7 @@ class StreamDecoder:
 
     def _account(self, events: list[ProviderEvent]) -> list[ProviderEvent]:
         for event in events:
-            if isinstance(event, (TextPart, ToolCallArguments)):  # noqa: UP038 - for each delta
+            if isinstance(event, (TextPart, ToolCallArguments)):
                 self._bytes += len(event.text.encode("utf-8", "surrogatepass"))
             else:
                 self._account_rare(event)

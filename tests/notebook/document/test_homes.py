@@ -110,7 +110,7 @@ def test_a_run_may_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "nothing to continue" in nowhere.notices[0]
 
 
-@pytest.mark.parametrize("damaged", [7, {"conversation": {"id": "x"}, "events": [{}]}], ids=str)
+@pytest.mark.parametrize("damaged", [7, {"conversation": {"id": "x"}, "events": [7]}], ids=str)
 def test_damage_is_kept_unchanged_and_said(tmp_path: Path, damaged: Any) -> None:
     opened = Place(notebook(tmp_path / "n.ipynb", damaged), headless=True).open()
     assert opened.document.others == [damaged]

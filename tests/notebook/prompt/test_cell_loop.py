@@ -214,29 +214,21 @@ def test_a_storm_of_interrupts_loses_no_call(cell: CellLoop, agent: Agent) -> No
 
     turn = agent.start(many())
     stop = threading.Event()
+    main = threading.get_ident()
 
     def disturb() -> None:
-        while not stop.wait(0.002):
+        while not stop.wait(0.005):
             signal.pthread_kill(main, signal.SIGINT)
 
-    main = threading.get_ident()
     storm = threading.Thread(target=disturb)
     storm.start()
     interrupts = 0
-    while not turn.done():
-        try:
-            try:
-                cell.serve(turn.done)
-            finally:
-                if turn.done():
-                    stop.set()
-        except KeyboardInterrupt:
-            interrupts += 1
-    stop.set()
     while storm.is_alive():
         try:
+            cell.serve(turn.done)
+            stop.set()
             storm.join()
         except KeyboardInterrupt:
-            continue
+            interrupts += 1
     assert turn.result() == count
     assert interrupts > 0

@@ -1,0 +1,149 @@
+"""Figures, side by side with a minimal raw loop over the same loopback server.
+
+    python -m tests.bench
+
+Every figure is a median over runs that alternate between the two, and a ratio. What is measured
+is the whole way of a turn: magics' session, agent thread, provider, record, live display folded
+and rendered; only the page is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from time import perf_counter
+from types import SimpleNamespace
+from typing import Any
+
+import jp_nb as jp
+from jp_nb.config.app_config import AppConfig
+from jp_nb.notebook.session import Session
+from jp_nb.notebook.transcript import Transcript
+from jp_nb.notebook.turn_display import TurnDisplay
+from jp_nb.tools.python import PythonTool
+from tests.bench.raw_loop import RawLoop, add
+
+RUNS = 7
+SCENARIOS = (
+    ("50 tool cycles, per cycle", "cycles-50-1", 51),
+    ("200 tool cycles, per cycle", "cycles-200-1", 201),
+    ("10 cycles of 8 parallel calls, per cycle", "cycles-10-8", 11),
+    ("one answer of 2,000 deltas, per delta", "text-2000", 2000),
+)
+
+
+class LiveSession(Session):
+    """A session whose display believes that somebody watches."""
+
+    def _display(self, config: AppConfig) -> TurnDisplay:
+        return TurnDisplay(Transcript(), self._cell, lambda bundle, update: None, live=True)
+
+
+@contextlib.contextmanager
+def server() -> Iterator[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.bench.server"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.communicate()
+
+
+def shell() -> Any:
+    return SimpleNamespace(user_ns={}, display_pub=SimpleNamespace(publish=lambda **_: None))
+
+
+def side_by_side(
+    ours: Callable[[], object], raw: Callable[[], object]
+) -> tuple[list[float], list[float]]:
+    """Seconds of each run; the two alternate, after one run each that does not count."""
+    ours(), raw()
+    taken: tuple[list[float], list[float]] = ([], [])
+    for _ in range(RUNS):
+        for seconds, work in zip(taken, (ours, raw), strict=True):
+            start = perf_counter()
+            work()
+            seconds.append(perf_counter() - start)
+    return taken
+
+
+def report(name: str, ours: list[float], raw: list[float], unit: float, label: str) -> None:
+    a, b = statistics.median(ours) * unit, statistics.median(raw) * unit
+    print(f"{name:<48} {a:>9.3f} {label}  {b:>9.3f} {label}  {a / b:>6.2f}x")
+
+
+def turns(url: str) -> None:
+    tool: PythonTool = jp.tool(add)
+    raw, session = RawLoop(), LiveSession(shell())
+
+    def ours(base: str) -> None:
+        options = ["assistant.instructions:=[]", f"providers.llm.openai.base_url={base}"]
+        turn = session.ask("Go.", new=True, model="openai/m", assignments=options)
+        assert turn.text, turn
+
+    try:
+        for name, scenario, units in SCENARIOS:
+            base = f"{url}/{scenario}"
+            scale, label = (1e6, "µs") if scenario.startswith("text") else (1e3, "ms")
+            taken = side_by_side(partial(ours, base), partial(raw.ask, base, "Go."))
+            report(name, *taken, scale / units, label)
+    finally:
+        session.close()
+        raw.close()
+        jp.remove_tool(tool.name)
+
+
+LOAD = """
+import time
+from IPython.core.interactiveshell import InteractiveShell
+import ipykernel.ipkernel
+shell = InteractiveShell.instance()
+start = time.perf_counter()
+{work}
+print("seconds", time.perf_counter() - start)
+"""
+
+
+def load() -> None:
+    """`%load_ext jp_nb` beside the imports, each in a fresh process with ipykernel loaded."""
+
+    def seconds(work: str) -> float:
+        done = subprocess.run(
+            [sys.executable, "-c", LOAD.format(work=work)],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=tempfile.gettempdir(),
+            env={**os.environ, "IPYTHONDIR": tempfile.mkdtemp()},
+        )
+        return float(done.stdout.rsplit("seconds", 1)[1])
+
+    ours: list[float] = []
+    raw: list[float] = []
+    for _ in range(RUNS):
+        ours.append(seconds("shell.run_line_magic('load_ext', 'jp_nb')"))
+        raw.append(seconds("import ipywidgets, pydantic, httpx"))
+    report("%load_ext | import ipywidgets, pydantic, httpx", ours, raw, 1e3, "ms")
+
+
+def main() -> None:
+    os.environ.setdefault("OPENAI_API_KEY", "none")
+    print(f"{'median of ' + str(RUNS):<48} {'jp_nb':>12}  {'beside':>12}  {'ratio':>7}")
+    with server() as url:
+        turns(url)
+    load()
+
+
+if __name__ == "__main__":
+    main()
