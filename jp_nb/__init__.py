@@ -168,7 +168,7 @@ def ask(question: Question, *, label: str | None = None, tool: str | None = None
         PromptUnavailable: If nobody can be asked; `reason` says why.
         PromptCancelled: If somebody was asked and gave no answer.
     """
-    return _loaded().ask_person(question, label=label, tool=tool)
+    return _loaded().turns.ask_person(question, label=label, tool=tool)
 
 
 def conversation() -> Conversation:
@@ -180,4 +180,4 @@ def conversation() -> Conversation:
     from jp_nb.record.conversation import Conversation
 
     session = _loaded()
-    return Conversation.of(session.document.conversation, session.turns(), session.config)
+    return Conversation.of(session.document.conversation, session.log(), session.config)

@@ -35,13 +35,16 @@ PROVIDER_NAMES = (
 STAR = "*"
 """The key of the defaults for all tools."""
 
+DEFAULT_MODEL = "scripted/welcome"
+"""The embedded script: no network, no key."""
+
 MODEL_NAME = re.compile(r"[A-Za-z0-9_.:/~-]+")
 
 
 class Node(BaseModel):
     """A group of fields. Unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 # --- models ----------------------------------------------------------------------------------
@@ -124,7 +127,7 @@ def _reasoning(value: Any) -> Any:
 class ModelParameters(BaseModel):
     """Sampling settings; keys we do not know go to the provider."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
     max_tokens: Annotated[int, Field(gt=0)] | None = None
     reasoning: Annotated[Literal["off", "auto"] | Reasoning | None, BeforeValidator(_reasoning)] = (
         None
@@ -135,11 +138,16 @@ class ModelParameters(BaseModel):
     stop_words: list[str] = []
 
 
+def _welcome() -> ModelId:
+    provider, _, name = DEFAULT_MODEL.partition("/")
+    return ModelId(provider=provider, name=name)
+
+
 class Model(Node):
     """Which model answers, and how."""
 
-    id: ModelIdOrAlias = ModelId(provider="scripted", name="welcome")
-    parameters: ModelParameters = ModelParameters()
+    id: ModelIdOrAlias = Field(default_factory=_welcome)
+    parameters: ModelParameters = Field(default_factory=ModelParameters)
 
 
 class Request(Node):
@@ -226,16 +234,15 @@ class Instruction(Node):
         )
 
 
-HOW_TO_RESPOND = Instruction(
-    title="How to respond to the user",
-    items=[
+def _how_to_respond() -> list[Instruction]:
+    items = [
         "Be concise.",
         "Use simple sentences.",
         "Explain no more than was asked for.",
         "No flattery and no marketing tone.",
         "No vague claims: say what you know and how you know it.",
-    ],
-)
+    ]
+    return [Instruction(title="How to respond to the user", items=items)]
 
 
 class Assistant(Node):
@@ -244,10 +251,10 @@ class Assistant(Node):
     name: str | None = None
     system_prompt: str = "You are a helpful assistant."
     system_prompt_sections: list[Section] = []
-    instructions: list[Instruction] = [HOW_TO_RESPOND]
+    instructions: list[Instruction] = Field(default_factory=_how_to_respond)
     tool_choice: str = "auto"
-    model: Model = Model()
-    request: Request = Request()
+    model: Model = Field(default_factory=Model)
+    request: Request = Field(default_factory=Request)
 
     def system(self) -> tuple[str, ...]:
         """The system texts in the order they are sent."""
@@ -338,7 +345,7 @@ class Tool(Node):
     run: RunMode | None = None
     result: ResultMode | None = None
     cancellation_response: str | None = None
-    style: ToolStyle = ToolStyle()
+    style: ToolStyle = Field(default_factory=ToolStyle)
     questions: dict[str, QuestionConfig] = {}
     options: dict[str, JsonValue] = {}
 
@@ -411,23 +418,31 @@ class Llm(Node):
     """Providers by name, and short names for models."""
 
     aliases: dict[str, ModelIdOrAlias] = {}
-    anthropic: Anthropic = Anthropic()
-    cerebras: ProviderConfig = ProviderConfig(
-        api_key_env="CEREBRAS_API_KEY", base_url="https://api.cerebras.ai"
+    anthropic: Anthropic = Field(default_factory=Anthropic)
+    cerebras: ProviderConfig = Field(
+        default_factory=lambda: ProviderConfig(
+            api_key_env="CEREBRAS_API_KEY", base_url="https://api.cerebras.ai"
+        )
     )
-    deepseek: ProviderConfig = ProviderConfig(
-        api_key_env="DEEPSEEK_API_KEY", base_url="https://api.deepseek.com"
+    deepseek: ProviderConfig = Field(
+        default_factory=lambda: ProviderConfig(
+            api_key_env="DEEPSEEK_API_KEY", base_url="https://api.deepseek.com"
+        )
     )
-    llamacpp: ProviderConfig = ProviderConfig(base_url="http://127.0.0.1:8080")
-    ollama: ProviderConfig = ProviderConfig(base_url="http://localhost:11434")
-    openai: OpenAi = OpenAi()
-    openrouter: OpenRouter = OpenRouter()
+    llamacpp: ProviderConfig = Field(
+        default_factory=lambda: ProviderConfig(base_url="http://127.0.0.1:8080")
+    )
+    ollama: ProviderConfig = Field(
+        default_factory=lambda: ProviderConfig(base_url="http://localhost:11434")
+    )
+    openai: OpenAi = Field(default_factory=OpenAi)
+    openrouter: OpenRouter = Field(default_factory=OpenRouter)
 
 
 class Providers(Node):
     """Model providers."""
 
-    llm: Llm = Llm()
+    llm: Llm = Field(default_factory=Llm)
 
 
 # --- the notebook ----------------------------------------------------------------------------
@@ -448,8 +463,8 @@ class ToolCallStyle(Node):
 class Style(Node):
     """What a cell shows."""
 
-    reasoning: ReasoningStyle = ReasoningStyle()
-    tool_call: ToolCallStyle = ToolCallStyle()
+    reasoning: ReasoningStyle = Field(default_factory=ReasoningStyle)
+    tool_call: ToolCallStyle = Field(default_factory=ToolCallStyle)
     update_interval_ms: Annotated[int, Field(ge=0)] = 100
 
 
@@ -488,11 +503,11 @@ class User(Node):
 class AppConfig(Node):
     """The whole configuration."""
 
-    user: User = User()
-    assistant: Assistant = Assistant()
-    conversation: Conversation = Conversation()
-    style: Style = Style()
-    providers: Providers = Providers()
-    prompt: Prompt = Prompt()
-    record: Record = Record()
-    interpolation: Interpolation = Interpolation()
+    user: User = Field(default_factory=User)
+    assistant: Assistant = Field(default_factory=Assistant)
+    conversation: Conversation = Field(default_factory=Conversation)
+    style: Style = Field(default_factory=Style)
+    providers: Providers = Field(default_factory=Providers)
+    prompt: Prompt = Field(default_factory=Prompt)
+    record: Record = Field(default_factory=Record)
+    interpolation: Interpolation = Field(default_factory=Interpolation)

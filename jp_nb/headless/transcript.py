@@ -32,10 +32,11 @@ def print_transcript(notebook: Any, file: TextIO) -> None:
 
 def print_cell(cell: Any, file: TextIO) -> None:
     """Print one cell and its text outputs, then an empty line."""
-    lines = [plain(_joined(cell.source)).strip("\n")]
+    source = plain(_joined(cell.source)).strip("\n")
+    lines = [source]
     if cell.cell_type == "code":
         prompt = f"In [{cell.get('execution_count') or ' '}]: "
-        lines = [prompt + lines[0].replace("\n", "\n" + " " * len(prompt))]
+        lines = [prompt + source.replace("\n", "\n" + " " * len(prompt))] if source else []
         lines += _outputs(cell)
     text = "\n".join(line for line in lines if line.strip())
     if text:

@@ -51,7 +51,7 @@ def _questions(session: Session) -> str:
 
 def _model(session: Session) -> str:
     try:
-        resolved = session.resolve()
+        resolved = session.turns.resolve()
     except JpNbError as exc:
         return f"does not resolve: {exc}"
     text = f"{resolved.provider_name}/{resolved.model}"

@@ -1,58 +1,52 @@
-"""One kernel's assistant: wires the rooms together and runs turns from the cell's thread.
+"""One kernel's assistant: its conversation, its configuration, and what runs its turns.
 
-Source: `design/architecture.md` sections 2 and 3, `design/interface.md` sections 2 and 4.
+This is where the rooms are wired together. `%load_ext` needs little of them: `turns.py`, which
+runs turns, is loaded with the first one.
+
+Source: `design/architecture.md` sections 2 and 3, `design/interface.md` section 2.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from concurrent.futures import CancelledError, Future
-from dataclasses import asdict
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
-from jp_nb.agent.offer import Offer, offer
-from jp_nb.agent.ports import Answered, ModelParameters, NobodyThere, Provider, QuestionPrompt
-from jp_nb.agent.turn import Resolved, TurnEnd, TurnLoop
-from jp_nb.config.app_config import AppConfig, Llm
-from jp_nb.config.assign import parse_assignment
+from jp_nb.config.app_config import DEFAULT_MODEL, AppConfig
 from jp_nb.config.layers import Layer, fold
 from jp_nb.config.models import parse, resolve
 from jp_nb.config.partial import Partial, at, build, merge, validate
-from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, UsageError
-from jp_nb.notebook.agent_thread import AgentThread
-from jp_nb.notebook.cell_loop import CellLoop
-from jp_nb.notebook.config_files import ConfigFiles, workspace_root
+from jp_nb.notebook.config_files import ConfigFiles
 from jp_nb.notebook.document import homes, variables
-from jp_nb.notebook.interpolate import interpolate
-from jp_nb.notebook.prompt.engine import NotebookPrompter, PromptSettings
-from jp_nb.notebook.transcript import Transcript
-from jp_nb.notebook.turn_display import TurnDisplay, display_publisher
-from jp_nb.providers import registry
 from jp_nb.record.events import ChatRequest, ConfigDelta
 from jp_nb.record.projection import Projection
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.thread import Thread, thread_of
 from jp_nb.record.timestamps import Clock, utc_now
-from jp_nb.record.turn_view import Turn, TurnUsage, read_turn
-from jp_nb.tools.base import Tool
 from jp_nb.tools.builtin import BUILTINS
 from jp_nb.tools.python import REGISTRY
-from jp_nb.tools.question import Question
+
+if TYPE_CHECKING:
+    from jp_nb.notebook.turns import TurnRunner
+    from jp_nb.record.turn_view import Turn
 
 MODEL = "assistant.model.id"
-INTERRUPTS_BEFORE_GIVING_UP = 3
 
 
 class Session:
-    """The assistant of one shell. Everything but tools and turns runs on the cell's thread.
+    """The assistant of one shell, driven from the cell's thread.
 
     Attributes:
-        notices: What the person should be told once, since the last look.
+        document: The conversations of this notebook.
+        store: Where they are kept.
+        files: The configuration files around the notebook.
+        projection: The configuration of the active conversation.
+        restored: Whether the active conversation was in the notebook before.
+        notices: What the person should be told once.
         last: The last turn, if there was one.
     """
 
@@ -61,16 +55,10 @@ class Session:
         self.notices: list[str] = []
         self.last: Turn | None = None
         self._clock = clock
-        self._cell = CellLoop()
-        self._prompter = NotebookPrompter(self._cell)
-        self._agent = AgentThread()
-        self._providers: dict[str, Provider] = {}
-        self._usage: dict[tuple[str, int], TurnUsage] = {}
-        self._running: Future[TurnEnd] | None = None
         place = homes.find(shell)
         self.files = ConfigFiles((place.path.parent if place.path else Path.cwd()).resolve())
         files = fold(self.files.layers())
-        go_on = validate(files).record.headless == "continue"
+        go_on = at(files, "record.headless") == "continue"
         base = self._base_config(files)
         self._opened = place.open(clock=clock, base_config=base, go_on=go_on)
         self.document, self.store = self._opened.document, self._opened.store
@@ -78,17 +66,27 @@ class Session:
         self.notices += self._opened.notices
         if not self.restored:
             self._apply_overrides_to_base()
-        self._adopt(trusted=not self.restored)
+        self._adopt()
         if self.restored:
             self._apply_overrides_as_deltas()
+
+    @cached_property
+    def turns(self) -> TurnRunner:
+        """What runs turns; made for the first one."""
+        from jp_nb.notebook.turns import TurnRunner
+
+        return TurnRunner(self)
 
     # --- configuration -----------------------------------------------------------------------
 
     def _base_config(self, files: Partial) -> Partial:
         """What a new conversation starts from: all that somebody set, and the model (D8)."""
-        config = validate(files)
-        model = resolve(config.assistant.model.id, config.providers.llm.aliases)
-        return merge(files, build(MODEL, {"provider": model.provider, "name": model.name}))
+        provider, _, name = DEFAULT_MODEL.partition("/")
+        if files:
+            config = validate(files)
+            model = resolve(config.assistant.model.id, config.providers.llm.aliases)
+            provider, name = model.provider, model.name
+        return merge(files, build(MODEL, {"provider": provider, "name": name}))
 
     @staticmethod
     def _overrides() -> list[str]:
@@ -106,13 +104,13 @@ class Session:
         for text in self._overrides():
             self.configure(text)
 
-    def _adopt(self, *, trusted: bool) -> None:
+    def _adopt(self) -> None:
         """Make the document's active conversation the one that turns run on."""
         stream = self.document.conversation
         stream.on_change = self.store.changed
-        self.projection = Projection(stream, self._layers_below, trusted=trusted)
-        self._thread: Thread = thread_of(stream)
-        self._warn_of_ignored()
+        self.projection = Projection(stream, self._layers_below, trusted=not self.restored)
+        if self.restored:
+            self._warn_of_ignored()
 
     def _layers_below(self) -> list[Layer]:
         tools: Partial = {name: dict(tool.registration) for name, tool in BUILTINS.items()}
@@ -122,7 +120,7 @@ class Session:
 
     def _warn_of_ignored(self) -> None:
         below = fold(self._layers_below())
-        self.projection.config()
+        self.projection.layers()
         foreign = [p for p, value in self.projection.ignored.items() if at(below, p) != value]
         if foreign:
             self.notices.append(
@@ -139,39 +137,51 @@ class Session:
         self.projection.below_changed()  # files, environment and tools may be other ones now
         return self.projection.config()
 
+    @property
+    def model(self) -> str:
+        """The model in force, as `provider/name` or an alias."""
+        found = at(fold(self.projection.layers()), MODEL)
+        return "/".join(found.values()) if isinstance(found, dict) else str(found)
+
+    def summary(self) -> str:
+        """One line: model, conversation, and where the record is kept. Stable from run to run."""
+        turns = self.document.conversation.turn_count
+        conversation = "new conversation"
+        if self.restored and turns:
+            conversation = f"conversation restored ({turns} turn{'' if turns == 1 else 's'})"
+        return f"model {self.model} · {conversation} · {self.store.where}"
+
     def configure(self, *assignments: str, model: str | None = None) -> None:
         """Record changes of the configuration: all of them or none.
 
         Raises:
             ConfigError: If one is malformed or the result is no valid configuration.
         """
-        self.record_changes(self.changes(assignments, model=model))
+        self._record(self._changes(assignments, model=model))
 
-    def changes(self, assignments: Sequence[str], *, model: str | None = None) -> list[Partial]:
+    def _changes(self, assignments: Sequence[str], *, model: str | None = None) -> list[Partial]:
         """The partials that assignments and `-m` ask for, checked against what is in force."""
         current = self.projection.partial()
-        aliases = validate(current).providers.llm.aliases
         found: list[Partial] = []
         if model is not None:
-            resolved = resolve(parse(model), aliases)
-            found.append(build(MODEL, {"provider": resolved.provider, "name": resolved.name}))
+            found.append(_model(parse(model), current))
         for text in assignments:
             found.append(self._parse(text, fold([Layer("", current), *_layers(found)])))
         config = validate(fold([Layer("", current), *_layers(found)]))
         resolve(config.assistant.model.id, config.providers.llm.aliases)
         return found
 
-    def _parse(self, text: str, current: Partial) -> Partial:
+    @staticmethod
+    def _parse(text: str, current: Partial) -> Partial:
+        from jp_nb.config.assign import parse_assignment
+
         partial = parse_assignment(text, current)
         reference = at(partial, MODEL)
         if isinstance(reference, str):  # stored resolved: aliases may mean another model later
-            aliases = validate(merge(current, partial)).providers.llm.aliases
-            model = resolve(parse(reference), aliases)
-            partial = merge(partial, build(MODEL, {"provider": model.provider, "name": model.name}))
+            partial = merge(partial, _model(parse(reference), merge(current, partial)))
         return partial
 
-    def record_changes(self, changes: Sequence[Partial]) -> None:
-        """Append a config delta for each partial that is not empty."""
+    def _record(self, changes: Sequence[Partial]) -> None:
         for partial in changes:
             if partial:
                 self.document.conversation.append(ConfigDelta(delta=partial))
@@ -180,9 +190,9 @@ class Session:
 
     def new_conversation(self, *, with_parent: bool = True) -> None:
         """Make an empty conversation the active one; the old one stays in the notebook."""
-        self._refuse_while_running()
+        self.turns.refuse_while_running()
         old = self.document.conversation
-        parent = {"id": old.id} if with_parent and len(old) else None
+        parent: dict[str, JsonValue] | None = {"id": old.id} if with_parent and len(old) else None
         self.document.shelve()
         self.document.conversation = ConversationStream.new(
             clock=self._clock,
@@ -193,7 +203,7 @@ class Session:
         )
         self.restored = False
         self._apply_overrides_to_base()
-        self._adopt(trusted=True)
+        self._adopt()
         self.store.replaced()
 
     def _is_beginning_again(self, text: str, cell_id: str | None) -> bool:
@@ -207,11 +217,13 @@ class Session:
         began = first.metadata.get("cell_id")
         return began == cell_id if began and cell_id else first.content == text
 
-    def turns(self) -> list[Turn]:
+    def log(self) -> list[Turn]:
         """The turns of the active conversation."""
+        from jp_nb.record.turn_view import read_turn
+
         stream = self.document.conversation
         return [
-            read_turn(turn.number, turn.entries, usage=self._usage.get((stream.id, turn.number)))
+            read_turn(turn.number, turn.entries, usage=self.turns.usage(stream.id, turn.number))
             for turn in stream.turns()
         ]
 
@@ -235,34 +247,24 @@ class Session:
             PromptUnavailable: If `strict` and nobody could decide something.
             KeyboardInterrupt: If the turn was interrupted. What arrived is in the record.
         """
-        self._refuse_while_running()
-        if not text.strip():
-            raise UsageError("there is nothing to ask: write the request below %%jp")
-        config = self.config
-        self.changes(assignments, model=model)  # wrong options change nothing
-        content = interpolate(
-            text, self.shell.user_ns, max_chars=config.interpolation.max_chars
-        ).strip("\n")
+        turns = self.turns
+        turns.refuse_while_running()
+        content = turns.content(text)
+        self._changes(assignments, model=model)  # wrong options change nothing
         cell_id = self._cell_id()
-        begins_again = not new and self._is_beginning_again(content, cell_id)
-        if new or begins_again:
-            self.new_conversation(with_parent=not begins_again)
-        if begins_again:
+        if new:
+            self.new_conversation()
+        elif self._is_beginning_again(content, cell_id):
+            self.new_conversation(with_parent=False)
             self.notices.append(
                 "this cell began the restored conversation, so a new one starts here; the earlier "
                 "one stays in this notebook"
             )
-        self.record_changes(self.changes(assignments, model=model))
+        self.configure(*assignments, model=model)
         metadata: dict[str, JsonValue] = {"cell_id": cell_id} if cell_id else {}
-        request = ChatRequest(content=content, author=config.user.name, metadata=metadata)
-        return self._run(request, strict=strict or os.environ.get(variables.STRICT) == "1")
-
-    def _refuse_while_running(self) -> None:
-        if self._running is not None and not self._running.done():
-            raise UsageError(
-                "a turn is still running in this kernel: wait for it, or interrupt it; if an "
-                "`async def` tool blocks, restart the kernel"
-            )
+        author = self.config.user.name
+        request = ChatRequest(content=content, author=author, metadata=metadata)
+        return turns.run(request, strict=strict)
 
     def _cell_id(self) -> str | None:
         kernel: Any = getattr(self.shell, "kernel", None)
@@ -270,180 +272,10 @@ class Session:
         found = (parent or {}).get("metadata", {}).get("cellId")
         return found if isinstance(found, str) else None
 
-    def _run(self, request: ChatRequest, *, strict: bool) -> Turn:
-        stream = self.document.conversation
-        if stream.repair():
-            self._thread = thread_of(stream)
-            self.store.replaced()
-        config = self.config
-        display = self._display(config)
-        self._prompter.cell_begins(
-            PromptSettings(
-                channel=config.prompt.channel,
-                rendered_timeout=config.prompt.rendered_timeout_s,
-                timeout=config.prompt.timeout_s,
-                notify=config.prompt.notify == "on",
-            )
-        )
-        turn = TurnLoop(
-            stream=stream,
-            thread=self._thread,
-            resolve=self.resolve,
-            prompter=self._prompter,
-            cell=self._cell,
-            display=display,
-            strict=strict,
-            context={"root": str(self.root), "conversation_id": stream.id},
-        )
-        number = stream.turn_count
-        status = "failed"
-        try:
-            end = self._serve(turn, request)
-            status = end.status
-        finally:
-            self._prompter.cell_ends()
-            display.finish()
-            self._keep_turn(number, turn, status)
-        if status == "interrupted":
-            raise KeyboardInterrupt
-        assert self.last is not None
-        return self.last
-
-    def _serve(self, turn: TurnLoop, request: ChatRequest) -> TurnEnd:
-        """Start `turn` and do what the cell's thread has to do until it is done."""
-        self._running = future = self._agent.run(turn.run(request))
-        future.add_done_callback(lambda _: self._cell.wake())
-        interrupts = 0
-        while True:
-            try:
-                self._cell.serve(future.done)
-                return future.result()
-            except CancelledError:
-                return TurnEnd("interrupted", turn.usage)
-            except KeyboardInterrupt:
-                interrupts += 1
-                if interrupts >= INTERRUPTS_BEFORE_GIVING_UP:
-                    raise
-                self._prompter.interrupt()
-                self._agent.call(turn.interrupt)
-
-    def _keep_turn(self, number: int, turn: TurnLoop, status: str) -> None:
-        stream = turn.stream
-        if stream.turn_count <= number:
-            return  # it never began
-        usage = self._usage[stream.id, number] = TurnUsage(**asdict(turn.usage))
-        made = stream.last_turn()
-        entries = made.entries if made else ()
-        self.last = read_turn(number, entries, usage=usage, status=status)
-
-    def _display(self, config: AppConfig) -> TurnDisplay:
-        kernel = getattr(self.shell, "kernel", None)
-        transcript = Transcript(
-            show_reasoning=config.style.reasoning.display == "full",
-            show_tools=config.style.tool_call.show,
-        )
-        return TurnDisplay(
-            transcript,
-            self._cell,
-            display_publisher(self.shell.display_pub.publish),
-            interval=config.style.update_interval_ms / 1000,
-            live=kernel is not None and not homes.is_headless(kernel),
-        )
-
-    @property
-    def root(self) -> Path:
-        """The workspace's folder (D23)."""
-        return workspace_root(self.files.folder)
-
-    # --- what the configuration comes to -----------------------------------------------------
-
-    def resolve(self) -> Resolved:
-        """Provider, model and tools of the configuration in force.
-
-        Raises:
-            ConfigError: If one of them cannot be had; the message names the path.
-        """
-        config = self.projection.config()
-        model = resolve(config.assistant.model.id, config.providers.llm.aliases)
-        tools = self.offer(config)
-        parameters = config.assistant.model.parameters
-        return Resolved(
-            provider=self._provider(model.provider, config.providers.llm),
-            provider_name=model.provider,
-            model=model.name,
-            system=config.assistant.system(),
-            offer=tools,
-            tool_choice=_tool_choice(config.assistant.tool_choice, tools),
-            parameters=ModelParameters(
-                max_tokens=parameters.max_tokens,
-                reasoning=_json(parameters.reasoning),
-                temperature=parameters.temperature,
-                top_p=parameters.top_p,
-                top_k=parameters.top_k,
-                stop_words=tuple(parameters.stop_words),
-                other=parameters.model_extra or {},
-            ),
-            request=config.assistant.request,
-        )
-
-    @staticmethod
-    def offer(config: AppConfig) -> Offer:
-        """The tools that `config` enables."""
-        executors: Mapping[str, Mapping[str, Tool]] = {
-            "builtin": BUILTINS,
-            "python": REGISTRY.all(),
-        }
-        return offer(config, executors)
-
-    def _provider(self, name: str, llm: Llm) -> Provider:
-        """A provider with its settings: the same one as long as they are the same."""
-        settings: dict[str, Any]
-        if name == "scripted":
-            settings = {"folders": [str(self.files.folder)]}
-        else:
-            settings = getattr(llm, name).model_dump(exclude={"dialect"})
-        key = json.dumps([name, settings], sort_keys=True)
-        if key not in self._providers:
-            self._providers[key] = registry.create(name, settings)
-        return self._providers[key]
-
-    # --- a question from ordinary code -------------------------------------------------------
-
-    def ask_person(self, question: Question, *, label: str | None, tool: str | None) -> JsonValue:
-        """The answer to `question`: configured, or from the person.
-
-        Raises:
-            ConfigError: If the configured answer does not fit.
-            PromptUnavailable: If nobody can be asked.
-            PromptCancelled: If somebody was asked and gave no answer.
-        """
-        config = self.config
-        settings = config.conversation.tools.get(tool or "*")
-        configured = settings.questions.get(question.id) if settings else None
-        if configured is not None and configured.answer is not None:
-            if question.misfit(configured.answer):
-                path = f"conversation.tools.{tool or '*'}.questions.{question.id}.answer"
-                raise ConfigError("does not answer the question", path=path)
-            return configured.answer
-        prompt = QuestionPrompt(question, label=label, tool=tool)
-        match self._prompter.ask_here(prompt):
-            case Answered(value=value):
-                return value
-            case NobodyThere(reason=reason):
-                raise PromptUnavailable(
-                    f"{question.text!r} needs a person and nobody can be asked: {reason}",
-                    reason=reason,
-                )
-            case end:
-                raise PromptCancelled(f"{question.text!r} was not answered", end=end.end)
-
-    # --- the end -----------------------------------------------------------------------------
-
     def close(self) -> None:
-        """Close providers, the agent's thread and the store."""
-        self._prompter.cell_ends()
-        self._agent.close(*(provider.aclose() for provider in self._providers.values()))
-        self._providers.clear()
+        """Close what runs turns, and the store."""
+        if "turns" in vars(self):
+            self.turns.close()
         self.store.close()
 
 
@@ -451,16 +283,7 @@ def _layers(partials: Sequence[Partial]) -> list[Layer]:
     return [Layer("", partial) for partial in partials]
 
 
-def _tool_choice(choice: str, tools: Offer) -> str:
-    if choice in ("auto", "none", "required"):
-        return choice
-    if choice not in tools.tools:
-        raise ConfigError(
-            f"tool choice '{choice}' does not match any enabled tools", path="assistant.tool_choice"
-        )
-    return f"tool:{choice}"
-
-
-def _json(value: object) -> JsonValue:
-    dump = getattr(value, "model_dump", None)
-    return dump() if dump is not None else value  # type: ignore[return-value]
+def _model(reference: Any, current: Partial) -> Partial:
+    """A partial that sets the model which `reference` names under `current`'s aliases."""
+    model = resolve(reference, validate(current).providers.llm.aliases)
+    return build(MODEL, {"provider": model.provider, "name": model.name})

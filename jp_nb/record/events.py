@@ -21,7 +21,7 @@ RawEntry = dict[str, JsonValue]
 class Entry(BaseModel):
     """What all known kinds share. Frozen: a conversation only grows."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True, defer_build=True)
 
     optional: ClassVar[frozenset[str]] = frozenset()
     """Fields that are left out of the stored object while they have their default."""
@@ -129,7 +129,7 @@ class ToolCallResponse(Entry):
 class InquirySource(BaseModel):
     """Who asks. Tagged by a key that is itself called `source`."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
     source: Literal["tool", "assistant", "user", "other"]
     name: str | None = None
 
@@ -142,7 +142,7 @@ class InquirySource(BaseModel):
 class InquiryOption(BaseModel):
     """One choice of a select question; older records hold the bare value."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
     value: JsonValue
     description: str | None = None
 
@@ -155,7 +155,7 @@ class InquiryOption(BaseModel):
 class InquiryAnswerType(BaseModel):
     """`boolean`, `select` (with `options`), `text` or `secret`."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
     type: Literal["boolean", "select", "text", "secret"]
     options: tuple[InquiryOption, ...] | None = None
 
@@ -166,7 +166,7 @@ InquiryAnswerReusePolicy = Literal["none", "turn"]
 class InquiryQuestion(BaseModel):
     """The stored form of a tool's question; a type of its own on purpose (RFD 083)."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
     text: str
     answer_type: InquiryAnswerType
     default: JsonValue = None

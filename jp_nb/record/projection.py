@@ -55,11 +55,12 @@ class Projection:
         self._config = None
 
     def _admit(self, partial: Partial, *, foreign: bool) -> Partial:
+        if not foreign:  # this process made it, and checked it then
+            return partial
         partial, unknown = known(partial)
         self.not_understood += unknown
-        if foreign:
-            partial, ignored = without_foreign_authority(partial)
-            self.ignored |= ignored
+        partial, ignored = without_foreign_authority(partial)
+        self.ignored |= ignored
         return partial
 
     def _fold_new(self) -> None:

@@ -18,7 +18,7 @@ class Success(BaseModel):
     `config` (a partial configuration) and `unset` (paths) propose a change of the configuration.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
     type: Literal["success"] = "success"
     content: str
     config: JsonValue = None
@@ -35,7 +35,7 @@ class Failure(BaseModel):
     belongs into the message (RFD 083).
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
     type: Literal["error"] = "error"
     message: str
     trace: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class Failure(BaseModel):
 class NeedsInput(BaseModel):
     """The tool must know something first; it is run again with the answer."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
     type: Literal["needs_input"] = "needs_input"
     question: Question
 

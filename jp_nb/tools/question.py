@@ -21,7 +21,7 @@ Persistence = Literal["none", "turn"]
 
 
 class _Typed(BaseModel):
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
 
 class BooleanAnswer(_Typed):
@@ -80,7 +80,7 @@ class Question(BaseModel):
         persistence: Whether an answer may be reused for the rest of the turn.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     id: str
     text: str

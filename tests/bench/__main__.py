@@ -26,6 +26,7 @@ from jp_nb.config.app_config import AppConfig
 from jp_nb.notebook.session import Session
 from jp_nb.notebook.transcript import Transcript
 from jp_nb.notebook.turn_display import TurnDisplay
+from jp_nb.notebook.turns import TurnRunner
 from jp_nb.tools.python import PythonTool
 from tests.bench.raw_loop import RawLoop, add
 
@@ -38,8 +39,8 @@ SCENARIOS = (
 )
 
 
-class LiveSession(Session):
-    """A session whose display believes that somebody watches."""
+class LiveTurns(TurnRunner):
+    """Turns whose display believes that somebody watches."""
 
     def _display(self, config: AppConfig) -> TurnDisplay:
         return TurnDisplay(Transcript(), self._cell, lambda bundle, update: None, live=True)
@@ -85,7 +86,8 @@ def report(name: str, ours: list[float], raw: list[float], unit: float, label: s
 
 def turns(url: str) -> None:
     tool: PythonTool = jp.tool(add)
-    raw, session = RawLoop(), LiveSession(shell())
+    raw, session = RawLoop(), Session(shell())
+    vars(session)["turns"] = LiveTurns(session)
 
     def ours(base: str) -> None:
         options = ["assistant.instructions:=[]", f"providers.llm.openai.base_url={base}"]

@@ -22,7 +22,7 @@ def write_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WriteNote
         monkeypatch.delenv(name, raising=False)
 
     def write(*cells: str, name: str = "talk.ipynb", setup: str = SETUP, **metadata: Any) -> Path:
-        kernel = {"name": "python3", "display_name": "Python 3"}
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
         notebook = nbformat.v4.new_notebook(
             cells=[nbformat.v4.new_code_cell(source) for source in (setup, *cells)],
             metadata={"kernelspec": kernel, **metadata},

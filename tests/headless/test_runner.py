@@ -197,7 +197,8 @@ def test_show_reads_the_record_wherever_it_is(
     notebook.metadata.widgets = {carrier.WIDGET_STATE: {"state": {"a": widget}}}
     nbformat.write(notebook, path)
     assert load_conversation(path).conversation.turn_count == 1
-    state["events.0"][1] = {"type": "chat_request"}
+    carried = notebook.metadata.widgets[carrier.WIDGET_STATE].state.a.state
+    carried["events.0"][1] = {"type": "chat_request"}
     nbformat.write(notebook, path)
     with pytest.raises(StorageError, match=r"talk\.ipynb: .*events\[1\]"):
         load_conversation(path)

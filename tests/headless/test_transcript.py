@@ -53,7 +53,5 @@ def test_cells_and_their_outputs() -> None:
     out = io.StringIO()
     print_transcript(notebook, out)
     assert out.getvalue() == (
-        "# Title\ntext\n\n"
-        "In [1]: a\n        b\nsaid\nshown\n<image/png, text/html>\nE: why\n\n"
-        "In [ ]:\n\n"
+        "# Title\ntext\n\nIn [1]: a\n        b\nsaid\nshown\n<image/png, text/html>\nE: why\n\n"
     )

@@ -84,7 +84,7 @@ class _Tap(Protocol):
         """Give `frames` to the kernel's own callback."""
         ...
 
-    def send(self, reply: Callable[[Any], Any]) -> Any:
+    def send(self, reply: Callable[[Any], None]) -> None:
         """Call `reply` with the socket or stream for replies; on the cell's thread."""
         ...
 
@@ -169,7 +169,7 @@ class CommPump:
             getattr(kernel.comm_manager, kind)(None, ident, message)
         else:
             handler = kernel.shell_handlers[kind]
-            _finish(self._tap.send(lambda stream: handler(stream, ident, message)))
+            self._tap.send(lambda stream: _finish(handler(stream, ident, message)))
 
 
 def _finish(result: Any) -> None:
@@ -221,9 +221,9 @@ class _ChannelThreadTap:
     def pass_on(self, frames: Frames) -> Any:
         return self._own[0](frames)
 
-    def send(self, reply: Callable[[Any], Any]) -> Any:
+    def send(self, reply: Callable[[Any], None]) -> None:
         manager = self._kernel.shell_channel_thread.manager
-        return reply(manager.get_subshell_to_shell_channel_socket(self._subshell))
+        reply(manager.get_subshell_to_shell_channel_socket(self._subshell))
 
     @property
     def _io_loop(self) -> Any:
@@ -268,13 +268,11 @@ class _SameThreadTap:
     def pass_on(self, frames: Frames) -> Any:
         return self._own[0](frames)
 
-    def send(self, reply: Callable[[Any], Any]) -> Any:
+    def send(self, reply: Callable[[Any], None]) -> None:
         import zmq
 
-        try:
-            return reply(self._stream)
-        finally:
-            self._stream.flush(zmq.POLLOUT)
+        reply(self._stream)
+        self._stream.flush(zmq.POLLOUT)
 
 
 class _ShellListener:

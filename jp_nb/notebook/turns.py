@@ -1,0 +1,285 @@
+"""Runs turns from the cell's thread: everything that `%load_ext` can do without.
+
+Source: `design/architecture.md` sections 2 and 3, `design/interface.md` sections 2 and 4.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from concurrent.futures import CancelledError, Future
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import JsonValue
+
+from jp_nb.agent.offer import Offer, offer
+from jp_nb.agent.ports import Answered, ModelParameters, NobodyThere, Provider, QuestionPrompt
+from jp_nb.agent.turn import Resolved, TurnEnd, TurnLoop
+from jp_nb.config.app_config import AppConfig, Llm
+from jp_nb.config.models import resolve
+from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, UsageError
+from jp_nb.notebook.agent_thread import AgentThread
+from jp_nb.notebook.cell_loop import CellLoop
+from jp_nb.notebook.config_files import workspace_root
+from jp_nb.notebook.document import homes, variables
+from jp_nb.notebook.interpolate import interpolate
+from jp_nb.notebook.prompt.engine import NotebookPrompter, PromptSettings
+from jp_nb.notebook.transcript import Transcript
+from jp_nb.notebook.turn_display import TurnDisplay, display_publisher
+from jp_nb.providers import registry
+from jp_nb.record.events import ChatRequest
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.thread import Thread, thread_of
+from jp_nb.record.turn_view import Turn, TurnUsage, read_turn
+from jp_nb.tools.base import Tool
+from jp_nb.tools.builtin import BUILTINS
+from jp_nb.tools.python import REGISTRY
+from jp_nb.tools.question import Question
+
+if TYPE_CHECKING:
+    from jp_nb.notebook.session import Session
+
+INTERRUPTS_BEFORE_GIVING_UP = 3
+
+
+class TurnRunner:
+    """The turns of one session. Tools and turns run elsewhere; all else on the cell's thread."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._shell = session.shell
+        self._cell = CellLoop()
+        self._prompter = NotebookPrompter(self._cell)
+        self._agent = AgentThread()
+        self._providers: dict[str, Provider] = {}
+        self._usage: dict[tuple[str, int], TurnUsage] = {}
+        self._running: Future[TurnEnd] | None = None
+        self._threads: tuple[ConversationStream, Thread] | None = None
+
+    def refuse_while_running(self) -> None:
+        """Raise `UsageError` if a turn is under way."""
+        if self._running is not None and not self._running.done():
+            raise UsageError(
+                "a turn is still running in this kernel: wait for it, or interrupt it; if an "
+                "`async def` tool blocks, restart the kernel"
+            )
+
+    def usage(self, conversation_id: str, turn: int) -> TurnUsage | None:
+        """Tokens of a turn that this kernel ran."""
+        return self._usage.get((conversation_id, turn))
+
+    def content(self, text: str) -> str:
+        """`text` with the notebook's values in it.
+
+        Raises:
+            UsageError: If it is empty or names something unknown.
+        """
+        if not text.strip():
+            raise UsageError("there is nothing to ask: write the request below %%jp")
+        limit = self._session.config.interpolation.max_chars
+        return interpolate(text, self._shell.user_ns, max_chars=limit).strip("\n")
+
+    # --- one turn ----------------------------------------------------------------------------
+
+    def run(self, request: ChatRequest, *, strict: bool) -> Turn:
+        """Run `request` as a turn of the active conversation and show it in the cell."""
+        session = self._session
+        stream = session.document.conversation
+        if stream.repair():
+            self._threads = None
+            session.store.replaced()
+        config = session.config
+        display = self._display(config)
+        self._prompter.cell_begins(_prompt_settings(config))
+        turn = TurnLoop(
+            stream=stream,
+            thread=self._thread(stream),
+            resolve=self.resolve,
+            prompter=self._prompter,
+            cell=self._cell,
+            display=display,
+            strict=strict or os.environ.get(variables.STRICT) == "1",
+            context={"root": str(self.root), "conversation_id": stream.id},
+        )
+        number = stream.turn_count
+        status = "failed"
+        try:
+            status = self._serve(turn, request).status
+        finally:
+            self._prompter.cell_ends()
+            display.finish()
+            made = self._view(number, turn, status)
+            if made is not None:
+                session.last = made
+        if status == "interrupted":
+            raise KeyboardInterrupt
+        assert made is not None  # a turn that completed has begun
+        return made
+
+    def _thread(self, stream: ConversationStream) -> Thread:
+        """The provider's view of `stream`, kept from turn to turn."""
+        if self._threads is None or self._threads[0] is not stream:
+            self._threads = stream, thread_of(stream)
+        return self._threads[1]
+
+    def _serve(self, turn: TurnLoop, request: ChatRequest) -> TurnEnd:
+        """Start `turn` and do what the cell's thread has to do until it is done."""
+        self._running = future = self._agent.run(turn.run(request))
+        future.add_done_callback(lambda _: self._cell.wake())
+        interrupts = 0
+        while True:
+            try:
+                self._cell.serve(future.done)
+                return future.result()
+            except CancelledError:
+                return TurnEnd("interrupted", turn.usage)
+            except KeyboardInterrupt:
+                interrupts += 1
+                if interrupts >= INTERRUPTS_BEFORE_GIVING_UP:
+                    raise
+                self._prompter.interrupt()
+                self._agent.call(turn.interrupt)
+
+    def _view(self, number: int, turn: TurnLoop, status: str) -> Turn | None:
+        """The turn as code reads it; None if it never began."""
+        made = turn.stream.last_turn()
+        if made is None or made.number < number:
+            return None
+        usage = self._usage[turn.stream.id, number] = TurnUsage(**asdict(turn.usage))
+        return read_turn(number, made.entries, usage=usage, status=status)
+
+    def _display(self, config: AppConfig) -> TurnDisplay:
+        kernel = getattr(self._shell, "kernel", None)
+        transcript = Transcript(
+            show_reasoning=config.style.reasoning.display == "full",
+            show_tools=config.style.tool_call.show,
+        )
+        return TurnDisplay(
+            transcript,
+            self._cell,
+            display_publisher(self._shell.display_pub.publish),
+            interval=config.style.update_interval_ms / 1000,
+            live=kernel is not None and not homes.is_headless(kernel),
+        )
+
+    @property
+    def root(self) -> Path:
+        """The workspace's folder (D23)."""
+        return workspace_root(self._session.files.folder)
+
+    # --- what the configuration comes to -----------------------------------------------------
+
+    def resolve(self) -> Resolved:
+        """Provider, model and tools of the configuration in force.
+
+        Raises:
+            ConfigError: If one of them cannot be had; the message names the path.
+        """
+        config = self._session.projection.config()
+        model = resolve(config.assistant.model.id, config.providers.llm.aliases)
+        tools = self.offer(config)
+        parameters = config.assistant.model.parameters
+        return Resolved(
+            provider=self._provider(model.provider, config.providers.llm),
+            provider_name=model.provider,
+            model=model.name,
+            system=config.assistant.system(),
+            offer=tools,
+            tool_choice=_tool_choice(config.assistant.tool_choice, tools),
+            parameters=ModelParameters(
+                max_tokens=parameters.max_tokens,
+                reasoning=_json(parameters.reasoning),
+                temperature=parameters.temperature,
+                top_p=parameters.top_p,
+                top_k=parameters.top_k,
+                stop_words=tuple(parameters.stop_words),
+                other=parameters.model_extra or {},
+            ),
+            request=config.assistant.request,
+        )
+
+    @staticmethod
+    def offer(config: AppConfig) -> Offer:
+        """The tools that `config` enables."""
+        executors: Mapping[str, Mapping[str, Tool]] = {
+            "builtin": BUILTINS,
+            "python": REGISTRY.all(),
+        }
+        return offer(config, executors)
+
+    def _provider(self, name: str, llm: Llm) -> Provider:
+        """A provider with its settings: the same one as long as they are the same."""
+        settings: dict[str, Any]
+        if name == "scripted":
+            settings = {"folders": [str(self._session.files.folder)]}
+        else:
+            settings = getattr(llm, name).model_dump(exclude={"dialect"})
+        key = json.dumps([name, settings], sort_keys=True)
+        if key not in self._providers:
+            self._providers[key] = registry.create(name, settings)
+        return self._providers[key]
+
+    # --- a question from ordinary code -------------------------------------------------------
+
+    def ask_person(self, question: Question, *, label: str | None, tool: str | None) -> JsonValue:
+        """The answer to `question`: configured, or from the person.
+
+        Raises:
+            ConfigError: If the configured answer does not fit.
+            PromptUnavailable: If nobody can be asked.
+            PromptCancelled: If somebody was asked and gave no answer.
+        """
+        tools = self._session.config.conversation.tools
+        settings = tools.get(tool or "*")
+        configured = settings.questions.get(question.id) if settings else None
+        if configured is not None and configured.answer is not None:
+            if question.misfit(configured.answer):
+                path = f"conversation.tools.{tool or '*'}.questions.{question.id}.answer"
+                raise ConfigError("does not answer the question", path=path)
+            return configured.answer
+        if self._running is None or self._running.done():
+            self._prompter.cell_begins(_prompt_settings(self._session.config))
+        prompt = QuestionPrompt(question, label=label, tool=tool)
+        match self._prompter.ask_here(prompt):
+            case Answered(value=value):
+                return value
+            case NobodyThere(reason=reason):
+                raise PromptUnavailable(
+                    f"{question.text!r} needs a person and nobody can be asked: {reason}",
+                    reason=reason,
+                )
+            case end:
+                raise PromptCancelled(f"{question.text!r} was not answered", end=end.end)
+
+    def close(self) -> None:
+        """Close prompts, providers and the agent's thread."""
+        self._prompter.cell_ends()
+        self._agent.close(*(provider.aclose() for provider in self._providers.values()))
+        self._providers.clear()
+
+
+def _prompt_settings(config: AppConfig) -> PromptSettings:
+    return PromptSettings(
+        channel=config.prompt.channel,
+        rendered_timeout=config.prompt.rendered_timeout_s,
+        timeout=config.prompt.timeout_s,
+        notify=config.prompt.notify == "on",
+    )
+
+
+def _tool_choice(choice: str, tools: Offer) -> str:
+    if choice in ("auto", "none", "required"):
+        return choice
+    if choice not in tools.tools:
+        raise ConfigError(
+            f"tool choice '{choice}' does not match any enabled tools", path="assistant.tool_choice"
+        )
+    return f"tool:{choice}"
+
+
+def _json(value: object) -> JsonValue:
+    dump = getattr(value, "model_dump", None)
+    return dump() if dump is not None else value  # type: ignore[return-value]

@@ -1,0 +1,289 @@
+"""The forms in JupyterLab: seen, clicked, typed into, reloaded, interrupted, restarted."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser import (  # noqa: F401 - fixtures
+    Lab,
+    NotebookPage,
+    OpenNotebook,
+    chromium,
+    lab,
+    open_notebook,
+)
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of what starts the browser
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+Opened = Callable[..., NotebookPage]
+LOAD = "from in_cell import *"
+BOOLEAN = "Question.boolean('sure', 'Sure?')"
+SELECT = "Question.select('which', 'Which?', ['red', 'green', 'blue'])"
+MANY = "Question.select('which', 'Which?', [f'colour {n}' for n in range(12)])"
+TEXT = "Question.free_text('why', 'Why?')"
+SECRET = "Question.secret('key', 'Key?')"
+
+
+@pytest.fixture
+def opened(open_notebook: OpenNotebook, lab: Lab) -> Opened:  # noqa: F811
+    """Open a notebook whose first cell has loaded what `in_cell.py` defines."""
+    shutil.copy(Path(__file__).with_name("in_cell.py"), lab.root)
+
+    def open_(*cells: str) -> NotebookPage:
+        notebook = open_notebook(LOAD, *cells)
+        notebook.run_cell(0)
+        notebook.wait_for_kernel_status("idle")
+        return notebook
+
+    return open_
+
+
+def answer_of(notebook: NotebookPage, cell: int = 1) -> str:
+    return notebook.output_text(cell, contains="nswered(")
+
+
+def settle(notebook: NotebookPage) -> None:
+    """Let the time pass in which keys still belong to what had the focus before."""
+    notebook.page.wait_for_timeout(400)
+
+
+@pytest.mark.parametrize(
+    ("question", "clicks", "answer"),
+    [
+        (BOOLEAN, lambda form: form.get_by_text("Yes, for this turn").click(), "True, channel"),
+        (SELECT, lambda form: form.get_by_label("green").check(), "'green'"),
+        (MANY, lambda form: form.locator("select").select_option("colour 7"), "'colour 7'"),
+        (TEXT, lambda form: form.locator("textarea").fill("no\nreason"), "'no\\nreason'"),
+        (SECRET, lambda form: form.locator("input").fill("hunter2"), "'hunter2'"),
+    ],
+    ids=["boolean", "select", "many", "text", "secret"],
+)
+def test_answered_with_the_mouse(
+    opened: Opened, question: str, clicks: Callable[[Any], None], answer: str
+) -> None:
+    notebook = opened(f"print(ask({question}))")
+    notebook.run_cell(1)
+    form = notebook.form()
+    clicks(form)
+    form.get_by_text("Submit").click()
+    assert f"value={answer}" in answer_of(notebook)
+    notebook.save()
+    assert "widget-view" not in str(notebook.saved())
+
+
+@pytest.mark.parametrize(
+    ("question", "keys", "answer"),
+    [
+        (f"{BOOLEAN}.with_default(False)", ["Enter"], "False"),
+        (BOOLEAN, ["Tab", "Enter"], "True, channel='form', remember=True"),
+        (BOOLEAN, ["Tab", "Tab", "Space", "Control+Enter"], "False"),
+        (SELECT, ["ArrowDown", "ArrowDown", "Enter"], "'blue'"),
+        (MANY, ["ArrowDown", "ArrowDown", "Enter"], "'colour 1'"),
+        (TEXT, ["a", "Enter", "b", "Shift+Enter", "c", "Control+Enter"], "'a\\nb\\nc'"),
+        (SECRET, ["h", "i", "Enter"], "'hi'"),
+    ],
+)
+def test_answered_with_the_keyboard(
+    opened: Opened, question: str, keys: list[str], answer: str
+) -> None:
+    notebook = opened(f"print(ask({question}))", "")
+    notebook.run_cell(1, "Shift+Enter")  # the selection moves on, the focus lands in the form
+    notebook.form()
+    settle(notebook)
+    for key in keys:
+        notebook.page.keyboard.press(key)
+    assert f"value={answer}" in answer_of(notebook)
+    assert notebook.page.locator(".jp-Notebook .jp-Cell").count() == 3
+
+
+@pytest.mark.parametrize("question", [BOOLEAN, SELECT, MANY, TEXT, SECRET])
+def test_escape_cancels(opened: Opened, question: str) -> None:
+    notebook = opened(f"print(ask({question}))")
+    notebook.run_cell(1)
+    notebook.form()
+    settle(notebook)
+    notebook.page.keyboard.press("Escape")
+    assert "NotAnswered(end='cancelled', channel='form')" in answer_of(notebook)
+
+
+def test_nothing_chosen_is_said(opened: Opened) -> None:
+    notebook = opened(f"print(ask({SELECT}))")
+    notebook.run_cell(1)
+    form = notebook.form()
+    form.get_by_text("Submit").click()
+    form.get_by_text("Please choose an option first.").wait_for()
+    form.get_by_label("red").check()
+    form.get_by_text("Submit").click()
+    assert "'red'" in answer_of(notebook)
+
+
+def test_no_key_presses_a_button_that_has_no_default(opened: Opened) -> None:
+    notebook = opened("print(prompter.ask_here(PERMISSION))")
+    notebook.run_cell(1)
+    form = notebook.form()
+    settle(notebook)
+    for key in ("Enter", "Space", "d", "d", "a"):
+        notebook.page.keyboard.press(key)
+    assert form.is_visible()
+    assert notebook.page.locator(".jp-Notebook .jp-Cell").count() == 2
+    notebook.page.keyboard.press("Tab")
+    notebook.page.keyboard.press("Enter")
+    assert "value='run'" in answer_of(notebook)
+    assert "Run local rename tool? (asked by tool rename) → Run" in notebook.output_text(1)
+
+
+def test_who_types_elsewhere_keeps_the_focus(opened: Opened) -> None:
+    notebook = opened(f"import time; time.sleep(1); print(ask({BOOLEAN}))", "x = 1")
+    notebook.run_cell(1)
+    notebook.cell(2).locator(".cm-content").click()
+    form = notebook.form()
+    settle(notebook)
+    notebook.page.keyboard.press("End")
+    notebook.page.keyboard.type(" + 22")
+    assert "x = 1 + 22" in notebook.cell(2).inner_text()
+    assert form.is_visible()
+
+
+def test_queued_cells_run_after_it_in_order(opened: Opened) -> None:
+    later = ["order.append(1)", "order.append(2); print(order)"]
+    notebook = opened(f"order = [ask({BOOLEAN})[0].value]", *later)
+    for index in (1, 2, 3):
+        notebook.run_cell(index)
+    form = notebook.form()
+    form.get_by_text("Yes", exact=True).click()
+    form.get_by_text("Submit").click()
+    assert "[True, 1, 2]" in notebook.output_text(3, contains="[")
+
+
+def test_the_title_says_that_a_prompt_waits(opened: Opened) -> None:
+    notebook = opened(f"print(ask({BOOLEAN}))", f"print(ask({BOOLEAN}, notify=False))")
+    for index, mark in ((1, True), (2, False)):
+        notebook.run_cell(index)
+        form = notebook.form()
+        assert notebook.page.title().startswith("● ") is mark
+        form.get_by_text("Cancel").click()
+        answer_of(notebook, index)
+        assert not notebook.page.title().startswith("● ")
+
+
+def test_a_reloaded_page_has_the_form_and_what_was_typed(opened: Opened) -> None:
+    notebook = opened(f"answers = ask({TEXT})", "print(answers)")
+    notebook.run_cell(1)
+    notebook.form().locator("textarea").fill("half a sent")
+    notebook.page.wait_for_timeout(300)
+    notebook.save()
+    notebook.reload(status="")
+    form = notebook.form()
+    assert form.locator("textarea").input_value() == "half a sent"
+    form.locator("textarea").fill("half a sentence")
+    form.get_by_text("Submit").click()
+    form.wait_for(state="hidden")
+    notebook.wait_for_kernel_status("idle")
+    notebook.run_cell(2)
+    assert "'half a sentence'" in answer_of(notebook, 2)
+
+
+def test_an_interrupt_takes_the_form_away(opened: Opened) -> None:
+    notebook = opened(f"print(ask({BOOLEAN}))", "print(input())")
+    notebook.run_cell(1)
+    form = notebook.form()
+    notebook.interrupt()
+    assert "NotAnswered(end='interrupted', channel='form')" in answer_of(notebook)
+    assert not form.is_visible()
+    notebook.run_cell(2)
+    notebook.page.locator(".jp-Stdin-input").fill("still here")
+    notebook.page.keyboard.press("Enter")
+    assert notebook.output_text(2, contains="still here")
+
+
+def test_after_a_restart_no_form_looks_alive(opened: Opened) -> None:
+    notebook = opened(f"print(ask({BOOLEAN}))")
+    notebook.run_cell(1)
+    notebook.form()
+    notebook.save()
+    notebook.restart_kernel()
+    dead = notebook.page.locator(".jp-nb-form")
+    assert dead.locator("button:visible, input:visible").count() == 0
+    said = "element => getComputedStyle(element, '::before').content"
+    assert dead.evaluate(said) == '"This prompt is no longer open."'
+    assert not notebook.page.title().startswith("● ")
+    notebook.reload()
+    notebook.page.wait_for_timeout(1000)
+    assert notebook.outputs(1).locator("button, input").count() == 0
+    plain = notebook.saved().cells[1].outputs[0]["data"]["text/plain"]
+    assert plain == "Sure? (asked by tool some_tool) [This prompt is no longer open.]"
+
+
+EVIL = [
+    "<img src=x onerror=alert(1)>",
+    "<script>alert(2)</script>",
+    "$\\\\href{javascript:alert(3)}{click}$ $$\\\\frac{1}{2}$$",
+    "[md](javascript:alert(4)) <a href=javascript:alert(5)>a</a>",
+    "\\u202egnp.exe\\x1b[31m\\x00",
+    "W" * 3000,
+    '"onfocus=alert(6) autofocus x="',
+]
+HOSTILE = """
+evil = [{evil}]
+all_of_it = ' '.join(evil)
+question = Question.select('q', all_of_it, {options}).with_context('\\n'.join(evil * 10))
+print(prompter.ask_here(QuestionPrompt(question, label=all_of_it, tool=all_of_it)).value[:5])
+print(prompter.ask_here(ActionPrompt(
+    all_of_it, (Action('y', all_of_it, 'yes'), Action('n', evil[0], 'no')), label=all_of_it,
+    detail=all_of_it, columns=('path', evil[0]), table=((all_of_it, evil[0]), (evil[2], evil[5])),
+)).value[:5])
+"""
+
+
+@pytest.mark.parametrize("options", ["evil", "evil + [str(n) for n in range(9)]"])
+def test_hostile_text_runs_nothing_and_breaks_nothing(
+    opened: Opened, options: str, tmp_path: Path
+) -> None:
+    texts = ", ".join(f'"""{text}"""' if '"' not in text else f"'{text}'" for text in EVIL)
+    notebook = opened(HOSTILE.format(evil=texts, options=options))
+    notebook.run_cell(1)
+    form = notebook.form()
+    notebook.page.wait_for_timeout(1000)  # for mathematics to be typeset, if it were
+    dangerous = "img, script, a, mjx-container, .MathJax, [onfocus], [onerror]"
+    assert form.locator(dangerous).count() == 0
+    notebook.screenshot(tmp_path / "question.png", form)
+    assert within(notebook, form)
+    if form.locator("select").count():
+        form.locator("select").select_option(index=1)
+    else:
+        form.locator("input").nth(1).check()
+    form.get_by_text("Submit", exact=True).click()
+    notebook.output_text(1, contains="<scri")
+    form = notebook.form()
+    notebook.page.wait_for_timeout(500)
+    assert form.locator(dangerous).count() == 0
+    notebook.screenshot(tmp_path / "actions.png", form)
+    assert within(notebook, form)
+    form.locator(".jp-nb-actions button").nth(1).click()
+    notebook.output_text(1, contains="no")
+    notebook.wait_for_kernel_status("idle")
+    rendered = notebook.cell(1).locator(".jp-OutputArea")
+    assert rendered.locator(dangerous).count() == 0
+    assert notebook.dialogs == []
+
+
+def within(notebook: NotebookPage, form: Any) -> bool:
+    """Whether the form is no wider than the cell and its buttons can be reached."""
+    area = notebook.cell(1).locator(".jp-OutputArea").first.bounding_box()
+    box = form.bounding_box()
+    last = form.locator(".jp-nb-actions button").last.bounding_box()
+    assert area is not None and box is not None and last is not None  # noqa: PT018
+    return bool(
+        box["width"] <= area["width"]
+        and box["height"] < 1500
+        and last["x"] + last["width"] <= box["x"] + box["width"] + 1
+    )
