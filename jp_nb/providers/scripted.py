@@ -17,7 +17,15 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from jp_nb.agent.ports import (
     Finished,
@@ -83,12 +91,15 @@ class Reply(_Strict):
     """One answer of the script.
 
     Attributes:
+        when: Texts without which in the latest entries the reply is passed over, so that a script
+            can answer what a person chose.
         expect: Texts that must occur in the request.
         data: A structured answer.
         chunk_ms: Pause between the words of the text; None: a few pieces, at once.
         finish: How the response ends.
     """
 
+    when: tuple[str, ...] = ()
     expect: tuple[str, ...] = ()
     reasoning: str | None = None
     text: str | None = None
@@ -99,12 +110,10 @@ class Reply(_Strict):
     usage: ScriptedUsage | None = None
     error: ScriptedError | None = None
 
-    @model_validator(mode="before")
+    @field_validator("when", "expect", mode="before")
     @classmethod
-    def _one_expectation(cls, value: object) -> object:
-        if isinstance(value, Mapping) and isinstance(value.get("expect"), str):
-            return {**value, "expect": (value["expect"],)}
-        return value
+    def _one_text(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
@@ -259,10 +268,14 @@ class ScriptedProvider:
         self.requests.append(request)
         key = (request.conversation_id, script.name)
         number = max(position(request.thread, script.name), self._next.get(key, 0))
+        latest = _latest(request.thread)
+        while number < len(script.replies) and not _applies(script.replies[number], latest):
+            number += 1
         if number >= len(script.replies):
             raise ProviderError(
-                f"the script {script.name!r} has {len(script.replies)} replies, and this is "
-                f"request {number + 1}: {_latest(request.thread)}"
+                f"the script {script.name!r} has no further reply (of {len(script.replies)}) for "
+                f"this request: {_excerpt(latest)}. A script answers only what it was written for: "
+                "start again with %jp new, or name a model with %%jp -m"
             )
         reply = script.replies[number]
         _check(reply, request, f"reply {number + 1} of the script {script.name!r}")
@@ -315,18 +328,24 @@ def _check(reply: Reply, request: ModelRequest, place: str) -> None:
     sent = "\n".join([*request.system, *(_text_of(item.entry) for item in request.thread)])
     for text in reply.expect:
         if text not in sent:
-            raise ProviderError(
-                f"{place} expects {text!r} in the request, which ends in: {_latest(request.thread)}"
-            )
+            latest = _excerpt(_latest(request.thread))
+            raise ProviderError(f"{place} expects {text!r} in the request, which ends in: {latest}")
+
+
+def _applies(reply: Reply, latest: str) -> bool:
+    return all(text in latest for text in reply.when)
 
 
 def _latest(thread: Thread) -> str:
-    """What came after the last response, shortened."""
+    """What came after the last response."""
     last = 0
     for number, item in enumerate(thread):
         if _is_response(item):
             last = number + 1
-    text = "\n".join(_text_of(item.entry) for item in thread.since(last))
+    return "\n".join(_text_of(item.entry) for item in thread.since(last))
+
+
+def _excerpt(text: str) -> str:
     return repr(text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]}…")
 
 

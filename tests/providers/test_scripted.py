@@ -115,8 +115,7 @@ async def test_a_script_that_runs_out_shows_both_sides() -> None:
     provider = ScriptedProvider.from_replies(["only"])
     await collect(provider, ask())
     _, error = await failure(provider, ask(user("And now?")))
-    assert "1 replies" in str(error)
-    assert "request 2" in str(error)
+    assert "no further reply (of 1)" in str(error)
     assert "And now?" in str(error)
 
 
@@ -254,3 +253,22 @@ def test_scripts_need_no_http_library() -> None:
         "registry.create('scripted'); sys.exit('httpx' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("choice", "answer"), [("red", "Red."), ("blue", "Blue."), ("no", "None.")]
+)
+async def test_a_reply_with_when_is_passed_over_unless_the_latest_entries_say_so(
+    choice: str, answer: str
+) -> None:
+    provider = ScriptedProvider.from_replies(
+        [
+            {"text": "Which colour?"},
+            {"when": "red", "text": "Red."},
+            {"when": ["blue"], "text": "Blue."},
+            {"text": "None."},
+        ]
+    )
+    await collect(provider, ask(user("red, blue?")))
+    request = ask(user("red, blue?"), said("Which colour?"), user(choice))
+    assert text_of(await collect(provider, request)) == answer

@@ -98,7 +98,7 @@ async function render({ model, el }) {
     root.setAttribute("aria-label", root.querySelector(".jp-nb-question")?.textContent ?? "");
     root.setAttribute("data-lm-suppress-shortcuts", "true");
     root.tabIndex = -1;
-    root.addEventListener("keydown", onKey);
+    root.addEventListener("keydown", onKey, { capture: true }); // stock text fields keep theirs
     root.addEventListener("click", onClick, { capture: true });
     focusFirst();
   }
@@ -145,7 +145,7 @@ async function render({ model, el }) {
     observer?.disconnect();
     waiting.delete(el);
     markTitle();
-    root?.removeEventListener("keydown", onKey);
+    root?.removeEventListener("keydown", onKey, { capture: true });
     root?.removeEventListener("click", onClick, { capture: true });
   };
 }
