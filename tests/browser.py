@@ -18,11 +18,13 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import nbformat
+import nbformat as untyped_nbformat
 import pytest
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
+
+nbformat: Any = untyped_nbformat
 
 REQUIRE = "JP_NB_REQUIRE_BROWSER"
 TOKEN = "only-for-tests"

@@ -30,9 +30,9 @@ def kernel_python(home: Path, version: str) -> Path:
     if not ready.exists():
         venv.create(folder, with_pip=True, clear=True)
         ipykernel = "ipykernel" if version == "newest" else f"ipykernel=={version}"
-        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, ipykernel, *REQUIREMENTS], check=True)
-        subprocess.run([*pip, "--no-deps", "--editable", PROJECT], check=True)
+        subprocess.run([*pip, "--no-deps", "--editable", str(PROJECT)], check=True)
         ready.touch()
     return python
 
@@ -57,7 +57,7 @@ def main() -> int:
     ok = True
     for version in options.versions:
         python = kernel_python(options.home, version)
-        show = [python, "-c", "import ipykernel; print(ipykernel.__version__)"]
+        show = [str(python), "-c", "import ipykernel; print(ipykernel.__version__)"]
         exact = subprocess.run(show, check=True, capture_output=True, text=True).stdout.strip()
         passed, summary = run(python)
         ok &= passed

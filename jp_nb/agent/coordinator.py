@@ -10,7 +10,10 @@ Source: `spec/tools-and-turn-loop.md` sections 5 and 9.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import json
+import logging
+import os
 import traceback
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -54,11 +57,22 @@ from jp_nb.agent.questions import (
 )
 from jp_nb.errors import ToolError
 from jp_nb.record.events import Entry, InquiryResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.tools.arguments import coerce_arguments
 from jp_nb.tools.context import ToolContext
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.tools.question import BooleanAnswer, Question
 
-PACKAGE = str(Path(__file__).resolve().parent.parent)
+log = logging.getLogger(__name__)
+
+MACHINERY = tuple(
+    str(folder) + os.sep
+    for folder in (
+        Path(__file__).resolve().parent.parent,
+        Path(asyncio.__file__).parent,
+        Path(concurrent.futures.__file__).parent,
+    )
+)
+"""What runs tools: frames of it say nothing about why a tool failed."""
 STOP_GRACE = 2.0
 """Seconds that cancelled tools have to clean up."""
 
@@ -91,6 +105,7 @@ class Call:
     request: ToolCallRequest
     tool: OfferedTool | None
     bad_arguments: str | None = None
+    arguments: dict[str, JsonValue] = field(default_factory=dict)
     answers: dict[str, JsonValue] = field(default_factory=dict)
     response: ToolCallResponse | None = None
     traceback: str | None = None
@@ -141,7 +156,7 @@ class Coordinator:
         self._events: asyncio.Queue[Callable[[], None]] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._prompts: deque[_Waiting] = deque()
-        self._prompting = False
+        self._active: _Waiting | None = None
         self._open: dict[str, tuple[Call, Question]] = {}
         self._calls: Sequence[Call] = ()
         self._stopping = False
@@ -163,16 +178,23 @@ class Coordinator:
         return [call.response for call in calls if call.response is not None]
 
     async def stop(self) -> list[ToolCallResponse]:
-        """Cancel what runs, close what is open; the responses, in call order."""
+        """Cancel what runs, close what is open; the responses, in call order.
+
+        A call whose prompt is dropped ends as if the person had cancelled that prompt, any other
+        one with its tool's `cancellation_response`.
+        """
         self._stopping = True
         running = list(self._tasks)
         for task in running:
             task.cancel()
-        self._prompts.clear()
         if running:
             await asyncio.wait(running, timeout=STOP_GRACE)
         while not self._events.empty():  # ends that came before the cancellation still count
             self._events.get_nowait()()
+        while self._active is not None:
+            dropped, self._active = self._active, None
+            dropped.settle(NotAnswered("interrupted"))
+            self._show_next()
         for inquiry_id, (call, question) in list(self._open.items()):
             end = cancelled(inquiry_id, "user", end="interrupted")
             self._close(call, question, end)
@@ -200,6 +222,8 @@ class Coordinator:
     def _begin(self, call: Call) -> None:
         call.started = monotonic()
         tool = call.tool
+        if tool is not None:
+            call.arguments = coerce_arguments(call.request.arguments, tool.definition.parameters)
         if tool is None:
             self._finish(call, UNAVAILABLE.format(call.request.name), is_error=True)
         elif call.bad_arguments is not None:
@@ -213,7 +237,7 @@ class Coordinator:
 
     def _start(self, call: Call, tool: OfferedTool) -> None:
         request = call.request
-        self._display(ToolBegins(request.id, request.name, request.arguments, tool.hidden))
+        self._display(ToolBegins(request.id, request.name, call.arguments, tool.hidden))
         self._run_again(call, tool)
 
     def _run_again(self, call: Call, tool: OfferedTool) -> None:
@@ -228,7 +252,7 @@ class Coordinator:
             **self._context,  # type: ignore[arg-type]  # its keys are texts
         )
         try:
-            outcome = await tool.executor.run(call.request.arguments, context, self._cell)
+            outcome = await tool.executor.run(call.arguments, context, self._cell)
         except asyncio.CancelledError:
             current = asyncio.current_task()
             if current is not None and current.cancelling():
@@ -237,8 +261,11 @@ class Coordinator:
         except ToolError as exc:
             outcome = Failure(str(exc))
         except BaseException as exc:
+            if isinstance(exc.__cause__, KeyboardInterrupt):  # the cell was interrupted
+                text = tool.cancellation_response
+                return lambda: self._finish(call, text, is_error=False)
             # SystemExit and KeyboardInterrupt out of a task would end the agent's loop.
-            outcome = Failure(f"{type(exc).__name__}: {exc}")
+            outcome = Failure(_summary(exc))
             call.traceback = _traceback(exc)
         return lambda: self._settle_run(call, tool, outcome)
 
@@ -279,18 +306,22 @@ class Coordinator:
         self._show_next()
 
     def _show_next(self) -> None:
-        while self._prompts and not self._prompting:
+        while self._prompts and self._active is None:
             waiting = self._prompts.popleft()
             if waiting.skip():
                 continue
-            self._prompting = True
+            self._active = waiting
             self._spawn(self._prompt(waiting))
 
     async def _prompt(self, waiting: _Waiting) -> Callable[[], None]:
-        end = await self._prompter.ask(waiting.prompt)
+        try:
+            end = await self._prompter.ask(waiting.prompt)
+        except Exception as exc:
+            log.exception("A prompt failed")
+            end = NobodyThere(f"the prompt failed: {_summary(exc)}")
 
         def settle() -> None:
-            self._prompting = False
+            self._active = None
             waiting.settle(end)
             self._show_next()
 
@@ -303,12 +334,12 @@ class Coordinator:
         if nobody is not None:
             self._refuse_for_want_of_a_person(call, tool, "run", nobody)
             return
-        arguments = json.dumps(call.request.arguments, ensure_ascii=False, indent=2)
+        arguments = json.dumps(call.arguments, ensure_ascii=False, indent=2)
         prompt = ActionPrompt(
             text=f"Run {SOURCES.get(tool.kind, tool.kind)} {tool.name} tool?",
             actions=PERMISSION,
             tool=tool.name,
-            detail=arguments if call.request.arguments else None,
+            detail=arguments if call.arguments else None,
         )
         self._enqueue(
             _Waiting(
@@ -417,6 +448,8 @@ class Coordinator:
                 self._close(call, question, cancelled(inquiry_id, reason, end=end))
                 self._finish(call, text, is_error=True)
             case AskModel():
+                if nobody is not None:
+                    self.unavailable = nobody.reason
                 self._close(call, question, cancelled(inquiry_id, "backend_error"))
                 error = INQUIRY_FAILED.format(
                     tool=tool.name, text=question.text, error=NO_INQUIRY_BACKEND
@@ -453,7 +486,7 @@ class Coordinator:
             self._close(call, question, closing(inquiry_id, question, end))
             match end:
                 case Answered(value=value, remember=remember):
-                    if remember:
+                    if remember and prompt.remember:
                         self._state.remember(tool.name, question, value)
                     self._answer(call, tool, question, value)
                 case NotAnswered():
@@ -487,9 +520,18 @@ class Coordinator:
         )
 
 
+def _summary(exc: BaseException) -> str:
+    """Type and text of `exc`, whatever its own code makes of that."""
+    try:
+        text = str(exc)
+    except Exception:
+        text = ""
+    return f"{type(exc).__name__}: {text}" if text else type(exc).__name__
+
+
 def _traceback(exc: BaseException) -> str:
-    """The traceback of `exc` from the first frame that is not ours."""
+    """The traceback of `exc` from the first frame that is the tool's."""
     frame = exc.__traceback__
-    while frame is not None and frame.tb_frame.f_code.co_filename.startswith(PACKAGE):
+    while frame is not None and frame.tb_frame.f_code.co_filename.startswith(MACHINERY):
         frame = frame.tb_next
     return "".join(traceback.format_exception(type(exc), exc, frame))

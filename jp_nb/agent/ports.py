@@ -236,10 +236,13 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class NotAnswered:
-    """Somebody was there and no answer came: never an empty or default answer."""
+    """Somebody was there and no answer came: never an empty or default answer.
+
+    `channel` is None for a prompt that was dropped before it was shown.
+    """
 
     end: Literal["declined", "cancelled", "timed_out", "interrupted"]
-    channel: Channel
+    channel: Channel | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,11 +82,17 @@ class ResponseBuilder:
     def finish(self) -> tuple[list[Entry], list[str]]:
         """What was not flushed: its texts as entries, and the names of unfinished tool calls."""
         unfinished = [b.name for b in self._open.values() if b.kind == "tool"]
-        return self.peek(), unfinished
+        return self._as_they_stand("message", "reasoning", "structured"), unfinished
 
     def peek(self) -> list[Entry]:
-        """The texts as they stand, for an answer that broke off. Never a tool call."""
-        texts = [b for _, b in sorted(self._open.items()) if b.kind != "tool"]
+        """The texts as they stand, for an answer that broke off.
+
+        Never a tool call and never structured data: half of one is none.
+        """
+        return self._as_they_stand("message", "reasoning")
+
+    def _as_they_stand(self, *kinds: TextKind) -> list[Entry]:
+        texts = [buffer for _, buffer in sorted(self._open.items()) if buffer.kind in kinds]
         entries = [self._entry(buffer, {}) for buffer in texts]
         return [entry for entry in entries if entry is not None]
 
@@ -109,7 +115,7 @@ class ResponseBuilder:
         if not text.strip():
             return {}
         try:
-            value = json.loads(text)
+            value = _json(text)
         except ValueError as exc:
             self.bad_arguments[call_id] = f"The arguments are not JSON: {exc}"
             return {}
@@ -121,10 +127,26 @@ class ResponseBuilder:
 
 def _json_or_text(text: str) -> JsonValue:
     try:
-        value: JsonValue = json.loads(text)
+        return _json(text)
     except ValueError:
         return text
+
+
+def _json(text: str) -> JsonValue:
+    """What the JSON `text` says, if a notebook can hold it.
+
+    Raises:
+        ValueError: If it is no JSON, or has numbers or nesting that a stored record cannot have.
+    """
+    try:
+        value: JsonValue = json.loads(text, parse_constant=_no_number)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
     return value
+
+
+def _no_number(text: str) -> JsonValue:
+    raise ValueError(f"{text} is no JSON number")
 
 
 def add_usage(total: Usage, more: Usage) -> Usage:

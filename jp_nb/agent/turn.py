@@ -115,6 +115,8 @@ class TurnLoop:
             PromptUnavailable: With `strict`, if nobody could decide something.
             ConfigError: If the configuration does not resolve; nothing was appended.
         """
+        if self._stopping:
+            return TurnEnd("interrupted", self.usage)
         self._task = asyncio.current_task()
         resolved = self._resolve()
         self.stream.start_turn(request)
@@ -132,10 +134,13 @@ class TurnLoop:
     def interrupt(self) -> None:
         """Stop: keep what arrived, give every open tool call its response, end the turn.
 
-        From the agent's loop, while `run` is under way; a second call changes nothing.
+        From the agent's loop. Before `run` has begun, nothing of the turn is recorded; a second
+        call changes nothing.
         """
-        if self._task is not None and not self._stopping:
-            self._stopping = True
+        if self._stopping:
+            return
+        self._stopping = True
+        if self._task is not None:
             self._task.cancel()
 
     def _resolve(self) -> Resolved:
@@ -176,7 +181,7 @@ class TurnLoop:
     async def _execute(self, coordinator: Coordinator, calls: Sequence[Call]) -> None:
         try:
             responses = await coordinator.run(calls)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, Exception):  # the record stays well formed
             self._commit(await coordinator.stop())
             raise
         self._commit(responses)
@@ -198,7 +203,7 @@ class TurnLoop:
         while True:
             one = _Attempt()
             try:
-                await self._attempt(resolved.provider, request, one)
+                finished = await self._attempt(resolved.provider, request, one)
             except ProviderError as exc:
                 attempt = 1 if one.has_content else attempt + 1
                 self._keep_partial(one)
@@ -207,11 +212,13 @@ class TurnLoop:
                 await self._wait(exc, attempt, resolved.request)
                 request = replace(request, nudge=CONTINUE if self._ends_with_answer() else None)
                 continue
-            except asyncio.CancelledError:
+            except BaseException:  # interrupted, or a provider's fault
                 self._keep_partial(one)
                 raise
-            if one.retry is None:
+            if finished is not None:
+                self._finish(finished, one)
                 return self._calls(one, resolved.offer)
+            assert one.retry is not None
             patches += 1
             if patches > MAX_PATCHES:
                 raise ProviderError(f"the provider keeps rejecting the thread: {one.retry.reason}")
@@ -239,15 +246,17 @@ class TurnLoop:
         self.display(Notice(text, transient=True))
         await self.sleep(backoff(limits, attempt, error.retry_after))
 
-    async def _attempt(self, provider: Provider, request: ModelRequest, one: _Attempt) -> None:
+    async def _attempt(
+        self, provider: Provider, request: ModelRequest, one: _Attempt
+    ) -> Finished | None:
+        """How one response ended; None if the provider asks to be called again."""
         try:
             finished = await self._consume(provider, request, one)
         finally:
             self.usage = add_usage(self.usage, one.builder.usage)
-        if finished is not None:
-            self._finish(finished, one)
-        elif one.retry is None:
+        if finished is None and one.retry is None:
             raise ProviderError("the stream ended before the answer did", kind="transient")
+        return finished
 
     async def _consume(
         self, provider: Provider, request: ModelRequest, one: _Attempt

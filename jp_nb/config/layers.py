@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import JsonValue
 
+from jp_nb.config.app_config import AppConfig
 from jp_nb.config.assign import require
-from jp_nb.config.partial import Partial, at, build, leaves, merge, validate
-from jp_nb.config.paths import FREE_MAP, node_of
+from jp_nb.config.partial import Partial, at, is_wrapper, merge, validate
+from jp_nb.config.paths import FREE_MAP, child
 from jp_nb.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "JP_CFG_"
@@ -95,17 +97,25 @@ def without_foreign_authority(partial: Partial) -> tuple[Partial, dict[str, Json
 
     Source: `design/document.md` section 5.
     """
-    kept: Partial = {}
     ignored: dict[str, JsonValue] = {}
-    for path, value in leaves(partial):
-        if _has_authority(path.split(".")):
-            ignored[path] = value
-        else:
-            kept = merge(kept, build(path, value))
-    return kept, ignored
+
+    def admit(node: Any, part: Partial, above: tuple[str, ...]) -> Partial:
+        kept: Partial = {}
+        for key, value in part.items():
+            keys, below = (*above, key), child(node, key)
+            if isinstance(value, dict) and value and not is_wrapper(value, below):
+                if admitted := admit(below, value, keys):
+                    kept[key] = admitted
+            elif _has_authority(keys):
+                ignored[".".join(keys)] = value
+            else:
+                kept[key] = value
+        return kept
+
+    return admit(AppConfig, partial, ()), ignored
 
 
-def _has_authority(keys: list[str]) -> bool:
+def _has_authority(keys: tuple[str, ...]) -> bool:
     match keys:
         case ["providers" | "extends" | "config_load_paths" | "interpolation", *_]:
             return True
@@ -134,27 +144,31 @@ def known(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[str]]:
         return dict(partial), []
     kept: Partial = {}
     unknown: list[str] = []
-    for path, value in _values(dict(partial)):
-        trial = merge(kept, build(path, value))
+    for keys, value in _values(AppConfig, dict(partial)):
+        part: Partial = {keys[-1]: value}
+        for key in reversed(keys[:-1]):
+            part = {key: part}
+        trial = merge(kept, part)
         try:
             validate(trial)
         except ConfigError:
-            unknown.append(path)
+            unknown.append(".".join(keys))
         else:
             kept = trial
     return kept, unknown
 
 
-def _values(partial: Partial, prefix: str = "") -> Iterable[tuple[str, JsonValue]]:
-    """Leaves, with values that are replaced as a whole kept whole."""
+def _values(
+    node: Any, partial: Partial, above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], JsonValue]]:
+    """Leaves by their keys, with values that are replaced as a whole kept whole."""
     for key, value in partial.items():
-        path = f"{prefix}.{key}" if prefix else key
-        node = node_of(path)
-        whole = node is None or node is FREE_MAP or not isinstance(value, dict) or "value" in value
-        if whole or _is_model_id(value):
-            yield path, value
-        elif isinstance(value, dict):
-            yield from _values(value, path)
+        keys, below = (*above, key), child(node, key)
+        whole = below is None or below is FREE_MAP or is_wrapper(value, below)
+        if isinstance(value, dict) and not whole and not _is_model_id(value):
+            yield from _values(below, value, keys)
+        else:
+            yield keys, value
 
 
 def _is_model_id(value: JsonValue) -> bool:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeGuard, get_origin
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from jp_nb.config.app_config import AppConfig, Enable, ModelId
-from jp_nb.config.paths import FREE_MAP, WHOLE_VALUE, child, node_of
+from jp_nb.config.paths import FREE_MAP, child, node_of
 from jp_nb.errors import ConfigError
 
 Partial = dict[str, JsonValue]
@@ -25,7 +25,8 @@ def merge(base: Mapping[str, JsonValue], over: Mapping[str, JsonValue]) -> Parti
     """`base` with `over` folded in: objects recurse, lists append, the rest replaces.
 
     A list or a text written as `{value, strategy}` follows its strategy (`append`, `prepend`,
-    `replace`). Neither argument is changed.
+    `replace`), and keeps it: what lies below the result may come later. Neither argument is
+    changed.
     """
     return _merge(AppConfig, base, over)
 
@@ -42,38 +43,69 @@ def _merge(node: Any, base: Mapping[str, JsonValue], over: Mapping[str, JsonValu
 
 def _merge_value(node: Any, old: JsonValue, new: JsonValue) -> JsonValue:
     new = _normal(node, new)
-    if node is WHOLE_VALUE:
-        return new
-    if isinstance(new, dict) and "value" in new and set(new) <= _WRAPPER:
-        return _merge_wrapped(_unwrap(old), new)
-    old = _unwrap(old)
+    if is_wrapper(new, node):
+        return _merge_wrapped(node, old, new)
     if isinstance(new, dict):
-        return _merge(node, old if isinstance(old, dict) else {}, new)
-    if isinstance(new, list) and isinstance(old, list) and node is not FREE_MAP:
-        return [*old, *(item for item in new if item not in old)]
+        below = unwrap(old, node)
+        return _merge(node, below if isinstance(below, dict) else {}, new)
+    items = unwrap(old, node)
+    if isinstance(new, list) and isinstance(items, list) and node is not FREE_MAP:
+        return _rewrap(node, old, [*items, *(item for item in new if item not in items)])
     return new
 
 
-_WRAPPER = {"value", "strategy", "separator", "dedup", "discard_when_merged"}
+_WRAPPER = frozenset({"value", "strategy", "separator", "dedup", "discard_when_merged"})
 _SEPARATORS = {"none": "", "space": " ", "line": "\n", "paragraph": "\n\n"}
 
 
-def _unwrap(value: JsonValue) -> JsonValue:
-    if isinstance(value, dict) and "value" in value and set(value) <= _WRAPPER:
-        return value["value"]
-    return value
+def is_wrapper(value: object, node: Any) -> TypeGuard[dict[str, JsonValue]]:
+    """Whether `value` for `node` is a list or a text written as `{value, strategy}`.
+
+    Where any JSON may stand, both keys are needed: a map may have a key `value` of its own.
+    """
+    if not isinstance(value, dict) or "value" not in value or not value.keys() <= _WRAPPER:
+        return False
+    if node is FREE_MAP:
+        return "strategy" in value
+    return node is str or get_origin(node) is list
 
 
-def _merge_wrapped(old: JsonValue, wrapped: dict[str, JsonValue]) -> JsonValue:
-    new, strategy = wrapped["value"], wrapped.get("strategy", "append")
-    if old is None or strategy == "replace":
-        return new
-    first, second = (new, old) if strategy == "prepend" else (old, new)
+def unwrap(value: JsonValue, node: Any) -> JsonValue:
+    """`value` without its strategy, if it was written with one."""
+    return value["value"] if is_wrapper(value, node) else value
+
+
+def _rewrap(node: Any, old: JsonValue, value: JsonValue) -> JsonValue:
+    """`value` with the strategy of `old`, which says how it meets what lies below."""
+    return {**old, "value": value} if is_wrapper(old, node) else value
+
+
+def _merge_wrapped(node: Any, old: JsonValue, wrapped: dict[str, JsonValue]) -> JsonValue:
+    below, new = unwrap(old, node), wrapped["value"]
+    strategy = wrapped.get("strategy", "append")
+    if below is None or strategy == "replace":
+        return wrapped
+    first, second = (new, below) if strategy == "prepend" else (below, new)
     if isinstance(first, list) and isinstance(second, list):
-        return [*first, *second]
+        return _rewrap(node, old, [*first, *second])
     if isinstance(first, str) and isinstance(second, str):
-        return first + _SEPARATORS[str(wrapped.get("separator", "none"))] + second
-    return new
+        separator = _SEPARATORS.get(str(wrapped.get("separator", "none")), "")
+        return _rewrap(node, old, first + separator + second)
+    return wrapped
+
+
+def settled(partial: Mapping[str, JsonValue]) -> Partial:
+    """`partial` without strategies: nothing lies below it."""
+    return _settled(AppConfig, partial)
+
+
+def _settled(node: Any, partial: Mapping[str, JsonValue]) -> Partial:
+    result: Partial = {}
+    for key, value in partial.items():
+        below = child(node, key)
+        plain = unwrap(value, below)
+        result[key] = _settled(below, plain) if isinstance(plain, dict) else plain
+    return result
 
 
 def _normal(node: Any, value: JsonValue) -> JsonValue:
@@ -106,20 +138,21 @@ def leaves(partial: Mapping[str, JsonValue], prefix: str = "") -> Iterator[tuple
     """Every value that is set, with its dotted path."""
     for key, value in partial.items():
         path = f"{prefix}.{key}" if prefix else key
-        if isinstance(value, dict) and value:
-            yield from leaves(value, path)
-        elif value is not None:
-            yield path, value
+        plain = unwrap(value, node_of(path))
+        if isinstance(plain, dict) and plain:
+            yield from leaves(plain, path)
+        elif plain is not None:
+            yield path, plain
 
 
 def at(partial: Mapping[str, Any], path: str) -> Any:
-    """What `partial` holds at `path`; None if nothing."""
+    """What `partial` holds at `path`, without its strategy; None if nothing."""
     value: Any = partial
     for key in path.split("."):
         if not isinstance(value, Mapping) or key not in value:
             return None
         value = value[key]
-    return value
+    return unwrap(value, node_of(path))
 
 
 def build(path: str, value: JsonValue) -> Partial:
@@ -135,7 +168,7 @@ def validate(partial: Mapping[str, JsonValue], *, layer: str | None = None) -> A
         ConfigError: If a key is unknown or a value is wrong. All of them are named.
     """
     try:
-        return AppConfig.model_validate(partial)
+        return AppConfig.model_validate(settled(partial))
     except ValidationError as exc:
         raise explain(exc, layer=layer) from exc
 

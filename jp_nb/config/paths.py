@@ -26,7 +26,6 @@ class _Marker:
 
 FREE_MAP: Final = _Marker("any JSON")
 """A place that holds any JSON: objects merge, everything else replaces."""
-WHOLE_VALUE: Final = _Marker("a value replaced as a whole")
 
 
 @cache

@@ -21,7 +21,7 @@ def read_notebook(path: Path) -> Any:
     """
     try:
         text = path.read_text(encoding="utf-8")
-        return nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
+        return nbformat.reads(text, as_version=4)
     except OSError as exc:
         raise StorageError(f"{path}: {exc.strerror or exc}") from exc
     except Exception as exc:  # nbformat raises whatever the file provokes
@@ -35,7 +35,7 @@ def write_notebook(notebook: Any, path: Path) -> None:
         StorageError: If it cannot be written; the old file is as it was.
     """
     path = path.resolve()  # a link stays a link
-    text = nbformat.writes(notebook)  # type: ignore[no-untyped-call]
+    text = nbformat.writes(notebook)
     # Half a surrogate pair is legal in a JSON escape, but not in UTF-8.
     data = text.encode("utf-8", "backslashreplace")
     temporary = None

@@ -1,112 +1,192 @@
 """Markdown that a model or a tool wrote, made safe to render.
 
 Outside code no HTML is left, no link or image but `http`, `https` and `mailto`, and no TeX command
-that makes links or styles. Where it is not certain that a place is code, it counts as text: what
-is shown may then have a `&lt;` too many, and never a tag.
+that makes links or styles. Where readers of Markdown may disagree about what is code, it counts
+as text: what is shown may then have a `&lt;` too many, and never a tag.
 
-Source: `design/architecture.md` D32; CommonMark 0.31, sections 4.5, 6.1, 6.3.
+Source: `design/architecture.md` D32; CommonMark 0.31, sections 4.5, 6.1, 6.3; where marked and
+mistune (with nbconvert's mathematics) differ from it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 
 from jp_nb.notebook.prompt.plain import plain
 
-_FENCE = re.compile(r"^(`{3,})[^`\n]*$|^(~{3,})")
+_FENCE = re.compile(r"(`{3,})[^`]*|(~{3,}).*")
+_INNER_FENCE = re.compile(r"((?:[ \t>]|[-+*][ \t]|\d{1,9}[.)][ \t])+)(`{3,}|~{3,})[^`]*")
+_MARKER = re.compile(r"[-+*]|\d{1,9}[.)]")
+_RUNS = re.compile(r"`{3,}|~{3,}")
 _BACKTICKS = re.compile(r"`+")
-_ALLOWED = r"(?:https?://|mailto:)"
-_LINK = re.compile(rf"\]\((?!\s*{_ALLOWED})", re.IGNORECASE)
-_DEFINITION = re.compile(rf"\]:(?!\s*{_ALLOWED})", re.IGNORECASE)
-_TEX = re.compile(r"\\(?=(?:href|url|class|cssId|style|require|unicode|def|newcommand|let)\b)")
+_LINK = re.compile(r"\]\((?!\s*(?:https?://|mailto:))", re.IGNORECASE)
+_TEX = re.compile(
+    r"\\(?=(?:href|url|class|cssId|style|data|texttip|bbox|mmlToken|require|unicode"
+    r"|[gex]?def|(?:re)?newcommand|providecommand|newenvironment|let"
+    r"|html(?:Class|Id|Style|Data)|includegraphics)\b)"
+)
+_MATH_END = re.compile(r"\$(?=\$)|\\(?=\\\]|end\{)")
+_READ_BEFORE_CODE = re.compile(r"[$@]|\\[\\`]|\\(?:begin|end)\{|\]\(|(?:://|www\.)\S*`")
+"""Mathematics, addresses and links: some readers find them before they look for code."""
 MAX_CHARS = 1_000_000
 
 
 def safe_markdown(text: str) -> str:
     """`text` with its Markdown, and without anything in it that a front end would run or load."""
-    lines: list[str] = []
-    paragraph: list[str] = []
-    fence = ""
-
-    def end_paragraph() -> None:
-        if paragraph:
-            lines.extend(_paragraph(paragraph).split("\n"))
-            paragraph.clear()
-
-    for line in plain(text, limit=MAX_CHARS).split("\n"):
-        if fence:
-            lines.append(line)
-            if _closes(line, fence):
-                fence = ""
-        elif opening := _FENCE.match(line):
-            end_paragraph()
-            fence = opening[1] or opening[2]
-            lines.append(line)
-        elif not line.strip():
-            end_paragraph()
-            lines.append(line)
-        else:
-            paragraph.append(line)
-    end_paragraph()
-    if fence:
-        lines.append(fence)
-    return "\n".join(lines)
+    return "\n".join(_Neutraliser(plain(text, limit=MAX_CHARS).split("\n")).lines())
 
 
-def _closes(line: str, fence: str) -> bool:
-    rest = line.strip()
-    return len(rest) >= len(fence) and not rest.strip(fence[0])
+class _Neutraliser:
+    """Goes through the lines of one text.
+
+    A fence at the left margin begins code for every reader, unless another one may be open there
+    already. A fence in a list or a quotation ends with that; one that is indented by up to three
+    spaces may or may not be in a list. If that stays unclear, `doubtful` is set: from there on
+    everything is text, and at the end whatever may be open is closed.
+    """
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+        self._inner: tuple[str, str] | None = None
+        self._unclear = False  # whether the inner fence may be at the left margin after all
+        self._doubtful = False
+
+    def lines(self) -> Iterator[str]:
+        """The lines made safe."""
+        paragraph: list[tuple[str, bool]] = []
+        at = 0
+        while at < len(self._lines):
+            line = self._lines[at]
+            inside = self._follow_inner_fence(line)
+            end = self._end_of_code(at) if _FENCE.fullmatch(line) else None
+            if end is not None or not line.strip():
+                yield from _text(paragraph)
+                paragraph = []
+            if end is not None:
+                yield from self._lines[at:end]
+                yield self._lines[end] if end < len(self._lines) else _RUNS.findall(line)[0]
+                at = end
+            elif line.strip():
+                paragraph.append((line, not inside and not self._doubtful))
+            else:
+                yield line
+            at += 1
+        yield from _text(paragraph)
+        if self._doubtful or (self._inner and self._unclear):
+            yield from _close_whatever_is_open(self._lines)
+
+    def _end_of_code(self, start: int) -> int | None:
+        """The line that closes the fence in line `start`; None if readers may disagree."""
+        fence = _RUNS.findall(self._lines[start])[0]
+        end = start + 1
+        closes = re.compile(rf" {{0,3}}{fence}{fence[0]}* *")
+        may_close = re.compile(rf"\s*{fence}[`~\s]*")
+        while end < len(self._lines) and not may_close.fullmatch(self._lines[end]):
+            end += 1
+        agreed = end == len(self._lines) or closes.fullmatch(self._lines[end])
+        # A table may take a line with `|`, and a formula that began above may end in here.
+        if "|" in self._lines[start] or not agreed or self._has_math_end(start, end):
+            self._doubtful = True
+        return None if self._doubtful else end
+
+    def _has_math_end(self, start: int, end: int) -> bool:
+        return any(_MATH_END.search(self._lines[at]) for at in range(start, end))
+
+    def _follow_inner_fence(self, line: str) -> bool:
+        """Whether `line` belongs to a fence that is not at the left margin."""
+        if not line.strip():
+            return self._inner is not None
+        begins = _INNER_FENCE.fullmatch(line)
+        if self._inner is not None:
+            prefix, fence = self._inner
+            if line.startswith(prefix) and _is_closing(line[len(prefix) :], fence):
+                self._inner = None
+                return True
+            if not self._left(line, prefix):
+                if begins and _is_margin(begins[1]):
+                    self._doubtful = True
+                return True
+            self._doubtful = self._doubtful or self._unclear
+            self._inner = None
+        if begins:
+            prefix = _MARKER.sub(lambda found: " " * len(found[0]), begins[1])
+            self._inner, self._unclear = (prefix, begins[2]), _is_margin(begins[1])
+        return begins is not None
+
+    def _left(self, line: str, prefix: str) -> bool:
+        """Whether `line` is outside what holds the inner fence."""
+        if ">" in prefix:
+            return not line.lstrip(" ").startswith(">")
+        indentation = len(line) - len(line.lstrip(" \t"))
+        return indentation < (len(prefix) if self._unclear else 1)
 
 
-def _paragraph(lines: list[str]) -> str:
-    """Neutralise the lines of one block; code is what closes in its own line."""
-    pieces: list[str] = []
-    certain = True
-    for number, line in enumerate(lines):
-        if number:
-            pieces.append("\n")
+def _is_margin(prefix: str) -> bool:
+    return len(prefix) <= 3 and not prefix.strip(" ")
+
+
+def _is_closing(text: str, fence: str) -> bool:
+    return text.startswith(fence) and not text.strip(" ").strip(fence[0])
+
+
+def _close_whatever_is_open(lines: Iterable[str]) -> Iterator[str]:
+    """Fences after which none is open, whether or not one was.
+
+    The first of a pair opens one if there is none, and is a line of code otherwise.
+    """
+    runs = [run for line in lines for run in _RUNS.findall(line)]
+    for sign in "`~":
+        longest = max((len(run) for run in runs if run[0] == sign), default=0)
+        if longest:
+            yield f"{sign * longest} text"
+            yield sign * longest
+
+
+def _text(lines: list[tuple[str, bool]]) -> Iterator[str]:
+    """The lines of one block of text; each comes with whether code in it counts as code."""
+    certain = all(certain for _, certain in lines)
+    for line, _ in lines:
+        certain = certain and not _READ_BEFORE_CODE.search(line)
         spans, certain = _code_spans(line) if certain else ([], False)
+        pieces: list[str] = []
         at = 0
         for start, end in spans:
             pieces += [_escape(line[at:start]), line[start:end]]
             at = end
-        pieces.append(_escape(line[at:]))
-    return _break_links("".join(pieces))
+        yield "".join([*pieces, _escape(line[at:])])
 
 
 def _code_spans(line: str) -> tuple[list[tuple[int, int]], bool]:
-    """Where `line` holds code for certain, and whether every backtick in it found its partner."""
+    """Where `line` holds code for certain, and whether the lines after it may."""
+    runs = [(run.start(), run.end()) for run in _BACKTICKS.finditer(line)]
     spans: list[tuple[int, int]] = []
     at = 0
-    while run := _BACKTICKS.search(line, at):
-        escaped = (run.start() - len(line[: run.start()].rstrip("\\"))) % 2
-        opening = run.end() - run.start() - escaped
-        start = run.start() + escaped
-        at = run.end()
-        if not opening:
-            continue
+    while at < len(runs):
+        start, end = runs[at]
         closing = next(
-            (m for m in _BACKTICKS.finditer(line, at) if m.end() - m.start() == opening), None
+            (i for i in range(at + 1, len(runs)) if runs[i][1] - runs[i][0] == end - start), None
         )
-        if closing is None:
-            return spans, False
-        if "|" not in line[run.end() : closing.start()]:  # a table may cut it there
-            spans.append((start, closing.end()))
-        at = closing.end()
+        if closing is None or "|" in line[end : runs[closing][0]]:  # a table may cut it there
+            return spans if closing is None else [], False
+        spans.append((start, runs[closing][1]))
+        at = closing + 1
     return spans, True
 
 
 def _escape(text: str) -> str:
-    return _TEX.sub(r"\\\\", text.replace("<", "&lt;"))
+    text = _TEX.sub(r"\\\\", text.replace("<", "&lt;"))
+    return _LINK.sub(r"]\\(", text).replace("]:", "]\\:")
 
 
-def _break_links(text: str) -> str:
-    return _DEFINITION.sub(r"]\\:", _LINK.sub(r"]\\(", text))
+def _break_math(text: str) -> str:
+    """`text` in which no formula ends that began above it."""
+    return _MATH_END.sub(lambda found: f"{found[0]}\u200b", text)
 
 
 def code_span(text: str) -> str:
     """`text` as inline code, whatever it holds."""
-    text = plain(text).replace("\n", " ")
+    text = _break_math(plain(text).replace("\n", " "))
     longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
     fence = "`" * (longest + 1)
     pad = " " if text.startswith("`") or text.endswith("`") or not text.strip() else ""
@@ -115,7 +195,7 @@ def code_span(text: str) -> str:
 
 def code_block(text: str) -> str:
     """`text` as a block of code, whatever it holds."""
-    text = plain(text, limit=MAX_CHARS).rstrip("\n")
+    text = _break_math(plain(text, limit=MAX_CHARS).rstrip("\n"))
     longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}text\n{text}\n{fence}"

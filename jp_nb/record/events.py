@@ -203,7 +203,8 @@ class InquiryResponse(Entry):
     """How an inquiry was closed. Never sent to a provider.
 
     A record without `outcome` but with `answer` reads as answered; a cancelled one without
-    `reason` reads as cancelled by the user. Reasons we do not know are kept as they are.
+    `reason` reads as cancelled by the user. Reasons we do not know are kept as they are, and an
+    outcome that we do not know reads as cancelled for that reason.
     """
 
     type: Literal["inquiry_response"] = "inquiry_response"
@@ -218,8 +219,11 @@ class InquiryResponse(Entry):
         if isinstance(value, Mapping):
             if "outcome" not in value and "answer" in value:
                 return {**value, "outcome": "answered"}
-            if value.get("outcome") == "cancelled" and "reason" not in value:
+            outcome = value.get("outcome")
+            if outcome == "cancelled" and "reason" not in value:
                 return {**value, "reason": "user"}
+            if isinstance(outcome, str) and outcome not in ("answered", "cancelled", "redacted"):
+                return {**value, "outcome": "cancelled", "reason": outcome}
         return value
 
     def to_raw(self) -> RawEntry:

@@ -11,17 +11,16 @@ from pydantic import JsonValue
 
 from jp_nb.config.app_config import AppConfig
 from jp_nb.config.layers import Layer, fold, known, without_foreign_authority
-from jp_nb.config.partial import Partial, merge, unset, validate
-from jp_nb.record.events import ConfigDelta
+from jp_nb.config.partial import Partial, merge, settled, unset, validate
 from jp_nb.record.stream import ConversationStream
 
 
 class Projection:
     """The configuration of one conversation, folded as the record grows.
 
-    What was in the record when it was read is a stranger's: leaves that could run code, reach a
-    host, name a key or widen access are left out of it and listed in `ignored`. What this
-    process appends counts in full.
+    Unless it is `trusted`, what was in the record when it was read is a stranger's: leaves that
+    could run code, reach a host, name a key or widen access are left out of it and listed in
+    `ignored`. What this process appends counts in full.
 
     Args:
         stream: The conversation.
@@ -38,8 +37,8 @@ class Projection:
     ) -> None:
         self._stream = stream
         self._below = below
-        self._foreign = 0 if trusted else len(stream)
-        self._own_base = trusted or not len(stream)
+        self._foreign = 0 if trusted else len(stream.deltas)
+        self._own_base = trusted
         self.ignored: dict[str, JsonValue] = {}
         self.not_understood: list[str] = []
         self._start_again()
@@ -64,11 +63,10 @@ class Projection:
         return partial
 
     def _fold_new(self) -> None:
-        entries = self._stream.entries
-        for index in range(self._folded, len(entries)):
-            entry = entries[index]
-            if not isinstance(entry, ConfigDelta):
-                continue
+        # By the place among the deltas: a repair moves entries, and a stranger's must stay one.
+        deltas = self._stream.deltas
+        for index in range(self._folded, len(deltas)):
+            entry = deltas[index]
             self._config = None
             if entry.op == "reset":
                 self._partial, self._reset = {}, True
@@ -77,7 +75,7 @@ class Projection:
                 self._partial = unset(self._partial, path)
             delta = self._admit(entry.delta, foreign=index < self._foreign)
             self._partial = merge(self._partial, delta)
-        self._folded = len(entries)
+        self._folded = len(deltas)
 
     def layers(self) -> list[Layer]:
         """All layers, lowest first, the conversation last."""
@@ -89,7 +87,7 @@ class Projection:
 
     def partial(self) -> Partial:
         """What all layers together set."""
-        return fold(self.layers())
+        return settled(fold(self.layers()))
 
     def config(self) -> AppConfig:
         """The configuration in force; the same object until something changes.

@@ -64,12 +64,15 @@ class _Pairing:
             case InquiryResponse(id=key):
                 self.closed_inquiries[key] += 1
 
-    def check(self, entry: Entry) -> None:
+    def check(self, entry: Entry, before: _Pairing) -> None:
+        """Whether `entry` may follow what is counted here and in `before`."""
         match entry:
             case ToolCallResponse(id=key):
-                self._check("ToolCallResponse", key, self.asked[key], self.done[key])
+                asked = before.asked[key] + self.asked[key]
+                self._check("ToolCallResponse", key, asked, before.done[key] + self.done[key])
             case InquiryResponse(id=key):
-                asked, closed = self.asked_inquiries[key], self.closed_inquiries[key]
+                asked = before.asked_inquiries[key] + self.asked_inquiries[key]
+                closed = before.closed_inquiries[key] + self.closed_inquiries[key]
                 self._check("InquiryResponse", key, asked, closed)
 
     @staticmethod
@@ -90,6 +93,10 @@ class ConversationStream:
     `raw` holds the JSON objects as they are stored and is the truth; `entries` are typed views
     of them, index by index. Only `append` and `start_turn` add, only `repair` rewrites.
 
+    Attributes:
+        deltas: The configuration changes among `entries`. Unlike an index into `entries`, a
+            place in it means the same before and after a repair.
+
     Raises:
         StorageError: From the constructor, if an entry is malformed; the message names it.
     """
@@ -106,6 +113,7 @@ class ConversationStream:
         self.base_config: dict[str, JsonValue] = dict(base_config or {})
         self.raw: list[RawEntry] = []
         self.entries: list[Entry] = []
+        self.deltas: list[ConfigDelta] = []
         self.on_change: Callable[[], None] | None = None
         self._clock = clock
         self._pairing = _Pairing()
@@ -153,9 +161,13 @@ class ConversationStream:
     def _keep(self, entry: Entry) -> None:
         self.entries.append(entry)
         if isinstance(entry, TurnStart):
+            if not self._pairing.balanced:
+                self._checked = 0  # the turn that ends here is left for the next repair
             self._pairing = _Pairing()
             self._turn_count += 1
         else:
+            if isinstance(entry, ConfigDelta):
+                self.deltas.append(entry)
             self._pairing.add(entry)
             if not self._turn_count and entry.type in CONVERSATION_KINDS:
                 self._turn_count = 1
@@ -175,33 +187,28 @@ class ConversationStream:
         """
         if any(isinstance(entry, TurnStart) for entry in entries):
             raise StorageError("a turn is opened by start_turn alone")
-        if not self.entries and any(entry.type in CONVERSATION_KINDS for entry in entries):
-            self._append([TurnStart()])
-        self._append(entries)
+        if not self._turn_count and any(entry.type in CONVERSATION_KINDS for entry in entries):
+            entries = (TurnStart(), *entries)
+        if entries:
+            self._append(entries)
 
     def _append(self, entries: Iterable[Entry]) -> None:
         moment = format_timestamp(self._clock())
         stamped = [e if e.timestamp else e.stamped(moment) for e in entries]
-        if len(stamped) == 1:
-            self._pairing.check(stamped[0])
-        else:
-            self._check_batch(stamped)
+        self._check(stamped)
         for entry in stamped:
             self.raw.append(entry.to_raw())
             self._keep(entry)
         if self.on_change is not None:
             self.on_change()
 
-    def _check_batch(self, entries: list[Entry]) -> None:
-        trial = _Pairing()
-        if not isinstance(entries[0], TurnStart):
-            now = self._pairing
-            trial.asked, trial.done = now.asked.copy(), now.done.copy()
-            trial.asked_inquiries = now.asked_inquiries.copy()
-            trial.closed_inquiries = now.closed_inquiries.copy()
+    def _check(self, entries: list[Entry]) -> None:
+        before, batch = self._pairing, _Pairing()
         for entry in entries:
-            trial.check(entry)
-            trial.add(entry)
+            if isinstance(entry, TurnStart):
+                before, batch = _Pairing(), _Pairing()
+            batch.check(entry, before)
+            batch.add(entry)
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -238,7 +245,7 @@ class ConversationStream:
         if not self._turn_count:
             return None
         start = len(self.entries) - len(self.current_turn())
-        while start and isinstance(self.entries[start - 1], ConfigDelta):
+        while start and self.entries[start - 1].type not in CONVERSATION_KINDS:
             start -= 1
         tail = [
             entry
@@ -301,6 +308,7 @@ class ConversationStream:
         if changed:
             self.raw = [raw for raw, _ in repaired]
             self.entries, entries = [], [entry for _, entry in repaired]
+            self.deltas = []
             self._pairing, self._turn_count = _Pairing(), 0
             for entry in entries:
                 self._keep(entry)

@@ -58,15 +58,24 @@ def _node(node: JsonValue) -> JsonValue:
     return schema
 
 
+def coerce_arguments(
+    arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """`arguments` with JSON texts read where `schema` declares another type, at any depth."""
+    properties = schema.get("properties")
+    known = properties if isinstance(properties, dict) else {}
+    return {name: coerce(value, known.get(name)) for name, value in arguments.items()}
+
+
 def coerce(value: JsonValue, schema: JsonValue) -> JsonValue:
-    """`value` with JSON texts read where `schema` declares another type, at any depth."""
+    """One argument; see `coerce_arguments`."""
     if not isinstance(schema, dict):
         return value
     wanted = _types(schema)
     if isinstance(value, str) and wanted and "string" not in wanted:
         try:
             parsed = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return value
         return parsed if _fits(parsed, wanted) else value
     properties = schema.get("properties")

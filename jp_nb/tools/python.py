@@ -9,10 +9,13 @@ Source: `design/interface.md` section 4.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 import re
+import threading
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, Final, overload
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, create_model
@@ -21,7 +24,6 @@ from pydantic_core import PydanticSerializationError, to_json
 from jp_nb.config.app_config import RunMode
 from jp_nb.errors import ToolError, UsageError
 from jp_nb.record.events import InquirySource
-from jp_nb.tools.arguments import coerce
 from jp_nb.tools.base import CellThread
 from jp_nb.tools.context import ToolContext
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
@@ -84,7 +86,7 @@ class PythonTool:
     ) -> Outcome:
         """Validate `arguments`, call the function where it belongs, read what it returns."""
         try:
-            values = self._model.model_validate(coerce(dict(arguments), dict(self.schema)))
+            values = self._model.model_validate(dict(arguments))
         except ValidationError as exc:
             return Failure(_bad_arguments(self.name, exc))
         call = {name: getattr(values, name) for name in type(values).model_fields}
@@ -93,10 +95,31 @@ class PythonTool:
         if self.is_async:
             result = await self.function(**call)
         elif self.thread:
-            result = await asyncio.to_thread(self.function, **call)
+            result = await _in_own_thread(lambda: self.function(**call), self.name)
         else:
             result = await cell.call(lambda: self.function(**call))
         return as_outcome(self.name, result)
+
+
+async def _in_own_thread(function: Callable[[], Any], name: str) -> Any:
+    """What `function` returns or raises, run beside everything else.
+
+    Not a pool: calls start at once however many there are, and one that hangs holds up nobody.
+    """
+    future: Future[Any] = Future()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        try:
+            result = context.run(function)
+        except BaseException as exc:
+            refused = isinstance(exc, StopIteration)  # by futures
+            future.set_exception(RuntimeError(f"{name} raised {exc!r}") if refused else exc)
+        else:
+            future.set_result(result)
+
+    threading.Thread(target=work, name=f"jp_nb tool {name}", daemon=True).start()
+    return await asyncio.wrap_future(future)
 
 
 def as_outcome(name: str, result: object) -> Outcome:

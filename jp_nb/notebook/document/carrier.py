@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from contextvars import Context
+from functools import partial
 from itertools import count
 from threading import Lock
 from typing import Any
 
 from pydantic import JsonValue
 
+from jp_nb.notebook.document.cell_context import CellContext
 from jp_nb.notebook.document.merge import JsonObject, kind, merge
 from jp_nb.notebook.document.stores import IN_NOTEBOOK
 from jp_nb.notebook.document.wire import measured, storable
@@ -132,14 +133,11 @@ OpenWidget = Callable[[JsonObject], Send]
 """Opens a widget with this state; the result updates it."""
 
 
-def open_widget(state: JsonObject) -> Send:
+def _open_widget(state: JsonObject, cell: CellContext) -> Send:
     """Open a widget as ipywidgets does, without importing it."""
     from comm import create_comm
 
-    # nbclient drops what does not belong to the cell that runs. In an empty context ipykernel 7
-    # falls back from this thread's own parent message (which may be an older cell's) to the
-    # newest one; ipykernel 6 always takes the newest. Any thread may send: iopub has its own.
-    comm = Context().run(
+    comm = cell.run(
         create_comm,
         target_name="jupyter.widget",
         data={"state": state, "buffer_paths": []},
@@ -147,7 +145,7 @@ def open_widget(state: JsonObject) -> Send:
     )
 
     def send(update: JsonObject) -> None:
-        Context().run(comm.send, data={"method": "update", "state": update, "buffer_paths": []})
+        cell.run(comm.send, data={"method": "update", "state": update, "buffer_paths": []})
 
     return send
 
@@ -155,7 +153,7 @@ def open_widget(state: JsonObject) -> Send:
 class CarrierStore:
     """Keeps the record in a carrier, entry by entry and at once: a cell's end may be the last.
 
-    `seen` is `merge.lengths` of what was read from the notebook.
+    `seen` is `merge.lengths` of what was read from the notebook. Make it in the cell's thread.
     """
 
     where = IN_NOTEBOOK
@@ -165,11 +163,13 @@ class CarrierStore:
         document: Document,
         *,
         seen: Mapping[str, int] | None = None,
-        open_widget: OpenWidget = open_widget,
+        shell: Any = None,
+        open_widget: OpenWidget | None = None,
     ) -> None:
         self._document = document
         self._seen = dict(seen or {})
-        self._open_widget = open_widget
+        self._cell = CellContext(shell)
+        self._open_widget = open_widget or partial(_open_widget, cell=self._cell)
         self._send: Send | None = None
         self._lock = Lock()
         self._head = ""
@@ -250,4 +250,5 @@ class CarrierStore:
         return []
 
     def close(self) -> None:
-        """The state stays with the executor."""
+        """Follow the run no longer. The state stays with the executor."""
+        self._cell.close()

@@ -63,6 +63,7 @@ class Place:
     headless: bool
     live: LiveStore | None = None
     hello: Hello | None = None
+    shell: Any = None
 
     def open(
         self,
@@ -96,6 +97,7 @@ class Place:
                 notices.append(str(exc))
         document = loaded or Document.new(clock=clock, made="live", base_config=base_config)
         store.attach(document)
+        notices = [text for text in notices if text not in store.where]
         return Opened(
             document,
             store,
@@ -127,7 +129,7 @@ class Place:
             document = begin_headless(loaded, clock=clock, base_config=base_config)
             if store is None:
                 document.others += damaged
-        store = store or CarrierStore(document, seen=lengths(stored))
+        store = store or CarrierStore(document, seen=lengths(stored), shell=self.shell)
         restored = document is loaded and len(document.conversation) > 0
         return Opened(document, store, store.where, restored, notices, self.path, headless=True)
 
@@ -166,7 +168,7 @@ def find(shell: Any, *, timeout: float | None = None) -> Place:
     if kernel is None:
         return Place(None, headless=False)
     if is_headless(kernel):
-        return Place(find_path(getattr(shell, "user_ns", {})), headless=True)
+        return Place(find_path(getattr(shell, "user_ns", {})), headless=True, shell=shell)
     if timeout is None:
         timeout = PAGE_TIMEOUT_S if _may_have_a_page(kernel) else CONSOLE_TIMEOUT_S
     store = LiveStore(kernel)

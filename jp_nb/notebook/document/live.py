@@ -15,7 +15,6 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Mapping, Sequence
-from contextvars import Context
 from dataclasses import dataclass, replace
 from threading import Condition, Thread
 from typing import Any
@@ -24,6 +23,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.notebook.document import control
+from jp_nb.notebook.document.cell_context import CellContext
 from jp_nb.notebook.document.merge import (
     JsonObject,
     conversation_id,
@@ -157,6 +157,7 @@ class LiveStore:
         self._resend = resend
         self._state = Condition()
         self._comm: Any = None
+        self._cell = CellContext()
         self._comm_id = f"{TARGET}.{uuid.uuid4().hex}"
         self._seq = 0
         self._closed = False
@@ -193,12 +194,8 @@ class LiveStore:
 
         control.receive_on_control(self._kernel, self._comm_id, self._receive)
         opening = {"v": PROTOCOL, "stream": "", "n": 0, "ctl": True}
-        # Any thread may open and send: iopub messages are handed to ipykernel's own iopub
-        # thread, in the order of the calls. The empty context makes ipykernel 7 take the
-        # newest cell as parent, as ipykernel 6 does: by it the page knows its own cell.
-        self._comm = Context().run(
-            create_comm, target_name=TARGET, comm_id=self._comm_id, data=opening
-        )
+        self._cell = CellContext()
+        self._comm = create_comm(target_name=TARGET, comm_id=self._comm_id, data=opening)
         # A page that has no control channel for comms answers on shell, after the cell.
         self._comm.on_msg(lambda message: self._receive(message["content"].get("data")))
         Thread(target=self._pump, name="jp-nb record", daemon=True).start()
@@ -312,7 +309,7 @@ class LiveStore:
             self._state.notify_all()
         if self._comm is not None:
             control.stop_receiving(self._kernel, self._comm_id)
-            Context().run(self._comm.close)
+            self._cell.run(self._comm.close)
 
     # --- sending -----------------------------------------------------------------------------
 
@@ -330,7 +327,7 @@ class LiveStore:
             self._send(message)
 
     def _send(self, message: JsonObject) -> None:
-        Context().run(self._comm.send, message)
+        self._cell.run(self._comm.send, message)
 
     def _message(self, what: str, **fields: JsonValue) -> JsonObject:
         self._seq += 1

@@ -91,6 +91,7 @@ class NotebookPrompter:
 
     def cell_begins(self, settings: PromptSettings) -> None:
         """Look at who sent the running cell; `settings` hold until the next one."""
+        self._end_all("cancelled")  # nothing, unless the last cell was cut short
         self._settings = settings
         self._presence = Presence.here()
 
@@ -185,6 +186,7 @@ class NotebookPrompter:
         self._queue.clear()  # or ending one would show the next
         for waiting in list(self._open):
             self._end(waiting, NotAnswered(end, waiting.channel))
+        self._take_form_away(None)  # again: an interrupt may have cut the above short
         self._stop_hearing()
 
     # --- form --------------------------------------------------------------------------------
@@ -232,9 +234,9 @@ class NotebookPrompter:
 
     def _take_form_away(self, record: StaticRecord | None) -> None:
         self._stop_timers()
-        form, self._form = self._form, None
-        if form is not None:
-            form.close(record)
+        if self._form is not None:
+            self._form.close(record)
+            self._form = None
 
     def _stop_timers(self) -> None:
         timers, self._timers = self._timers, []
@@ -247,9 +249,9 @@ class NotebookPrompter:
             self._pump.open()
 
     def _stop_hearing(self) -> None:
-        pump, self._pump = self._pump, None
-        if pump is not None:
-            pump.close()
+        if self._pump is not None:
+            self._pump.close()
+            self._pump = None
 
     # --- stdin -------------------------------------------------------------------------------
 

@@ -74,7 +74,8 @@ class _Departed(logging.Filter):
         self._ids.append(comm_id)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return not (isinstance(record.args, tuple) and set(record.args) & set(self._ids))
+        args = record.args if isinstance(record.args, tuple) else ()
+        return not any(isinstance(arg, str) and arg in self._ids for arg in args)
 
 
 _DEPARTED = _Departed()
@@ -126,8 +127,8 @@ class Form:
         _show_figures()
         self._publish(
             {
-                # For readers of a notebook that was saved while the form was open.
-                "text/plain": wording.closed_form(self._prompt),
+                # For consoles, and for readers of a notebook saved while the form was open.
+                "text/plain": wording.without_form(self._prompt),
                 "application/vnd.jupyter.widget-view+json": {
                     "version_major": 2,
                     "version_minor": 0,

@@ -20,7 +20,11 @@ _TERMINAL_ESCAPES = re.compile(
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 _REORDERING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_MARKDOWN = re.compile(r"[\\`*_\[\]<>~|$&!{}#]")
+_MARKUP = re.compile(
+    r"[`*\[\]<>~|&#]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])"
+    r"|^[-+=](?=\s)|(?<=^\d)[.)]|(?<=^\d\d)[.)]"  # lists
+)
+_MATHEMATICS = re.compile(r"[$\\]")
 
 
 def plain(text: str, *, limit: int = MAX_CHARS) -> str:
@@ -40,6 +44,10 @@ def one_line(text: str, *, limit: int = 500) -> str:
 
 
 def markdown(text: str) -> str:
-    """Return plain `text` such that no Markdown reader sees markup or mathematics in it."""
-    # Entities, not backslashes: what looks for mathematics reads before what knows backslashes.
-    return _MARKDOWN.sub(lambda found: f"&#{ord(found[0])};", text)
+    """Return one line of plain `text` such that no Markdown reader sees more than text in it."""
+    if _MATHEMATICS.search(text):
+        # A page looks for mathematics in what it has rendered, where an escaped dollar sign is a
+        # dollar sign; it looks everywhere but in code.
+        fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
+        return f"{fence} {text} {fence}"
+    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", text)

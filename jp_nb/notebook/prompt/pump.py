@@ -15,10 +15,12 @@ import inspect
 import logging
 import socket
 import sys
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
+from math import ceil
 from threading import Event
-from typing import Any, Protocol
+from typing import Any
 
 from jp_nb.notebook.cell_loop import CellLoop
 
@@ -69,28 +71,47 @@ def missing_internals(kernel: Any) -> str | None:
     return None
 
 
-class _Tap(Protocol):
+class _Tap(ABC):
     """Takes messages off the shell stream."""
 
+    def __init__(self, kernel: Any) -> None:
+        self._stream = kernel.shell_stream
+        self._own: tuple[Any, bool] | None = None
+
+    @abstractmethod
     def open(self, receive: Callable[[Frames], Any]) -> None:
         """Give each message to `receive` in place of the kernel's own callback."""
-        ...
 
+    @abstractmethod
     def close(self, unread: deque[Frames]) -> None:
         """Put the kernel's own callback back and give it what is `unread`."""
-        ...
+
+    @abstractmethod
+    def send(self, reply: Callable[[Any], None]) -> None:
+        """Call `reply` with the socket or stream for replies; on the cell's thread."""
 
     def pass_on(self, frames: Frames) -> Any:
         """Give `frames` to the kernel's own callback."""
-        ...
+        return self._own[0](frames) if self._own is not None else None
 
-    def send(self, reply: Callable[[Any], None]) -> None:
-        """Call `reply` with the socket or stream for replies; on the cell's thread."""
-        ...
+    def _install(self, receive: Callable[[Frames], Any]) -> None:
+        self._own = (self._stream._recv_callback, self._stream._recv_copy)
+        self._stream.on_recv(receive, copy=False)
+
+    def _restore(self, unread: deque[Frames], hand: Callable[[Any, Frames], Any]) -> None:
+        if self._own is None:  # interrupted before anything was installed
+            return
+        callback, copy = self._own
+        self._stream.on_recv(callback, copy=copy)
+        while unread:
+            hand(callback, unread.popleft())
 
 
 class CommPump:
-    """Handles comm messages on the cell's thread, from the first `open` to the last `close`."""
+    """Handles comm messages on the cell's thread, from `open` to `close`.
+
+    Both may be called again: after an interrupt in the middle of one, that puts things right.
+    """
 
     def __init__(self, kernel: Any, loop: CellLoop) -> None:
         self._kernel = kernel
@@ -100,20 +121,23 @@ class CommPump:
             if getattr(kernel, "shell_channel_thread", None)
             else _SameThreadTap(kernel, loop)
         )
-        self._waiting = 0
+        self._opened = False
         self._frames: deque[Frames] = deque()
+        # Of the running cell: what it prints and displays belongs to this request.
+        self._cell = (kernel._parent_ident["shell"], kernel.get_parent("shell"))
 
     def open(self) -> None:
         """Begin to hear; on the cell's thread."""
-        self._waiting += 1
-        if self._waiting == 1:
+        if not self._opened:
+            self._opened = True
             self._tap.open(self._receive)
 
     def close(self) -> None:
         """Give the shell stream back to the kernel, with what is unread; on the cell's thread."""
-        self._waiting -= 1
-        if self._waiting == 0:
+        if self._opened:
             self._tap.close(self._frames)
+            self._return_to_cell()
+            self._opened = False
 
     def _receive(self, frames: Frames) -> Any:
         if self._message_type(frames) not in HANDLED:
@@ -142,7 +166,6 @@ class CommPump:
         except Exception:
             log.exception("A message for a widget could not be read")
             return
-        outer_parent, outer_ident = kernel.get_parent("shell"), kernel._parent_ident["shell"]
         _flush_prints()  # what the cell printed so far belongs to the cell
         try:
             kernel.set_parent(ident, message, "shell")
@@ -152,9 +175,15 @@ class CommPump:
         except Exception:
             log.exception("A message for a widget could not be handled")
         finally:
-            _flush_prints()
-            kernel._publish_status("idle", "shell", parent=message)
-            kernel.set_parent(outer_ident, outer_parent, "shell")
+            try:
+                _flush_prints()
+                kernel._publish_status("idle", "shell", parent=message)
+            finally:
+                self._return_to_cell()
+
+    def _return_to_cell(self) -> None:
+        ident, request = self._cell
+        self._kernel.set_parent(ident, request, "shell")
 
     def _handle(self, ident: Any, message: dict[str, Any]) -> None:
         kernel, kind = self._kernel, message["header"]["msg_type"]
@@ -190,83 +219,55 @@ def _flush_prints() -> None:
             stream.flush()
 
 
-class _ChannelThreadTap:
+class _ChannelThreadTap(_Tap):
     """ipykernel 7: a thread of its own reads the shell channel and routes to subshells."""
 
     def __init__(self, kernel: Any) -> None:
-        self._kernel = kernel
-        self._stream = kernel.shell_stream
-        self._subshell: str | None = None
-        self._own: tuple[Any, bool] = (None, False)
+        super().__init__(kernel)
+        self._thread = kernel.shell_channel_thread
+        # Of the cell's thread, which may use no other thread's socket for replies.
+        self._subshell = kernel.get_parent("shell").get("header", {}).get("subshell_id")
 
     def open(self, receive: Callable[[Frames], Any]) -> None:
-        # Of the cell's thread, which may use no other thread's socket for replies.
-        self._subshell = self._kernel.get_parent("shell").get("header", {}).get("subshell_id")
-
-        def install() -> None:
-            self._own = (self._stream._recv_callback, self._stream._recv_copy)
-            self._stream.on_recv(receive, copy=False)
-
-        self._on_channel_thread(install)
+        self._on_channel_thread(lambda: self._install(receive))
 
     def close(self, unread: deque[Frames]) -> None:
-        def restore() -> None:
-            callback, copy = self._own
-            self._stream.on_recv(callback, copy=copy)
-            while unread:  # queued before anything that comes from the socket after this
-                self._io_loop.add_callback(callback, unread.popleft())
-
-        self._on_channel_thread(restore)
-
-    def pass_on(self, frames: Frames) -> Any:
-        return self._own[0](frames)
+        # add_callback: behind nothing, and before whatever the socket brings next.
+        self._on_channel_thread(lambda: self._restore(unread, self._thread.io_loop.add_callback))
 
     def send(self, reply: Callable[[Any], None]) -> None:
-        manager = self._kernel.shell_channel_thread.manager
-        reply(manager.get_subshell_to_shell_channel_socket(self._subshell))
-
-    @property
-    def _io_loop(self) -> Any:
-        return self._kernel.shell_channel_thread.io_loop
+        reply(self._thread.manager.get_subshell_to_shell_channel_socket(self._subshell))
 
     def _on_channel_thread(self, function: Callable[[], None]) -> None:
         done = Event()
 
         def run() -> None:
-            function()
-            done.set()
+            try:
+                function()
+            finally:
+                done.set()
 
-        self._io_loop.add_callback(run)
+        self._thread.io_loop.add_callback(run)
         if not done.wait(5.0):
             raise RuntimeError("the kernel's shell channel does not react")
 
 
-class _SameThreadTap:
+class _SameThreadTap(_Tap):
     """ipykernel 6: the thread of the cell is also the one that reads the shell channel."""
 
     def __init__(self, kernel: Any, loop: CellLoop) -> None:
-        self._stream = kernel.shell_stream
+        super().__init__(kernel)
         self._loop = loop
-        self._own: tuple[Any, bool] = (None, False)
-        self._listener: _ShellListener | None = None
+        self._listener = _ShellListener(self._stream)
 
     def open(self, receive: Callable[[Frames], Any]) -> None:
-        self._own = (self._stream._recv_callback, self._stream._recv_copy)
-        self._listener = _ShellListener(self._stream)
-        self._stream.on_recv(receive, copy=False)
+        self._install(receive)
         self._loop.listen(self._listener)
 
     def close(self, unread: deque[Frames]) -> None:
-        callback, copy = self._own
         self._loop.listen(None)
-        self._stream.on_recv(callback, copy=copy)
-        while unread:
-            callback(unread.popleft())
-        if self._listener is not None:
-            self._listener.close()
-
-    def pass_on(self, frames: Frames) -> Any:
-        return self._own[0](frames)
+        self._restore(unread, lambda callback, frames: callback(frames))
+        self._listener.close()
 
     def send(self, reply: Callable[[Any], None]) -> None:
         import zmq
@@ -291,7 +292,7 @@ class _ShellListener:
         self._arrived = zmq.POLLIN
 
     def wait(self, timeout: float) -> None:
-        ready = dict(self._poller.poll(round(timeout * 1000)))
+        ready = dict(self._poller.poll(ceil(timeout * 1000)))
         if self._rings.fileno() in ready:
             self._rings.recv(4096)
         if self._stream.socket in ready:

@@ -93,9 +93,9 @@ def option_labels(options: tuple[str, ...]) -> list[str]:
     return labels
 
 
-def closed_form(prompt: Prompt) -> str:
-    """Return what a reader sees of a form that is no longer one."""
-    return f"{_titled(prompt)} [This prompt is no longer open.]"
+def without_form(prompt: Prompt) -> str:
+    """Return what a reader sees where the form is not, or no longer."""
+    return f"{_titled(prompt)} [This prompt is open only while its form is shown.]"
 
 
 class StaticRecord(NamedTuple):

@@ -159,9 +159,9 @@ class FrontEnd:
         elif message["msg_type"] == "comm_msg" and content["comm_id"] == self.comm:
             data = content["data"]
             for view in self.views:
-                if view.awake and data["path"] in ("", view.path):
-                    if reply := view.answer(data):
-                        self.send(view, reply)
+                is_for_it = view.awake and data["path"] in ("", view.path)
+                if is_for_it and (reply := view.answer(data)):
+                    self.send(view, reply)
 
     def send(self, view: View, data: dict[str, Any]) -> None:
         content = {"comm_id": self.comm, "data": {"v": view.protocol, "page": view.page, **data}}

@@ -13,6 +13,7 @@ import pytest
 
 from jp_nb.notebook.document import homes
 from jp_nb.notebook.document.homes import Place, begin_headless, find, find_path, path_in
+from jp_nb.notebook.document.merge import conversation_id
 from jp_nb.record.document import Document
 from jp_nb.record.timestamps import utc_now
 
@@ -73,7 +74,7 @@ def conversation(identifier: str, made: str = "live", **more: Any) -> dict[str, 
 
 
 def ids(document: Document) -> list[str]:
-    return [other["conversation"]["id"] for other in document.others]  # type: ignore[index,call-overload]
+    return [conversation_id(other) for other in document.others]
 
 
 def test_a_headless_run_replaces_headless_conversations_and_keeps_all_others(

@@ -50,8 +50,7 @@ def test_the_notebooks_conversation_goes_on(front: FrontEnd) -> None:
     assert front.view.received == []
     front.run("say('after'); flushed()")
     assert front.view.contents() == ["before", "after"]
-    assert [m["type"] for m in front.view.received][0] == "append"
-    assert front.view.received[0]["base"] == 1
+    assert (front.view.received[0]["type"], front.view.received[0]["base"]) == ("append", 1)
     assert front.view.jp["future"] == {"kept": True}
 
 
@@ -244,14 +243,15 @@ def test_what_no_file_can_hold_is_replaced(front: FrontEnd) -> None:
 
 def test_garbage_from_a_page_does_no_harm(front: FrontEnd) -> None:
     front.run(SETUP)
-    for data in (
+    garbage: list[dict[str, Any]] = [
         {"type": "ack"},
         {"type": "ack", "seq": {}, "n": -1},
         {"type": "nack", "seq": None, "n": "x", "stream": []},
         {"type": "chunk", "i": 10**9, "text": 7},
         {"type": "saved", "seq": "1"},
         {"type": ["hello"]},
-    ):
+    ]
+    for data in garbage:
         front.send(front.view, data)
     front.run("say('one'); flushed()")
     assert front.view.contents() == ["one"]

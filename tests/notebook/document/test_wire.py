@@ -53,5 +53,5 @@ def test_what_a_file_cannot_hold_is_replaced(value: Any, expected: Any) -> None:
 
 
 def test_everything_else_is_the_same_object() -> None:
-    value = {"a": [1, "ä😀", None, 1e300]}
+    value: Any = {"a": [1, "ä😀", None, 1e300]}
     assert storable(value) is value

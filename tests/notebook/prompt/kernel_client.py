@@ -162,7 +162,7 @@ def _parent(message: Message) -> str:
 
 def _is_status(message: Message, state: str) -> bool:
     content = message["content"]
-    return message["header"]["msg_type"] == "status" and content["execution_state"] == state
+    return bool(message["header"]["msg_type"] == "status" and content["execution_state"] == state)
 
 
 def statuses(front_end: FrontEnd, request: str) -> list[str]:

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
+from functools import partial
 from time import monotonic, sleep
 from typing import Any
 
@@ -117,7 +118,7 @@ def test_calls_run_one_at_a_time_in_order_and_after_what_was_posted(
     log: list[str] = []
 
     async def batch() -> None:
-        calls = [cell.call(lambda n=n: log.append(f"call {n}")) for n in range(3)]
+        calls = [cell.call(partial(log.append, f"call {n}")) for n in range(3)]
         cell.post(lambda: log.append("shown"))
         await asyncio.gather(*calls)
 
@@ -167,7 +168,7 @@ def test_everything_posted_before_the_end_has_run_when_serve_returns(
 
     async def turn() -> None:
         for n in range(5):
-            cell.post(lambda n=n: shown.append(n))  # type: ignore[misc]
+            cell.post(partial(shown.append, n))
 
     agent.serve(turn())
     assert shown == [0, 1, 2, 3, 4]

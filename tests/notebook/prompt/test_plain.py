@@ -40,7 +40,20 @@ def test_what_is_cut_off_is_counted() -> None:
     assert plain("x" * 12, limit=10) == "xxxxxxxxxx… (2 more characters)"
 
 
-def test_markdown_shows_the_text_itself() -> None:
-    assert markdown("*a* <b> $x$ [l](u) `c` &amp;") == (
-        "&#42;a&#42; &#60;b&#62; &#36;x&#36; &#91;l&#93;(u) &#96;c&#96; &#38;amp;"
-    )
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        (
+            "*a* <b> [l](u) `c` &amp;",
+            "&#42;a&#42; &#60;b&#62; &#91;l&#93;(u) &#96;c&#96; &#38;amp;",
+        ),
+        ("snake_case but _this_", "snake_case but &#95;this&#95;"),
+        ("# no heading", "&#35; no heading"),
+        ("- no list", "&#45; no list"),
+        ("1. no list", "1&#46; no list"),
+        ("costs $1 or $2", "` costs $1 or $2 `"),
+        (r"``\(x\)", r"``` ``\(x\) ```"),
+    ],
+)
+def test_markdown_shows_the_text_itself(text: str, source: str) -> None:
+    assert markdown(text) == source

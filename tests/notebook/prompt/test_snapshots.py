@@ -13,7 +13,7 @@ import pytest
 from jp_nb.agent.ports import Answered, NobodyThere, NotAnswered, Prompt, PromptEnd, QuestionPrompt
 from jp_nb.notebook.prompt.form import Form
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
-from jp_nb.notebook.prompt.wording import closed_form, static_record
+from jp_nb.notebook.prompt.wording import without_form, static_record
 from jp_nb.tools.question import Question
 from tests.notebook.prompt.prompts import CASES, DELTA, prompt_of
 from tests.notebook.prompt.test_stdin import Typist
@@ -108,7 +108,12 @@ def test_the_same_question_on_stdin(kind: str, persistence: Persistence, label: 
     ]
 
 
-ANSWERS = {"boolean": True, "select": "red", "text": "no\nreason", "secret": "hunter2"}
+ANSWERS: dict[str, bool | str] = {
+    "boolean": True,
+    "select": "red",
+    "text": "no\nreason",
+    "secret": "hunter2",
+}
 ANSWERED = {"boolean": "Yes", "select": "red", "text": "no reason", "secret": "(secret)"}
 
 
@@ -153,7 +158,7 @@ def test_the_form_of_a_delta(shown: Any) -> None:
     ]
     assert static_record(DELTA, Answered("reject", "form")) == (
         "Apply delta? (asked by tool change_model) → Reject",
-        "Apply delta? (asked by tool change&#95;model) → **Reject**",
+        "Apply delta? (asked by tool change_model) → **Reject**",
     )
 
 
@@ -164,9 +169,9 @@ def test_many_options_are_a_dropdown_and_twins_are_told_apart(shown: Any) -> Non
     assert "RadioButtons.jp-nb-control: a | a (2) | (empty)" in shown(QuestionPrompt(twins))
 
 
-def test_a_notebook_saved_while_it_waits_says_that_it_does_not_any_more() -> None:
-    assert closed_form(prompt_of("text", "turn", "Assistant")) == (
-        "Assistant: Why? [This prompt is no longer open.]"
+def test_a_notebook_saved_while_it_waits_does_not_claim_to_be_open() -> None:
+    assert without_form(prompt_of("text", "turn", "Assistant")) == (
+        "Assistant: Why? [This prompt is open only while its form is shown.]"
     )
 
 
@@ -181,4 +186,4 @@ def test_hostile_text_is_only_ever_escaped(shown: Any) -> None:
     assert not any(isinstance(w, ipywidgets.HTMLMath | ipywidgets.Label) for w in texts)
     form.discard()
     record = static_record(prompt, Answered(evil, "form")).markdown
-    assert not set("<>$\\[]") & set(record)
+    assert record.startswith("` <img")  # code: nothing is read in it

@@ -1,0 +1,420 @@
+"""`%%jp` in a real kernel: tools, questions, interrupts, and what the cell is left with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+import pytest
+
+from tests.notebook.prompt.kernel_client import FrontEnd, Message, front_end
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+
+TOOLS = """
+import asyncio, sys, time
+import jp_nb as jp
+
+@jp.tool
+def look(place: str) -> str:
+    print("looking at", place)
+    return f"{place} is fine"
+
+@jp.tool
+async def wait(seconds: float) -> str:
+    await asyncio.sleep(seconds)
+    return "waited"
+
+@jp.tool
+def sleep(seconds: float) -> str:
+    time.sleep(seconds)
+    return "slept"
+
+@jp.tool(thread=True)
+def work(seconds: float) -> str:
+    time.sleep(seconds)
+    return "worked"
+
+@jp.tool
+def fail(how: str) -> str:
+    if how == "exit":
+        sys.exit(3)
+    raise LookupError(how)
+
+@jp.tool
+def rename(ctx: jp.ToolContext) -> jp.Outcome:
+    if "sure" not in ctx.answers:
+        return jp.NeedsInput(jp.Question.boolean("sure", "Rename it?"))
+    return jp.Success(f"sure={ctx.answers['sure']}")
+
+@jp.tool
+def chat() -> str:
+    return "heard " + jp.ask(jp.Question.select("mood", "What mood?", ["good", "bad"]))
+"""
+
+
+def calls(*names_and_arguments: tuple[str, dict[str, Any]]) -> str:
+    listed = ", ".join(
+        f"{{ name = {json.dumps(name)}, arguments = {toml(arguments)} }}"
+        for name, arguments in names_and_arguments
+    )
+    return f"[[replies]]\ntool_calls = [{listed}]\n"
+
+
+def toml(value: dict[str, Any]) -> str:
+    return "{ " + ", ".join(f"{k} = {json.dumps(v)}" for k, v in value.items()) + " }"
+
+
+SCRIPTS = {
+    "look": '[[replies]]\ntext = "Let me look."\ntool_calls = [{ name = "look", arguments = { '
+    'place = "Delft" } }]\n[[replies]]\nexpect = "Delft is fine"\ntext = "It is **fine**."\n',
+    "slow": '[[replies]]\ntext = "one two three four five six seven eight"\nchunk_ms = 200\n',
+    "long": f'[[replies]]\ntext = "{"word " * 2000}"\nchunk_ms = 0\n',
+    "sleep": calls(("sleep", {"seconds": 30.0}), ("look", {"place": "Delft"})),
+    "wait": calls(("look", {"place": "Delft"}), ("wait", {"seconds": 30.0})),
+    "work": calls(("work", {"seconds": 3.0})),
+    "question": calls(("rename", {})) + '[[replies]]\nexpect = "sure=True"\ntext = "Renamed."\n',
+    "ask": calls(("ask_user", {"question": "Ship it?", "answer_type": "boolean"}))
+    + '[[replies]]\nwhen = "true"\ntext = "Shipped."\n[[replies]]\ntext = "Not shipped."\n',
+    "chat": calls(("chat", {})) + '[[replies]]\nexpect = "heard bad"\ntext = "I see."\n',
+    "mixed": calls(("wait", {"seconds": 0.2}), ("look", {"place": "A"}), ("work", {"seconds": 0.1}))
+    + '[[replies]]\ntext = "All three."\n',
+    "errors": calls(("fail", {"how": "lost"}), ("fail", {"how": "exit"}), ("look", {"where": 1}))
+    + '[[replies]]\ntext = "Three errors."\n',
+    "echo": '[[replies]]\ntext = "ok"\n' * 5,
+}
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
+    folder = tmp_path_factory.mktemp("turns")
+    for name, text in SCRIPTS.items():
+        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
+    with front_end(folder) as user:
+        assert "model scripted/welcome" in user.run("%load_ext jp_nb", cell_id=None)
+        user.run(TOOLS)
+        yield user
+
+
+@pytest.fixture
+def user(kernel: FrontEnd) -> FrontEnd:
+    kernel.receive(0.0)
+    kernel.messages.clear()
+    kernel.models.clear()
+    return kernel
+
+
+def start(user: FrontEnd, script: str, options: str = "", **fields: Any) -> str:
+    return user.start(f"%%jp -n -m scripted/{script} {options}\nGo on.", **fields)
+
+
+def run(user: FrontEnd, script: str, options: str = "", **fields: Any) -> str:
+    request = start(user, script, options, **fields)
+    user.finish(request)
+    return request
+
+
+def value(user: FrontEnd, expression: str) -> Any:
+    """The JSON value of `expression` in the kernel."""
+    return json.loads(user.run(f"import json; print(json.dumps({expression}))").strip())
+
+
+def events(user: FrontEnd) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = value(user, "jp.conversation().events")
+    return found
+
+
+def error(user: FrontEnd, request: str) -> Message | None:
+    return next(
+        (
+            m["content"]
+            for m in user.messages
+            if m["header"]["msg_type"] == "error" and m["parent_header"]["msg_id"] == request
+        ),
+        None,
+    )
+
+
+def well_formed(entries: list[dict[str, Any]]) -> bool:
+    asked = [e["id"] for e in entries if e["type"] == "tool_call_request"]
+    answered = [e["id"] for e in entries if e["type"] == "tool_call_response"]
+    opened = [e["id"] for e in entries if e["type"] == "inquiry_request"]
+    closed = [e["id"] for e in entries if e["type"] == "inquiry_response"]
+    return asked == answered and sorted(opened) == sorted(closed)
+
+
+def test_a_turn_leaves_one_static_output_and_what_tools_printed(user: FrontEnd) -> None:
+    request = run(user, "look")
+    assert user.printed(request) == "looking at Delft\n"
+    (shown,) = user.displays(request)
+    assert set(shown) == {"text/plain", "text/markdown"}
+    assert shown["text/plain"] == 'Let me look.\n✓ look(place="Delft")\nIt is **fine**.'
+    assert shown["text/markdown"] == ('Let me look.\n\n✓ `look(place="Delft")`\n\nIt is **fine**.')
+
+
+def test_the_result_is_a_turn(user: FrontEnd) -> None:
+    run(user, "look", "-o answer")
+    assert value(user, "[answer.text, answer is _jp, answer is jp.last]") == [
+        "Let me look.\n\nIt is **fine**.",
+        True,
+        True,
+    ]
+    assert value(user, "[(c.name, c.content, c.is_error) for c in _jp.tool_calls]") == [
+        ["look", "Delft is fine", False]
+    ]
+
+
+def test_updates_of_a_long_answer_are_bounded(user: FrontEnd) -> None:
+    request = run(user, "long")
+    shown = [
+        m
+        for m in user.messages
+        if "display_data" in m["header"]["msg_type"] and m["parent_header"]["msg_id"] == request
+    ]
+    assert len(shown) < 60
+    assert shown[-1]["content"]["data"]["text/plain"].count("word") == 2000
+
+
+def test_def_async_and_thread_tools_run_in_one_batch(user: FrontEnd) -> None:
+    run(user, "mixed")
+    contents = [e["content"] for e in events(user) if e["type"] == "tool_call_response"]
+    assert contents == ["waited", "A is fine", "worked"]
+
+
+def test_errors_of_tools_reach_the_model_and_the_turn_goes_on(user: FrontEnd) -> None:
+    request = run(user, "errors")
+    assert error(user, request) is None
+    contents = [e["content"] for e in events(user) if e["type"] == "tool_call_response"]
+    assert contents[0] == "LookupError: lost"
+    assert "SystemExit" in contents[1]
+    assert contents[2].startswith("Invalid arguments for look: place: Field required; where:")
+    (shown,) = user.displays(request)
+    assert shown["text/plain"].endswith("Three errors.")
+    assert "raise LookupError(how)" in shown["text/markdown"]
+    assert "ipykernel_" not in shown["text/markdown"]  # nothing that differs from run to run
+
+
+@pytest.mark.req("R083-2", "R083-29")
+def test_ask_user_is_answered_in_the_running_cell(user: FrontEnd) -> None:
+    request = start(user, "ask")
+    beacon = user.form("Ship it?")
+    user.send(beacon, {"type": "submit", "index": 0})
+    user.finish(request)
+    (shown,) = user.displays(request)
+    assert shown["text/plain"] == "? Assistant: Ship it? → Yes\nShipped."
+    entries = events(user)
+    assert well_formed(entries)
+    (closing,) = [e for e in entries if e["type"] == "inquiry_response"]
+    assert closing["answer"] is True
+    assert closing["metadata"] == {"end": "answered", "channel": "form"}
+    assert sum(e["type"] == "turn_start" for e in entries) == 1
+
+
+def test_a_question_is_in_the_record_before_it_is_answered(user: FrontEnd) -> None:
+    start(user, "question")
+    beacon = user.form("Rename it?")
+    code = "print([e['type'] for e in jp.conversation().events][-2:])"
+    peek = user.start(code)  # waits behind the cell, as it should
+    user.send(beacon, {"type": "submit", "index": 0})
+    user.finish(peek)
+    kinds = [e["type"] for e in events(user)]
+    assert kinds.index("inquiry_request") < kinds.index("inquiry_response")
+
+
+def test_jp_ask_inside_a_tool_puts_its_question_into_the_same_cell(user: FrontEnd) -> None:
+    request = start(user, "chat")
+    beacon = user.form("What mood?")
+    user.send(beacon, {"type": "submit", "index": 1})
+    user.finish(request)
+    assert error(user, request) is None
+    assert "I see." in user.displays(request)[-1]["text/plain"]
+
+
+@pytest.mark.parametrize("script", ["slow", "sleep", "wait", "work", "question"])
+def test_an_interrupt_keeps_what_arrived_and_the_next_cell_works(
+    user: FrontEnd, script: str
+) -> None:
+    request = start(user, script)
+    seen = {"slow": "two", "sleep": "sleep(", "wait": "wait(", "work": "work("}
+    if script == "question":
+        user.form("Rename it?")
+    else:
+        user.wait(lambda m: seen[script] in str(m["content"].get("data", "")))
+    user.manager.interrupt_kernel()
+    user.finish(request)
+    failure = error(user, request)
+    assert failure is not None
+    assert failure["ename"] == "KeyboardInterrupt"
+    assert failure["traceback"] == ["Interrupted. What arrived so far is in the record."]
+    entries = events(user)
+    assert well_formed(entries)
+    if script == "slow":
+        assert entries[-1]["type"] == "chat_response"
+        assert entries[-1]["message"].startswith("one two")
+    if script == "wait":  # what was done before counts
+        responses = [e for e in entries if e["type"] == "tool_call_response"]
+        assert responses[0]["content"] == "Delft is fine"
+        assert not responses[1]["is_error"]
+    if script == "question":
+        (closing,) = [e for e in entries if e["type"] == "inquiry_response"]
+        assert closing["metadata"]["end"] == "interrupted"
+    assert user.run("print(1 + 1)") == "2\n"
+    again = run(user, "echo")
+    assert user.displays(again)[-1]["text/plain"] == "ok"
+
+
+def test_cells_that_wait_run_in_order_after_a_question(user: FrontEnd) -> None:
+    request = start(user, "ask")
+    second = user.start("print('second')")
+    third = user.start("print('third')")
+    beacon = user.form("Ship it?")
+    sleep(0.2)
+    assert user.printed(second) == ""
+    user.send(beacon, {"type": "submit", "index": 2})
+    user.finish(third)
+    order = [
+        m["parent_header"]["msg_id"]
+        for m in user.messages
+        if m["header"]["msg_type"] == "status" and m["content"]["execution_state"] == "idle"
+    ]
+    assert [r for r in order if r in (request, second, third)] == [request, second, third]
+
+
+@pytest.mark.req("R083-75", "R083-76", "R083-77")
+def test_with_nobody_there_the_question_fails_and_the_turn_goes_on(user: FrontEnd) -> None:
+    request = run(user, "ask", allow_stdin=False)
+    assert error(user, request) is None
+    (shown,) = user.displays(request)
+    assert shown["text/plain"].endswith("Not shipped.")
+    (response,) = [e for e in events(user) if e["type"] == "tool_call_response"]
+    assert response["is_error"]
+    assert response["content"] == (
+        "ask_user cannot run because no interactive terminal is available. Do not retry this tool "
+        "call in this turn; continue without user input or explain what information is missing."
+    )
+    (closing,) = [e for e in events(user) if e["type"] == "inquiry_response"]
+    assert closing["reason"] == "no_prompt_backend"
+    assert not [m for m in user.messages if m["header"]["msg_type"] == "comm_open"]
+
+
+def test_strict_fails_the_cell_and_keeps_the_record_whole(user: FrontEnd) -> None:
+    request = run(user, "ask", "--strict", allow_stdin=False)
+    failure = error(user, request)
+    assert failure is not None
+    assert failure["ename"] == "PromptUnavailable"
+    assert len(failure["traceback"]) == 1
+    entries = events(user)
+    assert well_formed(entries)
+    assert entries[-1]["type"] == "tool_call_response"
+
+
+@pytest.mark.req("R083-47")
+def test_a_configured_answer_needs_nobody(user: FrontEnd) -> None:
+    option = "-c conversation.tools.ask_user.questions.answer.answer:=true"
+    request = run(user, "ask", option, allow_stdin=False)
+    (shown,) = user.displays(request)
+    assert shown["text/plain"] == "? Assistant: Ship it? → Yes (configured)\nShipped."
+
+
+@pytest.mark.parametrize(
+    ("cell", "name", "words"),
+    [
+        ("%%jp\n  \n", "UsageError", ["nothing to ask", "%%jp"]),
+        ("%%jp --fast\nx", "UsageError", ["--fast", "-m MODEL"]),
+        ("%%jp -o 1x\nx", "UsageError", ["1x"]),
+        ("%%jp -c 'x\ny", "UsageError", ["quot"]),
+        ("%%jp\n{{nobody}}", "UsageError", ["nobody"]),
+        ("%%jp\n{{print(1)}}", "UsageError", ["nothing is called"]),
+        ("%%jp -m nowhere/x\nx", "ConfigError", ["nowhere", "anthropic, "]),
+        ("%%jp -m fast\nx", "ConfigError", ["fast", "alias"]),
+        ("%%jp -c assistant.modle.id=x\nx", "ConfigError", ["assistant.model"]),
+        ("%%jp -c prompt.channel=loud\nx", "ConfigError", ["prompt.channel", "widget"]),
+        ("%%jp -m scripted/missing\nx", "ConfigError", ["missing"]),
+        ("%jp lgo", "UsageError", ["%jp log", "%%jp"]),
+        ("%jp log many", "UsageError", ["many"]),
+        ("%jp config assistant.modle", "ConfigError", ["assistant.model"]),
+    ],
+)
+def test_a_mistake_is_one_line_that_says_what_to_do(
+    user: FrontEnd, cell: str, name: str, words: list[str]
+) -> None:
+    run(user, "echo")
+    before = events(user)
+    request = user.start(cell)
+    user.finish(request)
+    failure = error(user, request)
+    assert failure is not None
+    assert failure["ename"] == name
+    assert len(failure["traceback"]) == 1
+    for word in words:
+        assert word in failure["evalue"]
+    if name != "ConfigError" or "missing" not in words:  # a script is looked for in the turn
+        assert events(user) == before
+
+
+def test_braces_and_dollars_are_sent_as_written(user: FrontEnd) -> None:
+    user.run("name = {'k': ['v']}; dollar = 1")
+    body = 'A {name} $dollar {{name["k"][0]}} \\{{name}} {"json": 1}'
+    request = user.start(f"%%jp -n -m scripted/echo\n{body}")
+    user.finish(request)
+    (asked,) = [e for e in events(user) if e["type"] == "chat_request"]
+    assert asked["content"] == 'A {name} $dollar v {{name}} {"json": 1}'
+
+
+def test_reload_ext_keeps_the_conversation(user: FrontEnd) -> None:
+    run(user, "echo")
+    before = value(user, "jp.conversation().id")
+    user.run("%reload_ext jp_nb")
+    request = user.start("%%jp\nAnd more?")
+    user.finish(request)
+    assert value(user, "[jp.conversation().id, len(jp.conversation().turns)]") == [before, 2]
+
+
+def test_unload_ext_takes_the_magics_away(user: FrontEnd) -> None:
+    user.run("%unload_ext jp_nb")
+    try:
+        request = user.start("%jp log")
+        user.finish(request)
+        assert "not found" in user.printed(request)
+    finally:
+        user.run("%load_ext jp_nb")
+
+
+def test_every_subcommand_says_something(user: FrontEnd) -> None:
+    run(user, "look")
+    expected = {
+        "%jp": "config",
+        "%jp tools": "ask_user",
+        "%jp log": "Delft is fine",
+        "%jp config": "assistant.model.id",
+        "%jp config prompt.channel": "auto",
+        "%jp doctor": "scripted/look",
+    }
+    for command, word in expected.items():
+        request = user.start(command)
+        user.finish(request)
+        assert error(user, request) is None
+        assert word in user.displays(request)[0]["text/plain"], command
+
+
+def test_config_is_set_and_shown(user: FrontEnd) -> None:
+    assert user.run("%jp config style.update_interval_ms=250") == ""
+    request = user.start("%jp config style.update_interval_ms")
+    user.finish(request)
+    assert "250" in user.displays(request)[0]["text/plain"]
+    user.run("%jp config style.update_interval_ms=100")
+
+
+def test_a_turn_cannot_start_another(user: FrontEnd, tmp_path: Path) -> None:
+    user.run(
+        "@jp.tool\ndef look(place: str) -> str:\n    return jp.query('again').text", cell_id=None
+    )
+    try:
+        run(user, "look")
+        (response,) = [e for e in events(user) if e["type"] == "tool_call_response"]
+        assert "a turn is still running" in response["content"]
+    finally:
+        user.run(TOOLS)
