@@ -21,6 +21,9 @@ from jp_nb.notebook.session import Session
 if TYPE_CHECKING:
     from jp_nb.notebook.commands import Commands
 
+_KEPT = "_jp_nb_session"
+"""Attribute of the shell that keeps the session while the extension is unloaded."""
+
 USAGE = "%%jp [-m MODEL] [-c PATH=VALUE]… [-n] [-o NAME] [--strict]   and the request below"
 
 
@@ -126,11 +129,12 @@ class JpMagics(Magics):
 
 
 def load(shell: Any) -> None:
-    """Register the magics on `shell`; a session that was unloaded before goes on."""
-    session = getattr(shell, "_jp_nb_session", None)
-    if session is None:
-        session = Session(shell)
-        shell._jp_nb_session = session
+    """Register the magics on `shell`. A session that was unloaded before goes on."""
+    previous = getattr(shell, _KEPT, None)
+    session = previous
+    if previous is None or previous.should_reopen():
+        session = Session(shell, previous=previous)
+        setattr(shell, _KEPT, session)
         atexit.register(session.close)
     jp_nb._session = session
     magics = JpMagics(shell, session)

@@ -17,6 +17,7 @@ from jp_nb.notebook.prompt.plain import plain
 
 _FENCE = re.compile(r"(`{3,})[^`]*|(~{3,}).*")
 _INNER_FENCE = re.compile(r"((?:[ \t>]|[-+*][ \t]|\d{1,9}[.)][ \t])+)(`{3,}|~{3,})[^`]*")
+_DEFINITION_LIST = re.compile(r"(?:[ \t>]|[-+*][ \t]|\d{1,9}[.)][ \t])*(?=:[ \t])")
 _MARKER = re.compile(r"[-+*]|\d{1,9}[.)]")
 _RUNS = re.compile(r"`{3,}|~{3,}")
 _BACKTICKS = re.compile(r"`+")
@@ -147,6 +148,8 @@ def _text(lines: list[tuple[str, bool]]) -> Iterator[str]:
     """The lines of one block of text; each comes with whether code in it counts as code."""
     certain = all(certain for _, certain in lines)
     for line, _ in lines:
+        if begins := _DEFINITION_LIST.match(line):
+            line = f"{begins[0]}\\{line[begins.end() :]}"
         certain = certain and not _READ_BEFORE_CODE.search(line)
         spans, certain = _code_spans(line) if certain else ([], False)
         pieces: list[str] = []

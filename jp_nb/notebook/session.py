@@ -23,6 +23,7 @@ from jp_nb.config.models import parse, resolve
 from jp_nb.config.partial import Partial, at, build, merge, validate
 from jp_nb.notebook.config_files import ConfigFiles
 from jp_nb.notebook.document import homes, variables
+from jp_nb.notebook.document.live import LiveStore
 from jp_nb.record.events import ChatRequest, ConfigDelta
 from jp_nb.record.projection import Projection
 from jp_nb.record.stream import ConversationStream
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from jp_nb.record.turn_view import Turn
 
 MODEL = "assistant.model.id"
+RELOAD_TIMEOUT = 2.0
 
 
 class Session:
@@ -50,10 +52,12 @@ class Session:
         last: The last turn, if there was one.
     """
 
-    def __init__(self, shell: Any, *, clock: Clock = utc_now) -> None:
+    def __init__(
+        self, shell: Any, *, clock: Clock = utc_now, previous: Session | None = None
+    ) -> None:
         self.shell = shell
         self.notices: list[str] = []
-        self.last: Turn | None = None
+        self.last: Turn | None = previous.last if previous is not None else None
         self._clock = clock
         place = homes.find(shell)
         self.files = ConfigFiles((place.path.parent if place.path else Path.cwd()).resolve())
@@ -66,9 +70,26 @@ class Session:
         self.notices += self._opened.notices
         if not self.restored:
             self._apply_overrides_to_base()
+        self._trusted = not self.restored or (previous is not None and self._continues(previous))
         self._adopt()
-        if self.restored:
+        if self.restored and previous is None:
             self._apply_overrides_as_deltas()
+
+    def should_reopen(self) -> bool:
+        """Whether loading again is to read what the page has now. Closes this session if so."""
+        if not isinstance(self.store, LiveStore):
+            return False
+        self.store.flush(RELOAD_TIMEOUT)
+        if self.store.pull(RELOAD_TIMEOUT) is None:
+            return False  # no page answers: what is here goes on
+        self.close()
+        return True
+
+    def _continues(self, previous: Session) -> bool:
+        """Whether what was read is what this kernel itself had made."""
+        mine, theirs = self.document.conversation, previous.document.conversation
+        same = (mine.id, mine.raw, mine.base_config) == (theirs.id, theirs.raw, theirs.base_config)
+        return previous._trusted and same
 
     @cached_property
     def turns(self) -> TurnRunner:
@@ -108,8 +129,8 @@ class Session:
         """Make the document's active conversation the one that turns run on."""
         stream = self.document.conversation
         stream.on_change = self.store.changed
-        self.projection = Projection(stream, self._layers_below, trusted=not self.restored)
-        if self.restored:
+        self.projection = Projection(stream, self._layers_below, trusted=self._trusted)
+        if not self._trusted:
             self._warn_of_ignored()
 
     def _layers_below(self) -> list[Layer]:
@@ -201,7 +222,7 @@ class Session:
             parent=parent,
             not_ids=self.document.ids(),
         )
-        self.restored = False
+        self.restored, self._trusted = False, True
         self._apply_overrides_to_base()
         self._adopt()
         self.store.replaced()

@@ -273,7 +273,7 @@ def test_cells_that_wait_run_in_order_after_a_question(user: FrontEnd) -> None:
     beacon = user.form("Ship it?")
     sleep(0.2)
     assert user.printed(second) == ""
-    user.send(beacon, {"type": "submit", "index": 2})
+    user.send(beacon, {"type": "submit", "index": 1})
     user.finish(third)
     order = [
         m["parent_header"]["msg_id"]

@@ -13,7 +13,7 @@ import pytest
 from jp_nb.agent.ports import Answered, NobodyThere, NotAnswered, Prompt, PromptEnd, QuestionPrompt
 from jp_nb.notebook.prompt.form import Form
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
-from jp_nb.notebook.prompt.wording import without_form, static_record
+from jp_nb.notebook.prompt.wording import static_record, without_form
 from jp_nb.tools.question import Question
 from tests.notebook.prompt.prompts import CASES, DELTA, prompt_of
 from tests.notebook.prompt.test_stdin import Typist

@@ -1,0 +1,295 @@
+"""Small doubles with the behaviour of the real thing, for tests that need no kernel and no network.
+
+A real `ScriptedProvider` says whole replies; `EventProvider` says events, so that a stream can
+break, wait or be silent at any place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from jp_nb.agent.offer import Offer, offer
+from jp_nb.agent.ports import (
+    Answered,
+    DisplayEvent,
+    Finished,
+    Flush,
+    ModelParameters,
+    ModelRequest,
+    NobodyThere,
+    NotAnswered,
+    Prompt,
+    PromptEnd,
+    ProviderEvent,
+    TextPart,
+    ToolCallArguments,
+    ToolCallStart,
+)
+from jp_nb.agent.turn import Resolved, TurnEnd, TurnLoop
+from jp_nb.config.app_config import AppConfig
+from jp_nb.config.app_config import Request as RequestConfig
+from jp_nb.config.layers import Layer, fold
+from jp_nb.config.partial import Partial, validate
+from jp_nb.record.events import ChatRequest, Entry
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.thread import ThreadEntry, thread_of
+from jp_nb.record.turn_view import Turn, read_turn
+from jp_nb.tools.base import Tool
+from jp_nb.tools.builtin import BUILTINS
+from jp_nb.tools.python import PythonTool
+
+T = TypeVar("T")
+
+
+class FakeClock:
+    """A clock that goes on by a second each time it is read."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 3, 18, 13, 19, 6, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        self.now += timedelta(seconds=1)
+        return self.now
+
+
+def new_stream(*raw: Mapping[str, Any], base_config: Partial | None = None) -> ConversationStream:
+    """A conversation that holds `raw`."""
+    return ConversationStream(
+        {"id": "jp-c1", "made": "live"},
+        clock=FakeClock(),
+        base_config=base_config,
+        raw=[dict(entry) for entry in raw],
+    )
+
+
+# --- a model ---------------------------------------------------------------------------------
+
+
+def say(text: str, *, index: int = 0) -> list[ProviderEvent]:
+    """Events of one message."""
+    return [TextPart(index, "message", text), Flush(index)]
+
+
+def call(name: str, call_id: str = "call_1", *, index: int = 1, text: str = "{}") -> list[Any]:
+    """Events of one tool call whose arguments are the JSON `text`."""
+    return [ToolCallStart(index, call_id, name), ToolCallArguments(index, text), Flush(index)]
+
+
+def reply(*parts: list[ProviderEvent]) -> list[ProviderEvent]:
+    """Events of a whole response, ending as it should."""
+    return [*(event for part in parts for event in part), Finished()]
+
+
+Step = ProviderEvent | Exception | Callable[[], Awaitable[None]]
+
+
+class EventProvider:
+    """Streams the given events, one list a request; raises an exception or awaits where one stands.
+
+    Attributes:
+        requests: What it was asked, with the thread as it was then.
+        closed: How many streams were closed.
+    """
+
+    def __init__(self, *scripts: Sequence[Step]) -> None:
+        self._scripts = list(scripts)
+        self.requests: list[tuple[ModelRequest, list[ThreadEntry]]] = []
+        self.closed = 0
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
+        self.requests.append((request, [item.entry for item in request.thread]))
+        if not self._scripts:
+            raise AssertionError("the provider was asked once too often")
+        try:
+            for step in self._scripts.pop(0):
+                if isinstance(step, Exception):
+                    raise step
+                if callable(step):
+                    await step()
+                else:
+                    yield step
+        finally:
+            self.closed += 1
+
+    async def aclose(self) -> None:
+        return None
+
+
+# --- a person --------------------------------------------------------------------------------
+
+
+class FakePrompter:
+    """A person who gives the `ends` in order, or is away if `away` says why.
+
+    Each end may also be an exception to raise, or a function to await for it.
+
+    Attributes:
+        asked: The prompts that were shown.
+        most_at_once: The largest number of prompts that were shown at the same time.
+    """
+
+    def __init__(
+        self,
+        *ends: PromptEnd | Exception | Callable[[], Awaitable[PromptEnd]],
+        away: str | None = None,
+    ) -> None:
+        self._ends = list(ends)
+        self.away = away
+        self.asked: list[Prompt] = []
+        self.most_at_once = 0
+        self._shown = 0
+
+    def nobody(self) -> NobodyThere | None:
+        return None if self.away is None else NobodyThere(self.away)
+
+    async def ask(self, prompt: Prompt) -> PromptEnd:
+        self.asked.append(prompt)
+        if not self._ends:
+            raise AssertionError(f"nobody expected to be asked {prompt}")
+        end = self._ends.pop(0)
+        self._shown += 1
+        self.most_at_once = max(self.most_at_once, self._shown)
+        try:
+            await asyncio.sleep(0)
+            if isinstance(end, Exception):
+                raise end
+            return await end() if callable(end) else end
+        finally:
+            self._shown -= 1
+
+
+def yes(value: Any = True, *, remember: bool = False) -> Answered:
+    """Somebody answers `value` in the form."""
+    return Answered(value, "form", remember=remember)
+
+
+CANCELLED = NotAnswered("cancelled", "form")
+
+
+# --- the cell --------------------------------------------------------------------------------
+
+
+class InlineCell:
+    """Runs functions at once, on the thread of the loop."""
+
+    async def call(self, function: Callable[[], T]) -> T:
+        return function()
+
+
+# --- a turn ----------------------------------------------------------------------------------
+
+
+@dataclass
+class Bench:
+    """Everything around one turn loop, over real tools, a real record and a real configuration.
+
+    Attributes:
+        scripts: What the model streams, one list a request.
+        tools: Python tools by name.
+        person: Who is asked.
+        config: A partial over the registrations.
+        shown: What the display was given.
+        slept: The waits before retries.
+    """
+
+    scripts: Sequence[Sequence[Step]]
+    tools: Iterable[PythonTool] = ()
+    person: FakePrompter = field(default_factory=FakePrompter)
+    config: Partial = field(default_factory=dict)
+    executors: Mapping[str, Mapping[str, Tool]] = field(default_factory=dict)
+    strict: bool = False
+    request: RequestConfig = field(default_factory=RequestConfig)
+    stream: ConversationStream = field(default_factory=new_stream)
+    shown: list[DisplayEvent] = field(default_factory=list)
+    slept: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.provider = EventProvider(*self.scripts)
+        self.loop = TurnLoop(
+            stream=self.stream,
+            thread=thread_of(self.stream),
+            resolve=self._resolve,
+            prompter=self.person,
+            cell=InlineCell(),
+            display=self.shown.append,
+            strict=self.strict,
+            context={"root": "/work/space", "conversation_id": "jp-c1"},
+            sleep=self._sleep,
+        )
+
+    async def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await asyncio.sleep(0)
+
+    def app_config(self) -> AppConfig:
+        return configured(self.config, self.tools)
+
+    def offer(self) -> Offer:
+        python = {tool.name: tool for tool in self.tools}
+        return offer(self.app_config(), {"builtin": BUILTINS, "python": python, **self.executors})
+
+    def _resolve(self) -> Resolved:
+        config = self.app_config()
+        return Resolved(
+            provider=self.provider,
+            provider_name="test",
+            model="test-model",
+            system=config.assistant.system(),
+            offer=self.offer(),
+            tool_choice=config.assistant.tool_choice,
+            parameters=ModelParameters(),
+            request=self.request,
+        )
+
+    async def run(self, text: str = "Go.") -> TurnEnd:
+        return await self.loop.run(ChatRequest(content=text))
+
+    # --- what came of it
+
+    @property
+    def turn(self) -> Turn:
+        last = self.stream.last_turn()
+        assert last is not None
+        return read_turn(last.number, last.entries)
+
+    @property
+    def entries(self) -> list[Entry]:
+        return self.stream.entries
+
+    def kinds(self) -> list[str]:
+        return [entry.type for entry in self.stream.entries]
+
+    def of(self, kind: type[T]) -> list[T]:
+        return [entry for entry in self.stream.entries if isinstance(entry, kind)]
+
+    def shown_of(self, kind: type[T]) -> list[T]:
+        return [event for event in self.shown if isinstance(event, kind)]
+
+
+def configured(partial: Partial, tools: Iterable[PythonTool] = ()) -> AppConfig:
+    """The configuration of `partial` over the registrations of builtins and `tools`."""
+    registered: Partial = {name: dict(tool.registration) for name, tool in BUILTINS.items()}
+    registered |= {tool.name: dict(tool.registration) for tool in tools}
+    layers = [Layer("registrations", {"conversation": {"tools": registered}}), Layer("", partial)]
+    return validate(fold(layers))
+
+
+def for_tool(name: str, **settings: Any) -> Partial:
+    """A partial that sets fields of one tool."""
+    return {"conversation": {"tools": {name: settings}}}
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait until `condition` holds."""
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110 - any condition, not one event
+            await asyncio.sleep(0.001)
+
+
+async def forever() -> Any:
+    """Wait for good: only a cancellation ends it."""
+    await asyncio.Event().wait()
