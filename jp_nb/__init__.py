@@ -34,8 +34,11 @@ if TYPE_CHECKING:
     from jp_nb.record.turn_view import Turn
     from jp_nb.tools.context import ToolContext
     from jp_nb.tools.outcome import NeedsInput, Outcome, Success
-    from jp_nb.tools.python import remove_tool, tool, tools
+    from jp_nb.tools.python import PythonTool, remove_tool, tool
     from jp_nb.tools.question import Question
+
+    def tools() -> tuple[PythonTool, ...]:
+        """The Python tools that the model may call, in the order they were first defined."""
 
 __version__ = "0.1.0"
 
@@ -56,7 +59,6 @@ _HOMES = {
     "Success": "jp_nb.tools.outcome",
     "remove_tool": "jp_nb.tools.python",
     "tool": "jp_nb.tools.python",
-    "tools": "jp_nb.tools.python",
     "Question": "jp_nb.tools.question",
 }
 
@@ -94,6 +96,8 @@ def __getattr__(name: str) -> Any:
     """Load a public name when it is first used."""
     if name == "last":
         return None if _session is None else _session.last
+    if name == "tools":  # a package that can be called
+        return import_module("jp_nb.tools")
     if name not in _HOMES:
         raise AttributeError(f"module 'jp_nb' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

@@ -219,3 +219,7 @@ def _configuration() -> tuple[bool, str]:
         return False, str(exc)
     sources = ", ".join(layer.name for layer in layers if layer.partial) or "defaults alone"
     return True, f"model {model} ({sources})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

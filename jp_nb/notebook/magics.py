@@ -128,17 +128,36 @@ class JpMagics(Magics):
                     self._shell.user_ns[options.out] = turn
 
 
+def keep_question_marks(lines: list[str]) -> list[str]:
+    """An input transformer: `%jp q TEXT?` asks TEXT, where IPython would look up help.
+
+    Source: https://ipython.readthedocs.io/en/stable/config/inputtransforms.html
+    """
+    if lines and lines[0].startswith("%%"):
+        return lines
+    return [_ask_line(line) for line in lines]
+
+
+def _ask_line(line: str) -> str:
+    text = line.rstrip()
+    if not (text.startswith("%jp q ") and text.endswith("?")):
+        return line
+    return f"get_ipython().run_line_magic('jp', {text.removeprefix('%jp ')!r})\n"
+
+
 def load(shell: Any) -> None:
     """Register the magics on `shell`. A session that was unloaded before goes on."""
-    previous = getattr(shell, _KEPT, None)
+    previous: Session | None = getattr(shell, _KEPT, None)
     session = previous
-    if previous is None or previous.should_reopen():
+    if session is None or session.should_reopen():
         session = Session(shell, previous=previous)
         setattr(shell, _KEPT, session)
         atexit.register(session.close)
     jp_nb._session = session
     magics = JpMagics(shell, session)
     shell.register_magics(magics)
+    if keep_question_marks not in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.append(keep_question_marks)
     print(f"jp_nb {jp_nb.__version__} · {plain(session.summary())}")
     magics.say_notices()
 
@@ -146,5 +165,7 @@ def load(shell: Any) -> None:
 def unload(shell: Any) -> None:
     """Take the magics away; the conversation is kept for the next load."""
     jp_nb._session = None
+    if keep_question_marks in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.remove(keep_question_marks)
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("jp", None)

@@ -27,7 +27,9 @@ _TEX = re.compile(
     r"|[gex]?def|(?:re)?newcommand|providecommand|newenvironment|let"
     r"|html(?:Class|Id|Style|Data)|includegraphics)\b)"
 )
-_MATH_END = re.compile(r"\$(?=\$)|\\(?=\\\]|end\{)")
+_DISPLAY_MATH = re.compile(r"\$\$|\\begin\{([a-z]*\*?)\}")
+_UNCLEAR_MATH = re.compile(r"\\\$|\\\\\[|\\begin\{")
+_MATH = re.compile(r"\$(?=\$)|\\(?=\\[\[\]]|(?:begin|end)\{)")
 _READ_BEFORE_CODE = re.compile(r"[$@]|\\[\\`]|\\(?:begin|end)\{|\]\(|(?:://|www\.)\S*`")
 """Mathematics, addresses and links: some readers find them before they look for code."""
 MAX_CHARS = 1_000_000
@@ -35,7 +37,13 @@ MAX_CHARS = 1_000_000
 
 def safe_markdown(text: str) -> str:
     """`text` with its Markdown, and without anything in it that a front end would run or load."""
-    return "\n".join(_Neutraliser(plain(text, limit=MAX_CHARS).split("\n")).lines())
+    lines = plain(text, limit=MAX_CHARS).split("\n")
+    return "\n".join(_Neutraliser(["" if _is_blank(line) else line for line in lines]).lines())
+
+
+def _is_blank(line: str) -> bool:
+    """Whether some reader sees nothing in `line`; for others, only spaces and tabs are nothing."""
+    return not line.strip().strip("\ufeff")
 
 
 class _Neutraliser:
@@ -86,13 +94,9 @@ class _Neutraliser:
         while end < len(self._lines) and not may_close.fullmatch(self._lines[end]):
             end += 1
         agreed = end == len(self._lines) or closes.fullmatch(self._lines[end])
-        # A table may take a line with `|`, and a formula that began above may end in here.
-        if "|" in self._lines[start] or not agreed or self._has_math_end(start, end):
+        if not agreed or "|" in self._lines[start]:  # a table may take that line
             self._doubtful = True
         return None if self._doubtful else end
-
-    def _has_math_end(self, start: int, end: int) -> bool:
-        return any(_MATH_END.search(self._lines[at]) for at in range(start, end))
 
     def _follow_inner_fence(self, line: str) -> bool:
         """Whether `line` belongs to a fence that is not at the left margin."""
@@ -147,7 +151,7 @@ def _close_whatever_is_open(lines: Iterable[str]) -> Iterator[str]:
 def _text(lines: list[tuple[str, bool]]) -> Iterator[str]:
     """The lines of one block of text; each comes with whether code in it counts as code."""
     certain = all(certain for _, certain in lines)
-    for line, _ in lines:
+    for line in _without_open_math([line for line, _ in lines]):
         if begins := _DEFINITION_LIST.match(line):
             line = f"{begins[0]}\\{line[begins.end() :]}"
         certain = certain and not _READ_BEFORE_CODE.search(line)
@@ -158,6 +162,56 @@ def _text(lines: list[tuple[str, bool]]) -> Iterator[str]:
             pieces += [_escape(line[at:start]), line[start:end]]
             at = end
         yield "".join([*pieces, _escape(line[at:])])
+
+
+def _without_open_math(lines: list[str]) -> Iterator[str]:
+    """`lines` of one block in which every displayed formula that begins also ends.
+
+    One that did not would take in whatever follows, code of later blocks included.
+    """
+    at = 0
+    while at < len(lines):
+        end = _end_of_math(lines, at)
+        if end is None:
+            yield _MATH.sub(
+                lambda found: f"\\{found[0]}\\" if found[0] == "$" else "&#92;", lines[at]
+            )
+            at += 1
+        else:
+            yield from lines[at : end + 1]
+            at = end + 1
+
+
+def _end_of_math(lines: list[str], start: int) -> int | None:
+    """The line in which the formula of line `start` ends; None if something else is the case.
+
+    Either every formula of the line ends in it, or the line begins with one that goes on at the
+    same indentation.
+    """
+    line = lines[start]
+    if not _UNCLEAR_MATH.search(line) and line.count("$$") % 2 == 0:
+        return start
+    text = line.lstrip(" \t")
+    indentation = line[: len(line) - len(text)]
+    begins = _DISPLAY_MATH.match(text)
+    if begins is None:
+        return None
+    ends = begins[0] if begins[1] is None else f"\\end{{{begins[1]}}}"
+    if ends in text[begins.end() :]:
+        return start if _ends_with(text[begins.end() :], ends) else None
+    for at in range(start + 1, len(lines)):
+        if not lines[at].startswith(indentation):
+            return None
+        if ends in lines[at]:
+            return at if _ends_with(lines[at], ends) else None
+    return None
+
+
+def _ends_with(text: str, ends: str) -> bool:
+    """Whether a formula ends at the end of `text`, and nothing of another one is in it."""
+    text = text.rstrip(" \t.,;")
+    last = text.endswith(ends) and not text.endswith(f"\\{ends}")
+    return last and text.count("$$") == (ends == "$$")
 
 
 def _code_spans(line: str) -> tuple[list[tuple[int, int]], bool]:
@@ -183,8 +237,8 @@ def _escape(text: str) -> str:
 
 
 def _break_math(text: str) -> str:
-    """`text` in which no formula ends that began above it."""
-    return _MATH_END.sub(lambda found: f"{found[0]}\u200b", text)
+    """`text` in which no displayed formula begins or ends."""
+    return _MATH.sub(lambda found: f"{found[0]}\u200b", text)
 
 
 def code_span(text: str) -> str:
@@ -198,7 +252,7 @@ def code_span(text: str) -> str:
 
 def code_block(text: str) -> str:
     """`text` as a block of code, whatever it holds."""
-    text = _break_math(plain(text, limit=MAX_CHARS).rstrip("\n"))
+    text = plain(text, limit=MAX_CHARS).rstrip("\n")
     longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}text\n{text}\n{fence}"

@@ -14,7 +14,7 @@ import inspect
 import re
 import threading
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Final, overload
 
@@ -296,11 +296,6 @@ def tool(
         return made
 
     return register if function is None else register(function)
-
-
-def tools() -> Sequence[PythonTool]:
-    """The Python tools that the model may call, in the order they were first defined."""
-    return tuple(REGISTRY.all().values())
 
 
 def remove_tool(name: str) -> None:

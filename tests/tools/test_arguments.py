@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
 from jp_nb.tools.arguments import coerce_arguments, misfits, schema_of
 
@@ -54,7 +55,13 @@ def test_missing_and_unknown_names_are_listed() -> None:
 
 
 def test_a_schema_takes_the_summary_before_the_description_at_every_depth() -> None:
-    below = {"type": "string", "required": True, "summary": "S", "description": "D", "enum": ["a"]}
+    below: JsonValue = {
+        "type": "string",
+        "required": True,
+        "summary": "S",
+        "description": "D",
+        "enum": ["a"],
+    }
     schema = schema_of({"table": {"type": "object", "properties": {"x": below}, "default": {}}})
     assert schema == {
         "type": "object",

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-import jp_nb.tools.builtin
 from jp_nb.agent.offer import offer
 from jp_nb.errors import ConfigError
-from jp_nb.tools.builtin import BUILTINS
+from jp_nb.tools.builtin import BUILTINS, ask_user
 from jp_nb.tools.builtin.ask_user import AskUser
 from jp_nb.tools.context import ToolContext
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
@@ -271,7 +270,7 @@ def test_only_ask_user_speaks_for_the_assistant() -> None:
 
 @pytest.mark.req("R083-86")
 def test_no_other_shipped_tool_sets_exclusive() -> None:
-    folder = Path(jp_nb.tools.builtin.__file__).parent
+    folder = Path(ask_user.__file__).parent
     setting = [
         path.name
         for path in folder.glob("*.py")
