@@ -162,7 +162,9 @@ class Session:
     def model(self) -> str:
         """The model in force, as `provider/name` or an alias."""
         found = at(fold(self.projection.layers()), MODEL)
-        return "/".join(found.values()) if isinstance(found, dict) else str(found)
+        if isinstance(found, dict):
+            return f"{found.get('provider')}/{found.get('name')}"
+        return str(found)
 
     def summary(self) -> str:
         """One line: model, conversation, and where the record is kept. Stable from run to run."""
@@ -228,8 +230,11 @@ class Session:
         self.store.replaced()
 
     def _is_beginning_again(self, text: str, cell_id: str | None) -> bool:
-        """Whether the running cell is the one that began the restored conversation (D18)."""
-        if not self.restored:
+        """Whether the running cell is the one that began the restored conversation (D18).
+
+        Headless, a run that continues a conversation says so itself.
+        """
+        if not self.restored or self._opened.headless:
             return False
         entries = self.document.conversation.entries
         first = next((e for e in entries if isinstance(e, ChatRequest)), None)

@@ -6,7 +6,6 @@ The package is also the public function `jp_nb.tools()`: importing it puts it wh
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -15,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class _CallableModule(ModuleType):
-    def __call__(self) -> Sequence[PythonTool]:
+    def __call__(self) -> tuple[PythonTool, ...]:
         """The Python tools that the model may call, in the order they were first defined."""
-        from jp_nb.tools.python import tools
+        from jp_nb.tools.python import REGISTRY
 
-        return tools()
+        return tuple(REGISTRY.all().values())
 
 
 sys.modules[__name__].__class__ = _CallableModule
