@@ -1,0 +1,278 @@
+"""The whole way in a real page: ask, be asked, answer, save, open again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser import Lab, NotebookPage, OpenNotebook, chromium, lab, open_notebook
+
+__all__ = ["chromium", "lab", "open_notebook"]
+
+pytestmark = pytest.mark.browser
+
+LOAD = "%load_ext jp_nb"
+
+
+def question(**arguments: Any) -> str:
+    fields = ", ".join(f"{key} = {json.dumps(value)}" for key, value in arguments.items())
+    return f'[[replies]]\ntool_calls = [{{ name = "ask_user", arguments = {{ {fields} }} }}]\n'
+
+
+THREE = (
+    '[[replies]]\ntext = "I have **three** questions."\n'
+    'tool_calls = [{ name = "ask_user", arguments = '
+    '{ question = "Ship it?", answer_type = "boolean" } }]\n'
+    + question(question="Where to?", answer_type="select", options=["north", "south"])
+    + question(question="Any wishes?", answer_type="text")
+    + '[[replies]]\nexpect = ["true", "south", "a *quiet* place"]\ntext = "Thank you."\n'
+    + '[[replies]]\ntext = "Still here."\n'
+)
+ONE = (
+    question(question="Ship it?", answer_type="boolean")
+    + '[[replies]]\nwhen = "true"\ntext = "Shipped."\n'
+    + '[[replies]]\ntext = "Not shipped."\n'
+) * 2
+
+
+@pytest.fixture(autouse=True)
+def scripts(lab: Lab) -> None:
+    for name, text in {"three": THREE, "one": ONE, "hostile": hostile_script()}.items():
+        (lab.root / f"{name}.toml").write_text(text, encoding="utf-8")
+
+
+def outputs(page: NotebookPage, cell: int) -> list[dict[str, Any]]:
+    """The outputs of a cell in the saved file."""
+    return [dict(output) for output in page.saved().cells[cell].outputs]
+
+
+def load(page: NotebookPage, *, contains: str = "kept in this notebook") -> str:
+    page.run_cell(0)
+    return page.output_text(0, contains=contains)
+
+
+def test_three_questions_are_answered_by_clicking_and_typing(open_notebook: OpenNotebook) -> None:
+    page = open_notebook(
+        LOAD, "%%jp -m scripted/three\nAsk me.", "order = ['second']", "order += ['third']; order"
+    )
+    load(page)
+    page.run_cell(1)
+    form = page.form()
+    assert "I have three questions." in form.inner_text().replace("**", "")
+    for cell in (2, 3):
+        page.run_cell(cell)
+    form.get_by_role("button", name="Yes", exact=True).click()
+    form.get_by_role("button", name="Submit").click()
+    form = page.form()
+    form.get_by_text("Where to?").wait_for()
+    form.get_by_text("south").click()
+    form.get_by_role("button", name="Submit").click()
+    form = page.form()
+    form.get_by_text("Any wishes?").wait_for()
+    form.locator("textarea").fill("a *quiet* place")
+    form.get_by_role("button", name="Submit").click()
+    text = page.output_text(1, contains="Thank you.")
+    assert "Ship it? → Yes" in text
+    assert "Where to? → south" in text
+    assert "Any wishes? → a *quiet* place" in text
+    assert "['second', 'third']" in page.output_text(3, contains="third")
+    page.save()
+    (output,) = outputs(page, 1)
+    assert set(output["data"]) == {"text/plain", "text/markdown"}
+    kinds = [event["type"] for event in page.saved().metadata["jp"]["events"]]
+    assert kinds.count("inquiry_request") == kinds.count("inquiry_response") == 3
+
+
+def test_a_question_is_answered_with_the_keyboard_alone(open_notebook: OpenNotebook) -> None:
+    page = open_notebook(LOAD, "%%jp -m scripted/one\nGo.")
+    load(page)
+    page.run_cell(1)
+    page.form()
+    page.page.wait_for_function("document.activeElement?.closest('.jp-nb-form') !== null")
+    page.page.keyboard.press("Escape")
+    text = page.output_text(1, contains="Not shipped.")
+    assert "no answer: cancelled" in text
+
+
+def test_a_reloaded_page_brings_the_question_back(open_notebook: OpenNotebook) -> None:
+    page = open_notebook(LOAD, "%%jp -m scripted/one\nGo.", "print('after')")
+    load(page)
+    page.run_cell(1)
+    page.form()
+    page.save()
+    page.reload(status="busy")
+    form = page.form()
+    form.get_by_role("button", name="Yes", exact=True).click()
+    form.get_by_role("button", name="Submit").click()
+    assert "Ship it? → Yes" in page.output_text(1, contains="Shipped.")
+    page.run_cell(2)
+    page.output_text(2, contains="after")
+
+
+def test_an_interrupt_takes_the_question_away_and_the_next_cell_works(
+    open_notebook: OpenNotebook,
+) -> None:
+    page = open_notebook(LOAD, "%%jp -m scripted/one\nGo.", "%%jp\nAgain.")
+    load(page)
+    page.run_cell(1)
+    page.form()
+    page.interrupt()
+    text = page.output_text(1, contains="Interrupted.")
+    assert "no answer: interrupted" in text
+    assert page.page.locator(".jp-nb-form:visible").count() == 0
+    page.run_cell(2)
+    page.output_text(2, contains="Not shipped.")
+
+
+def test_after_a_restart_no_form_looks_alive(open_notebook: OpenNotebook) -> None:
+    page = open_notebook(LOAD, "%%jp -m scripted/one\nGo.")
+    load(page)
+    page.run_cell(1)
+    page.form()
+    page.save()
+    page.restart_kernel()
+    page.reload()
+    buttons = page.cell(1).get_by_role("button", name="Submit")
+    assert not any(buttons.nth(n).is_enabled() for n in range(buttons.count()))
+    load(page, contains="conversation restored (1 turn)")
+    page.run_cell(1)
+    form = page.form()
+    form.get_by_role("button", name="No", exact=True).click()
+    form.get_by_role("button", name="Submit").click()
+    page.output_text(1, contains="Not shipped.")
+
+
+def test_a_reopened_notebook_goes_on_with_a_new_kernel(open_notebook: OpenNotebook) -> None:
+    page = open_notebook(LOAD, "%%jp -m scripted/one\nGo.", "%%jp\nAnd again.", "%jp log")
+    load(page, contains="new conversation")
+    page.run_cell(1)
+    form = page.form()
+    form.get_by_role("button", name="Yes", exact=True).click()
+    form.get_by_role("button", name="Submit").click()
+    page.output_text(1, contains="Shipped.")
+    page.save()
+    page.restart_kernel()
+    page.reload()
+    load(page, contains="model scripted/one · conversation restored (1 turn)")
+    page.run_cell(2)
+    form = page.form()
+    form.get_by_role("button", name="No", exact=True).click()
+    form.get_by_role("button", name="Submit").click()
+    page.output_text(2, contains="Not shipped.")
+    page.save()
+    events = page.saved().metadata["jp"]["events"]
+    assert sum(event["type"] == "turn_start" for event in events) == 2
+    page.run_cell(3)
+    log = page.output_text(3, contains="And again.")
+    assert "Go." in log
+
+
+def test_run_all_in_a_reopened_notebook_restores_before_it_asks(
+    open_notebook: OpenNotebook,
+) -> None:
+    page = open_notebook(
+        LOAD, "%%jp -m scripted/three -c conversation.tools.ask_user.enable=off\nGo."
+    )
+    page.command("notebook:run-all-cells")
+    page.output_text(0, contains="new conversation")
+    page.output_text(1, contains="three questions")
+    page.save()
+    page.restart_kernel()
+    page.command("notebook:run-all-cells")
+    page.output_text(0, contains="conversation restored (1 turn)")
+    page.output_text(1, contains="a new one starts here")
+    page.save()
+    stored = page.saved().metadata["jp"]
+    assert len(stored["others"]) == 1
+
+
+# --- hostile text ----------------------------------------------------------------------------
+
+ATTACKS = (
+    "<img src=x onerror='window.pwned=1'>",
+    "<script>window.pwned=1</script>",
+    "<style>body{display:none}</style>",
+    "[a](javascript:window.pwned=1)",
+    "![a](x:y)",
+    "$\\href{javascript:window.pwned=1}{a}$",
+    "</div></div><h1>big</h1>",
+    "\x1b[31mred\x1b[0m \u202egnihsif",
+    "W" * 5000,
+)
+ATTACK = " ".join(ATTACKS)
+
+
+def hostile_script() -> str:
+    text = ATTACK.replace("\x1b", "\\u001B").replace("\\href", "\\\\href")
+    options = [attack.replace("\x1b", "") for attack in ATTACKS[:6]]
+    return (
+        f'[[replies]]\ntext = """\n- ```\n  x\n  ```\n{text}\n\n| ` | {text} ` |\n|---|---|\n"""\n'
+        f"reasoning = {json.dumps(ATTACK)}\n"
+        'tool_calls = [{ name = "echo", arguments = { text = "x" } }, '
+        f"{{ name = {json.dumps(ATTACKS[0])}, arguments = {{ a = {json.dumps(ATTACK)} }} }}]\n"
+        + question(
+            question=ATTACK,
+            context=ATTACK + "\n" + ATTACK,
+            answer_type="select",
+            options=options,
+            default=options[0],
+        )
+        + f"[[replies]]\ntext = {json.dumps(ATTACK)}\n"
+    )
+
+
+TOOL = f"""
+import jp_nb as jp
+
+@jp.tool
+def echo(text: str) -> str:
+    raise ValueError({ATTACK!r})
+"""
+
+
+def test_hostile_text_runs_nothing_and_breaks_nothing(
+    open_notebook: OpenNotebook, tmp_path: Path
+) -> None:
+    page = open_notebook(LOAD, TOOL, "%%jp -m scripted/hostile\nGo.", "%jp log", "%jp tools")
+    load(page)
+    page.run_cell(1)
+    page.run_cell(2)
+    form = page.form()
+    assert_harmless(page)
+    assert form.bounding_box()["width"] <= page.cell(2).bounding_box()["width"]  # type: ignore[index]
+    form.get_by_role("button", name="Submit").click()
+    page.output_text(2, contains="big")
+    for cell in (3, 4):
+        page.run_cell(cell)
+    page.output_text(4, contains="ask_user")
+    page.save()
+    page.reload()
+    page.output_text(2, contains="big")
+    assert_harmless(page)
+
+
+def assert_harmless(page: NotebookPage) -> None:
+    found = page.page.evaluate(
+        """() => ({
+            pwned: window.pwned,
+            images: document.querySelectorAll('.jp-OutputArea img').length,
+            headings: document.querySelectorAll('.jp-OutputArea h1').length,
+            scripts: document.querySelectorAll('.jp-OutputArea script').length,
+            styles: [...document.querySelectorAll('.jp-OutputArea style')]
+                .filter(style => style.textContent.includes('body{display')).length,
+            links: [...document.querySelectorAll('.jp-OutputArea a')]
+                .filter(a => /^(javascript|x|data):/i.test(a.getAttribute('href') ?? '')).length,
+        })"""
+    )
+    assert found == {
+        "images": 0,
+        "headings": 0,
+        "scripts": 0,
+        "styles": 0,
+        "links": 0,
+        **({"pwned": None} if "pwned" in found else {}),
+    }
+    assert page.dialogs == []
