@@ -124,7 +124,7 @@ class _Neutraliser:
         if ">" in prefix:
             return not line.lstrip(" ").startswith(">")
         indentation = len(line) - len(line.lstrip(" \t"))
-        return indentation < (len(prefix) if self._unclear else 1)
+        return indentation < len(prefix)
 
 
 def _is_margin(prefix: str) -> bool:
@@ -151,7 +151,7 @@ def _close_whatever_is_open(lines: Iterable[str]) -> Iterator[str]:
 def _text(lines: list[tuple[str, bool]]) -> Iterator[str]:
     """The lines of one block of text; each comes with whether code in it counts as code."""
     certain = all(certain for _, certain in lines)
-    for line in _without_open_math([line for line, _ in lines]):
+    for line in _without_open_math([line for line, _ in lines], certain):
         if begins := _DEFINITION_LIST.match(line):
             line = f"{begins[0]}\\{line[begins.end() :]}"
         certain = certain and not _READ_BEFORE_CODE.search(line)
@@ -164,14 +164,15 @@ def _text(lines: list[tuple[str, bool]]) -> Iterator[str]:
         yield "".join([*pieces, _escape(line[at:])])
 
 
-def _without_open_math(lines: list[str]) -> Iterator[str]:
+def _without_open_math(lines: list[str], certain: bool) -> Iterator[str]:
     """`lines` of one block in which every displayed formula that begins also ends.
 
-    One that did not would take in whatever follows, code of later blocks included.
+    One that did not would take in whatever follows, code of later blocks included. Where it is
+    not `certain` that the lines are text, no formula is left.
     """
     at = 0
     while at < len(lines):
-        end = _end_of_math(lines, at)
+        end = _end_of_math(lines, at) if certain else None
         if end is None:
             yield _MATH.sub(
                 lambda found: f"\\{found[0]}\\" if found[0] == "$" else "&#92;", lines[at]

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from jp_nb.agent.ports import DisplayEvent, Notice
 from jp_nb.notebook.cell_loop import CellLoop, Timer
+from jp_nb.notebook.prompt.wording import StaticRecord
 from jp_nb.notebook.transcript import Transcript
 
 CHARS_PER_INTERVAL = 20_000
@@ -56,7 +57,8 @@ class TurnDisplay:
         self._status: str | None = None
         self._next = 0.0
         self._timer: Timer | None = None
-        self._above: Callable[[str], None] | None = None
+        self._so_far: Callable[[str], None] | None = None
+        self._note: str | None = None
 
     def __call__(self, event: DisplayEvent) -> None:
         """Take `event`; from the agent's thread, and cheap: most events only join a queue."""
@@ -79,20 +81,20 @@ class TurnDisplay:
         if self._done:
             return
         self._fold()
-        if self._above is not None:
-            self._above(self._transcript.plain_text())
-            size = 0
+        size = 0
+        if self._so_far is not None:
+            self._so_far(self._transcript.plain_text())
         else:
-            bundle = self._transcript.bundle(live=True, status=self._status)
+            bundle = self._transcript.bundle(live=True, status=self._status or self._note)
             size = len(bundle["text/markdown"])
-            if size:
-                self._show(bundle)
+            if size or self._shown:
+                self._show(dict(bundle))
         self._next = monotonic() + self._interval * (1 + size / CHARS_PER_INTERVAL)
 
     def _fold(self) -> None:
         while self._events:
             event = self._events.popleft()
-            self._status = None
+            self._status = self._note = None
             if isinstance(event, Notice) and event.transient:
                 self._status = event.text
             self._transcript.apply((event,))
@@ -111,20 +113,21 @@ class TurnDisplay:
         if bundle["text/plain"] or bundle["text/markdown"] or self._shown:
             self._show(dict(bundle))
 
-    # --- a form in the same place ------------------------------------------------------------
+    # --- a form in the same place: implements `prompt.form.Place` --------------------------------
 
-    def show_form(self, bundle: dict[str, Any], above: Callable[[str], None]) -> None:
-        """Give the output to a form; `above` takes the transcript so far, as plain text."""
+    def show(self, bundle: dict[str, Any], so_far: Callable[[str], None]) -> None:
+        """Give the output to a form; `so_far` takes the transcript, as plain text."""
         self._fold()
-        self._above = above
-        above(self._transcript.plain_text())
-        self._show(bundle)
+        self._so_far = so_far
+        text = self._transcript.plain_text()
+        so_far(text)
+        self._show({**bundle, "text/plain": "\n".join(filter(None, (text, bundle["text/plain"])))})
 
-    def end_form(self) -> None:
-        """Take the output back."""
-        self._above = None
+    def end(self, note: str | None, record: StaticRecord | None) -> None:
+        """Take the output back. What was answered is in the transcript."""
+        self._so_far = None
         if not self._done:
-            self._next = 0.0
+            self._note = note
             self._update()
 
 

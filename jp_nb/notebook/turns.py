@@ -11,12 +11,20 @@ from collections.abc import Mapping
 from concurrent.futures import CancelledError, Future
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from pydantic import JsonValue
 
 from jp_nb.agent.offer import Offer, offer
-from jp_nb.agent.ports import Answered, ModelParameters, NobodyThere, Provider, QuestionPrompt
+from jp_nb.agent.ports import (
+    Answered,
+    ModelParameters,
+    NobodyThere,
+    NotAnswered,
+    Notice,
+    Provider,
+    QuestionPrompt,
+)
 from jp_nb.agent.turn import Resolved, TurnEnd, TurnLoop
 from jp_nb.config.app_config import AppConfig, Llm
 from jp_nb.config.models import resolve
@@ -26,7 +34,7 @@ from jp_nb.notebook.cell_loop import CellLoop
 from jp_nb.notebook.config_files import workspace_root
 from jp_nb.notebook.document import homes, variables
 from jp_nb.notebook.interpolate import interpolate
-from jp_nb.notebook.prompt.engine import NotebookPrompter, PromptSettings
+from jp_nb.notebook.prompt.engine import NotebookPrompter, PromptSettings, static_record
 from jp_nb.notebook.transcript import Transcript
 from jp_nb.notebook.turn_display import TurnDisplay, display_publisher
 from jp_nb.providers import registry
@@ -58,6 +66,7 @@ class TurnRunner:
         self._usage: dict[tuple[str, int], TurnUsage] = {}
         self._running: Future[TurnEnd] | None = None
         self._threads: tuple[ConversationStream, Thread] | None = None
+        self._display: TurnDisplay | None = None
 
     def refuse_while_running(self) -> None:
         """Raise `UsageError` if a turn is under way."""
@@ -92,8 +101,9 @@ class TurnRunner:
             self._threads = None
             session.store.replaced()
         config = session.config
-        display = self._display(config)
-        self._prompter.cell_begins(_prompt_settings(config))
+        display = self._make_display(config)
+        self._prompter.cell_begins(_prompt_settings(config), place=display)
+        self._display = display
         turn = TurnLoop(
             stream=stream,
             thread=self._thread(stream),
@@ -132,7 +142,8 @@ class TurnRunner:
         interrupts = 0
         while True:
             try:
-                self._cell.serve(future.done)
+                # After an interrupt no tool starts any more, also none that waits already.
+                self._cell.serve(future.done, tools=not interrupts)
                 return future.result()
             except CancelledError:
                 return TurnEnd("interrupted", turn.usage)
@@ -140,8 +151,8 @@ class TurnRunner:
                 interrupts += 1
                 if interrupts >= INTERRUPTS_BEFORE_GIVING_UP:
                     raise
+                self._agent.call(turn.interrupt)  # first, or the turn goes on without an answer
                 self._prompter.interrupt()
-                self._agent.call(turn.interrupt)
 
     def _view(self, number: int, turn: TurnLoop, status: str) -> Turn | None:
         """The turn as code reads it; None if it never began."""
@@ -151,7 +162,7 @@ class TurnRunner:
         usage = self._usage[turn.stream.id, number] = TurnUsage(**asdict(turn.usage))
         return read_turn(number, made.entries, usage=usage, status=status)
 
-    def _display(self, config: AppConfig) -> TurnDisplay:
+    def _make_display(self, config: AppConfig) -> TurnDisplay:
         kernel = getattr(self._shell, "kernel", None)
         transcript = Transcript(
             show_reasoning=config.style.reasoning.display == "full",
@@ -240,10 +251,14 @@ class TurnRunner:
                 path = f"conversation.tools.{tool or '*'}.questions.{question.id}.answer"
                 raise ConfigError("does not answer the question", path=path)
             return configured.answer
-        if self._running is None or self._running.done():
+        in_turn = self._running is not None and not self._running.done()
+        if not in_turn:
             self._prompter.cell_begins(_prompt_settings(self._session.config))
         prompt = QuestionPrompt(question, label=label, tool=tool)
-        match self._prompter.ask_here(prompt):
+        end = self._prompter.ask_here(prompt, keeps_record=not in_turn)
+        if in_turn and self._display is not None and not isinstance(end, NobodyThere):
+            self._display(Notice(static_record(prompt, end).plain))
+        match end:
             case Answered(value=value):
                 return value
             case NobodyThere(reason=reason):
@@ -251,8 +266,10 @@ class TurnRunner:
                     f"{question.text!r} needs a person and nobody can be asked: {reason}",
                     reason=reason,
                 )
-            case end:
-                raise PromptCancelled(f"{question.text!r} was not answered", end=end.end)
+            case NotAnswered(end=how):
+                raise PromptCancelled(f"{question.text!r} was not answered", end=how)
+            case _:
+                assert_never(end)
 
     def close(self) -> None:
         """Close prompts, providers and the agent's thread."""

@@ -110,6 +110,8 @@ async def _in_own_thread(function: Callable[[], Any], name: str) -> Any:
     context = contextvars.copy_context()
 
     def work() -> None:
+        if not future.set_running_or_notify_cancel():
+            return
         try:
             result = context.run(function)
         except BaseException as exc:

@@ -42,7 +42,7 @@ SCENARIOS = (
 class LiveTurns(TurnRunner):
     """Turns whose display believes that somebody watches."""
 
-    def _display(self, config: AppConfig) -> TurnDisplay:
+    def _make_display(self, config: AppConfig) -> TurnDisplay:
         return TurnDisplay(Transcript(), self._cell, lambda bundle, update: None, live=True)
 
 

@@ -238,7 +238,7 @@ def test_an_interrupt_keeps_what_arrived_and_the_next_cell_works(
     user: FrontEnd, script: str
 ) -> None:
     request = start(user, script)
-    seen = {"slow": "two", "sleep": "sleep(", "wait": "wait(", "work": "work("}
+    seen = {"slow": "two", "sleep": "sleep(", "wait": "✓", "work": "work("}
     if script == "question":
         user.form("Rename it?")
     else:

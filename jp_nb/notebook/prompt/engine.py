@@ -29,7 +29,7 @@ from jp_nb.notebook.prompt.stdin import KernelConsole, TerminalConsole, ask_on_s
 from jp_nb.notebook.prompt.wording import StaticRecord, static_record
 
 if TYPE_CHECKING:  # ipywidgets takes a fifth of a second: only a form needs it
-    from jp_nb.notebook.prompt.form import Form
+    from jp_nb.notebook.prompt.form import Form, Place
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +65,7 @@ class NotebookPrompter:
         self._open: dict[_Waiting, None] = {}  # in order; filled by the thread that asks
         self._queue: deque[_Waiting] = deque()
         self._active: _Waiting | None = None
+        self._place: Place | None = None
         self._form: Form | None = None
         self._timers: list[Timer] = []
         self._pump: CommPump | None = None
@@ -89,15 +90,21 @@ class NotebookPrompter:
 
     # --- the cell's thread -------------------------------------------------------------------
 
-    def cell_begins(self, settings: PromptSettings) -> None:
-        """Look at who sent the running cell; `settings` hold until the next one."""
+    def cell_begins(self, settings: PromptSettings, place: Place | None = None) -> None:
+        """Look at who sent the running cell; `settings` hold until the next one.
+
+        Forms are shown at `place`, which keeps no record of its own; None: each in an output of
+        its own.
+        """
         self._end_all("cancelled")  # nothing, unless the last cell was cut short
         self._settings = settings
+        self._place = place
         self._presence = Presence.here()
 
     def cell_ends(self) -> None:
         """Take away whatever is still open: no form outlives its cell."""
         self._end_all("cancelled")
+        self._place = None
 
     def interrupt(self) -> None:
         """End every open or queued prompt as interrupted."""
@@ -194,10 +201,11 @@ class NotebookPrompter:
     def _show_form(self, waiting: _Waiting, route: FormRoute) -> None:
         try:
             self._hear()
-            from jp_nb.notebook.prompt.form import Form
+            from jp_nb.notebook.prompt.form import Form, OwnOutput
 
             self._form = Form(
                 waiting.prompt,
+                place=self._place or OwnOutput(),
                 notify=self._settings.notify,
                 # Comm callbacks only record: what follows may display.
                 on_rendered=lambda: self._loop.post(lambda: self._rendered(waiting)),

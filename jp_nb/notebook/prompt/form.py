@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
-from typing import Any, assert_never
+from typing import Any, Protocol, assert_never
 from uuid import uuid4
 
 import ipywidgets as widgets
@@ -27,7 +27,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.ports import ActionPrompt, Answered, NotAnswered, Prompt, QuestionPrompt
 from jp_nb.notebook.prompt import wording
-from jp_nb.notebook.prompt.plain import one_line
+from jp_nb.notebook.prompt.plain import one_line, plain
 from jp_nb.notebook.prompt.wording import StaticRecord
 from jp_nb.tools.question import BooleanAnswer, SecretAnswer, SelectAnswer, TextAnswer
 
@@ -90,6 +90,41 @@ class _Control:
     missing: str = ""
 
 
+class Place(Protocol):
+    """Where a form is shown: an output of its own, or the one that a turn has."""
+
+    def show(self, bundle: dict[str, Any], so_far: Callable[[str], None]) -> None:
+        """Show `bundle`. `so_far` takes what stood there before, as plain text."""
+        ...
+
+    def end(self, note: str | None, record: StaticRecord | None) -> None:
+        """Take the form away. A `note` is for now, a `record` for good."""
+        ...
+
+
+class OwnOutput:
+    """An output that only the form uses."""
+
+    def __init__(self) -> None:
+        self._display_id = f"jp-nb-{uuid4().hex}"
+
+    def show(self, bundle: dict[str, Any], so_far: Callable[[str], None]) -> None:
+        """Display the form below what the cell has drawn so far."""
+        self._publish(bundle, update=False)
+
+    def end(self, note: str | None, record: StaticRecord | None) -> None:
+        """Put the note or the record where the form was."""
+        data = {"text/plain": note, "text/markdown": note} if note else {}
+        if record is not None:
+            data = {"text/plain": record.plain, "text/markdown": record.markdown}
+        self._publish(data, update=True)
+
+    def _publish(self, data: dict[str, Any], *, update: bool) -> None:
+        publish_display_data(  # type: ignore[no-untyped-call]
+            data, {}, transient={"display_id": self._display_id}, update=update
+        )
+
+
 class Form:
     """One prompt in a page, from `show` to `close`.
 
@@ -100,6 +135,7 @@ class Form:
         self,
         prompt: Prompt,
         *,
+        place: Place,
         notify: bool,
         on_rendered: Callable[[], None],
         on_end: Callable[[Answered | NotAnswered], None],
@@ -107,7 +143,7 @@ class Form:
         self._prompt = prompt
         self._on_rendered = on_rendered
         self._on_end = on_end
-        self._display_id = f"jp-nb-{uuid4().hex}"
+        self._place = place
         self._control = (
             _control(prompt) if isinstance(prompt, QuestionPrompt) else _Control(None, _nothing)
         )
@@ -119,13 +155,14 @@ class Form:
         )
         self._beacon.on_msg(self._hear)
         self._note = _text("", "jp-nb-note")
-        self.widget = widgets.VBox([*self._above(), *self._below()])
+        self._so_far = _text("", "jp-nb-so-far")
+        self.widget = widgets.VBox([self._so_far, *self._above(), *self._below()])
         self.widget.add_class("jp-nb-form")
 
     def show(self) -> None:
-        """Display the form in the running cell, below what the cell has drawn so far."""
+        """Display the form in the running cell."""
         _show_figures()
-        self._publish(
+        self._place.show(
             {
                 # For consoles, and for readers of a notebook saved while the form was open.
                 "text/plain": wording.without_form(self._prompt),
@@ -135,19 +172,20 @@ class Form:
                     "model_id": self.widget.model_id,
                 },
             },
-            update=False,
+            self._show_so_far,
         )
+
+    def _show_so_far(self, text: str) -> None:
+        self._so_far.value = escape(plain(text).strip("\n"))
 
     def give_way(self) -> None:
         """Say that the prompt is answered below, on stdin."""
-        below = wording.ANSWERED_BELOW
-        self._publish({"text/plain": below, "text/markdown": below}, update=True)
+        self._place.end(wording.ANSWERED_BELOW, None)
         self.discard()
 
     def close(self, record: StaticRecord | None) -> None:
         """Take the form away and leave `record` (nothing, if there is none) in its place."""
-        data = {"text/plain": record.plain, "text/markdown": record.markdown} if record else {}
-        self._publish(data, update=True)
+        self._place.end(None, record)
         self.discard()
 
     def discard(self) -> None:
@@ -165,11 +203,6 @@ class Form:
                 if isinstance(own := getattr(widget, name, None), widgets.Widget)
             ]
             widget.close()
-
-    def _publish(self, data: dict[str, Any], *, update: bool) -> None:
-        publish_display_data(  # type: ignore[no-untyped-call]
-            data, {}, transient={"display_id": self._display_id}, update=update
-        )
 
     def _above(self) -> list[widgets.Widget]:
         """Return header, context and question; for buttons: text, detail and table."""

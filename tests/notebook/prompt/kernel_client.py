@@ -30,6 +30,7 @@ class FrontEnd:
         self.manager = manager
         self.messages: list[Message] = []
         self.models: dict[str, Message] = {}
+        self.replied: set[str] = set()
 
     # --- cells -------------------------------------------------------------------------------
 
@@ -55,8 +56,15 @@ class FrontEnd:
         return self.printed(request)
 
     def finish(self, request: str) -> None:
-        """Wait until the kernel is done with `request`."""
+        """Wait until the kernel is done with `request`.
+
+        Also for its reply: ipykernel 7.0 to 7.3 may never read a request that arrives while it
+        sends a reply (mended in 7.4), so nothing is sent before that.
+        """
         self.wait(lambda m: _is_status(m, "idle") and _parent(m) == request)
+        until = monotonic() + PATIENCE
+        while request not in self.replied and monotonic() < until:
+            self.replied.add(_parent(self.client.get_shell_msg(timeout=PATIENCE)))
 
     def printed(self, request: str) -> str:
         """Return what `request` wrote to stdout and stderr."""
@@ -110,7 +118,7 @@ class FrontEnd:
 
         def shown(message: Message) -> bool:
             data = message["content"].get("data", {})
-            return message["header"]["msg_type"] == "display_data" and text in data.get(
+            return "display_data" in message["header"]["msg_type"] and text in data.get(
                 "text/plain", ""
             )
 
