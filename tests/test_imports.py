@@ -14,7 +14,7 @@ import jp_nb
 
 PACKAGE = Path(jp_nb.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
-JUPYTER = {"IPython", "ipykernel", "ipywidgets", "anywidget", "comm", "zmq", "jupyter_client"}
+JUPYTER = {"IPython", "ipykernel", "ipywidgets", "anywidget", "comm", "zmq"}
 CORE = {
     "errors": {"errors"},
     "config": {"errors", "config"},
@@ -23,6 +23,8 @@ CORE = {
     "agent": {"errors", "config", "record", "tools", "agent"},
 }
 EDGES = {"providers", "notebook", "headless"}
+SHARED = {"jp_nb.notebook.document.variables", "jp_nb.notebook.document.carrier"}
+"""What a kernel and a runner agree on: names of variables, the form of the carrier."""
 COMPOSITION = {"notebook/session.py", "notebook/turns.py", "notebook/magics.py", "cli.py"}
 
 
@@ -41,9 +43,14 @@ def imports(path: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path} has a relative import"
-            module = node.module or ""
-            yield module
-            yield from (f"{module}.{alias.name}" for alias in node.names if module == "jp_nb")
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            modules = [name for name in names if _is_module(name)]
+            yield from modules if len(modules) == len(names) else [node.module or "", *modules]
+
+
+def _is_module(name: str) -> bool:
+    place = PACKAGE.parent.joinpath(*name.split("."))
+    return name.startswith("jp_nb.") and (place.is_dir() or place.with_suffix(".py").is_file())
 
 
 def rooms_used(path: Path) -> set[str]:
@@ -66,7 +73,10 @@ def test_an_edge_imports_no_other_edge(path: Path) -> None:
     if name_of(path) in COMPOSITION:
         return
     others = EDGES - {room_of(path)}
-    assert not rooms_used(path) & others
+    found = {
+        name for name in imports(path) if name.split(".")[1:2] and name.split(".")[1] in others
+    }
+    assert not {name for name in found if name.startswith("jp_nb.")} - SHARED
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
@@ -101,6 +111,11 @@ assert [tool.name for tool in jp.tools()] == ['f']
 from jp_nb.tools.question import Question
 assert jp.tools() == (f,)
 """
+    assert not loaded(code) & {*JUPYTER, "httpx"}
+
+
+def test_what_runners_share_with_kernels_needs_no_jupyter() -> None:
+    code = "\n".join(f"import {name}" for name in sorted(SHARED))
     assert not loaded(code) & {*JUPYTER, "httpx"}
 
 

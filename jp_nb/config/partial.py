@@ -42,7 +42,7 @@ def _merge(node: Any, base: Mapping[str, JsonValue], over: Mapping[str, JsonValu
 
 
 def _merge_value(node: Any, old: JsonValue, new: JsonValue) -> JsonValue:
-    new = _normal(node, new)
+    old, new = _normal(node, old), _normal(node, new)
     if is_wrapper(new, node):
         return _merge_wrapped(node, old, new)
     if isinstance(new, dict):

@@ -31,7 +31,7 @@ def interpolate(text: str, namespace: Mapping[str, Any], *, max_chars: int) -> s
         if expression is None:
             return "{{"
         found = look_up(expression.strip(), namespace)
-        shown = found if isinstance(found, str) else str(found)
+        shown = found if isinstance(found, str) else _text_of(found, expression.strip())
         if len(shown) > max_chars:
             cut = len(shown) - max_chars
             shown = f"{shown[:max_chars]}… ({cut} more characters of {expression.strip()} left out)"
@@ -40,11 +40,20 @@ def interpolate(text: str, namespace: Mapping[str, Any], *, max_chars: int) -> s
     return _PLACE.sub(value, text)
 
 
+def _text_of(value: Any, expression: str) -> str:
+    try:
+        return str(value)
+    except Exception as exc:  # whatever the value's own code raises
+        raise UsageError(
+            f"{{{{{expression}}}}}: its text cannot be had: {type(exc).__name__}: {exc}"
+        ) from exc
+
+
 def look_up(expression: str, namespace: Mapping[str, Any]) -> Any:
     """The value of a name with attributes and subscripts; nothing is called."""
     try:
         node = ast.parse(expression, mode="eval").body
-    except SyntaxError:
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise _not_a_name(expression) from None
     return _value(node, expression, namespace)
 

@@ -30,8 +30,8 @@ _TEX = re.compile(
 _DISPLAY_MATH = re.compile(r"\$\$|\\begin\{([a-z]*\*?)\}")
 _UNCLEAR_MATH = re.compile(r"\\\$|\\\\\[|\\begin\{")
 _MATH = re.compile(r"\$(?=\$)|\\(?=\\[\[\]]|(?:begin|end)\{)")
-_READ_BEFORE_CODE = re.compile(r"[$@]|\\[\\`]|\\(?:begin|end)\{|\]\(|(?:://|www\.)\S*`")
-"""Mathematics, addresses and links: some readers find them before they look for code."""
+_READ_BEFORE_CODE = re.compile(r"[$@]|\\[\\`]|\\(?:begin|end)\{|(?:://|www\.)\S*`")
+"""Mathematics and addresses: some readers find them before they look for code."""
 MAX_CHARS = 1_000_000
 
 
@@ -225,11 +225,23 @@ def _code_spans(line: str) -> tuple[list[tuple[int, int]], bool]:
         closing = next(
             (i for i in range(at + 1, len(runs)) if runs[i][1] - runs[i][0] == end - start), None
         )
-        if closing is None or "|" in line[end : runs[closing][0]]:  # a table may cut it there
-            return spans if closing is None else [], False
+        if closing is None:
+            return spans, False
+        if _is_cut(line[end : runs[closing][0]]):
+            return [], False
         spans.append((start, runs[closing][1]))
         at = closing + 1
     return spans, True
+
+
+def _is_cut(code: str) -> bool:
+    """Whether a table or a link may end inside `code` for some reader."""
+    depth = 0
+    for sign in code:
+        depth += (sign == "[") - (sign == "]")
+        if sign == "|" or depth < 0:
+            return True
+    return False
 
 
 def _escape(text: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 from jp_nb.agent.ports import DisplayEvent, Notice
@@ -21,8 +21,16 @@ from jp_nb.notebook.transcript import Transcript
 CHARS_PER_INTERVAL = 20_000
 """Longer transcripts are updated less often: each update sends the whole of it."""
 
-Publish = Callable[[dict[str, Any], bool], None]
-"""Takes a MIME bundle, and whether it updates what was shown before."""
+
+class Publish(Protocol):
+    """Shows a MIME bundle in the cell.
+
+    `update`: in place of what was shown before. `final`: it will not be updated again.
+    """
+
+    def __call__(self, bundle: dict[str, Any], *, update: bool, final: bool) -> None:
+        """Show it."""
+        ...
 
 
 class TurnDisplay:
@@ -99,8 +107,8 @@ class TurnDisplay:
                 self._status = event.text
             self._transcript.apply((event,))
 
-    def _show(self, bundle: dict[str, Any]) -> None:
-        self._publish(bundle, self._shown)
+    def _show(self, bundle: dict[str, Any], *, final: bool = False) -> None:
+        self._publish(bundle, update=self._shown, final=final)
         self._shown = True
 
     def finish(self) -> None:
@@ -111,7 +119,7 @@ class TurnDisplay:
         self._fold()
         bundle = self._transcript.bundle()
         if bundle["text/plain"] or bundle["text/markdown"] or self._shown:
-            self._show(dict(bundle))
+            self._show(dict(bundle), final=True)
 
     # --- a form in the same place: implements `prompt.form.Place` --------------------------------
 
@@ -132,10 +140,16 @@ class TurnDisplay:
 
 
 def display_publisher(publish: Callable[..., None]) -> Publish:
-    """Publishes bundles under one display id, through IPython's display publisher."""
+    """Publishes bundles under one display id, through IPython's display publisher.
+
+    While a turn runs the id is in the metadata too: a page that is loaded again finds by it the
+    output to go on with.
+    """
     display_id = f"jp-nb-{uuid4().hex}"
 
-    def show(bundle: dict[str, Any], update: bool) -> None:
-        publish(data=bundle, metadata={}, transient={"display_id": display_id}, update=update)
+    def show(bundle: dict[str, Any], *, update: bool, final: bool) -> None:
+        metadata = {} if final else {"jp_nb": {"display_id": display_id}}
+        transient = {"display_id": display_id}
+        publish(data=bundle, metadata=metadata, transient=transient, update=update)
 
     return show

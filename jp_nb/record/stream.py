@@ -408,10 +408,12 @@ def _match(
 
 
 def _drop_trailing_turn_start(items: list[_Item]) -> list[_Item]:
-    last = next((i for i in reversed(range(len(items))) if _is_conversation(items[i].entry)), None)
-    if last is not None and isinstance(items[last].entry, TurnStart):
-        return items[:last] + items[last + 1 :]
-    return items
+    end = len(items)  # behind the last entry of a conversation that is no bare start
+    while end and (
+        isinstance(items[end - 1].entry, TurnStart) or not _is_conversation(items[end - 1].entry)
+    ):
+        end -= 1
+    return items[:end] + [item for item in items[end:] if not isinstance(item.entry, TurnStart)]
 
 
 def _one_turn_start_first(items: list[_Item]) -> list[_Item]:

@@ -43,7 +43,7 @@ class LiveTurns(TurnRunner):
     """Turns whose display believes that somebody watches."""
 
     def _make_display(self, config: AppConfig) -> TurnDisplay:
-        return TurnDisplay(Transcript(), self._cell, lambda bundle, update: None, live=True)
+        return TurnDisplay(Transcript(), self._cell, lambda bundle, **_: None, live=True)
 
 
 @contextlib.contextmanager

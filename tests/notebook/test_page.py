@@ -92,6 +92,7 @@ def test_a_question_is_answered_with_the_keyboard_alone(open_notebook: OpenNoteb
     page.run_cell(1)
     page.form()
     page.page.wait_for_function("document.activeElement?.closest('.jp-nb-form') !== null")
+    page.page.wait_for_timeout(400)  # the form ignores keys meant for what had the focus before
     page.page.keyboard.press("Escape")
     text = page.output_text(1, contains="Not shipped.")
     assert "no answer: cancelled" in text

@@ -272,6 +272,24 @@
         case "comm_close":
           if (content.comm_id === this.comm) this.comm = null;
           break;
+        case "update_display_data":
+          // What this page asked for, JupyterLab updates itself.
+          if (parent?.session !== kernel.clientId) this.onDisplay(content);
+          break;
+      }
+    }
+
+    /** A turn's output that was begun before the page was loaded again. */
+    onDisplay({ data, metadata, transient }) {
+      const id = transient?.display_id;
+      if (typeof id !== "string" || this.readOnly) return;
+      for (const { type, outputs } of this.context.model.cells) {
+        if (type !== "code") continue;
+        for (let index = 0; index < outputs.length; index++) {
+          if (own(own(outputs.get(index).metadata, "jp_nb"), "display_id") === id) {
+            outputs.set(index, { output_type: "display_data", data, metadata });
+          }
+        }
       }
     }
 

@@ -66,6 +66,17 @@ class FrontEnd:
         while request not in self.replied and monotonic() < until:
             self.replied.add(_parent(self.client.get_shell_msg(timeout=PATIENCE)))
 
+    def interrupt(self, request: str) -> None:
+        """Interrupt until `request` ends: pyzmq swallows an interrupt while it frees a frame."""
+        for _ in range(5):
+            self.manager.interrupt_kernel()
+            try:
+                self.wait(lambda m: _is_status(m, "idle") and _parent(m) == request, patience=1.0)
+            except TimeoutError:
+                continue
+            break
+        self.finish(request)
+
     def printed(self, request: str) -> str:
         """Return what `request` wrote to stdout and stderr."""
         return "".join(

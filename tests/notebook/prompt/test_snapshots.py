@@ -11,7 +11,7 @@ import ipywidgets
 import pytest
 
 from jp_nb.agent.ports import Answered, NobodyThere, NotAnswered, Prompt, PromptEnd, QuestionPrompt
-from jp_nb.notebook.prompt.form import Form
+from jp_nb.notebook.prompt.form import Form, OwnOutput
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.wording import static_record, without_form
 from jp_nb.tools.question import Question
@@ -46,12 +46,23 @@ STDIN: dict[tuple[str, Persistence], list[str]] = {
 }
 
 
+def unshown(prompt: Prompt) -> Form:
+    """Return a form that is in no page yet."""
+    return Form(
+        prompt,
+        place=OwnOutput(),
+        notify=True,
+        on_rendered=lambda: None,
+        on_end=lambda _: None,
+    )
+
+
 @pytest.fixture
 def shown() -> Iterator[Any]:
     forms: list[Form] = []
 
     def show(prompt: Prompt) -> list[str]:
-        forms.append(Form(prompt, notify=True, on_rendered=lambda: None, on_end=lambda _: None))
+        forms.append(unshown(prompt))
         return list(tree(forms[-1].widget))
 
     yield show
@@ -179,9 +190,9 @@ def test_hostile_text_is_only_ever_escaped(shown: Any) -> None:
     evil = "<img src=x onerror=alert(1)>$\\href{javascript:alert(1)}{x}$"
     question = Question.select("q", evil, [evil]).with_context(evil)
     prompt = QuestionPrompt(question, label=evil, tool=evil)
-    form = Form(prompt, notify=True, on_rendered=lambda: None, on_end=lambda _: None)
-    texts = [w for w in form.widget.children if isinstance(w, ipywidgets.HTML)]
-    assert len(texts) == 4
+    form = unshown(prompt)
+    texts = [w for w in form.widget.children if isinstance(w, ipywidgets.HTML) and w.value]
+    assert len(texts) == 3  # header, context, question
     assert not any("<img" in text.value for text in texts)
     assert not any(isinstance(w, ipywidgets.HTMLMath | ipywidgets.Label) for w in texts)
     form.discard()

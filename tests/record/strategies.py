@@ -1,0 +1,54 @@
+"""Entries and records for property tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+
+QUICK = settings(max_examples=60, deadline=None)
+STAMP = "2026-03-18 13:19:06.841464"
+
+texts = st.text(max_size=8)
+numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+json_values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | numbers | texts,
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(texts, below, max_size=3),
+    max_leaves=6,
+)
+call_ids = st.sampled_from(["a", "b", ""])
+inquiry_ids = st.sampled_from(["a.q.1", "a.q.2"])
+
+
+def entry(kind: str, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """A stored entry of `kind`, with extra keys that nobody knows."""
+    known = st.fixed_dictionaries({"type": st.just(kind), "timestamp": st.just(STAMP), **fields})
+    extra = st.dictionaries(st.sampled_from(["x", "event_id", "ü"]), json_values, max_size=2)
+    return st.tuples(extra, known).map(lambda both: {**both[0], **both[1]})
+
+
+questions = st.fixed_dictionaries(
+    {"text": texts, "answer_type": st.just({"type": "boolean"})}, optional={"default": json_values}
+)
+turn_starts = entry("turn_start")
+chat_requests = entry("chat_request", content=texts)
+chat_responses = entry("chat_response", message=texts)
+calls = entry("tool_call_request", id=call_ids, name=texts, arguments=st.just({}))
+results = entry("tool_call_response", id=call_ids, content=texts, is_error=st.booleans())
+inquiries = entry(
+    "inquiry_request", id=inquiry_ids, source=st.just({"source": "assistant"}), question=questions
+)
+closings = entry(
+    "inquiry_response", id=inquiry_ids, outcome=st.just("cancelled"), reason=texts
+) | entry("inquiry_response", id=inquiry_ids, answer=json_values)
+deltas = entry("config_delta", delta=st.dictionaries(texts, json_values, max_size=2))
+compactions = entry("compaction", from_turn=st.just(0), to_turn=st.just(1))
+unknown = st.dictionaries(texts, json_values, max_size=3).filter(
+    lambda raw: not isinstance(raw.get("type"), str)
+) | entry("hologram")
+conversation_entries = st.one_of(
+    turn_starts, chat_requests, chat_responses, calls, results, inquiries, closings
+)
+global_entries = st.one_of(deltas, compactions, unknown)
+records = st.lists(conversation_entries | conversation_entries | global_entries, max_size=14)

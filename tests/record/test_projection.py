@@ -1,0 +1,160 @@
+"""From the record to the configuration in force, and what a stranger's record may not decide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jp_nb.config.assign import parse_assignment
+from jp_nb.config.layers import Layer
+from jp_nb.config.partial import Partial
+from jp_nb.record.events import ChatRequest, ConfigDelta
+from jp_nb.record.projection import Projection
+from jp_nb.record.stream import ConversationStream
+from tests.fakes import new_stream
+
+T = "2026-03-18 13:19:06.841464"
+EVIL = "http://evil.example"
+HOST: Partial = {"providers": {"llm": {"openai": {"base_url": EVIL}}}}
+NAMED: Partial = {"user": {"name": "Ada"}}
+
+
+def delta(value: Partial) -> dict[str, Any]:
+    return {"type": "config_delta", "timestamp": T, "delta": value}
+
+
+def projection(stream: ConversationStream, *below: Partial, trusted: bool = True) -> Projection:
+    return Projection(
+        stream, lambda: [Layer("below", partial) for partial in below], trusted=trusted
+    )
+
+
+def host(found: Projection) -> str | None:
+    return found.config().providers.llm.openai.base_url
+
+
+def stop_words(found: Projection) -> list[str]:
+    return found.config().assistant.model.parameters.stop_words
+
+
+def test_base_and_deltas_count_in_order_over_the_layers_below() -> None:
+    stream = new_stream(delta({"user": {"name": "B"}}), base_config={"user": {"name": "A"}})
+    found = projection(stream, {"user": {"name": "below"}, "style": {"tool_call": {"show": False}}})
+    assert (found.config().user.name, found.config().style.tool_call.show) == ("B", False)
+    assert found.config() is found.config()
+    stream.append(ConfigDelta(delta={"user": {"name": "C"}}))
+    assert found.config().user.name == "C"
+    stream.append(ConfigDelta(unsets=("user.name",)))
+    assert found.config().user.name == "below"
+    stream.append(ConfigDelta(unsets=("user.name",), delta={"user": {"name": "D"}}))
+    assert found.config().user.name == "D"
+    stream.append(ConfigDelta(op="reset"))
+    assert (found.config().user.name, found.config().style.tool_call.show) == (None, True)
+
+
+def test_layers_below_are_asked_again_when_they_changed() -> None:
+    below: Partial = {"user": {"name": "A"}}
+    found = projection(new_stream(), below)
+    assert found.config().user.name == "A"
+    below["user"] = {"name": "B"}
+    assert found.config().user.name == "A"
+    found.below_changed()
+    assert found.config().user.name == "B"
+
+
+def test_a_strangers_record_does_not_say_which_host_is_reached() -> None:
+    stream = new_stream(delta({**HOST, **NAMED}), base_config=HOST)
+    found = projection(stream, trusted=False)
+    assert (host(found), found.config().user.name) == ("https://api.openai.com", "Ada")
+    assert found.ignored == {"providers.llm.openai.base_url": EVIL}
+    assert host(projection(stream, trusted=True)) == EVIL
+    stream.append(ConfigDelta(delta={"providers": {"llm": {"openai": {"base_url": "http://my"}}}}))
+    assert host(found) == "http://my"
+
+
+def test_the_base_of_a_strangers_record_without_entries_is_a_strangers() -> None:
+    assert host(projection(new_stream(base_config=HOST), trusted=False)) != EVIL
+
+
+OPEN_CALL = {"type": "tool_call_request", "timestamp": T, "id": "a", "name": "t"}
+START = {"type": "turn_start", "timestamp": T}
+ASKED = {"type": "chat_request", "timestamp": T, "content": "q"}
+
+
+def test_a_repair_that_moves_entries_makes_no_strangers_change_ours() -> None:
+    stream = new_stream(START, ASKED, OPEN_CALL, delta(HOST))
+    found = projection(stream, trusted=False)
+    found.config()
+    assert stream.repair()  # answers the call: what comes after it moves
+    stream.start_turn(ChatRequest(content="q"))
+    assert host(found) != EVIL
+
+
+def test_a_change_of_ours_counts_once_although_a_repair_removes_entries() -> None:
+    stream = new_stream(START, ASKED, START)
+    found = projection(stream, trusted=False)
+    found.config()
+    stream.append(ConfigDelta(delta=NAMED))
+    assert stream.repair()  # takes the empty turn away
+    assert found.config().user.name == "Ada"
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_list_that_was_set_replaces_what_lies_below_also_after_a_restart(trusted: bool) -> None:
+    below = {"assistant": {"model": {"parameters": {"stop_words": ["below"]}}}}
+    stream = new_stream(base_config=below)  # type: ignore[arg-type]  # JSON all the same
+    found = projection(stream, below)  # type: ignore[arg-type]
+    for text, expected in [
+        ("stop_words:=[]", []),
+        ("stop_words=a, b", ["a", "b"]),
+        ("stop_words+=c", ["a", "b", "c"]),
+    ]:
+        path = "assistant.model.parameters."
+        stream.append(ConfigDelta(delta=parse_assignment(path + text, found.partial())))
+        assert stop_words(found) == expected
+        again = new_stream(*stream.raw, base_config=stream.base_config)
+        assert stop_words(projection(again, below, trusted=trusted)) == expected  # type: ignore[arg-type]
+
+
+def test_what_a_record_sets_and_we_do_not_know_is_named_and_the_rest_counts() -> None:
+    stream = new_stream(
+        delta({"user": {"name": 5}, "style": {"tool_call": {"show": False}}, "future": {"x": 1}})
+    )
+    found = projection(stream, trusted=False)
+    assert found.config().style.tool_call.show is False
+    assert sorted(found.not_understood) == ["future", "user.name"]
+
+
+@pytest.mark.parametrize("name", ["a.b", "value", "strategy"])
+def test_any_name_of_a_tool_is_just_a_name(name: str) -> None:
+    tools: Partial = {"conversation": {"tools": {name: {"enable": False, "run": "unattended"}}}}
+    found = projection(new_stream(base_config=tools), trusted=False)
+    tool = found.config().conversation.tools[name]
+    assert tool.run is None
+    assert tool.enable is not None
+    assert tool.enable.state is False
+    assert list(found.ignored.values()) == ["unattended"]
+
+
+@pytest.mark.parametrize(
+    "partial",
+    [
+        {"providers": {"llm": {"anthropic": {"api_key_env": "AWS_SECRET"}}}},
+        {"interpolation": {"max_chars": 5}},
+        {"conversation": {"tools": {"t": {"source": "builtin"}}}},
+        {"conversation": {"tools": {"t": {"run": "unattended"}}}},
+        {"conversation": {"tools": {"*": {"run": "unattended"}}}},
+        {"conversation": {"tools": {"t": {"result": "unattended"}}}},
+        {"conversation": {"tools": {"t": {"questions": {"q": {"answer": True}}}}}},
+    ],
+)
+def test_leaves_with_authority_are_not_a_strangers_to_set(partial: Partial) -> None:
+    found = projection(new_stream(delta(partial)), trusted=False)
+    assert found.config() == projection(new_stream()).config().model_copy(
+        update={"conversation": found.config().conversation}
+    )
+    assert len(found.ignored) == 1
+    for tool in found.config().conversation.tools.values():
+        assert (tool.source, tool.run, tool.result) == (None, None, None)
+        assert all(question.answer is None for question in tool.questions.values())

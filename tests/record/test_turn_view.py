@@ -1,0 +1,72 @@
+"""A turn and a conversation as code reads them."""
+
+from __future__ import annotations
+
+from jp_nb.config.app_config import AppConfig
+from jp_nb.record.conversation import Conversation
+from jp_nb.record.turn_view import ConfigChange, Inquiry, ToolCall, Turn, TurnUsage, read_turn
+from tests.fakes import new_stream
+from tests.record.test_stream import (
+    ASKED,
+    CHANGED,
+    SAID,
+    START,
+    called,
+    closed,
+    inquiry,
+    raw,
+    result,
+)
+
+EVERYTHING = [
+    CHANGED,
+    START,
+    ASKED,
+    raw("chat_response", reasoning="hm"),
+    SAID,
+    called("a"),
+    called("a"),
+    inquiry(),
+    {**closed(), "metadata": {"channel": "form"}},
+    inquiry("b.q.1"),
+    result("a"),
+    raw("chat_request", content="and?"),
+    raw("chat_response", data=None),
+    raw("chat_response", message="b"),
+]
+
+
+def test_a_turn_reads_as_what_happened_in_it() -> None:
+    stream = new_stream(*EVERYTHING)
+    entries = stream.last_turn()
+    assert entries is not None
+    usage = TurnUsage(input_tokens=3)
+    assert read_turn(0, entries.entries, usage=usage) == Turn(
+        number=0,
+        request="q\n\nand?",
+        text="a\n\nb",
+        data=None,
+        tool_calls=(ToolCall("a", "t", {}, "r", False), ToolCall("a", "t", {})),
+        inquiries=(
+            Inquiry("a.q.1", "?", "answered", True, None, "form"),
+            Inquiry("b.q.1", "?"),
+        ),
+        config_changes=(ConfigChange({"user": {"name": "Ada"}}),),
+        usage=usage,
+    )
+
+
+def test_its_repr_is_short_and_says_what_is_in_it() -> None:
+    turn = Turn(3, "q", text="word " * 50, tool_calls=(ToolCall("a", "t", {}),), status="failed")
+    assert repr(turn) == f"<turn 3: '{('word ' * 14)[:67]}…', 1 tool call, failed>"
+    assert repr(Turn(0, "q", text="Hi.")) == "<turn 0: 'Hi.'>"
+
+
+def test_a_conversation_is_a_snapshot() -> None:
+    stream = new_stream(START, ASKED)
+    view = Conversation.of(stream, [Turn(0, "q")], AppConfig())
+    stream.raw[1]["content"] = "changed"
+    stream.append(new_stream(SAID).entries[0])
+    assert len(view.events) == 2
+    assert view.events[1]["content"] == "q"
+    assert (view.id, view.title) == ("jp-c1", None)
