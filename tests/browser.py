@@ -167,6 +167,9 @@ class NotebookPage:
         self.wait_for_kernel_status("idle")
 
     def _dismiss(self, dialog: Any) -> None:
+        if dialog.type == "beforeunload":  # leaving a notebook that is not saved
+            dialog.accept()
+            return
         self.dialogs.append(dialog.message)
         dialog.dismiss()
 

@@ -151,17 +151,20 @@ def _close_whatever_is_open(lines: Iterable[str]) -> Iterator[str]:
 def _text(lines: list[tuple[str, bool]]) -> Iterator[str]:
     """The lines of one block of text; each comes with whether code in it counts as code."""
     certain = all(certain for _, certain in lines)
+    bracket = False
     for line in _without_open_math([line for line, _ in lines], certain):
         if begins := _DEFINITION_LIST.match(line):
             line = f"{begins[0]}\\{line[begins.end() :]}"
         certain = certain and not _READ_BEFORE_CODE.search(line)
-        spans, certain = _code_spans(line) if certain else ([], False)
+        spans, certain = _code_spans(line, bracket) if certain else ([], False)
         pieces: list[str] = []
         at = 0
         for start, end in spans:
             pieces += [_escape(line[at:start]), line[start:end]]
             at = end
-        yield "".join([*pieces, _escape(line[at:])])
+        pieces.append(_escape(line[at:]))
+        bracket = bracket or any("[" in text for text in pieces[::2])
+        yield "".join(pieces)
 
 
 def _without_open_math(lines: list[str], certain: bool) -> Iterator[str]:
@@ -215,11 +218,14 @@ def _ends_with(text: str, ends: str) -> bool:
     return last and text.count("$$") == (ends == "$$")
 
 
-def _code_spans(line: str) -> tuple[list[tuple[int, int]], bool]:
-    """Where `line` holds code for certain, and whether the lines after it may."""
+def _code_spans(line: str, after_bracket: bool) -> tuple[list[tuple[int, int]], bool]:
+    """Where `line` holds code for certain, and whether the lines after it may.
+
+    `after_bracket` says whether the text of a link may have begun above.
+    """
     runs = [(run.start(), run.end()) for run in _BACKTICKS.finditer(line)]
     spans: list[tuple[int, int]] = []
-    at = 0
+    at = text = 0
     while at < len(runs):
         start, end = runs[at]
         closing = next(
@@ -227,21 +233,17 @@ def _code_spans(line: str) -> tuple[list[tuple[int, int]], bool]:
         )
         if closing is None:
             return spans, False
-        if _is_cut(line[end : runs[closing][0]]):
+        after_bracket = after_bracket or "[" in line[text:start]
+        if _may_end_inside(line[end : runs[closing][0]], after_bracket):
             return [], False
         spans.append((start, runs[closing][1]))
-        at = closing + 1
+        at, text = closing + 1, runs[closing][1]
     return spans, True
 
 
-def _is_cut(code: str) -> bool:
-    """Whether a table or a link may end inside `code` for some reader."""
-    depth = 0
-    for sign in code:
-        depth += (sign == "[") - (sign == "]")
-        if sign == "|" or depth < 0:
-            return True
-    return False
+def _may_end_inside(code: str, after_bracket: bool) -> bool:
+    """Whether a cell of a table or the text of a link may end inside `code` for some reader."""
+    return "|" in code or (after_bracket and "]" in code)
 
 
 def _escape(text: str) -> str:
@@ -249,14 +251,14 @@ def _escape(text: str) -> str:
     return _LINK.sub(r"]\\(", text).replace("]:", "]\\:")
 
 
-def _break_math(text: str) -> str:
+def break_math(text: str) -> str:
     """`text` in which no displayed formula begins or ends."""
     return _MATH.sub(lambda found: f"{found[0]}\u200b", text)
 
 
 def code_span(text: str) -> str:
     """`text` as inline code, whatever it holds."""
-    text = _break_math(plain(text).replace("\n", " "))
+    text = break_math(plain(text).replace("\n", " "))
     longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
     fence = "`" * (longest + 1)
     pad = " " if text.startswith("`") or text.endswith("`") or not text.strip() else ""

@@ -23,8 +23,8 @@ from jp_nb.agent.ports import (
     ToolBegins,
     ToolEnds,
 )
-from jp_nb.notebook.markdown import code_block, code_span, safe_markdown
-from jp_nb.notebook.prompt.plain import markdown as no_markup
+from jp_nb.notebook.markdown import break_math, code_block, code_span, safe_markdown
+from jp_nb.notebook.prompt import plain as text_of_strangers
 from jp_nb.notebook.prompt.plain import one_line, plain
 
 MAX_CALL_CHARS = 120
@@ -173,7 +173,7 @@ class Transcript:
             case QuestionEnds():
                 return _question_markdown(piece)
             case Notice(text=text):
-                return f"*{no_markup(plain(text))}*"
+                return f"*{no_markup(one_line(text, limit=2000))}*"
             case _:
                 assert_never(piece)
 
@@ -262,9 +262,14 @@ def _question_markdown(ends: QuestionEnds) -> str:
     question = no_markup(one_line(ends.question.text, limit=500))
     lines = [f"> ❓ {label}{question} **{no_markup(_outcome(ends))}**"]
     if ends.question.context:
-        context = no_markup(plain(ends.question.context, limit=2000))
-        lines = [*(f"> {line}  " for line in context.split("\n")), ">", *lines]
+        context = plain(ends.question.context, limit=2000).split("\n")
+        lines = [*(f"> {no_markup(line)}  " if line else ">" for line in context), ">", *lines]
     return "\n".join(lines)
+
+
+def no_markup(line: str) -> str:
+    """One line of text in which no Markdown reader sees more than text."""
+    return text_of_strangers.markdown(break_math(line))
 
 
 _ENDS: Mapping[str, str] = {

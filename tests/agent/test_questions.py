@@ -586,3 +586,11 @@ async def test_how_a_question_ended_is_shown() -> None:
         "form",
         "Ops",
     )
+
+
+async def test_another_source_routes_to_that_tool() -> None:
+    mine = PythonTool(lambda: "mine", name="mine")
+    config = for_tool("ask_user", source="python.mine")
+    bench = Bench([reply(call("ask_user")), reply(say("Done."))], tools=[mine], config=config)
+    await bench.run()
+    assert the_response(bench).content == "mine"

@@ -41,8 +41,6 @@ def reopened(page: NotebookPage, **metadata: Any) -> None:
 
 def leave(page: NotebookPage) -> None:
     """Close the notebook's page without saving."""
-    page.page.remove_listener("dialog", page._dismiss)
-    page.page.once("dialog", lambda dialog: dialog.accept())
     page.page.goto("about:blank")
 
 

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser import Lab, NotebookPage, OpenNotebook, chromium, lab, open_notebook
-
-__all__ = ["chromium", "lab", "open_notebook"]
+from tests.browser import Lab, NotebookPage, OpenNotebook
 
 pytestmark = pytest.mark.browser
 
@@ -33,8 +31,9 @@ THREE = (
 )
 ONE = (
     question(question="Ship it?", answer_type="boolean")
-    + '[[replies]]\nwhen = "true"\ntext = "Shipped."\n'
-    + '[[replies]]\ntext = "Not shipped."\n'
+    + "[[replies]]\nwhen = '\"answer\":true'\ntext = \"Shipped.\"\n"
+    + "[[replies]]\nwhen = '\"answer\":false'\ntext = \"Not shipped.\"\n"
+    + '[[replies]]\nwhen = "cancelled by user"\ntext = "Not shipped."\n'
 ) * 2
 
 
@@ -52,6 +51,12 @@ def outputs(page: NotebookPage, cell: int) -> list[dict[str, Any]]:
 def load(page: NotebookPage, *, contains: str = "kept in this notebook") -> str:
     page.run_cell(0)
     return page.output_text(0, contains=contains)
+
+
+def answer(page: NotebookPage, choice: str) -> None:
+    form = page.form()
+    form.get_by_role("button", name=choice, exact=True).click()
+    form.get_by_role("button", name="Submit").click()
 
 
 def test_three_questions_are_answered_by_clicking_and_typing(open_notebook: OpenNotebook) -> None:
@@ -104,10 +109,8 @@ def test_a_reloaded_page_brings_the_question_back(open_notebook: OpenNotebook) -
     page.run_cell(1)
     page.form()
     page.save()
-    page.reload(status="busy")
-    form = page.form()
-    form.get_by_role("button", name="Yes", exact=True).click()
-    form.get_by_role("button", name="Submit").click()
+    page.reload(status="")
+    answer(page, "Yes")
     assert "Ship it? → Yes" in page.output_text(1, contains="Shipped.")
     page.run_cell(2)
     page.output_text(2, contains="after")
@@ -140,9 +143,7 @@ def test_after_a_restart_no_form_looks_alive(open_notebook: OpenNotebook) -> Non
     assert not any(buttons.nth(n).is_enabled() for n in range(buttons.count()))
     load(page, contains="conversation restored (1 turn)")
     page.run_cell(1)
-    form = page.form()
-    form.get_by_role("button", name="No", exact=True).click()
-    form.get_by_role("button", name="Submit").click()
+    answer(page, "No")
     page.output_text(1, contains="Not shipped.")
 
 
@@ -150,18 +151,14 @@ def test_a_reopened_notebook_goes_on_with_a_new_kernel(open_notebook: OpenNotebo
     page = open_notebook(LOAD, "%%jp -m scripted/one\nGo.", "%%jp\nAnd again.", "%jp log")
     load(page, contains="new conversation")
     page.run_cell(1)
-    form = page.form()
-    form.get_by_role("button", name="Yes", exact=True).click()
-    form.get_by_role("button", name="Submit").click()
+    answer(page, "Yes")
     page.output_text(1, contains="Shipped.")
     page.save()
     page.restart_kernel()
     page.reload()
     load(page, contains="model scripted/one · conversation restored (1 turn)")
     page.run_cell(2)
-    form = page.form()
-    form.get_by_role("button", name="No", exact=True).click()
-    form.get_by_role("button", name="Submit").click()
+    answer(page, "No")
     page.output_text(2, contains="Not shipped.")
     page.save()
     events = page.saved().metadata["jp"]["events"]
@@ -221,7 +218,7 @@ def hostile_script() -> str:
             options=options,
             default=options[0],
         )
-        + f"[[replies]]\ntext = {json.dumps(ATTACK)}\n"
+        + f"[[replies]]\ntext = {json.dumps(ATTACK + ' The end.')}\n"
     )
 
 
@@ -245,13 +242,13 @@ def test_hostile_text_runs_nothing_and_breaks_nothing(
     assert_harmless(page)
     assert form.bounding_box()["width"] <= page.cell(2).bounding_box()["width"]  # type: ignore[index]
     form.get_by_role("button", name="Submit").click()
-    page.output_text(2, contains="big")
+    page.output_text(2, contains="The end.")
     for cell in (3, 4):
         page.run_cell(cell)
     page.output_text(4, contains="ask_user")
     page.save()
     page.reload()
-    page.output_text(2, contains="big")
+    page.output_text(2, contains="The end.")
     assert_harmless(page)
 
 

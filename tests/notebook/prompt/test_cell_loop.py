@@ -214,18 +214,20 @@ def test_a_storm_of_interrupts_loses_no_call(cell: CellLoop, agent: Agent) -> No
         return sum(end is None or isinstance(end, CallInterrupted) for end in ends)
 
     turn = agent.start(many())
-    stop = threading.Event()
+    go, stop = threading.Event(), threading.Event()
     main = threading.get_ident()
 
     def disturb() -> None:
+        go.wait()
         while not stop.wait(0.005):
             signal.pthread_kill(main, signal.SIGINT)
 
-    storm = threading.Thread(target=disturb)
+    storm = threading.Thread(target=disturb, daemon=True)
     storm.start()
     interrupts = 0
     while storm.is_alive():
         try:
+            go.set()  # no interrupt comes while nothing here catches it
             cell.serve(turn.done)
             stop.set()
             storm.join()

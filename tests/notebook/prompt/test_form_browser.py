@@ -9,14 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser import (  # noqa: F401 - fixtures
-    Lab,
-    NotebookPage,
-    OpenNotebook,
-    chromium,
-    lab,
-    open_notebook,
-)
+from tests.browser import Lab, NotebookPage, OpenNotebook
 
 pytestmark = [
     pytest.mark.browser,
