@@ -27,7 +27,7 @@ SECRET = "Question.secret('key', 'Key?')"
 
 
 @pytest.fixture
-def opened(open_notebook: OpenNotebook, lab: Lab) -> Opened:  # noqa: F811
+def opened(open_notebook: OpenNotebook, lab: Lab) -> Opened:
     """Open a notebook whose first cell has loaded what `in_cell.py` defines."""
     shutil.copy(Path(__file__).with_name("in_cell.py"), lab.root)
 
