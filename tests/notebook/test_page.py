@@ -31,8 +31,8 @@ THREE = (
 )
 ONE = (
     question(question="Ship it?", answer_type="boolean")
-    + "[[replies]]\nwhen = '\"answer\":true'\ntext = \"Shipped.\"\n"
-    + "[[replies]]\nwhen = '\"answer\":false'\ntext = \"Not shipped.\"\n"
+    + '[[replies]]\nwhen = \'"answer":true\'\ntext = "Shipped."\n'
+    + '[[replies]]\nwhen = \'"answer":false\'\ntext = "Not shipped."\n'
     + '[[replies]]\nwhen = "cancelled by user"\ntext = "Not shipped."\n'
 ) * 2
 
