@@ -1,6 +1,6 @@
 """Takes the README's picture from the real page: a cell of the quickstart that waits for an answer.
 
-    python -m tests.screenshot
+python -m tests.screenshot
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from playwright.sync_api import sync_playwright
 from tests.browser import CHROMIUM_FLAGS, TOKEN, NotebookPage, start_lab
 
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
-QUESTION = 11
-"""The cell that asks, among all cells of the quickstart."""
 
 
 def main() -> None:
@@ -32,13 +30,10 @@ def main() -> None:
             url = f"{lab.url}/lab/workspaces/readme/tree/{path.name}?token={TOKEN}&reset"
             page = NotebookPage(context.new_page(), path, url)
             page.command("application:toggle-left-area")
-            page.command("application:toggle-right-area")
             page.cell(0).click()
-            for _ in range(QUESTION + 1):
+            while not page.page.locator(".jp-nb-form:visible").count():
                 page.command("notebook:run-cell-and-select-next", wait=False)
-                page.page.wait_for_timeout(300)
-            page.page.wait_for_timeout(4000)
-            page.page.screenshot(path="/tmp/w/rd.png")
+                page.page.wait_for_timeout(1500)
             form = page.form()
             form.get_by_text("Dunes").click()
             form.scroll_into_view_if_needed()
