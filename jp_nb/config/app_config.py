@@ -22,6 +22,8 @@ from pydantic import (
     model_validator,
 )
 
+from jp_nb.config.defaults import DEFAULT_MODEL
+
 PROVIDER_NAMES = (
     "anthropic",
     "cerebras",
@@ -34,9 +36,6 @@ PROVIDER_NAMES = (
 )
 STAR = "*"
 """The key of the defaults for all tools."""
-
-DEFAULT_MODEL = "scripted/welcome"
-"""The embedded script: no network, no key."""
 
 MODEL_NAME = re.compile(r"[A-Za-z0-9_.:/~-]+")
 

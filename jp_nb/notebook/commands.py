@@ -60,7 +60,7 @@ class Commands:
             other = next(word for word in words if word not in assignments)
             raise UsageError(f"%jp config takes paths or PATH=VALUE, not both: {other!r}")
         if assignments:
-            self._session.configure(*assignments)
+            self._session.settings.change(*assignments)
             return
         rows = [self._setting(path) for path in words] if words else self._all_settings()
         report.show(self._shell, report.table(("path", "value", "set by"), rows))
@@ -68,11 +68,13 @@ class Commands:
     def _setting(self, path: str) -> tuple[str, str, str]:
         require(path)
         value = at(self._session.config.model_dump(mode="json", exclude_none=True), path)
-        sources = set_by(self._session.projection.layers(), path)
+        sources = set_by(self._session.settings.projection.layers(), path)
         return path, to_text(value), sources[-1][0] if sources else "default"
 
     def _all_settings(self) -> list[tuple[str, str, str]]:
-        layers = [x for x in self._session.projection.layers() if x.name != "registrations"]
+        layers = [
+            x for x in self._session.settings.projection.layers() if x.name != "registrations"
+        ]
         paths = sorted({path for layer in layers for path, _ in leaves(layer.partial)})
         return [(p, to_text(s[-1][1]), s[-1][0]) for p in paths if (s := set_by(layers, p))]
 

@@ -8,11 +8,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import platformdirs
 
-from jp_nb.config.layers import Layer, from_environment, from_toml
 from jp_nb.errors import ConfigError
+
+if TYPE_CHECKING:  # nothing of it is needed where nothing is configured
+    from jp_nb.config.layers import Layer
+
+ENVIRONMENT_PREFIX = "JP_CFG_"
 
 WORKSPACE_FILE = Path(".jp") / "config.toml"
 
@@ -48,11 +53,24 @@ class ConfigFiles:
         Raises:
             ConfigError: If a file or a variable is wrong; `layer` names it.
         """
-        candidates = [user_file(), *workspace_files(self.folder)]
-        found = [self._layer(path) for path in candidates if path.is_file()]
+        found = [self._layer(path) for path in self._files()]
+        if not _is_in_environment():
+            return found
+        from jp_nb.config.layers import from_environment
+
         return [*found, from_environment(os.environ)]
 
+    def anything(self) -> bool:
+        """Whether there is a file or a variable at all."""
+        return bool(self._files()) or _is_in_environment()
+
+    def _files(self) -> list[Path]:
+        candidates = [user_file(), *workspace_files(self.folder)]
+        return [path for path in candidates if path.is_file()]
+
     def _layer(self, path: Path) -> Layer:
+        from jp_nb.config.layers import from_toml
+
         status = path.stat()
         stamp = (status.st_mtime_ns, status.st_size)
         known = self._read.get(path)
@@ -64,3 +82,7 @@ class ConfigFiles:
             known = (stamp, from_toml(text, str(path)))
             self._read[path] = known
         return known[1]
+
+
+def _is_in_environment() -> bool:
+    return any(name.startswith(ENVIRONMENT_PREFIX) for name in os.environ)

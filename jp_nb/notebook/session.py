@@ -1,42 +1,37 @@
 """One kernel's assistant: its conversation, its configuration, and what runs its turns.
 
-This is where the rooms are wired together. `%load_ext` needs little of them: `turns.py`, which
-runs turns, is loaded with the first one.
+This is where the rooms are wired together. `%load_ext` needs little of them: `settings.py` is
+loaded where something is configured, `turns.py` with the first turn.
 
 Source: `design/architecture.md` sections 2 and 3, `design/interface.md` section 2.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import JsonValue
-
-from jp_nb.config.app_config import DEFAULT_MODEL, AppConfig
-from jp_nb.config.layers import Layer, fold
-from jp_nb.config.models import parse, resolve
-from jp_nb.config.partial import Partial, at, build, merge, validate
+from jp_nb.config.defaults import DEFAULT_MODEL
 from jp_nb.notebook.config_files import ConfigFiles
 from jp_nb.notebook.document import homes, variables
 from jp_nb.notebook.document.live import LiveStore
-from jp_nb.record.events import ChatRequest, ConfigDelta
-from jp_nb.record.projection import Projection
+from jp_nb.record.events import ChatRequest
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.timestamps import Clock, utc_now
-from jp_nb.tools.builtin import BUILTINS
-from jp_nb.tools.python import REGISTRY
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from jp_nb.config.app_config import AppConfig
+    from jp_nb.notebook.settings import Settings
     from jp_nb.notebook.turns import TurnRunner
     from jp_nb.record.turn_view import Turn
 
-MODEL = "assistant.model.id"
 RELOAD_TIMEOUT = 2.0
+"""Seconds that a page has to say what it holds, when the extension is loaded again."""
 
 
 class Session:
@@ -46,7 +41,6 @@ class Session:
         document: The conversations of this notebook.
         store: Where they are kept.
         files: The configuration files around the notebook.
-        projection: The configuration of the active conversation.
         restored: Whether the active conversation was in the notebook before.
         notices: What the person should be told once.
         last: The last turn, if there was one.
@@ -61,19 +55,70 @@ class Session:
         self._clock = clock
         place = homes.find(shell)
         self.files = ConfigFiles((place.path.parent if place.path else Path.cwd()).resolve())
-        files = fold(self.files.layers())
-        go_on = at(files, "record.headless") == "continue"
-        base = self._base_config(files)
-        self._opened = place.open(clock=clock, base_config=base, go_on=go_on)
+        self._opened = place.open(
+            clock=clock, base_config=self._base_config(), go_on=self._goes_on()
+        )
         self.document, self.store = self._opened.document, self._opened.store
         self.restored = self._opened.restored
         self.notices += self._opened.notices
-        if not self.restored:
-            self._apply_overrides_to_base()
         self._trusted = not self.restored or (previous is not None and self._continues(previous))
         self._adopt()
         if self.restored and previous is None:
-            self._apply_overrides_as_deltas()
+            self._apply_overrides()
+
+    # --- what is loaded when it is needed ----------------------------------------------------
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The configuration of the active conversation."""
+        from jp_nb.notebook.settings import Settings
+
+        return Settings(self.document.conversation, self.files, trusted=self._trusted)
+
+    @cached_property
+    def turns(self) -> TurnRunner:
+        """What runs turns."""
+        from jp_nb.notebook.turns import TurnRunner
+
+        return TurnRunner(self)
+
+    @property
+    def config(self) -> AppConfig:
+        """The configuration in force."""
+        return self.settings.config
+
+    # --- opening -----------------------------------------------------------------------------
+
+    def _base_config(self) -> dict[str, JsonValue]:
+        """What a new conversation starts from (D8), arguments of the run included (D34)."""
+        if not self.files.anything() and not os.environ.get(variables.OVERRIDES):
+            provider, _, name = DEFAULT_MODEL.partition("/")
+            return {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}
+        from jp_nb.notebook.settings import base_config, with_overrides
+
+        return with_overrides(base_config(self.files))
+
+    def _goes_on(self) -> bool:
+        """Whether `record.headless` says that a headless run continues."""
+        if not self.files.anything():
+            return False
+        from jp_nb.config.layers import fold
+        from jp_nb.config.partial import at
+
+        return bool(at(fold(self.files.layers()), "record.headless") == "continue")
+
+    def _adopt(self) -> None:
+        """Make the document's active conversation the one that turns run on."""
+        self.document.conversation.on_change = self.store.changed
+        vars(self).pop("settings", None)
+        if not self._trusted:
+            self.notices += self.settings.warnings()
+
+    def _apply_overrides(self) -> None:
+        if os.environ.get(variables.OVERRIDES):
+            from jp_nb.notebook.settings import overrides
+
+            self.settings.change(*overrides())
 
     def should_reopen(self) -> bool:
         """Whether loading again is to read what the page has now. Closes this session if so."""
@@ -91,123 +136,15 @@ class Session:
         same = (mine.id, mine.raw, mine.base_config) == (theirs.id, theirs.raw, theirs.base_config)
         return previous._trusted and same
 
-    @cached_property
-    def turns(self) -> TurnRunner:
-        """What runs turns; made for the first one."""
-        from jp_nb.notebook.turns import TurnRunner
-
-        return TurnRunner(self)
-
-    # --- configuration -----------------------------------------------------------------------
-
-    def _base_config(self, files: Partial) -> Partial:
-        """What a new conversation starts from: all that somebody set, and the model (D8)."""
-        provider, _, name = DEFAULT_MODEL.partition("/")
-        if files:
-            config = validate(files)
-            model = resolve(config.assistant.model.id, config.providers.llm.aliases)
-            provider, name = model.provider, model.name
-        return merge(files, build(MODEL, {"provider": provider, "name": name}))
-
-    @staticmethod
-    def _overrides() -> list[str]:
-        """`-c` arguments of the run, if a runner gave some."""
-        value = json.loads(os.environ.get(variables.OVERRIDES) or "[]")
-        return [str(item) for item in value]
-
-    def _apply_overrides_to_base(self) -> None:
-        stream = self.document.conversation
-        for text in self._overrides():
-            stream.base_config = merge(stream.base_config, self._parse(text, stream.base_config))
-            self.store.replaced()
-
-    def _apply_overrides_as_deltas(self) -> None:
-        for text in self._overrides():
-            self.configure(text)
-
-    def _adopt(self) -> None:
-        """Make the document's active conversation the one that turns run on."""
-        stream = self.document.conversation
-        stream.on_change = self.store.changed
-        self.projection = Projection(stream, self._layers_below, trusted=self._trusted)
-        if not self._trusted:
-            self._warn_of_ignored()
-
-    def _layers_below(self) -> list[Layer]:
-        tools: Partial = {name: dict(tool.registration) for name, tool in BUILTINS.items()}
-        tools |= {name: dict(tool.registration) for name, tool in REGISTRY.all().items()}
-        registrations = Layer("registrations", {"conversation": {"tools": tools}})
-        return [registrations, *self.files.layers()]
-
-    def _warn_of_ignored(self) -> None:
-        below = fold(self._layers_below())
-        self.projection.layers()
-        foreign = [p for p, value in self.projection.ignored.items() if at(below, p) != value]
-        if foreign:
-            self.notices.append(
-                "this notebook's record also sets what only you may decide; ignored: "
-                + ", ".join(sorted(foreign))
-            )
-        if self.projection.not_understood:
-            unknown = ", ".join(sorted(set(self.projection.not_understood)))
-            self.notices.append(f"this notebook's record sets what jp_nb does not know: {unknown}")
-
-    @property
-    def config(self) -> AppConfig:
-        """The configuration in force."""
-        self.projection.below_changed()  # files, environment and tools may be other ones now
-        return self.projection.config()
-
-    @property
-    def model(self) -> str:
-        """The model in force, as `provider/name` or an alias."""
-        found = at(fold(self.projection.layers()), MODEL)
-        if isinstance(found, dict):
-            return f"{found.get('provider')}/{found.get('name')}"
-        return str(found)
-
     def summary(self) -> str:
         """One line: model, conversation, and where the record is kept. Stable from run to run."""
         turns = self.document.conversation.turn_count
         conversation = "new conversation"
         if self.restored and turns:
             conversation = f"conversation restored ({turns} turn{'' if turns == 1 else 's'})"
-        return f"model {self.model} · {conversation} · {self.store.where}"
-
-    def configure(self, *assignments: str, model: str | None = None) -> None:
-        """Record changes of the configuration: all of them or none.
-
-        Raises:
-            ConfigError: If one is malformed or the result is no valid configuration.
-        """
-        self._record(self._changes(assignments, model=model))
-
-    def _changes(self, assignments: Sequence[str], *, model: str | None = None) -> list[Partial]:
-        """The partials that assignments and `-m` ask for, checked against what is in force."""
-        current = self.projection.partial()
-        found: list[Partial] = []
-        if model is not None:
-            found.append(_model(parse(model), current))
-        for text in assignments:
-            found.append(self._parse(text, fold([Layer("", current), *_layers(found)])))
-        config = validate(fold([Layer("", current), *_layers(found)]))
-        resolve(config.assistant.model.id, config.providers.llm.aliases)
-        return found
-
-    @staticmethod
-    def _parse(text: str, current: Partial) -> Partial:
-        from jp_nb.config.assign import parse_assignment
-
-        partial = parse_assignment(text, current)
-        reference = at(partial, MODEL)
-        if isinstance(reference, str):  # stored resolved: aliases may mean another model later
-            partial = merge(partial, _model(parse(reference), merge(current, partial)))
-        return partial
-
-    def _record(self, changes: Sequence[Partial]) -> None:
-        for partial in changes:
-            if partial:
-                self.document.conversation.append(ConfigDelta(delta=partial))
+        configured = self.restored or self.files.anything() or os.environ.get(variables.OVERRIDES)
+        model = self.settings.model if configured else DEFAULT_MODEL
+        return f"model {model} · {conversation} · {self.store.where}"
 
     # --- conversations -----------------------------------------------------------------------
 
@@ -216,16 +153,16 @@ class Session:
         self.turns.refuse_while_running()
         old = self.document.conversation
         parent: dict[str, JsonValue] | None = {"id": old.id} if with_parent and len(old) else None
+        base = self._base_config()
         self.document.shelve()
         self.document.conversation = ConversationStream.new(
             clock=self._clock,
             made="headless" if self._opened.headless else "live",
-            base_config=self._base_config(fold(self.files.layers())),
+            base_config=base,
             parent=parent,
             not_ids=self.document.ids(),
         )
         self.restored, self._trusted = False, True
-        self._apply_overrides_to_base()
         self._adopt()
         self.store.replaced()
 
@@ -276,7 +213,7 @@ class Session:
         turns = self.turns
         turns.refuse_while_running()
         content = turns.content(text)
-        self._changes(assignments, model=model)  # wrong options change nothing
+        self.settings.check(assignments, model=model)  # wrong options change nothing
         cell_id = self._cell_id()
         if new:
             self.new_conversation()
@@ -286,7 +223,7 @@ class Session:
                 "this cell began the restored conversation, so a new one starts here; the earlier "
                 "one stays in this notebook"
             )
-        self.configure(*assignments, model=model)
+        self.settings.change(*assignments, model=model)
         metadata: dict[str, JsonValue] = {"cell_id": cell_id} if cell_id else {}
         author = self.config.user.name
         request = ChatRequest(content=content, author=author, metadata=metadata)
@@ -303,13 +240,3 @@ class Session:
         if "turns" in vars(self):
             self.turns.close()
         self.store.close()
-
-
-def _layers(partials: Sequence[Partial]) -> list[Layer]:
-    return [Layer("", partial) for partial in partials]
-
-
-def _model(reference: Any, current: Partial) -> Partial:
-    """A partial that sets the model which `reference` names under `current`'s aliases."""
-    model = resolve(reference, validate(current).providers.llm.aliases)
-    return build(MODEL, {"provider": model.provider, "name": model.name})

@@ -189,7 +189,7 @@ class TurnRunner:
         Raises:
             ConfigError: If one of them cannot be had; the message names the path.
         """
-        config = self._session.projection.config()
+        config = self._session.settings.projection.config()
         model = resolve(config.assistant.model.id, config.providers.llm.aliases)
         tools = self.offer(config)
         parameters = config.assistant.model.parameters

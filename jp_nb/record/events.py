@@ -300,7 +300,6 @@ KNOWN: dict[str, type[Entry]] = {
     "compaction": Compaction,
 }
 CONVERSATION_KINDS = frozenset(KNOWN) - {"config_delta", "compaction"}
-UNKNOWN = Unknown()
 
 
 def decode(raw: JsonValue, index: int) -> Entry:
@@ -316,7 +315,7 @@ def decode(raw: JsonValue, index: int) -> Entry:
     kind = raw.get("type")
     model = KNOWN.get(kind) if isinstance(kind, str) else None
     if model is None or (model is ConfigDelta and raw.get("op") not in (None, "reset")):
-        return UNKNOWN
+        return Unknown()
     if not isinstance(raw.get("timestamp"), str) and model is not ConfigDelta:
         raise StorageError("expected a timestamp", place=f"{place}.timestamp")
     try:

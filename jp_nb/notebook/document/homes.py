@@ -95,6 +95,11 @@ class Place:
                 loaded = Document.load(self.hello.document, clock=clock)
             except StorageError as exc:
                 notices.append(str(exc))
+        if loaded is not None and not len(loaded.conversation):
+            # Nothing was said in it: what its base configuration says is nobody's decision here.
+            loaded.conversation = ConversationStream.new(
+                clock=clock, made="live", base_config=base_config, not_ids=loaded.ids()
+            )
         document = loaded or Document.new(clock=clock, made="live", base_config=base_config)
         store.attach(document)
         notices = [text for text in notices if text not in store.where]
@@ -122,7 +127,7 @@ class Place:
             damaged.append(stored)
         if go_on and self.path is None:
             notices.append("the runner does not say which notebook this is: nothing to continue")
-        if loaded is not None and go_on:
+        if loaded is not None and go_on and len(loaded.conversation):
             document = loaded
             document.others += damaged
         else:

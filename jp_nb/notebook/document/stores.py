@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from jp_nb.agent.ports import Store
 from jp_nb.errors import StorageError
 
 IN_NOTEBOOK = "kept in this notebook"
@@ -15,8 +14,16 @@ def in_memory(reason: str) -> str:
     return f"kept in memory only: {reason}"
 
 
-class RecordStore(Store, Protocol):
-    """A store that can also be waited for. Every method is safe from any thread."""
+class RecordStore(Protocol):
+    """An `agent.ports.Store` that can also be waited for. Safe from any thread."""
+
+    def changed(self) -> None:
+        """Entries were appended to the active conversation."""
+        ...
+
+    def replaced(self) -> None:
+        """The active conversation is another one, or was repaired: keep the whole of it."""
+        ...
 
     @property
     def where(self) -> str:
