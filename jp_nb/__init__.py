@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     def tools() -> tuple[PythonTool, ...]:
         """The Python tools that the model may call, in the order they were first defined."""
 
+
 __version__ = "0.1.0"
 
 _HOMES = {

@@ -11,7 +11,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pydantic import JsonValue
@@ -46,10 +46,6 @@ from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread
 
 MAX_PATCHES = 10
-CONTINUE = (
-    "Your answer broke off. Continue exactly where it stopped; do not repeat anything and do not "
-    "comment on the break."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +206,6 @@ class TurnLoop:
                 if not exc.retryable or attempt > resolved.request.max_retries:
                     raise
                 await self._wait(exc, attempt, resolved.request)
-                request = replace(request, nudge=CONTINUE if self._ends_with_answer() else None)
                 continue
             except BaseException:  # interrupted, or a provider's fault
                 self._keep_partial(one)
@@ -313,10 +308,6 @@ class TurnLoop:
                 self._record(entry)
         if one.has_content:
             self.display(EndOfText())
-
-    def _ends_with_answer(self) -> bool:
-        last = self.thread.items[-1].entry
-        return isinstance(last, ChatResponse)
 
     @staticmethod
     def _calls(one: _Attempt, offer: Offer) -> list[Call]:

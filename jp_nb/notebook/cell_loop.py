@@ -63,7 +63,9 @@ class _Bell:
             return
 
     def wake(self) -> None:
-        self._rings.put(None)
+        # Whoever takes a ring that is still there looks at the queues after that.
+        if self._rings.empty():
+            self._rings.put(None)
 
 
 class _Posted:

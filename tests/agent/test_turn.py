@@ -30,7 +30,7 @@ from jp_nb.agent.ports import (
     ToolEnds,
     Usage,
 )
-from jp_nb.agent.turn import CONTINUE, backoff
+from jp_nb.agent.turn import backoff
 from jp_nb.config.app_config import CANCELLATION
 from jp_nb.config.app_config import Request as RequestConfig
 from jp_nb.config.partial import Partial
@@ -646,22 +646,14 @@ async def test_content_starts_the_count_again() -> None:
     assert [n.text for n in bench.shown_of(Notice)] == ["⚠ transient, retrying (1/1)…"] * 2
 
 
-async def test_a_broken_answer_is_kept_and_the_model_asked_to_go_on() -> None:
+async def test_a_broken_answer_is_kept_and_ends_the_thread_of_the_next_request() -> None:
     partial: list[Any] = [*say("Once upon")[:1], *call("t", index=1)[:2]]
     bench = Bench([[*partial, BROKEN], [BROKEN], reply(say(" a time."))], tools=[returning("x")])
     await bench.run()
     assert [r.message for r in bench.of(ChatResponse)] == ["Once upon", " a time."]
     assert bench.of(ToolCallRequest) == []
-    nudges = [request.nudge for request, _ in bench.provider.requests]
-    assert nudges == [None, CONTINUE, CONTINUE]
     assert bench.provider.requests[1][1][-1] == bench.of(ChatResponse)[0]
-    assert all(entry.content != CONTINUE for entry in bench.of(ChatRequest))
-
-
-async def test_without_a_partial_answer_there_is_nothing_to_go_on_with() -> None:
-    bench = Bench([[BROKEN], DONE])
-    await bench.run()
-    assert [request.nudge for request, _ in bench.provider.requests] == [None, None]
+    assert len(bench.of(ChatRequest)) == 1  # how the model is asked to go on is the provider's
 
 
 async def test_half_of_a_structured_answer_is_not_kept() -> None:
