@@ -51,6 +51,25 @@ def rename(ctx: jp.ToolContext) -> jp.Outcome:
     return jp.Success(f"sure={ctx.answers['sure']}")
 
 @jp.tool
+def plot() -> str:
+    import matplotlib.pyplot as plt
+    plt.plot([1, 2])
+    plt.show()
+    print("from def")
+    return "plotted"
+
+@jp.tool
+async def murmur() -> str:
+    await asyncio.sleep(0.05)
+    print("from async def")
+    return "murmured"
+
+@jp.tool(thread=True)
+def mutter() -> str:
+    print("from a thread")
+    return "muttered"
+
+@jp.tool
 def chat() -> str:
     return "heard " + jp.ask(jp.Question.select("mood", "What mood?", ["good", "bad"]))
 """
@@ -80,6 +99,7 @@ SCRIPTS = {
     "ask": calls(("ask_user", {"question": "Ship it?", "answer_type": "boolean"}))
     + '[[replies]]\nwhen = "true"\ntext = "Shipped."\n[[replies]]\ntext = "Not shipped."\n',
     "chat": calls(("chat", {})) + '[[replies]]\nexpect = "heard bad"\ntext = "I see."\n',
+    "shown": calls(("plot", {}), ("murmur", {}), ("mutter", {})) + '[[replies]]\ntext = "Seen."\n',
     "mixed": calls(("wait", {"seconds": 0.2}), ("look", {"place": "A"}), ("work", {"seconds": 0.1}))
     + '[[replies]]\ntext = "All three."\n',
     "errors": calls(("fail", {"how": "lost"}), ("fail", {"how": "exit"}), ("look", {"where": 1}))
@@ -182,6 +202,17 @@ def test_def_async_and_thread_tools_run_in_one_batch(user: FrontEnd) -> None:
     run(user, "mixed")
     contents = [e["content"] for e in events(user) if e["type"] == "tool_call_response"]
     assert contents == ["waited", "A is fine", "worked"]
+
+
+def test_prints_and_figures_of_tools_appear_in_the_cell(user: FrontEnd) -> None:
+    user.run("%matplotlib inline")
+    request = run(user, "shown")
+    printed = user.printed(request)
+    for text in ("from def\n", "from async def\n", "from a thread\n"):
+        assert text in printed
+    shown = user.displays(request)
+    assert [set(data) & {"image/png", "text/markdown"} for data in shown].count({"image/png"}) == 1
+    assert sum("Seen." in data["text/plain"] for data in shown) == 1
 
 
 def test_errors_of_tools_reach_the_model_and_the_turn_goes_on(user: FrontEnd) -> None:
