@@ -155,8 +155,12 @@ def query(
         ProviderError: If the model could not be reached.
         PromptUnavailable: If `strict` and nobody could decide something.
     """
+    from jp_nb.notebook.magics import guarded
+
     assignments = (cfg,) if isinstance(cfg, str) else tuple(cfg)
-    return _loaded().ask(text, model=model, assignments=assignments, new=new, strict=strict)
+    session = _loaded()
+    with guarded(session):
+        return session.ask(text, model=model, assignments=assignments, new=new, strict=strict)
 
 
 def ask(question: Question, *, label: str | None = None, tool: str | None = None) -> JsonValue:

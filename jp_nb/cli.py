@@ -151,6 +151,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _show(options: argparse.Namespace) -> int:
     from jp_nb.headless.show import load_conversation
+    from jp_nb.notebook.prompt.plain import one_line
     from jp_nb.notebook.report import log
     from jp_nb.record.turn_view import read_turn
 
@@ -164,7 +165,7 @@ def _show(options: argparse.Namespace) -> int:
     if not len(stream) and not document.others:
         raise StorageError(f"{options.notebook} holds no conversation")
     title = f" · {stream.title}" if stream.title else ""
-    print(f"{stream.id}{title}")
+    print(one_line(f"{stream.id}{title}"))
     print(log(document, [read_turn(t.number, t.entries) for t in stream.turns()]).text)
     return 0
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import copy
 import json
 import logging
 import os
@@ -223,7 +224,8 @@ class Coordinator:
         call.started = monotonic()
         tool = call.tool
         if tool is not None:
-            call.arguments = coerce_arguments(call.request.arguments, tool.definition.parameters)
+            given = copy.deepcopy(call.request.arguments)  # the record's own is nobody else's
+            call.arguments = coerce_arguments(given, tool.definition.parameters)
         if tool is None:
             self._finish(call, UNAVAILABLE.format(call.request.name), is_error=True)
         elif call.bad_arguments is not None:
@@ -252,7 +254,8 @@ class Coordinator:
             **self._context,  # type: ignore[arg-type]  # its keys are texts
         )
         try:
-            outcome = await tool.executor.run(call.arguments, context, self._cell)
+            arguments = copy.deepcopy(call.arguments)  # a run may change what it gets
+            outcome = await tool.executor.run(arguments, context, self._cell)
         except asyncio.CancelledError:
             current = asyncio.current_task()
             if current is not None and current.cancelling():

@@ -46,6 +46,8 @@ from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread
 
 MAX_PATCHES = 10
+MAX_BREAKS = 4
+"""An answer that goes on a little at each attempt gets so many times `max_retries` attempts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,7 @@ class TurnLoop:
         self, resolved: Resolved, choice: str, schema: Mapping[str, JsonValue] | None
     ) -> list[Call]:
         """One model response, with as many attempts as it takes; the tool calls in it."""
-        attempt = patches = 0
+        attempt = patches = breaks = 0
         request = self._request(resolved, choice, schema)
         while True:
             one = _Attempt()
@@ -202,8 +204,10 @@ class TurnLoop:
                 finished = await self._attempt(resolved.provider, request, one)
             except ProviderError as exc:
                 attempt = 1 if one.has_content else attempt + 1
+                breaks += 1
                 self._keep_partial(one)
-                if not exc.retryable or attempt > resolved.request.max_retries:
+                most = resolved.request.max_retries
+                if not exc.retryable or attempt > most or breaks > MAX_BREAKS * max(most, 1):
                     raise
                 await self._wait(exc, attempt, resolved.request)
                 continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -37,6 +38,7 @@ PROVIDER_NAMES = (
 STAR = "*"
 """The key of the defaults for all tools."""
 
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MODEL_NAME = re.compile(r"[A-Za-z0-9_.:/~-]+")
 
 
@@ -385,6 +387,23 @@ class ProviderConfig(Node):
 
     api_key_env: str | None = None
     base_url: str | None = None
+
+    @field_validator("base_url")
+    @classmethod
+    def _no_credentials(cls, value: str | None) -> str | None:
+        if value is not None and "@" in urlsplit(value).netloc:
+            raise ValueError(
+                "an address holds no user and no password: put a key into an environment variable "
+                "and name that in api_key_env"
+            )
+        return value
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _a_name(cls, value: str | None) -> str | None:
+        if value is not None and not VARIABLE.fullmatch(value):
+            raise ValueError("expected the name of an environment variable, not a key")
+        return value
 
 
 class Anthropic(ProviderConfig):

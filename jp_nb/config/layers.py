@@ -106,7 +106,7 @@ def without_foreign_authority(partial: Partial) -> tuple[Partial, dict[str, Json
             if isinstance(value, dict) and value and not is_wrapper(value, below):
                 if admitted := admit(below, value, keys):
                     kept[key] = admitted
-            elif _has_authority(keys):
+            elif _has_authority(keys) or _widens(keys, value):
                 ignored[".".join(keys)] = value
             else:
                 kept[key] = value
@@ -129,6 +129,17 @@ def _has_authority(keys: tuple[str, ...]) -> bool:
             return True
         case _:
             return any("command" in key or key == "cmd" for key in keys)
+
+
+def _widens(keys: tuple[str, ...], value: JsonValue) -> bool:
+    """Whether `value` switches on, or hides, what the user's own files may have ruled out."""
+    match keys:
+        case ["conversation", "tools", _, "enable", *_]:
+            return value in (True, "true", "on", "always")
+        case ["conversation", "tools", _, "style", "hidden"]:
+            return value is True
+        case _:
+            return False
 
 
 def known(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[str]]:

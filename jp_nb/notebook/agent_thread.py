@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 
 class AgentThread:
@@ -76,8 +79,9 @@ class AgentThread:
         for work in last:
             try:
                 self.run(work).result(timeout=5)
-            except TimeoutError:
-                continue  # a connection that does not close must not keep the kernel alive
+            except (Exception, asyncio.CancelledError):
+                # A connection that does not close must not keep the kernel alive.
+                log.debug("a provider did not close", exc_info=True)
         self._loop = self._thread = None
         loop.call_soon_threadsafe(loop.stop)
         thread.join(timeout=5)

@@ -82,7 +82,7 @@ class Commands:
         report.show(self._shell, report.tools(self._session.config, self._session.turns.offer))
 
     def _log(self, rest: str) -> None:
-        if rest and not (rest.isdigit() and int(rest)):
+        if rest and not (rest.isdecimal() and int(rest)):
             raise UsageError(f"%jp log takes a number of turns, found {rest!r}")
         turns = self._session.log()
         shown = turns[-int(rest) :] if rest else turns

@@ -6,6 +6,7 @@ Source: `design/interface.md` section 2.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from jp_nb.errors import JpNbError
 from jp_nb.notebook.document.homes import is_headless
@@ -16,14 +17,22 @@ from jp_nb.versions import versions
 
 def examine(session: Session) -> list[tuple[str, str]]:
     """One row per finding; nothing is sent to a provider and no key is shown."""
-    return [
-        ("versions", ", ".join(versions())),
-        ("kernel", _kernel(session)),
-        ("front end", _front_end(session)),
-        ("questions", _questions(session)),
-        ("record", session.store.where),
-        ("model", _model(session)),
-    ]
+    looks: dict[str, Callable[[Session], str]] = {
+        "versions": lambda _: ", ".join(versions()),
+        "kernel": _kernel,
+        "front end": _front_end,
+        "questions": _questions,
+        "record": lambda session: session.store.where,
+        "model": _model,
+    }
+    return [(name, _finding(look, session)) for name, look in looks.items()]
+
+
+def _finding(look: Callable[[Session], str], session: Session) -> str:
+    try:
+        return look(session)
+    except JpNbError as exc:  # a wrong configuration is a finding too
+        return f"does not work: {exc}"
 
 
 def _kernel(session: Session) -> str:
@@ -50,10 +59,7 @@ def _questions(session: Session) -> str:
 
 
 def _model(session: Session) -> str:
-    try:
-        resolved = session.turns.resolve()
-    except JpNbError as exc:
-        return f"does not resolve: {exc}"
+    resolved = session.turns.resolve(session.config)
     text = f"{resolved.provider_name}/{resolved.model}"
     settings = getattr(session.config.providers.llm, resolved.provider_name, None)
     if settings is None:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import argparse
 import atexit
-from collections.abc import Callable
-from functools import cached_property, partial
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 
 import jp_nb
 from jp_nb.errors import JpNbError, UsageError
-from jp_nb.notebook.prompt.plain import plain
+from jp_nb.notebook.prompt.plain import one_line, plain
 from jp_nb.notebook.session import Session
 
 if TYPE_CHECKING:
@@ -63,42 +64,19 @@ class JpMagics(Magics):
     @cell_magic("jp")  # type: ignore[arg-type]  # IPython's own annotation
     def ask(self, line: str, cell: str) -> None:
         """Ask the model: `%%jp [options]` and the request below."""
-        self._guarded(lambda: self._ask(line, cell))
+        with guarded(self._session):
+            self._ask(line, cell)
 
     @no_var_expand
     @line_magic("jp")  # type: ignore[arg-type]
     def command(self, line: str) -> None:
         """`%jp SUBCOMMAND`; bare, it lists them."""
         name, _, rest = line.strip().partition(" ")
-        if name == "q":
-            self._guarded(lambda: self._q(rest))
-        else:
-            self._guarded(lambda: self._commands.run(name, rest.strip()))
-
-    def _guarded(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except (JpNbError, KeyboardInterrupt) as exc:
-            # IPython asks an exception for its own rendering before it makes one.
-            vars(exc)["_render_traceback_"] = partial(self._render, exc)
-            raise
-        finally:
-            self.say_notices()
-
-    def _render(self, exc: BaseException) -> list[str]:
-        """One line instead of our own traceback, unless the user wants it all."""
-        renderer = self._shell.InteractiveTB
-        if getattr(renderer, "mode", "") == "Verbose":
-            return list(renderer.structured_traceback(type(exc), exc, exc.__traceback__))
-        if isinstance(exc, KeyboardInterrupt):
-            return ["Interrupted. What arrived so far is in the record."]
-        return [f"{type(exc).__name__}: {plain(str(exc))}"]
-
-    def say_notices(self) -> None:
-        """Print what the person should be told once."""
-        notices, self._session.notices = self._session.notices, []
-        for notice in [*notices, *self._session.store.take_notices()]:
-            print(f"jp_nb: {plain(notice)}")
+        with guarded(self._session):
+            if name == "q":
+                self._q(rest)
+            else:
+                self._commands.run(name, rest.strip())
 
     def _q(self, text: str) -> None:
         if not text.strip():
@@ -145,12 +123,51 @@ def _ask_line(line: str) -> str:
     return f"get_ipython().run_line_magic('jp', {text.removeprefix('%jp ')!r})\n"
 
 
+@contextmanager
+def guarded(session: Session) -> Iterator[None]:
+    """Show what goes wrong in one line, and afterwards what the person should be told once."""
+    try:
+        yield
+    except (JpNbError, KeyboardInterrupt) as exc:
+        in_one_line(session.shell, exc)
+        raise
+    finally:
+        say_notices(session)
+
+
+def say_notices(session: Session) -> None:
+    """Print what the person should be told once."""
+    notices, session.notices = session.notices, []
+    for notice in [*notices, *session.store.take_notices()]:
+        print(f"jp_nb: {one_line(notice, limit=2000)}")
+
+
+def in_one_line(shell: Any, exc: BaseException) -> None:
+    """Have IPython show `exc` without our own traceback, unless `%xmode Verbose` is on."""
+
+    def render() -> list[str]:
+        renderer = shell.InteractiveTB
+        if getattr(renderer, "mode", "") == "Verbose":
+            return list(renderer.structured_traceback(type(exc), exc, exc.__traceback__))
+        if isinstance(exc, KeyboardInterrupt):
+            return ["Interrupted. What arrived so far is in the record."]
+        return [f"{type(exc).__name__}: {plain(str(exc))}"]
+
+    # IPython asks an exception for its own rendering before it makes one.
+    vars(exc)["_render_traceback_"] = render
+
+
 def load(shell: Any) -> None:
     """Register the magics on `shell`. A session that was unloaded before goes on."""
     previous: Session | None = getattr(shell, _KEPT, None)
     session = previous
     if session is None or session.should_reopen():
-        session = Session(shell, previous=previous)
+        setattr(shell, _KEPT, None)  # whatever was there is closed now
+        try:
+            session = Session(shell, previous=previous)
+        except JpNbError as exc:
+            in_one_line(shell, exc)
+            raise
         setattr(shell, _KEPT, session)
         atexit.register(session.close)
     jp_nb._session = session
@@ -158,8 +175,8 @@ def load(shell: Any) -> None:
     shell.register_magics(magics)
     if keep_question_marks not in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.append(keep_question_marks)
-    print(f"jp_nb {jp_nb.__version__} · {plain(session.summary())}")
-    magics.say_notices()
+    print(f"jp_nb {jp_nb.__version__} · {one_line(session.summary())}")
+    say_notices(session)
 
 
 def unload(shell: Any) -> None:

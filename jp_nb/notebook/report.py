@@ -63,7 +63,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Report:
             cell.ljust(width) for cell, width in zip(row, widths, strict=True)
         ).rstrip()
 
-    marked = [[no_markup(cell) for cell in row] for row in cells]
+    # A table is cut at its bars before anything else is read, also inside code.
+    marked = [[no_markup(cell).replace("|", "\\|") for cell in row] for row in cells]
     markdown = [
         f"| {' | '.join(head)} |",
         f"|{'---|' * len(head)}",
@@ -111,7 +112,7 @@ def log(document: Document, turns: Sequence[Turn]) -> Report:
     for turn in turns:
         markdown.append(f"**{turn.number} · you**\n\n{safe_markdown(turn.request)}")
         text.append(f"{turn.number} you: {plain(turn.request)}")
-        for line in _happenings(turn):
+        for line in (one_line(text, limit=1000) for text in _happenings(turn)):
             markdown.append(f"- {no_markup(line)}")
             text.append(f"  {line}")
         if turn.text:

@@ -148,20 +148,25 @@ class Session:
 
     # --- conversations -----------------------------------------------------------------------
 
-    def new_conversation(self, *, with_parent: bool = True) -> None:
+    def new_conversation(self) -> None:
         """Make an empty conversation the active one; the old one stays in the notebook."""
         self.turns.refuse_while_running()
+        self._install(self._empty_conversation(with_parent=True))
+
+    def _empty_conversation(self, *, with_parent: bool) -> ConversationStream:
         old = self.document.conversation
         parent: dict[str, JsonValue] | None = {"id": old.id} if with_parent and len(old) else None
-        base = self._base_config()
-        self.document.shelve()
-        self.document.conversation = ConversationStream.new(
+        return ConversationStream.new(
             clock=self._clock,
             made="headless" if self._opened.headless else "live",
-            base_config=base,
+            base_config=self._base_config(),
             parent=parent,
             not_ids=self.document.ids(),
         )
+
+    def _install(self, stream: ConversationStream) -> None:
+        self.document.shelve()
+        self.document.conversation = stream
         self.restored, self._trusted = False, True
         self._adopt()
         self.store.replaced()
@@ -185,8 +190,14 @@ class Session:
         from jp_nb.record.turn_view import read_turn
 
         stream = self.document.conversation
+        known = self.turns.known
         return [
-            read_turn(turn.number, turn.entries, usage=self.turns.usage(stream.id, turn.number))
+            read_turn(
+                turn.number,
+                turn.entries,
+                usage=known(stream.id, turn.number)[0],
+                status=known(stream.id, turn.number)[1],
+            )
             for turn in stream.turns()
         ]
 
@@ -213,12 +224,13 @@ class Session:
         turns = self.turns
         turns.refuse_while_running()
         content = turns.content(text)
-        self.settings.check(assignments, model=model)  # wrong options change nothing
         cell_id = self._cell_id()
-        if new:
-            self.new_conversation()
-        elif self._is_beginning_again(content, cell_id):
-            self.new_conversation(with_parent=False)
+        again = not new and self._is_beginning_again(content, cell_id)
+        fresh = self._empty_conversation(with_parent=new) if new or again else None
+        self._check(fresh, assignments, model)
+        if fresh is not None:
+            self._install(fresh)
+        if again:
             self.notices.append(
                 "this cell began the restored conversation, so a new one starts here; the earlier "
                 "one stays in this notebook"
@@ -229,6 +241,15 @@ class Session:
         request = ChatRequest(content=content, author=author, metadata=metadata)
         return turns.run(request, strict=strict)
 
+    def _check(
+        self, fresh: ConversationStream | None, assignments: Sequence[str], model: str | None
+    ) -> None:
+        """Raise what is wrong with the options, before they change anything."""
+        settings = self.settings
+        if fresh is not None:
+            settings = type(settings)(fresh, self.files, trusted=True)
+        self.turns.resolve(settings.preview(assignments, model=model))
+
     def _cell_id(self) -> str | None:
         kernel: Any = getattr(self.shell, "kernel", None)
         parent = kernel.get_parent("shell") if hasattr(kernel, "get_parent") else {}
@@ -237,6 +258,8 @@ class Session:
 
     def close(self) -> None:
         """Close what runs turns, and the store."""
-        if "turns" in vars(self):
-            self.turns.close()
-        self.store.close()
+        try:
+            if "turns" in vars(self):
+                self.turns.close()
+        finally:
+            self.store.close()

@@ -105,11 +105,20 @@ class Settings:
         Raises:
             ConfigError: If one is malformed or the result is no valid configuration.
         """
-        for partial in self.check(assignments, model=model):
+        for partial in self._read(assignments, model=model):
             if partial:
                 self._stream.append(ConfigDelta(delta=partial))
 
-    def check(self, assignments: Sequence[str], *, model: str | None = None) -> list[Partial]:
+    def preview(self, assignments: Sequence[str], *, model: str | None = None) -> AppConfig:
+        """The configuration that would be in force after `change`.
+
+        Raises:
+            ConfigError: As `change` does.
+        """
+        found = self._read(assignments, model=model)
+        return validate(_over(self.projection.partial(), found))
+
+    def _read(self, assignments: Sequence[str], *, model: str | None = None) -> list[Partial]:
         """The partials that assignments and `-m` ask for, checked against what is in force."""
         current = self.projection.partial()
         found: list[Partial] = []

@@ -5,6 +5,7 @@ Source: `design/architecture.md` sections 2 and 3, `design/interface.md` section
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Mapping
@@ -63,7 +64,7 @@ class TurnRunner:
         self._prompter = NotebookPrompter(self._cell)
         self._agent = AgentThread()
         self._providers: dict[str, Provider] = {}
-        self._usage: dict[tuple[str, int], TurnUsage] = {}
+        self._known: dict[tuple[str, int], tuple[TurnUsage, str]] = {}
         self._running: Future[TurnEnd] | None = None
         self._threads: tuple[ConversationStream, Thread] | None = None
         self._display: TurnDisplay | None = None
@@ -76,9 +77,9 @@ class TurnRunner:
                 "`async def` tool blocks, restart the kernel"
             )
 
-    def usage(self, conversation_id: str, turn: int) -> TurnUsage | None:
-        """Tokens of a turn that this kernel ran."""
-        return self._usage.get((conversation_id, turn))
+    def known(self, conversation_id: str, turn: int) -> tuple[TurnUsage, str]:
+        """Tokens and status of a turn; "" is the status of one that another kernel ran."""
+        return self._known.get((conversation_id, turn), (TurnUsage(), ""))
 
     def content(self, text: str) -> str:
         """`text` with the notebook's values in it.
@@ -144,8 +145,10 @@ class TurnRunner:
             try:
                 # After an interrupt no tool starts any more, also none that waits already.
                 self._cell.serve(future.done, tools=not interrupts)
-                return future.result()
-            except CancelledError:
+                end = future.result()
+                # An interrupt that came as the turn ended still stops what would run next.
+                return TurnEnd("interrupted", end.usage) if interrupts else end
+            except (CancelledError, asyncio.CancelledError):
                 return TurnEnd("interrupted", turn.usage)
             except KeyboardInterrupt:
                 interrupts += 1
@@ -159,7 +162,8 @@ class TurnRunner:
         made = turn.stream.last_turn()
         if made is None or made.number < number:
             return None
-        usage = self._usage[turn.stream.id, number] = TurnUsage(**asdict(turn.usage))
+        usage = TurnUsage(**asdict(turn.usage))
+        self._known[turn.stream.id, number] = usage, status
         return read_turn(number, made.entries, usage=usage, status=status)
 
     def _make_display(self, config: AppConfig) -> TurnDisplay:
@@ -183,13 +187,13 @@ class TurnRunner:
 
     # --- what the configuration comes to -----------------------------------------------------
 
-    def resolve(self) -> Resolved:
-        """Provider, model and tools of the configuration in force.
+    def resolve(self, config: AppConfig | None = None) -> Resolved:
+        """Provider, model and tools of `config`, else of the configuration in force.
 
         Raises:
             ConfigError: If one of them cannot be had; the message names the path.
         """
-        config = self._session.settings.projection.config()
+        config = config or self._session.settings.projection.config()
         model = resolve(config.assistant.model.id, config.providers.llm.aliases)
         tools = self.offer(config)
         parameters = config.assistant.model.parameters

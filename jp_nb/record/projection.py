@@ -14,6 +14,9 @@ from jp_nb.config.layers import Layer, fold, known, without_foreign_authority
 from jp_nb.config.partial import Partial, merge, settled, unset, validate
 from jp_nb.record.stream import ConversationStream
 
+RESET = "(reset)"
+"""Stands in `ignored` for a stranger's reset of everything below the conversation."""
+
 
 class Projection:
     """The configuration of one conversation, folded as the record grows.
@@ -69,7 +72,13 @@ class Projection:
             entry = deltas[index]
             self._config = None
             if entry.op == "reset":
-                self._partial, self._reset = {}, True
+                self._partial = {}
+                if index < self._foreign:
+                    self.ignored[RESET] = (
+                        True  # what the user's own files say is not theirs to drop
+                    )
+                else:
+                    self._reset = True
                 continue
             for path in entry.unsets:
                 self._partial = unset(self._partial, path)

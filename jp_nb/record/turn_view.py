@@ -5,6 +5,7 @@ Source: `design/interface.md` section 2, `design/architecture.md` D40.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -86,7 +87,7 @@ class Turn:
         inquiries: Questions in the order they were asked.
         config_changes: Changes of the configuration.
         usage: Tokens.
-        status: `completed` or `interrupted`.
+        status: `completed`, `interrupted` or `failed`; "" if another kernel ran it.
     """
 
     number: int
@@ -111,7 +112,8 @@ class Turn:
         ]
         text = " ".join(self.text.split())
         shown = f"{text[:67]}…" if len(text) > 68 else text
-        facts = ", ".join([repr(shown), *counts, *([self.status] * (self.status != "completed"))])
+        unusual = [self.status] if self.status not in ("completed", "") else []
+        facts = ", ".join([repr(shown), *counts, *unusual])
         return f"<turn {self.number}: {facts}>"
 
 
@@ -136,10 +138,10 @@ def read_turn(
             case ChatResponse(kind="message", message=message):
                 texts.append(message or "")
             case ChatResponse(kind="structured"):
-                data = entry.data
+                data = copy.deepcopy(entry.data)
             case ToolCallRequest(id=key, name=name, arguments=arguments):
                 open_calls.setdefault(key, []).append(len(calls))
-                calls.append(ToolCall(key, name, arguments))
+                calls.append(ToolCall(key, name, copy.deepcopy(arguments)))
             case ToolCallResponse(id=key) if open_calls.get(key):
                 at = open_calls[key].pop(0)
                 asked = calls[at]
@@ -153,7 +155,7 @@ def read_turn(
                 at = open_inquiries[key].pop(0)
                 inquiries[at] = _settled(inquiries[at], entry)
             case ConfigDelta(delta=delta, unsets=unsets):
-                changes.append(ConfigChange(delta, unsets))
+                changes.append(ConfigChange(copy.deepcopy(delta), unsets))
     return Turn(
         number=number,
         request="\n\n".join(requests),
@@ -173,7 +175,7 @@ def _settled(inquiry: Inquiry, entry: InquiryResponse) -> Inquiry:
         id=inquiry.id,
         question=inquiry.question,
         outcome=entry.outcome,
-        answer=entry.answer,
+        answer=copy.deepcopy(entry.answer),
         reason=entry.reason,
         channel=channel if isinstance(channel, str) else None,
     )

@@ -51,6 +51,18 @@ def rename(ctx: jp.ToolContext) -> jp.Outcome:
     return jp.Success(f"sure={ctx.answers['sure']}")
 
 @jp.tool
+def spoil(items: list[int]) -> str:
+    items.clear()
+    return "spoilt"
+
+@jp.tool
+async def cancel_all() -> str:
+    for task in asyncio.all_tasks():
+        task.cancel()
+    await asyncio.sleep(5)
+    return "never"
+
+@jp.tool
 def plot() -> str:
     import matplotlib.pyplot as plt
     plt.plot([1, 2])
@@ -100,6 +112,8 @@ SCRIPTS = {
     + '[[replies]]\nwhen = "true"\ntext = "Shipped."\n[[replies]]\ntext = "Not shipped."\n',
     "chat": calls(("chat", {})) + '[[replies]]\nexpect = "heard bad"\ntext = "I see."\n',
     "shown": calls(("plot", {}), ("murmur", {}), ("mutter", {})) + '[[replies]]\ntext = "Seen."\n',
+    "spoil": calls(("spoil", {"items": [1, 2]})) + '[[replies]]\ntext = "Hm."\n',
+    "cancel": calls(("cancel_all", {})),
     "mixed": calls(("wait", {"seconds": 0.2}), ("look", {"place": "A"}), ("work", {"seconds": 0.1}))
     + '[[replies]]\ntext = "All three."\n',
     "errors": calls(("fail", {"how": "lost"}), ("fail", {"how": "exit"}), ("look", {"where": 1}))
@@ -202,6 +216,24 @@ def test_def_async_and_thread_tools_run_in_one_batch(user: FrontEnd) -> None:
     run(user, "mixed")
     contents = [e["content"] for e in events(user) if e["type"] == "tool_call_response"]
     assert contents == ["waited", "A is fine", "worked"]
+
+
+def test_a_tool_cannot_change_the_record(user: FrontEnd) -> None:
+    run(user, "spoil")
+    (asked,) = [e for e in events(user) if e["type"] == "tool_call_request"]
+    assert asked["arguments"] == {"items": [1, 2]}
+    user.run("jp.conversation().turns[0].tool_calls[0].arguments.clear()")
+    (asked,) = [e for e in events(user) if e["type"] == "tool_call_request"]
+    assert asked["arguments"] == {"items": [1, 2]}
+
+
+def test_a_tool_that_cancels_everything_ends_the_turn_and_not_the_kernel(user: FrontEnd) -> None:
+    request = run(user, "cancel")
+    failure = error(user, request)
+    assert failure is not None
+    assert failure["ename"] == "KeyboardInterrupt"
+    assert well_formed(events(user))
+    assert user.displays(run(user, "echo"))[-1]["text/plain"] == "ok"
 
 
 def test_prints_and_figures_of_tools_appear_in_the_cell(user: FrontEnd) -> None:
@@ -364,6 +396,10 @@ def test_a_configured_answer_needs_nobody(user: FrontEnd) -> None:
         ("%%jp -c assistant.modle.id=x\nx", "ConfigError", ["assistant.model"]),
         ("%%jp -c prompt.channel=loud\nx", "ConfigError", ["prompt.channel", "widget"]),
         ("%%jp -m scripted/missing\nx", "ConfigError", ["missing"]),
+        ("%%jp -n -m nowhere/x\nx", "ConfigError", ["nowhere"]),
+        ("%%jp -n -c assistant.tool_choice=typo\nx", "ConfigError", ["typo"]),
+        ("%%jp -c assistant.tool_choice=typo\nx", "ConfigError", ["typo"]),
+        ("%jp log ²", "UsageError", ["²"]),
         ("%jp lgo", "UsageError", ["%jp log", "%%jp"]),
         ("%jp log many", "UsageError", ["many"]),
         ("%jp config assistant.modle", "ConfigError", ["assistant.model"]),

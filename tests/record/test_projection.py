@@ -158,3 +158,39 @@ def test_leaves_with_authority_are_not_a_strangers_to_set(partial: Partial) -> N
     for tool in found.config().conversation.tools.values():
         assert (tool.source, tool.run, tool.result) == (None, None, None)
         assert all(question.answer is None for question in tool.questions.values())
+
+
+def test_a_strangers_reset_does_not_drop_what_the_users_own_files_say() -> None:
+    reset = {"type": "config_delta", "timestamp": T, "op": "reset"}
+    found = projection(
+        new_stream(reset),
+        {"conversation": {"tools": {"*": {"run": "ask"}}}},
+        trusted=False,
+    )
+    assert found.config().conversation.tools["*"].run == "ask"
+    assert "(reset)" in found.ignored
+
+
+@pytest.mark.parametrize("enable", [True, "on", "always", {"state": True}])
+def test_a_stranger_cannot_switch_on_a_tool_that_the_user_switched_off(enable: Any) -> None:
+    value = {"enable": enable, "style": {"hidden": True}}
+    found = projection(
+        new_stream(delta({"conversation": {"tools": {"rm": value}}})),
+        {"conversation": {"tools": {"rm": {"source": "python", "enable": {"state": False}}}}},
+        trusted=False,
+    )
+    tool = found.config().conversation.tools["rm"]
+    assert tool.enable is not None
+    assert tool.enable.state is False
+    assert tool.style.hidden is None
+    assert found.ignored
+
+
+def test_a_stranger_may_switch_a_tool_off() -> None:
+    off = delta({"conversation": {"tools": {"rm": {"enable": False}}}})
+    found = projection(
+        new_stream(off), {"conversation": {"tools": {"rm": {"source": "python"}}}}, trusted=False
+    )
+    tool = found.config().conversation.tools["rm"]
+    assert tool.enable is not None
+    assert tool.enable.state is False
