@@ -217,7 +217,7 @@ class Bench:
             cell=InlineCell(),
             display=self.shown.append,
             strict=self.strict,
-            context={"root": "/work/space", "conversation_id": "jp-c1"},
+            context={"root": "/home/ada/space", "conversation_id": "jp-c1"},
             sleep=self._sleep,
         )
 

@@ -361,7 +361,7 @@ async def test_a_tool_is_told_its_surroundings() -> None:
         "look",
         call_id="c9",
         options={"limit": 3},
-        root="/work/space",
+        root="/home/ada/space",
         conversation_id="jp-c1",
     )
     assert seen == [expected]
