@@ -18,11 +18,10 @@ from pydantic import JsonValue
 
 from jp_nb.config.app_config import AppConfig
 from jp_nb.config.assign import require
+from jp_nb.config.defaults import ENVIRONMENT_PREFIX
 from jp_nb.config.partial import Partial, at, is_wrapper, merge, validate
 from jp_nb.config.paths import FREE_MAP, child
 from jp_nb.errors import ConfigError
-
-ENVIRONMENT_PREFIX = "JP_CFG_"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter
 
-from jp_nb.config.app_config import AppConfig, ModelId, ModelParameters
+from jp_nb.config.app_config import AppConfig, ModelParameters
 
 
 class _Marker:
@@ -81,11 +81,6 @@ def is_table(node: Any) -> bool:
     return isinstance(node, type) and issubclass(node, BaseModel)
 
 
-def has_text_form(node: Any) -> bool:
-    """Whether a table may also be written as one word, such as a model id."""
-    return node is ModelId
-
-
 @cache
 def field_annotation(path: str) -> Any:
     """The full annotation at `path`, metadata and union members included."""
@@ -105,20 +100,3 @@ def field_annotation(path: str) -> Any:
 def adapter(path: str) -> TypeAdapter[Any]:
     """A validator of one value at `path`."""
     return TypeAdapter(field_annotation(path))
-
-
-@cache
-def known_paths() -> tuple[str, ...]:
-    """Every path with a fixed name, sorted."""
-
-    def walk(node: Any, prefix: str) -> list[str]:
-        found = []
-        for key in node.model_fields:
-            path = f"{prefix}.{key}" if prefix else key
-            below = child(node, key)
-            found.append(path)
-            if is_table(below):
-                found += walk(below, path)
-        return found
-
-    return tuple(sorted(walk(AppConfig, "")))

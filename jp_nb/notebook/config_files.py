@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import platformdirs
 
+from jp_nb.config.defaults import ENVIRONMENT_PREFIX
 from jp_nb.errors import ConfigError
 
 if TYPE_CHECKING:  # nothing of it is needed where nothing is configured
     from jp_nb.config.layers import Layer
 
-ENVIRONMENT_PREFIX = "JP_CFG_"
 
 WORKSPACE_FILE = Path(".jp") / "config.toml"
 

@@ -106,15 +106,3 @@ def _fits(value: JsonValue, wanted: set[str]) -> bool:
         if isinstance(value, _PYTHON.get(name, ())):
             return True
     return False
-
-
-def misfits(arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]) -> str | None:
-    """Which names are missing or unknown, as a sentence for the model; None if none is."""
-    properties, required = schema.get("properties"), schema.get("required")
-    known = properties if isinstance(properties, dict) else {}
-    wanted = required if isinstance(required, list) else []
-    missing = ", ".join(f'"{name}"' for name in wanted if name not in arguments)
-    unknown = ", ".join(f'"{name}"' for name in arguments if name not in known)
-    if not missing and not unknown:
-        return None
-    return f"Invalid arguments (missing: [{missing}], unknown: [{unknown}])"

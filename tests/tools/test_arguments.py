@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.tools.arguments import coerce_arguments, misfits, schema_of
+from jp_nb.tools.arguments import coerce_arguments, schema_of
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -45,13 +45,6 @@ def test_a_text_is_read_as_json_where_only_that_can_be_meant(
     given: dict[str, Any], read: dict[str, Any]
 ) -> None:
     assert coerce_arguments(given, SCHEMA) == read
-
-
-def test_missing_and_unknown_names_are_listed() -> None:
-    assert misfits({"days": 1}, SCHEMA) is None
-    assert misfits({"x": 1, "y": 2}, SCHEMA) == (
-        'Invalid arguments (missing: ["days"], unknown: ["x", "y"])'
-    )
 
 
 def test_a_schema_takes_the_summary_before_the_description_at_every_depth() -> None:
