@@ -13,6 +13,8 @@ ToolError               raised by a tool for the model to read; never reaches th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 ProviderErrorKind = Literal[
@@ -29,28 +31,54 @@ class UsageError(JpNbError):
     """A magic, a command or a function was called in a way it does not understand."""
 
 
+@dataclass(frozen=True, slots=True)
+class ConfigProblem:
+    """One wrong value: its dotted path ("" for the whole tree), what is wrong, and in words."""
+
+    path: str
+    kind: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
 class ConfigError(JpNbError):
-    """A configured value is wrong.
+    """Something configured is wrong. All that is wrong at one place is told at once.
 
     Attributes:
-        path: Dotted configuration path, such as `assistant.model.id`; "" for the whole tree.
-        kind: What is wrong: `unknown_key`, `type`, `value`, `malformed`, `unset`.
-        layer: Which layer holds it, such as `environment` or a file name; None if unknown.
+        path: Dotted path of the first wrong value, such as `assistant.model.id`; "" for the
+            whole tree.
+        kind: What is wrong with it: `unknown_key`, `unknown_index`, `type`, `value`, `malformed`,
+            `unset`.
+        layer: Which layer holds it, such as `user file` or `environment`; None if unknown.
+        file: The file or variable that holds it; None if there is none.
+        problems: Everything that is wrong, the first of it included.
     """
 
     def __init__(
-        self, message: str, *, path: str = "", kind: str = "value", layer: str | None = None
+        self,
+        message: str,
+        *,
+        path: str = "",
+        kind: str = "value",
+        layer: str | None = None,
+        file: str | None = None,
+        others: Sequence[ConfigProblem] = (),
     ) -> None:
         super().__init__(message)
         self.path = path
         self.kind = kind
         self.layer = layer
+        self.file = file
+        self.problems = (ConfigProblem(path, kind, message), *others)
 
     def __str__(self) -> str:
-        text = super().__str__()
-        if self.path and not text.startswith(self.path):
-            text = f"{self.path}: {text}"
-        return f"{text} (from {self.layer})" if self.layer else text
+        text = "\n".join(str(problem) for problem in self.problems)
+        place = ": ".join(part for part in (self.layer, self.file) if part)
+        if not place:
+            return text
+        return f"{place}:\n{text}" if len(self.problems) > 1 else f"{text} (from {place})"
 
 
 class ProviderError(JpNbError):

@@ -1,0 +1,54 @@
+"""How a later value meets an earlier one: markers for the fields of the configuration tree.
+
+    stop_words: Annotated[list[str], APPEND_SET] = []
+
+A field without a marker: tables and maps recurse per key, lists append, everything else replaces.
+A list or a text may always be written as `{value, strategy, dedup, separator}`; that form wins
+over the field's own strategy.
+
+Source: `spec/config.md` sections 4 and 8.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Strategy = Literal["replace", "append", "preserve", "deep_merge", "merge"]
+Items = Literal["set", "keyed", "sequence"]
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """How a field merges.
+
+    Attributes:
+        strategy: `replace`; `append` (lists); `preserve` (the earlier one stays); for maps
+            `deep_merge` (shared keys recurse) or `merge` (the later entry replaces the entry).
+        dedup: Whether a list drops later equal items unless the value says otherwise.
+        items: What names one item of a list. `set`: the item itself. `keyed`: one of `keys`.
+            `sequence`: nothing, order and repeats matter, so that the list counts as a whole.
+        keys: For `keyed`: the fields that may name an item, the first that it has.
+        annotated: Whether JP itself reads `{value, strategy}` here.
+    """
+
+    strategy: Strategy
+    dedup: bool = False
+    items: Items = "sequence"
+    keys: tuple[str, ...] = ()
+    annotated: bool = False
+
+
+REPLACE: Final = Merge("replace")
+APPEND: Final = Merge("append")
+APPEND_SET: Final = Merge("append", dedup=True, items="set")
+PRESERVE: Final = Merge("preserve")
+TEXT: Final = Merge("replace", annotated=True)
+"""A text that takes `{value, strategy, separator}`; a plain one replaces."""
+SHALLOW: Final = Merge("merge")
+DEEP: Final = Merge("deep_merge", annotated=True)
+
+
+def keyed(*keys: str) -> Merge:
+    """A list of tables that one of `keys` names."""
+    return Merge("append", items="keyed", keys=keys, annotated=True)
