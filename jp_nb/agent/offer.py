@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from pydantic import JsonValue
 
@@ -16,14 +17,14 @@ from jp_nb.config.app_config import (
     STAR,
     AppConfig,
     QuestionConfig,
-    ResultMode,
-    RunMode,
 )
 from jp_nb.config.app_config import Tool as ToolConfig
 from jp_nb.tools.arguments import schema_of
 from jp_nb.tools.base import NotFound, Tool
 
-RUN_BY_SOURCE: dict[str, RunMode] = {"python": "unattended", "builtin": "unattended"}
+OfferedRun = Literal["ask", "unattended", "skip"]
+OfferedResult = Literal["unattended", "ask", "skip"]
+RUN_BY_SOURCE: dict[str, OfferedRun] = {"python": "unattended", "builtin": "unattended"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,8 @@ class OfferedTool:
     name: str
     executor: Tool
     definition: ToolDefinition
-    run: RunMode
-    result: ResultMode
+    run: OfferedRun
+    result: OfferedResult
     cancellation_response: str
     hidden: bool
     questions: Mapping[str, QuestionConfig]
@@ -94,16 +95,17 @@ def offer(config: AppConfig, executors: Mapping[str, Mapping[str, Tool]]) -> Off
 def _resolve(name: str, tool: ToolConfig, star: ToolConfig, executor: Tool) -> OfferedTool:
     source = tool.source or ""
     hidden = tool.style.hidden if tool.style.hidden is not None else star.style.hidden
+    by_source = RUN_BY_SOURCE.get(source.partition(".")[0], "ask")
     return OfferedTool(
         name=name,
         executor=executor,
         definition=ToolDefinition(
             name,
             tool.summary or tool.description or "",
-            executor.schema or schema_of(tool.parameters),
+            executor.schema or schema_of(_parameters(tool)),
         ),
-        run=tool.run or star.run or RUN_BY_SOURCE.get(source.partition(".")[0], "ask"),
-        result=tool.result or star.result or "unattended",
+        run=_decided(tool.run or star.run or by_source),
+        result=_decided(tool.result or star.result or "unattended"),
         cancellation_response=(
             tool.cancellation_response or star.cancellation_response or CANCELLATION
         ),
@@ -112,3 +114,16 @@ def _resolve(name: str, tool: ToolConfig, star: ToolConfig, executor: Tool) -> O
         options=tool.options,
         source=source,
     )
+
+
+def _parameters(tool: ToolConfig) -> dict[str, JsonValue]:
+    """The parameters as they were configured, without what nobody set."""
+    return {
+        name: node.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+        for name, node in tool.parameters.items()
+    }
+
+
+def _decided(mode: Literal["ask", "unattended", "edit", "skip"]) -> OfferedRun:
+    """`mode` as a person can decide it: `edit` asks, and what is asked about stays as it is."""
+    return "ask" if mode == "edit" else mode

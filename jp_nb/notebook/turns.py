@@ -169,7 +169,7 @@ class TurnRunner:
     def _make_display(self, config: AppConfig) -> TurnDisplay:
         kernel = getattr(self._shell, "kernel", None)
         transcript = Transcript(
-            show_reasoning=config.style.reasoning.display == "full",
+            show_reasoning=config.style.reasoning.display not in ("hidden", "static"),
             show_tools=config.style.tool_call.show,
         )
         return TurnDisplay(
@@ -231,7 +231,8 @@ class TurnRunner:
         if name == "scripted":
             settings = {"folders": [str(self._session.files.folder)]}
         else:
-            settings = getattr(llm, name).model_dump(exclude={"dialect"})
+            given = getattr(llm, name, None)  # a known name may have no settings
+            settings = given.model_dump() if given is not None else {}
         key = json.dumps([name, settings], sort_keys=True)
         if key not in self._providers:
             self._providers[key] = registry.create(name, settings)

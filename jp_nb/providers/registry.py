@@ -38,14 +38,21 @@ DEFAULTS: Final[Mapping[str, Mapping[str, object]]] = {
 """Settings of `providers.llm.NAME`; `scripted` has `folders`, where scripts are looked for."""
 
 NAMES: Final = tuple(sorted(DEFAULTS))
+NOT_YET: Final = frozenset({"google", "test", "xai"})
+"""Providers that a configuration may name and that are not built."""
 
 
 def create(name: str, settings: Mapping[str, object] | None = None) -> Provider:
     """Return the provider `name`, with `settings` over its defaults. Opens nothing.
 
     Raises:
-        ConfigError: If there is no such provider, or a setting cannot be.
+        ConfigError: If there is no such provider (yet), or a setting cannot be.
     """
+    if name in NOT_YET:
+        raise ConfigError(
+            f"the provider {name!r} is not available yet; there are {', '.join(NAMES)}",
+            path="assistant.model.id.provider",
+        )
     if name not in DEFAULTS:
         raise ConfigError(
             f"there is no provider {name!r}; there are {', '.join(NAMES)}",
@@ -85,6 +92,11 @@ def _over_http(name: str, options: _Settings) -> Provider:
         )
     from jp_nb.providers import openai_chat
 
+    if options.text("dialect") not in (None, "chat"):
+        raise ConfigError(
+            "the dialect `responses` is not available yet, expected `chat` or nothing",
+            path=f"providers.llm.{name}.dialect",
+        )
     profile = openai_chat.PROFILES[name]
     attribution = {
         "x-title": options.text("app_name"),

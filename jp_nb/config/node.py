@@ -1,0 +1,126 @@
+"""What every table of the configuration tree is made of.
+
+A table is a `Node`. One that may also be written in a short form is a `ShortNode`, whose
+`expand` turns that form into the table. A field of several forms holds either a table or something
+plain, told apart by `TABLE_OR_PLAIN`, so that an error inside the table keeps its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, Final, get_args
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Strict,
+    Tag,
+    model_validator,
+)
+
+
+class Node(BaseModel):
+    """A group of fields. Unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+class ShortNode(Node):
+    """A table that may be written shorter."""
+
+    @classmethod
+    def expand(cls, value: Any) -> Any:
+        """The table that a short form means; a table, and None, as it is.
+
+        Raises:
+            ValueError: If there is no such form; the message says what is accepted.
+        """
+        raise NotImplementedError
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expand(cls, value: Any) -> Any:
+        return cls.expand(value)
+
+
+# --- scalars ---------------------------------------------------------------------------------
+
+Flag = Annotated[bool, Strict()]
+Count = Annotated[int, Strict(), Field(ge=0)]
+Positive = Annotated[int, Strict(), Field(gt=0)]
+Whole = Annotated[int, Strict()]
+Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+
+
+# --- fields of several forms -----------------------------------------------------------------
+
+TABLE: Final = Tag("~table")
+PLAIN: Final = Tag("~plain")
+
+
+def _table_or_plain(value: Any) -> str:
+    return (TABLE if isinstance(value, (dict, BaseModel)) else PLAIN).tag
+
+
+TABLE_OR_PLAIN: Final = Discriminator(_table_or_plain)
+
+
+def before(read: Callable[[Any], Any]) -> BeforeValidator:
+    """A validator that brings every accepted spelling into one form, and leaves None alone."""
+    return BeforeValidator(lambda value: None if value is None else read(value))
+
+
+def word(literal: Any, also: str = "") -> BeforeValidator:
+    """A validator of a closed set of words that names them all.
+
+    Args:
+        literal: The `Literal` that lists them.
+        also: What else the field takes, in words; the caller has handled that already.
+    """
+    words = get_args(literal)
+
+    def read(value: Any) -> Any:
+        if isinstance(value, str) and value in words:
+            return value
+        listed = ", ".join(words)
+        raise ValueError(f"expected one of {listed}{also}, {found(value)}")
+
+    return before(read)
+
+
+# --- what an error may show ------------------------------------------------------------------
+
+_SECRET_KEY = re.compile(
+    r"(^|[.\[\"])(api_key\w*|\w*(secret|password|credentials?)|(\w+_)?token|base_url|variables)"
+    r"($|[.\[\"])"
+)
+_SECRET_VALUE = re.compile(
+    r"//[^/\s]*@|:[^/\s@]+@|^(sk|pk|ghp|gho|xai|key|AIza)[-_A-Za-z0-9]{12,}", re.I
+)
+_LONGEST = 80
+
+
+def found(value: object, path: str = "") -> str:
+    """`found …`, for an error: never a table's contents, and nothing that may be a secret.
+
+    Args:
+        value: What was given.
+        path: Where, if known.
+    """
+    match value:
+        case dict() | BaseModel():
+            return "found a table"
+        case list() | tuple():
+            return "found a list"
+        case None:
+            return "found nothing"
+    if _SECRET_KEY.search(path) or (isinstance(value, str) and _SECRET_VALUE.search(value)):
+        return "found something else (not shown: it may be a secret)"
+    shown = repr(value) if isinstance(value, (str, int, float)) else str(value)
+    if isinstance(value, bool):
+        shown = str(value).lower()
+    return f"found {shown if len(shown) <= _LONGEST else shown[:_LONGEST] + '…'}"

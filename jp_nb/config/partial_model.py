@@ -1,0 +1,312 @@
+"""Models of partial configurations, made from the models of the tree; what is wrong with one.
+
+In a partial every field may be absent, or null, which is the same. A list or a text may also be
+written as `{value, strategy, …}`, and so may a map whose field says so. Items of lists are whole.
+
+Source: `spec/config.md` sections 4.1 to 4.5.
+"""
+
+from __future__ import annotations
+
+import difflib
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, ForwardRef, Optional, Union, get_args, get_origin
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    JsonValue,
+    ValidationError,
+    WrapSerializer,
+    WrapValidator,
+    create_model,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
+
+from jp_nb.config.app_config import CONFIG_PROBLEMS, AppConfig
+from jp_nb.config.left_out import left_out
+from jp_nb.config.model_config import ModelParameters
+from jp_nb.config.node import PLAIN, TABLE, TABLE_OR_PLAIN, ShortNode, found
+from jp_nb.config.paths import format_path
+from jp_nb.config.strategy import Merge
+from jp_nb.errors import ConfigProblem
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+# --- values with a strategy ------------------------------------------------------------------
+
+_STRATEGIES = {
+    "list": ("append", "prepend", "replace"),
+    "text": ("append", "prepend", "replace"),
+    "map": ("deep_merge", "merge", "keep", "replace"),
+}
+_SEPARATORS = ("none", "space", "line", "paragraph")
+
+
+class _Wrapped(dict[str, Any]):
+    """A value with its strategy, as it was read."""
+
+
+def _choices(kind: str) -> dict[str, tuple[Any, ...]]:
+    """What may stand beside `value`."""
+    said: dict[str, tuple[Any, ...]] = {
+        "strategy": _STRATEGIES[kind],
+        "discard_when_merged": (True, False),
+    }
+    if kind == "list":
+        said["dedup"] = (True, False, "inherit")
+    if kind == "text":
+        said["separator"] = _SEPARATORS
+    return said
+
+
+def _wrapping(kind: str) -> WrapValidator:
+    choices = _choices(kind)
+
+    def read(value: Any, handler: Any) -> Any:
+        if not isinstance(value, dict) or (
+            kind == "map" and not {"value", "strategy"} <= set(value)
+        ):
+            return handler(value)
+        if "value" not in value:
+            plain = "a list" if kind == "list" else "a text"
+            raise ValueError(
+                f"expected {plain}, or a table of value and {', '.join(choices)}, "
+                f"found a table of {', '.join(map(str, value)) or 'nothing'}"
+            )
+        said = {key: one for key, one in value.items() if key != "value" and one is not None}
+        for key, one in said.items():
+            if key not in choices:
+                raise ValueError(
+                    f"unknown key {key!r} beside `value`, expected one of: {', '.join(choices)}"
+                )
+            if not any(one is word or (isinstance(one, str) and one == word)
+                       for word in choices[key]):  # fmt: skip
+                listed = ", ".join(str(word).lower() for word in choices[key])
+                raise ValueError(f"expected for {key!r} one of {listed}, {found(one)}")
+        if value["value"] is None:
+            raise ValueError("expected something for 'value', found nothing")
+        return _Wrapped(value=handler(value["value"]), **said)
+
+    return WrapValidator(read)
+
+
+def _written(value: Any, handler: Any) -> Any:
+    if isinstance(value, _Wrapped):
+        return {**value, "value": handler(value["value"])}
+    return handler(value)
+
+
+def _wrappable(field: FieldInfo) -> str | None:
+    """`list`, `text` or `map` if the field takes `{value, strategy}`."""
+    forms = {
+        form if form is str else get_origin(form)
+        for form in _forms(field.annotation)
+        if form is not type(None)
+    }
+    if forms == {str}:
+        return "text"
+    if forms == {list}:
+        return "list"
+    annotated = any(isinstance(item, Merge) and item.annotated for item in field.metadata)
+    return "map" if forms == {dict} and annotated else None
+
+
+# --- the models ------------------------------------------------------------------------------
+
+
+class PartialNode(BaseModel):
+    """Any of the fields of a table."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+class _PartialParameters(PartialNode):
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, JsonValue]
+
+
+@cache
+def partial_of(model: type[BaseModel]) -> type[BaseModel]:
+    """The model of any of `model`'s fields. The same one every time."""
+    name = f"Partial{model.__name__}"
+    fields: dict[str, Any] = {
+        key: (_partial_field(field, model), None) for key, field in model.model_fields.items()
+    }
+    hooks: dict[str, Any] = {}
+    if issubclass(model, ShortNode):
+        hooks["expand"] = model_validator(mode="before")(_expand_as(model))
+    made = create_model(
+        name,
+        __base__=_PartialParameters if model is ModelParameters else PartialNode,
+        __doc__=f"Any of the fields of `{model.__name__}`.",
+        __validators__=hooks,
+        **fields,
+    )
+    if any(f"ForwardRef({name!r}" in repr(field) for field, _ in fields.values()):
+        made.model_rebuild(_types_namespace={name: made})
+    return made
+
+
+def _expand_as(model: type[ShortNode]) -> Any:
+    def expand(cls: type[BaseModel], value: Any) -> Any:
+        return model.expand(value)
+
+    return classmethod(expand)
+
+
+def _partial_field(field: FieldInfo, owner: type[BaseModel]) -> Any:
+    # What tells the members of a union apart goes with the union, the rest sees None as well.
+    telling = [item for item in field.metadata if item is TABLE_OR_PLAIN]
+    metadata = [item for item in field.metadata if item is not TABLE_OR_PLAIN]
+    inner = _with(telling, _partial_type(field.annotation, owner))
+    inner = _with(metadata, Optional[inner])  # noqa: UP045 - may be a reference
+    kind = _wrappable(field)
+    return inner if kind is None else _with([_wrapping(kind), WrapSerializer(_written)], inner)
+
+
+def _with(metadata: Sequence[Any], annotation: Any) -> Any:
+    return Annotated[annotation, *metadata] if metadata else annotation
+
+
+def _partial_type(annotation: Any, owner: type[BaseModel]) -> Any:
+    if _is_model(annotation):
+        name = f"Partial{annotation.__name__}"
+        return ForwardRef(name) if annotation is owner else partial_of(annotation)
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _with(arguments[1:], _partial_type(arguments[0], owner))
+    if origin in (Union, types.UnionType):
+        return Union[tuple(_partial_type(one, owner) for one in arguments)]  # noqa: UP007
+    if origin is dict and arguments[1] is not JsonValue:
+        below = _partial_type(arguments[1], owner)
+        entries = types.GenericAlias(dict, (arguments[0], Optional[below]))  # noqa: UP045
+        return _with([AfterValidator(_without_absent)], entries)
+    return annotation
+
+
+def _without_absent(entries: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in entries.items() if value is not None}
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _forms(annotation: Any) -> list[Any]:
+    """The members of a union, without metadata; otherwise the annotation alone."""
+    if get_origin(annotation) is Annotated:
+        return _forms(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return [form for one in get_args(annotation) for form in _forms(one)]
+    return [annotation]
+
+
+def normal(partial: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """`partial` with every value in its one written form. It has no problems."""
+    read = partial_of(AppConfig).model_validate(partial)
+    return read.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+
+
+# --- what is wrong ---------------------------------------------------------------------------
+
+
+def problems(partial: Mapping[str, JsonValue]) -> list[ConfigProblem]:
+    """Everything that is wrong in one layer, each thing once. Left-out settings are fine."""
+    try:
+        partial_of(AppConfig).model_validate(partial)
+    except ValidationError as exc:
+        return problems_of(exc)
+    return []
+
+
+def problems_of(exc: ValidationError) -> list[ConfigProblem]:
+    """What `exc`, of an `AppConfig` or a partial of it, says in words: one problem a path."""
+    told: dict[str, ConfigProblem] = {}
+    for error in exc.errors(include_url=False):
+        for problem in _problems(error):
+            if not left_out(problem.path):
+                told.setdefault(problem.path, problem)
+    return list(told.values())
+
+
+def _problems(error: ErrorDetails) -> Iterator[ConfigProblem]:
+    if error["type"] == CONFIG_PROBLEMS:
+        for path, message in error["ctx"]["problems"]:
+            yield ConfigProblem(path, "value", message)
+        return
+    keys = _keys(error["loc"])
+    path = format_path(keys)
+    if error["type"] == "extra_forbidden":
+        yield ConfigProblem(path, "unknown_key", _unknown_key(keys))
+    else:
+        yield ConfigProblem(path, *_in_words(error, path))
+
+
+_KEY_ITSELF = "[key]"
+
+
+def _keys(loc: tuple[str | int, ...]) -> list[str]:
+    """The keys that lead to an error, without the names that unions give their members."""
+    parts = [str(part) for part in loc]
+    if parts[-1:] == [_KEY_ITSELF]:
+        parts.pop()
+    return [part for part in parts if part not in (TABLE.tag, PLAIN.tag)]
+
+
+def _unknown_key(keys: list[str]) -> str:
+    node: Any = AppConfig
+    for key in keys[:-1]:
+        node = _below(node, key)
+    known = sorted(node.model_fields) if _is_model(node) else []
+    near = difflib.get_close_matches(keys[-1], known, n=1)
+    hint = f"did you mean {format_path([*keys[:-1], near[0]])!r}? " if near else ""
+    return f"unknown key, {hint}expected one of: {', '.join(known)}"
+
+
+def _below(node: Any, key: str) -> Any:
+    """What the tree has at `key` of `node`: of several forms the one that has fields or items."""
+    annotation: Any = None
+    if _is_model(node) and key in node.model_fields:
+        annotation = node.model_fields[key].annotation
+    elif get_origin(node) in (dict, list):
+        annotation = get_args(node)[-1]
+    forms = _forms(annotation)
+    return next((form for form in forms if _is_model(form) or get_origin(form)), None)
+
+
+_EXPECTED = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "string": "a text",
+    "list": "a list",
+    "dict": "a table",
+    "model": "a table",
+    "literal": "one of {expected}",
+    "enum": "one of {expected}",
+    "finite": "a number",
+    "greater": "a number greater than {gt}",
+    "greater_than_equal": "a number of at least {ge}",
+    "less_than_equal": "a number of at most {le}",
+    "invalid-json-value": "text, numbers, true, false, lists or tables",
+}
+
+
+def _in_words(error: ErrorDetails, path: str) -> tuple[str, str]:
+    """Kind and message."""
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "missing":
+        return "value", "is needed here, and not set"
+    if kind == "value_error":
+        return "value", error["msg"].removeprefix("Value error, ")
+    expected = _EXPECTED.get(kind) or _EXPECTED.get(kind.partition("_")[0])
+    of_value = "value" if kind.partition("_")[0] in ("literal", "greater", "less") else "type"
+    if expected is None:
+        return of_value, error["msg"]
+    return of_value, f"expected {expected.format(**context)}, {found(error['input'], path)}"

@@ -1,0 +1,257 @@
+"""Every way to write a value of the configuration, and the one way in which it is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+Case = tuple[str, Any, Any]
+
+TOOL = "conversation.tools.t"
+RULE: dict[str, Any] = {"keep_first": "1", "keep_last": "1"}
+
+
+def _each(path: str, pairs: list[tuple[Any, Any]]) -> list[Case]:
+    return [(path, written, kept) for written, kept in pairs]
+
+
+def _same(path: str, *values: Any) -> list[Case]:
+    return [(path, value, value) for value in values]
+
+
+def _rule(key: str, pairs: list[tuple[Any, Any]]) -> list[Case]:
+    rules = "conversation.compaction.rules"
+    return [(rules, [{key: written}], [{**RULE, key: kept}]) for written, kept in pairs]
+
+
+def _command(program: str, *args: str, shell: bool = False) -> dict[str, Any]:
+    return {"program": program, "args": list(args), "shell": shell}
+
+
+_MODEL = {"provider": "openrouter", "name": "anthropic/claude-x"}
+_MODEL_IDS = [
+    ("openrouter/anthropic/claude-x", _MODEL),
+    (" openrouter / anthropic/claude-x ", _MODEL),
+    (_MODEL, _MODEL),
+    ("fast", "fast"),
+]
+_COMMANDS = [
+    ("rg -n 'a b'", _command("rg", "-n", "a b")),
+    ({"program": "rg"}, _command("rg")),
+    ({"program": "rg | wc", "args": ["x"], "shell": True}, _command("rg | wc", "x", shell=True)),
+]
+_ENABLES = [
+    *[(word, {"state": True, "allow_toggle": "any"}) for word in (True, "true", "on")],
+    *[(word, {"state": False, "allow_toggle": "any"}) for word in (False, "false", "off")],
+    ("always", {"state": True, "allow_toggle": "never"}),
+    ("explicit", {"state": False, "allow_toggle": "if_named"}),
+    ({"state": False}, {"state": False}),
+    ({"allow_toggle": "if_named_or_group"}, {"allow_toggle": "if_named_or_group"}),
+    ({}, {}),
+]
+_LABEL = {"apply_on": {"new": True, "fork": False}, "run": "ask"}
+
+CASES: list[Case] = [
+    *_same("inherit", True, False),
+    *_each("extends", [(["a.toml", {"path": "b", "strategy": "after"}],
+                        [{"path": "a.toml", "strategy": "before"},
+                         {"path": "b", "strategy": "after"}])]),
+    *_same("config_load_paths", ["config", "personas"]),
+    *_same("loader.reset", "none"),
+    *_same("template.values", {"a": [1, {"b": None}], "c": "d"}),
+    *_each("assistant.model.id", _MODEL_IDS),
+    *_each("providers.llm.aliases", [({"a": w, "b": "a"}, {"a": k, "b": "a"})
+                                     for w, k in _MODEL_IDS]),
+    *_each("assistant.model.parameters.reasoning", [
+        ("off", "off"),
+        ("auto", "auto"),
+        ("high", {"effort": "high", "exclude": False}),
+        (4096, {"effort": 4096, "exclude": False}),
+        ("4096", {"effort": 4096, "exclude": False}),
+        ({"absolute": 1024}, {"effort": 1024, "exclude": False}),
+        ({"effort": {"absolute": 1024}}, {"effort": 1024, "exclude": False}),
+        ({"effort": "auto", "exclude": True}, {"effort": "auto", "exclude": True}),
+        ({"exclude": True}, {"effort": "medium", "exclude": True}),
+        ({}, {"effort": "medium", "exclude": False}),
+    ]),
+    *_each("assistant.model.parameters.temperature", [(1, 1.0), (0.5, 0.5)]),
+    *_same("assistant.model.parameters.keep_alive", "5m", {"any": ["thing"]}),
+    *_each("assistant.request.cache", [
+        (True, True), ("true", True), ("short", True), (False, False), ("off", False),
+        ("false", False), ("long", "long"), ("10m", "10m"), ("600s", "10m"),
+        ("1 hour 30 mins", "1h30m"), ("250ms", "250ms"), ("8 days", "1w1d"),
+    ]),
+    *_each("assistant.system_prompt_sections", [
+        (["text"], [{"content": "text", "position": 0}]),
+        ([{"content": "c", "tag": "t", "position": -1}],
+         [{"content": "c", "tag": "t", "position": -1}]),
+    ]),
+    *_each("assistant.instructions", [
+        ([{"examples": ["e", {"good": "g", "bad": "b"}]}],
+         [{"position": 0, "items": [], "examples": ["e", {"good": "g", "bad": "b"}]}]),
+    ]),
+    *_each("conversation.attachments", [
+        (["file://src/a.rs"], ["file://src/a.rs"]),
+        (["https://host/a?b=c#d"], ["https://host/a?b=c#d"]),
+        ([{"type": "file", "path": "a b.md"}], ["file://a%20b.md"]),
+        ([{"kind": "cmd", "path": "rg", "params": {"args": ["TODO", "src"], "x": "&"}}],
+         ["cmd://rg?args=TODO&args=src&x=%26"]),
+    ]),
+    *_each("conversation.labels", [
+        ({"a": "text"}, {"a": {"value": "text", **_LABEL}}),
+        ({"value": {"value": "text", "run": "deny"}},
+         {"value": {"value": "text", **_LABEL, "run": "deny"}}),
+        *[({"a-1": {"value": {"cmd": written}, "apply_on": {"fork": True}}},
+           {"a-1": {"value": {"cmd": kept}, "apply_on": {"new": True, "fork": True}, "run": "ask"}})
+          for written, kept in _COMMANDS],
+    ]),
+    *_rule("keep_first", [
+        (2, "2"), ("2", "2"), (0, "0"), ("@3", "@3"), ("@03", "@3"), (-2, "-2"), ("-2", "-2"),
+        ("5h", "5h"), ("90 minutes", "1h30m"), ("last", "last-compaction"),
+        ("last-compaction", "last-compaction"),
+    ]),
+    *_rule("keep_last", [(0, "0"), ("@1", "@1"), ("2d", "2d")]),
+    *_rule("tool_calls", [
+        ("s", "strip"), ("sres", "strip-responses"), ("sreq", "strip-requests"), ("o", "omit"),
+        ("strip", "strip"), ("strip-responses", "strip-responses"),
+    ]),
+    *_rule("reasoning", [("strip", "strip")]),
+    *_rule("summary", [({"model": {"id": "fast"}, "instructions": "short"},
+                        {"model": {"id": "fast", "parameters": {"stop_words": []}},
+                         "instructions": "short"})]),
+    *_same(f"{TOOL}.source", "builtin", "builtin.x", "local", "local.x", "mcp.s", "mcp.s.t",
+           "python", "python.f"),
+    *_each(f"{TOOL}.enable", _ENABLES),
+    *_each("conversation.tools.*.enable", _ENABLES),
+    *_each(f"{TOOL}.command", _COMMANDS),
+    *_same(f"{TOOL}.run", "ask", "unattended", "edit", "skip"),
+    *_same(f"{TOOL}.result", "ask", "unattended", "edit", "skip"),
+    *_same(f"{TOOL}.format", "ask", "unattended"),
+    *_each(f"{TOOL}.style.inline_results", [
+        (True, "full"), (False, "off"), ("full", "full"), ("off", "off"), (5, 5), ("5", 5),
+        (0, "off"), ({"truncate": {"lines": 10}}, 10),
+    ]),
+    *_each(f"{TOOL}.style.parameters", [
+        ("json", "json"), ("function_call", "function_call"), ("off", "off"), (False, "off"),
+        *_COMMANDS,
+    ]),
+    *_each(f"{TOOL}.parameters.p", [
+        ({"type": "array", "items": {"type": ["string", "null"]},
+          "properties": {"deep": {"enum": [1, None]}}},
+         {"type": "array", "required": False, "enum": [],
+          "items": {"type": ["string", "null"], "required": False, "enum": [], "properties": {}},
+          "properties": {"deep": {"required": False, "enum": [1, None], "properties": {}}}}),
+    ]),
+    *_each(f"{TOOL}.questions.q.target", [
+        ("user", "user"), ("assistant", "assistant"), ({}, "assistant"),
+        ({"name": "n", "model": {"id": "fast"}},
+         {"name": "n", "system_prompt_sections": [], "instructions": [],
+          "model": {"id": "fast", "parameters": {"stop_words": []}}}),
+    ]),
+    *_same(f"{TOOL}.questions.q.answer", True, "text", {"a": [1]}),
+    *_each("conversation.tools.u.access.config", [
+        ([{"path": "assistant", "write": "insecure_allow"}],
+         [{"path": "assistant", "read": False, "write": "insecure_allow", "delete": False,
+           "apply": "ask"}]),
+    ]),
+    *_each("style.reasoning.display", [
+        ("full", "full"), ("hidden", "hidden"), ("static", "static"), (80, 80), ("80", 80),
+        ("progress", "static"), ("timer", "static"), ("summary", "static"),
+    ]),
+    *_each("prompt.notify", [(True, "on"), (False, "off"), ("on", "on"), ("off", "off")]),
+    *_same("providers.llm.openai.dialect", "responses", "chat"),
+    *_each("providers.mcp.s", [
+        ({"command": "serve", "checksum": {"algorithm": "sha1", "value": "00ff"}},
+         {"type": "stdio", "command": "serve", "arguments": [], "variables": [],
+          "checksum": {"algorithm": "sha1", "value": "00ff"}, "optional": False,
+          "startup_timeout_secs": 60}),
+    ]),
+    *_same("interrupt.streaming.action", "prompt", "continue", "stop", "abort", "reply"),
+    *_same("interrupt.tool_call.action", "prompt", "continue", "restart", "respond", "stop"),
+    *_same("record.journal", False),
+]  # fmt: skip
+
+ANNOTATED: list[tuple[str, Any]] = [
+    ("assistant.system_prompt", {"value": "x", "strategy": "append", "separator": "paragraph"}),
+    ("assistant.system_prompt", {"value": "x"}),
+    ("assistant.name", {"value": "x", "strategy": "prepend", "separator": "none"}),
+    ("assistant.instructions", {"value": [{"title": "t"}], "strategy": "prepend"}),
+    ("assistant.system_prompt_sections", {"value": ["x"], "discard_when_merged": True}),
+    ("assistant.model.parameters.stop_words", {"value": [], "strategy": "replace", "dedup": False}),
+    ("conversation.attachments", {"value": ["file://x"], "dedup": "inherit"}),
+    ("conversation.labels", {"value": {"a": "x"}, "strategy": "keep"}),
+    (f"{TOOL}.command", {"args": {"value": ["x"], "strategy": "replace"}}),
+    (f"{TOOL}.options", {"value": 1, "strategy": "anything"}),
+    (f"{TOOL}.parameters.p.enum", {"value": [1, None], "strategy": "replace"}),
+]
+"""Values of one layer, with how they meet what lies below."""
+
+HALVES: list[tuple[str, Any]] = [
+    ("assistant.model.id", {"name": "x"}),
+    ("assistant.model.id", {"provider": "openai"}),
+    ("providers.llm.aliases", {"a": {"name": "x"}}),
+    ("conversation.labels", {"a": {"run": "deny"}}),
+    ("conversation.labels", {"a": None}),
+    ("providers.mcp.s.optional", True),
+    ("conversation.tools.u.access", {"fs": [{"path": "."}]}),
+    ("user", None),
+    ("assistant.instructions", None),
+    ("assistant.request.max_retries", None),
+]
+"""What one layer may say alone, and the whole may not."""
+
+LEFT: list[tuple[str, Any]] = [
+    ("style.code", {"color": False, "file_link": "osc8"}),
+    ("style.markdown.theme", "x"),
+    ("editor", "vi"),
+    ("plugins.command", {"x": {"run": "deny"}}),
+    ("conversation.start_local", True),
+    (f"{TOOL}.style.results_file_link", "off"),
+    ("interrupt.streaming.compose_in_editor", "always"),
+]
+
+
+def under(partial: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """`partial` with `value` at `path`, over what is there."""
+    head, _, rest = path.partition(".")
+    below = partial.get(head)
+    inner = under(below if isinstance(below, dict) else {}, rest, value) if rest else value
+    return {**partial, head: inner}
+
+
+def lookup(tree: Any, path: str) -> Any:
+    for key in path.split("."):
+        tree = tree[key]
+    return tree
+
+
+_free = st.text(max_size=8)
+_keys = st.from_regex(r"[a-z][a-z0-9_]{0,5}", fullmatch=True)
+_texts = st.sampled_from(
+    ["user.name", "assistant.name", "assistant.system_prompt", f"{TOOL}.description"]
+)
+written = (
+    st.sampled_from(CASES).map(lambda case: case[:2])
+    | st.tuples(_texts, _free)
+    | st.tuples(_keys.map(lambda key: f"conversation.tools.{key}.options"),
+                st.dictionaries(_free, st.none() | st.integers() | _free, max_size=2))
+    | st.tuples(st.just("assistant.model.parameters.stop_words"), st.lists(_free, max_size=3))
+)  # fmt: skip
+
+
+def _together(parts: list[tuple[str, Any]]) -> dict[str, Any]:
+    partial: dict[str, Any] = {}
+    for path, value in parts:
+        partial = under(partial, path, value)
+    return partial
+
+
+wholes = st.lists(written, max_size=8).map(_together)
+"""Configurations without strategies."""
+
+partials = st.lists(
+    written | st.sampled_from(ANNOTATED) | st.sampled_from(HALVES) | st.sampled_from(LEFT),
+    max_size=8,
+).map(_together)
+"""What one layer may say."""

@@ -1,0 +1,365 @@
+"""The configuration tree: its fields, what they accept, the form in which values are kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from jp_nb.agent.offer import offer
+from jp_nb.config import durations
+from jp_nb.config.app_config import CONFIG_PROBLEMS, AppConfig, Enable, Param
+from jp_nb.config.attachments import AttachmentParts, attachment_parts
+from jp_nb.config.left_out import LEFT_OUT, left_out
+from jp_nb.config.paths import node_of
+from jp_nb.config.strategy import (
+    APPEND,
+    APPEND_SET,
+    DEEP,
+    PRESERVE,
+    SHALLOW,
+    TEXT,
+    Merge,
+    keyed,
+)
+from jp_nb.errors import ConfigError
+from jp_nb.providers.registry import create
+from jp_nb.tools.python import PythonTool
+from tests.config.spellings import CASES, lookup, under, wholes
+from tests.record.strategies import QUICK
+
+# --- which fields there are ------------------------------------------------------------------
+
+PROGRESS = ("show", "delay_secs", "interval_ms")
+PARAMETERS = ("max_tokens", "reasoning", "temperature", "top_p", "top_k", "stop_words")
+KEPT = [
+    "inherit", "config_load_paths", "extends", "extends.0.path", "extends.0.strategy", "id",
+    "loader.reset", "template.values", "user.name",
+    *(f"assistant.{key}" for key in ("name", "system_prompt", "system_prompt_sections",
+                                     "instructions", "tool_choice", "model.id")),
+    *(f"assistant.system_prompt_sections.0.{key}" for key in ("content", "tag", "title",
+                                                              "position")),
+    *(f"assistant.instructions.0.{key}" for key in ("title", "description", "position", "items",
+                                                    "examples")),
+    *(f"assistant.instructions.0.examples.0.{key}" for key in ("good", "bad", "reason")),
+    *(f"assistant.model.id.{key}" for key in ("provider", "name")),
+    *(f"assistant.model.parameters.{key}" for key in PARAMETERS),
+    "assistant.model.parameters.reasoning.effort", "assistant.model.parameters.reasoning.exclude",
+    "assistant.model.parameters.context_management",
+    *(f"assistant.request.{key}" for key in ("max_retries", "base_backoff_ms", "max_backoff_secs",
+                                             "stream_idle_timeout_secs", "max_response_bytes",
+                                             "cache")),
+    "conversation.title.generate.auto", "conversation.title.from_heading",
+    "conversation.title.generate.model.id",
+    *(f"conversation.title.generate.model.parameters.{key}" for key in PARAMETERS),
+    *(f"conversation.tools.*.{key}" for key in ("enable", "run", "format", "result",
+                                                "cancellation_response", "style")),
+    *(f"conversation.tools.t.{key}" for key in (
+        "source", "enable", "command", "summary", "description", "examples", "parameters", "run",
+        "format", "result", "cancellation_response", "style", "questions", "options", "access")),
+    "conversation.tools.t.enable.state", "conversation.tools.t.enable.allow_toggle",
+    *(f"conversation.tools.t.command.{key}" for key in ("program", "args", "shell")),
+    *(f"conversation.tools.t.parameters.p.{key}" for key in (
+        "type", "default", "required", "summary", "description", "examples", "enum", "items",
+        "properties", "items.type", "properties.q.items.enum")),
+    *(f"conversation.tools.t.style.{key}" for key in ("hidden", "inline_results", "parameters",
+                                                      "error.inline_results")),
+    *(f"conversation.tools.t.questions.q.{key}" for key in ("target", "answer", "prompt_label",
+                                                            "target.model.id",
+                                                            "target.system_prompt")),
+    *(f"conversation.tools.t.access.fs.0.{key}" for key in (
+        "path", "external", "read", "write", "create", "update", "delete", "execute")),
+    *(f"conversation.tools.t.access.config.0.{key}" for key in ("path", "read", "write", "delete",
+                                                                "apply")),
+    *(f"conversation.compaction.rules.0.{key}" for key in (
+        "keep_first", "keep_last", "reasoning", "tool_calls", "summary.model.id",
+        "summary.instructions", "summary.context")),
+    "conversation.attachments", "conversation.attachments.0",
+    *(f"conversation.labels.k.{key}" for key in ("value", "value.cmd.program", "apply_on.new",
+                                                 "apply_on.fork", "run")),
+    *(f"conversation.inquiry.assistant.{key}" for key in (
+        "system_prompt", "system_prompt_sections", "tool_choice", "model.id",
+        "request.max_retries", "request.cache", "request.max_response_bytes")),
+    *(f"style.mcp_startup.{key}" for key in PROGRESS),
+    "style.reasoning.display",
+    *(f"style.streaming.progress.{key}" for key in PROGRESS),
+    "style.tool_call.show",
+    *(f"style.tool_call.{part}.{key}" for part in ("progress", "preparing") for key in PROGRESS),
+    "style.update_interval_ms",
+    "interrupt.escalation_cooldown_secs", "interrupt.streaming.action",
+    "interrupt.tool_call.action",
+    "providers.llm.aliases",
+    *(f"providers.llm.{name}.{key}" for name in ("anthropic", "cerebras", "deepseek", "google",
+                                                 "openai", "openrouter", "xai")
+      for key in ("api_key_env", "base_url")),
+    "providers.llm.anthropic.chain_on_max_tokens", "providers.llm.anthropic.beta_headers",
+    "providers.llm.llamacpp.base_url", "providers.llm.ollama.base_url",
+    "providers.llm.openai.base_url_env", "providers.llm.openai.dialect",
+    "providers.llm.openrouter.app_name", "providers.llm.openrouter.app_referrer",
+    *(f"providers.mcp.s.{key}" for key in (
+        "type", "command", "arguments", "variables", "checksum.algorithm", "checksum.value",
+        "optional", "startup_timeout_secs")),
+    "prompt.channel", "prompt.rendered_timeout_s", "prompt.timeout_s", "prompt.notify",
+    "record.headless", "record.journal", "interpolation.max_chars",
+]  # fmt: skip
+"""Every setting that is kept or adapted."""
+
+OF_JP_ALONE = [
+    *(f"style.code.{key}" for key in ("color", "line_numbers", "file_link", "copy_link")),
+    "style.inline_code.background",
+    *(f"style.markdown.{key}" for key in ("wrap_width", "table_max_column_width",
+                                          "table_continuation_edge", "theme", "hr_style")),
+    "style.reasoning.summary_model", "style.reasoning.summary_model.id",
+    "style.reasoning.background", "style.reasoning.extend_across_tool_calls",
+    *(f"style.lock_wait.{key}" for key in (*PROGRESS, "timeout_secs")),
+    *(f"style.typewriter.{key}" for key in ("text_delay", "code_delay", "max_latency")),
+    "conversation.start_local", "conversation.default_id",
+    "conversation.tools.*.style.results_file_link", "conversation.tools.t.style.results_file_link",
+    "conversation.tools.t.style.error.results_file_link",
+    'conversation.tools["a.b"].style.results_file_link',
+    "interrupt.streaming.compose_in_editor", "interrupt.tool_call.compose_in_editor",
+    "editor", "editor.cmd", "editor.envs", "editor.inline.edit_mode",
+    "plugins.auto_install", "plugins.shutdown_timeout_secs", "plugins.command.x.run",
+    "providers.llm.anthropic.auth",
+]  # fmt: skip
+"""Settings that a notebook has no use for."""
+
+
+@pytest.mark.parametrize("path", KEPT)
+def test_a_kept_setting_is_in_the_tree(path: str) -> None:
+    assert node_of(path) is not None
+    assert not left_out(path)
+
+
+@pytest.mark.parametrize("path", OF_JP_ALONE)
+def test_a_setting_of_jp_alone_is_left_out(path: str) -> None:
+    assert node_of(path) is None
+    assert left_out(path)
+
+
+def test_nothing_else_is_left_out() -> None:
+    matched = {pattern for pattern in LEFT_OUT if any(_matches(pattern, p) for p in OF_JP_ALONE)}
+    assert matched == LEFT_OUT
+
+
+def _matches(pattern: str, path: str) -> bool:
+    parts, keys = pattern.split("."), path.split(".")
+    return len(keys) >= len(parts) and all(
+        part in ("*", key) for part, key in zip(parts, keys, strict=False)
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "merge"),
+    [
+        ("config_load_paths", APPEND_SET),
+        ("extends", PRESERVE),
+        ("assistant.system_prompt", TEXT),
+        ("assistant.system_prompt_sections", keyed("tag", "title")),
+        ("assistant.instructions", keyed("title")),
+        ("assistant.model.parameters.stop_words", APPEND_SET),
+        ("providers.llm.anthropic.beta_headers", APPEND_SET),
+        ("conversation.attachments", Merge("append", dedup=True, items="set", annotated=True)),
+        ("conversation.tools.t.access.fs", keyed("path")),
+        ("conversation.tools.t.access.config", keyed("path")),
+        ("conversation.compaction.rules", Merge("append", annotated=True)),
+        ("conversation.labels", DEEP),
+        ("providers.mcp.s.arguments", APPEND),
+        ("providers.mcp.s.variables", APPEND),
+        ("conversation.tools.t.command.args", APPEND),
+    ],
+)
+def test_a_field_says_how_it_merges(path: str, merge: Merge) -> None:
+    node = node_of(path)
+    assert node is not None
+    assert node.merge == merge
+
+
+def test_parameters_that_we_do_not_know_are_replaced_one_by_one() -> None:
+    parameters = node_of("assistant.model.parameters")
+    assert parameters is not None
+    assert parameters.table is not None
+    assert parameters.table.OTHER == SHALLOW  # type: ignore[attr-defined]
+
+
+def test_the_defaults() -> None:
+    kept = AppConfig().model_dump(mode="json", exclude_none=True)
+    assert lookup(kept, "assistant.model.id") == {"provider": "scripted", "name": "welcome"}
+    assert [i["title"] for i in kept["assistant"]["instructions"]] == ["How to respond to the user"]
+    assert lookup(kept, "assistant.request") == {
+        "max_retries": 5,
+        "base_backoff_ms": 1000,
+        "max_backoff_secs": 60,
+        "stream_idle_timeout_secs": 60,
+        "max_response_bytes": 1048576,
+        "cache": True,
+    }
+    assert lookup(kept, "conversation.compaction.rules") == [
+        {"keep_first": "1", "keep_last": "1", "reasoning": "strip", "tool_calls": "strip"}
+    ]
+    assert lookup(kept, "interrupt.streaming.action") == "prompt"
+    assert lookup(kept, "interrupt.tool_call.action") == "prompt"
+    assert "dialect" not in lookup(kept, "providers.llm.openai")
+    assert kept["extends"] == []
+
+
+# --- how values are written ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("path", "written", "kept"), CASES)
+def test_every_spelling_has_one_kept_form(path: str, written: Any, kept: Any) -> None:
+    config = AppConfig.model_validate(under({}, path, written))
+    dumped = config.model_dump(mode="json", exclude_none=True)
+    assert lookup(dumped, path) == kept
+    assert AppConfig.model_validate(dumped) == config
+
+
+@given(wholes)
+@QUICK
+def test_what_is_kept_reads_as_the_same(whole: dict[str, Any]) -> None:
+    config = AppConfig.model_validate(whole)
+    kept = config.model_dump(mode="json", exclude_none=True)
+    again = AppConfig.model_validate(kept)
+    assert again == config
+    assert again.model_dump(mode="json", exclude_none=True) == kept
+
+
+@pytest.mark.parametrize("cache", ["", "soon", "10", "10x", 5, None, "5m and"])
+def test_a_cache_time_is_a_word_or_a_duration(cache: Any) -> None:
+    with pytest.raises(ValidationError):
+        AppConfig.model_validate({"assistant": {"request": {"cache": cache}}})
+
+
+@given(st.integers(min_value=0, max_value=10**10))
+@QUICK
+def test_a_duration_is_written_in_one_way(length: int) -> None:
+    text = durations.canonical(f"{length}ms")
+    assert text is not None
+    assert durations.milliseconds(text) == length
+    assert durations.seconds(text) == length / 1000
+    assert durations.canonical(text) == text
+
+
+names = st.from_regex(r"[a-z][a-z0-9+._-]{1,6}", fullmatch=True)
+some = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
+
+
+@given(names, some, st.dictionaries(some, some | st.lists(some, min_size=2, max_size=3)))
+@QUICK
+def test_an_attachment_is_the_same_as_a_table_and_as_a_url(
+    kind: str, path: str, params: dict[str, str | list[str]]
+) -> None:
+    parts = AttachmentParts(kind, path, params)
+    assert attachment_parts(parts.url) == parts
+    table = {"type": kind, "path": path, "params": params}
+    config = AppConfig.model_validate({"conversation": {"attachments": [table]}})
+    assert config.conversation.attachments == [parts.url]
+
+
+def test_halves_of_enable_that_are_not_set_stay_unset() -> None:
+    assert Enable.model_validate({"state": True}).model_dump() == {"state": True}
+    assert Enable().model_dump() == {}
+
+
+# --- what does not fit together --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "path", "says"),
+    [
+        (
+            {
+                "assistant": {"tool_choice": "t"},
+                "conversation": {"tools": {"t": {"enable": {"state": False}},
+                                           "*": {"enable": {"allow_toggle": "never"}}}},
+            },
+            "assistant.tool_choice",
+            "assistant.tool_choice names 't', which conversation.tools.t.enable keeps off",
+        ),
+        (
+            {"conversation": {"tools": {"t": {"source": "builtin", "access": {}}}}},
+            "conversation.tools.t.access",
+            "conversation.tools.t: `access` is only supported on local tools, but 't' is a builtin",
+        ),
+        (
+            {"conversation": {"tools": {"t": {"source": "mcp.s", "access": {}}}}},
+            "conversation.tools.t.access",
+            "'t' is a mcp tool",
+        ),
+        (
+            {"conversation": {"tools": {"t": {"source": "python",
+                                              "access": {"fs": [{"path": "."}]}}}}},
+            "conversation.tools.t.access.fs",
+            "'t' is a python tool",
+        ),
+        (
+            {"conversation": {"tools": {"*": {"source": "local"}}}},
+            "conversation.tools.*.source",
+            "'*' holds defaults and has no source",
+        ),
+    ],
+)  # fmt: skip
+def test_the_whole_tells_what_does_not_fit_together(config: Any, path: str, says: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        AppConfig.model_validate(config)
+    (error,) = caught.value.errors()
+    assert error["type"] == CONFIG_PROBLEMS
+    ((where, message),) = error["ctx"]["problems"]
+    assert where == path
+    assert says in message
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"conversation": {"tools": {"t": {"source": "local", "access": {"fs": [{"path": "."}]}}}}},
+        {"conversation": {"tools": {"t": {"source": "python",
+                                          "access": {"config": [{"path": "user"}]}}}}},
+        {"conversation": {"tools": {"t": {"access": {"fs": [{"path": "."}]}}}}},
+        {"assistant": {"tool_choice": "t"}, "conversation": {"tools": {"t": {"enable": False}}}},
+        {"assistant": {"tool_choice": "nobody"}},
+        {"conversation": {"tools": {"*": {"questions": {"q": {"answer": 1}}, "run": "skip"}}}},
+    ],
+)  # fmt: skip
+def test_what_fits_together_is_accepted(config: Any) -> None:
+    AppConfig.model_validate(config)
+
+
+# --- what can be configured and is not there yet ---------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["google", "xai", "test"])
+def test_a_known_provider_that_is_not_built_says_so(name: str) -> None:
+    AppConfig.model_validate({"assistant": {"model": {"id": f"{name}/x"}}})
+    with pytest.raises(ConfigError, match=f"{name}' is not available yet; there are anthropic"):
+        create(name)
+
+
+def test_a_dialect_that_is_not_built_says_so() -> None:
+    with pytest.raises(ConfigError, match="expected `chat`") as caught:
+        create("openai", {"dialect": "responses"})
+    assert caught.value.path == "providers.llm.openai.dialect"
+    create("openai", {"dialect": "chat"})
+
+
+def shout(text: str) -> str:
+    return text.upper()
+
+
+@pytest.mark.parametrize("where", ["shout", "*"])
+def test_a_tool_whose_call_may_be_edited_asks(where: str) -> None:
+    tools: dict[str, Any] = {"shout": {"source": "python"}, "*": {}}
+    tools[where] |= {"run": "edit", "result": "edit"}
+    config = AppConfig.model_validate({"conversation": {"tools": tools}})
+    offered = offer(config, {"python": {"shout": PythonTool(shout)}}).tools["shout"]
+    assert (offered.run, offered.result) == ("ask", "ask")
+
+
+def test_parameters_hold_parameters_at_any_depth() -> None:
+    param = Param.model_validate(
+        {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}}
+    )
+    assert param.properties["a"].items == Param(type="string")
