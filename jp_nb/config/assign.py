@@ -1,48 +1,65 @@
-"""`path=value` and its kin.
+"""`path=value` and its kin: one reading for all fields, driven by their types.
+
+| written | value | does |
+|---|---|---|
+| `path=text` | read as the target's type; lists are split at commas | sets |
+| `path:=json` | JSON; `null` unsets | sets; objects of fields merge field by field |
+| `path+=text`, `path:+=json` | likewise | adds to a list, a text or a map |
+| `{…}` | a JSON object | is laid over the root |
 
 Source: `spec/config.md` section 7.
 """
 
 from __future__ import annotations
 
-import difflib
 import json
-import types
-from typing import Annotated, Any, Union, get_args, get_origin
+from collections.abc import Sequence
 
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import JsonValue, ValidationError
 
-from jp_nb.config.app_config import AppConfig
-from jp_nb.config.partial import Partial, at, build, explain, merge, validate
-from jp_nb.config.paths import FREE_MAP, adapter, child, field_annotation, is_table, node_of
+from jp_nb.config.check import checked, require
+from jp_nb.config.partial import (
+    Change,
+    Partial,
+    apply,
+    at,
+    build,
+    canonical_form,
+    unwrap,
+    validate,
+)
+from jp_nb.config.paths import Element, Node, format_path, node_at, parse_path
 from jp_nb.errors import ConfigError
 
 FORMS = "path=value, path:=json, path+=value, path:+=json, or a JSON object"
+LAYER = "assignment"
 
 
-def parse_assignment(text: str, current: Partial, *, layer: str = "assignment") -> Partial:
-    """The partial that `text` asks for.
+def is_assignment(text: str) -> bool:
+    """Whether `text` is one, and not the name of something."""
+    return text.lstrip().startswith("{") or "=" in text
+
+
+def parse_assignment(text: str, current: Partial, *, layer: str = LAYER) -> Change:
+    """The change that `text` asks for.
 
     Args:
-        text: One of the forms `path=value` (read as the target's type), `path:=json`,
-            `path+=value` and `path:+=json` (add to a list or a text), or a JSON object.
-        current: The partial in force, which `+=` adds to.
+        text: One of the forms above.
+        current: The partial in force, which `+=` adds to and list items are found in.
         layer: What to call the source in an error.
 
     Raises:
         ConfigError: If the form, the path or the value is wrong; `path` and `kind` tell.
     """
     if text.lstrip().startswith("{"):
-        partial = _json(text, "")
-        if not isinstance(partial, dict):
-            raise ConfigError(f"expected a JSON object, found {text[:40]!r}", kind="malformed")
-        validate(merge({}, partial), layer=layer)
-        return partial
+        value = _json(text, "")
+        assert isinstance(value, dict)
+        return _checked(Change(checked(value, layer=layer)), current, layer)
     left, equals, right = text.partition("=")
-    if not equals or not left.strip(" :+"):
+    path = left.rstrip(" :+").strip()
+    operators = left.rstrip()[len(left.rstrip(" :+")) :].replace(" ", "")
+    if not equals or not path or operators not in ("", ":", "+", ":+", "+:"):
         raise ConfigError(f"{text!r} is not an assignment, expected {FORMS}", kind="malformed")
-    path = left.rstrip(":+").strip()
-    operators = left.rstrip()[len(left.rstrip(":+ ")) :]
     return assign(
         path, right, current, as_json=":" in operators, extend="+" in operators, layer=layer
     )
@@ -55,94 +72,198 @@ def assign(
     *,
     as_json: bool = False,
     extend: bool = False,
-    layer: str = "assignment",
-) -> Partial:
-    """The partial that sets `path` (see `parse_assignment`)."""
+    layer: str = LAYER,
+) -> Change:
+    """The change that sets `path`, or adds to it (see `parse_assignment`)."""
     node = require(path)
-    value = _json(text, path) if as_json else _from_text(path, node, text)
-    if get_origin(node) is list:
-        return build(path, _list_value(path, value, at(current, path), extend))
-    if extend and isinstance(value, str) and node is str:
-        value = str(at(current, path) or "") + value
-    elif extend and not (isinstance(value, dict) and (is_table(node) or get_origin(node) is dict)):
-        raise ConfigError("`+=` adds to a list, a text or a map", path=path, kind="type")
-    if not (is_table(node) and isinstance(value, dict)):
-        check(path, value, layer=layer)
-    partial = build(path, value)
-    validate(merge(current, partial), layer=layer)
-    return partial
+    value = _json(text, path) if as_json else from_text(node, text, path)
+    if value is None:
+        if extend:
+            raise ConfigError("nothing can be added: null unsets", path=path, kind="type")
+        return _checked(Change(unsets=(path,)), current, layer)
+    keys = parse_path(path)
+    place = _list_above(keys)
+    if place is not None:
+        change = _in_list(keys, place, node, value, current, extend=extend)
+    elif extend:
+        change = Change(build(path, _added(path, node, value, current)))
+    else:
+        change = _set(path, node, value, current)
+    return _checked(Change(checked(change.delta, layer=layer), change.unsets), current, layer)
 
 
-def _list_value(path: str, value: JsonValue, old: Any, extend: bool) -> JsonValue:
-    items: list[JsonValue] = value if isinstance(value, list) else [value]
-    whole: list[JsonValue] = [*old, *items] if extend and isinstance(old, list) else items
-    check(path, whole)
-    return {"value": whole, "strategy": "replace"}
+def _checked(change: Change, current: Partial, layer: str) -> Change:
+    """`change`, if what comes of it is a configuration."""
+    validate(apply(current, change), layer=layer)
+    return change
 
 
-def require(path: str) -> Any:
-    """The schema node at `path`.
-
-    Raises:
-        ConfigError: If there is none; the message offers the nearest known key.
-    """
-    node: Any = AppConfig
-    seen: list[str] = []
-    for key in path.split("."):
-        below = child(node, key)
-        if below is None:
-            known = sorted(node.model_fields) if is_table(node) else []
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean {'.'.join([*seen, near[0]])!r}? " if near else ""
-            accepted = f"expected one of: {', '.join(known)}" if known else "nothing lies below it"
-            raise ConfigError(
-                f"unknown key, {hint}{accepted}", path=".".join([*seen, key]), kind="unknown_key"
-            )
-        node = below
-        seen.append(key)
-    return node
+def _set(path: str, node: Node, value: JsonValue, current: Partial) -> Change:
+    if node.kind == "list":
+        plain = unwrap(value, node)
+        items: JsonValue = plain if isinstance(plain, list) else [plain]
+        return Change(build(path, {"value": items, "strategy": "replace"}))
+    if node.kind == "map" and isinstance(value, dict):
+        return Change(build(path, value), (path,) if at(current, path) else ())
+    _meets_a_table(path, value, current)
+    return Change(build(path, value))
 
 
-def check(path: str, value: JsonValue, *, layer: str | None = None) -> None:
-    """Raise `ConfigError` unless `value` may stand at `path`."""
-    if node_of(path) is FREE_MAP:
+def _meets_a_table(path: str, value: JsonValue, current: Partial) -> None:
+    """Raise if `path` is a field of what is no table now, and is not enough to make one."""
+    parent, _, field = path.rpartition(".")
+    above = node_at(parse_path(parent)) if parent else None
+    now = at(current, parent) if parent else None
+    if above is None or above.table is None or now is None or isinstance(now, dict):
         return
-    try:
-        adapter(path).validate_python(value)
-    except ValidationError as exc:
-        raise explain(exc, layer=layer, prefix=path) from exc
+    if isinstance(canonical_form(above, now), dict) or set(above.requires) <= {field}:
+        return
+    raise ConfigError(
+        f"`{parent}` is {json.dumps(now, ensure_ascii=False)} now, which has no {field!r}: "
+        f"set `{parent}` as a whole",
+        path=path,
+        kind="type",
+    )
+
+
+def _added(path: str, node: Node, value: JsonValue, current: Partial) -> JsonValue:
+    """What a delta holds that adds `value` at `path`."""
+    if node.kind == "list":
+        return value if isinstance(value, list) else [value]
+    if isinstance(value, dict) and (node.kind in ("map", "json") or node.table is not None):
+        return value
+    now = at(current, path)
+    if node.kind == "text" and isinstance(value, str):
+        return str(now or "") + value
+    if node.kind == "json" and isinstance(now, list):
+        return {"value": [*now, *(value if isinstance(value, list) else [value])],
+                "strategy": "replace"}  # fmt: skip
+    if node.kind == "json" and isinstance(now, str) and isinstance(value, str):
+        return now + value
+    raise ConfigError("`+=` adds to a list, a text or a map", path=path, kind="type")
+
+
+# --- items of lists --------------------------------------------------------------------------
+
+
+def _list_above(keys: Sequence[str]) -> int | None:
+    """Where in `keys` the first item of a list is named."""
+    for place in range(1, len(keys)):
+        node = node_at(keys[:place])
+        if node is not None and node.kind == "list":
+            return place
+    return None
+
+
+def _in_list(
+    keys: Sequence[str],
+    place: int,
+    node: Node,
+    value: JsonValue,
+    current: Partial,
+    *,
+    extend: bool,
+) -> Change:
+    """The whole list, with one item (or something in it) set."""
+    path = format_path(keys[:place])
+    now = at(current, path)
+    items = list(now) if isinstance(now, list) else []
+    key = keys[place]
+    if isinstance(key, Element) or int(key) >= len(items):
+        has = f"it has {len(items)}" if items else "it has none"
+        raise ConfigError(
+            f"unknown index, items are numbered from 0 and {has}",
+            path=format_path(keys[: place + 1]),
+            kind="unknown_index",
+        )
+    table = node_at(keys[: place + 1])
+    assert table is not None
+    items[int(key)] = _replaced(table, items[int(key)], keys[place + 1 :], value, extend, keys)
+    return Change(build(path, {"value": items, "strategy": "replace"}))
+
+
+def _replaced(
+    node: Node,
+    item: JsonValue,
+    rest: Sequence[str],
+    value: JsonValue,
+    extend: bool,
+    keys: Sequence[str],
+) -> JsonValue:
+    if not rest:
+        if extend:
+            return _grown(node, item, value, format_path(keys))
+        return value
+    key, below = rest[0], node.child(rest[0])
+    assert below is not None  # `require` was there before
+    item = canonical_form(node, item)
+    if isinstance(item, list):
+        if not key.isdigit() or int(key) >= len(item):
+            raise ConfigError(
+                f"unknown index, items are numbered from 0 and it has {len(item)}",
+                path=format_path(keys),
+                kind="unknown_index",
+            )
+        inner = _replaced(below, item[int(key)], rest[1:], value, extend, keys)
+        return [*item[: int(key)], inner, *item[int(key) + 1 :]]
+    table = item if isinstance(item, dict) else {}
+    return {**table, str(key): _replaced(below, table.get(key), rest[1:], value, extend, keys)}
+
+
+def _grown(node: Node, item: JsonValue, value: JsonValue, path: str) -> JsonValue:
+    match item, value:
+        case list(), list():
+            return [*item, *value]
+        case (list(), _) if node.kind == "list":
+            return [*item, value]
+        case str(), str():
+            return item + value
+        case dict(), dict():
+            return {**item, **value}
+        case (None, _) if node.kind in ("list", "text", "map", "json"):
+            return value
+    raise ConfigError("`+=` adds to a list, a text or a map", path=path, kind="type")
+
+
+# --- values ----------------------------------------------------------------------------------
 
 
 def _json(text: str, path: str) -> JsonValue:
     try:
-        return json.loads(text)  # type: ignore[no-any-return]
-    except json.JSONDecodeError as exc:
+        return read_json(text)
+    except ValueError as exc:
         raise ConfigError(f"not JSON: {exc}", path=path, kind="malformed") from exc
 
 
-def _from_text(path: str, node: Any, text: str) -> JsonValue:
+def read_json(text: str) -> JsonValue:
+    """`text` as JSON: what Python reads beyond that (`NaN`) is refused with `ValueError`."""
+
+    def refuse(word: str) -> JsonValue:
+        raise ValueError(f"{word} is no number in JSON")
+
+    return json.loads(text, parse_constant=refuse)  # type: ignore[no-any-return]
+
+
+def from_text(node: Node, text: str, path: str) -> JsonValue:
     """`text` as the target's type reads it; what does not fit is left for the check to name."""
-    if node is FREE_MAP:
-        return text
-    if get_origin(node) is list:
-        return [piece.strip() for piece in text.split(",") if piece.strip()]
-    if _takes_text(field_annotation(path), text):
+    if node.kind == "list":
+        pieces = [piece.strip() for piece in text.split(",")]
+        return [from_text(node.item, piece, path) for piece in pieces if piece]
+    if node.kind == "map":
+        raise ConfigError("expected JSON: write `:=` and an object", path=path, kind="type")
+    if node.takes_any_text or _reads(node, text):
         return text
     try:
-        value: JsonValue = json.loads(text)
-    except json.JSONDecodeError:
+        value = read_json(text)
+    except ValueError:
         return text
-    return value
+    return value if isinstance(value, (bool, int, float)) else text
 
 
-def _takes_text(annotation: Any, text: str) -> bool:
-    """Whether `text` itself, unparsed, is meant: a plain string or a word of a closed set."""
-    if get_origin(annotation) is Annotated:
-        return _takes_text(get_args(annotation)[0], text)
-    if get_origin(annotation) in (Union, types.UnionType):
-        return any(_takes_text(member, text) for member in get_args(annotation))
-    if annotation is str:
-        return True
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+def _reads(node: Node, text: str) -> bool:
+    """Whether the target reads `text` itself, as a word or a shorthand."""
+    try:
+        node.adapter.validate_python(text)
+    except ValidationError:
         return False
-    return text in get_args(annotation)
+    return True

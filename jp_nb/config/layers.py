@@ -10,70 +10,150 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 from pydantic import JsonValue
 
-from jp_nb.config.app_config import AppConfig
-from jp_nb.config.assign import require
+from jp_nb.config.assign import assign, read_json
+from jp_nb.config.check import checked, require, without_left_out
 from jp_nb.config.defaults import ENVIRONMENT_PREFIX
-from jp_nb.config.partial import Partial, at, is_wrapper, merge, validate
-from jp_nb.config.paths import FREE_MAP, child
+from jp_nb.config.partial import Partial, apply, at, is_wrapper, merge
+from jp_nb.config.paths import ROOT, Node, format_path
 from jp_nb.errors import ConfigError
+
+REGISTRATIONS = "registrations"
+USER_FILE = "user file"
+WORKSPACE_FILE = "workspace file"
+CONFIG_FILE = "config file"
+ENVIRONMENT = "environment"
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A partial configuration and the name of its source, for messages."""
+    """A partial configuration and where it comes from.
+
+    Attributes:
+        name: The kind of source, such as `workspace file`.
+        partial: What it sets.
+        file: The file, if it is one.
+    """
 
     name: str
     partial: Partial
+    file: str | None = None
 
 
-def from_toml(text: str, name: str) -> Layer:
-    """The layer that the TOML `text` of the file `name` holds.
+# --- files -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Include:
+    """One entry of a file's `extends`: a path or a pattern, relative to that file."""
+
+    path: str
+    strategy: Literal["before", "after"] = "before"
+
+
+def from_text(text: str, name: str, file: str) -> Layer:
+    """The layer that `text`, the content of `file`, holds: JSON if its name says so, else TOML.
 
     Raises:
-        ConfigError: If it is no TOML, or holds an unknown key or a wrong value.
+        ConfigError: If it cannot be read, or with everything that is wrong in it.
     """
     try:
-        partial = tomllib.loads(text)
+        partial = read_json(text) if file.endswith(".json") else tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
-        raise ConfigError(f"not TOML: {exc}", kind="malformed", layer=name) from exc
-    validate(merge({}, partial), layer=name)
-    return Layer(name, partial)
+        raise ConfigError(f"not TOML: {exc}", kind="malformed", layer=name, file=file) from exc
+    except ValueError as exc:
+        raise ConfigError(f"not JSON: {exc}", kind="malformed", layer=name, file=file) from exc
+    if not isinstance(partial, dict):
+        raise ConfigError("expected an object", kind="malformed", layer=name, file=file)
+    return Layer(name, checked(without_left_out(partial), layer=name, file=file), file)
+
+
+def includes(layer: Layer) -> list[Include]:
+    """What the file of `layer` includes."""
+    found = at(layer.partial, "extends")
+    return [
+        Include(entry) if isinstance(entry, str) else Include(**entry)
+        for entry in (found if isinstance(found, list) else ())
+    ]
+
+
+def inherited(groups: Sequence[Sequence[Layer]]) -> list[Layer]:
+    """The files that count, of `groups` from the weakest to the nearest.
+
+    A group is a file with what it includes; one with `inherit = false` cuts off all weaker ones.
+    """
+    kept: list[Layer] = []
+    for group in groups:
+        if at(fold(group), "inherit") is False:
+            kept = []
+        kept += group
+    return kept
+
+
+# --- environment -----------------------------------------------------------------------------
 
 
 def from_environment(environ: Mapping[str, str]) -> Layer:
-    """The layer of `JP_CFG_ASSISTANT__MODEL__ID=…` and its like: `__` between segments.
+    r"""The layer of `JP_CFG_ASSISTANT__MODEL__ID=…` and its like: `__` between segments.
 
-    A value that starts with `:` is JSON; every other is read as its target's type. Map keys are
-    lower case.
+    A value that begins with `:` is JSON, with `+` it is added, with both (in either order) both;
+    `\:` and `\+` begin a text with such a character. Every other value is read as its target's
+    type. Map keys are lower case.
 
     Raises:
-        ConfigError: If a variable names no known path or holds a wrong value.
+        ConfigError: With everything that is wrong in the variables.
     """
-    from jp_nb.config.assign import assign
-
     partial: Partial = {}
+    wrong: list[ConfigError] = []
     for variable in sorted(environ):
-        if not variable.startswith(ENVIRONMENT_PREFIX):
-            continue
-        path = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
-        text = environ[variable]
-        layer = f"environment variable {variable}"
-        try:
-            require(path)
-            as_json = text.startswith(":")
-            given = assign(path, text[as_json:], partial, as_json=as_json, layer=layer)
-        except ConfigError as exc:
-            if exc.layer is None:
-                exc.layer = layer
-            raise
-        partial = merge(partial, given)
-    return Layer("environment", partial)
+        if variable.startswith(ENVIRONMENT_PREFIX):
+            try:
+                partial = _with_variable(partial, variable, environ[variable])
+            except ConfigError as exc:
+                exc.file = variable
+                wrong.append(exc)
+    if len(wrong) == 1:
+        raise wrong[0]
+    if wrong:
+        first = wrong[0]
+        raise ConfigError(
+            "\n".join(f"{exc.file}: {problem}" for exc in wrong for problem in exc.problems),
+            path="",
+            kind=first.kind,
+            layer=ENVIRONMENT,
+        )
+    return Layer(ENVIRONMENT, partial)
+
+
+def _with_variable(partial: Partial, variable: str, text: str) -> Partial:
+    path = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
+    operators = ""
+    while text[:1] in (":", "+") and text[0] not in operators:
+        operators, text = operators + text[0], text[1:]
+    if text[:2] in ("\\:", "\\+"):
+        text = text[1:]
+    try:
+        require(path)
+        change = assign(
+            path,
+            text,
+            partial,
+            as_json=":" in operators,
+            extend="+" in operators,
+            layer=ENVIRONMENT,
+        )
+    except ConfigError as exc:
+        exc.layer = ENVIRONMENT
+        raise
+    return apply(partial, change)
+
+
+# --- over one another ------------------------------------------------------------------------
 
 
 def fold(layers: Iterable[Layer]) -> Partial:
@@ -84,9 +164,12 @@ def fold(layers: Iterable[Layer]) -> Partial:
     return result
 
 
-def set_by(layers: Iterable[Layer], path: str) -> list[tuple[str, JsonValue]]:
+def set_by(layers: Iterable[Layer], path: str) -> list[tuple[Layer, JsonValue]]:
     """Which layers say something at `path`, the deciding one last."""
-    return [(x.name, value) for x in layers if (value := at(x.partial, path)) is not None]
+    return [(x, value) for x in layers if (value := at(x.partial, path)) is not None]
+
+
+# --- what a stranger may not decide ----------------------------------------------------------
 
 
 def without_foreign_authority(partial: Partial) -> tuple[Partial, dict[str, JsonValue]]:
@@ -98,36 +181,42 @@ def without_foreign_authority(partial: Partial) -> tuple[Partial, dict[str, Json
     """
     ignored: dict[str, JsonValue] = {}
 
-    def admit(node: Any, part: Partial, above: tuple[str, ...]) -> Partial:
+    def admit(node: Node | None, part: Partial, above: tuple[str, ...]) -> Partial:
         kept: Partial = {}
         for key, value in part.items():
-            keys, below = (*above, key), child(node, key)
-            if isinstance(value, dict) and value and not is_wrapper(value, below):
-                if admitted := admit(below, value, keys):
+            keys, below = (*above, key), node.child(key) if node is not None else None
+            inner = value if isinstance(value, dict) and value else None
+            if inner is not None and not is_wrapper(value, below):
+                if admitted := admit(below, inner, keys):
                     kept[key] = admitted
-            elif _has_authority(keys) or _widens(keys, value):
-                ignored[".".join(keys)] = value
+            elif has_authority(keys) or _widens(keys, value):
+                ignored[format_path(keys)] = value
             else:
                 kept[key] = value
         return kept
 
-    return admit(AppConfig, partial, ()), ignored
+    return admit(ROOT, partial, ()), ignored
 
 
-def _has_authority(keys: tuple[str, ...]) -> bool:
-    match keys:
-        case ["providers" | "extends" | "config_load_paths" | "interpolation", *_]:
+def has_authority(keys: Sequence[str]) -> bool:
+    """Whether a value at `keys` could run code, reach a host, name a key or widen access."""
+    match tuple(map(str, keys)):
+        case ("providers" | "extends" | "config_load_paths" | "interpolation", *_):
             return True
-        case ["conversation", "attachments" | "labels", *_]:
+        case ("conversation", "attachments" | "labels", *_):
             return True
-        case ["conversation", "tools", _, "source" | "command" | "run" | "result" | "access", *_]:
+        case ("conversation", "tools", _, field, *_) if field in _OWNERS_FIELDS:
             return True
-        case ["conversation", "tools", _, "questions", _, "answer", *_]:
+        case ("conversation", "tools", _, "questions", _, "answer" | "target", *_):
             return True
-        case ["conversation", "tools", _, "style", "parameters", *_]:
+        case ("conversation", "tools", _, "style", "parameters", *_):
             return True
-        case _:
-            return any("command" in key or key == "cmd" for key in keys)
+        case found:
+            return any("command" in key or key == "cmd" for key in found)
+
+
+_OWNERS_FIELDS = frozenset({"source", "command", "run", "format", "result", "access", "options"})
+"""Of a tool: what only the person at whose machine it runs may set."""
 
 
 def _widens(keys: tuple[str, ...], value: JsonValue) -> bool:
@@ -139,50 +228,6 @@ def _widens(keys: tuple[str, ...], value: JsonValue) -> bool:
             return value is True
         case _:
             return False
-
-
-def known(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[str]]:
-    """The part of a stored `partial` that this release understands, and the paths it does not.
-
-    A value of the wrong type counts as not understood, alone: the rest stays in force.
-    """
-    try:
-        validate(merge({}, partial))
-    except ConfigError:
-        pass
-    else:
-        return dict(partial), []
-    kept: Partial = {}
-    unknown: list[str] = []
-    for keys, value in _values(AppConfig, dict(partial)):
-        part: Partial = {keys[-1]: value}
-        for key in reversed(keys[:-1]):
-            part = {key: part}
-        trial = merge(kept, part)
-        try:
-            validate(trial)
-        except ConfigError:
-            unknown.append(".".join(keys))
-        else:
-            kept = trial
-    return kept, unknown
-
-
-def _values(
-    node: Any, partial: Partial, above: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], JsonValue]]:
-    """Leaves by their keys, with values that are replaced as a whole kept whole."""
-    for key, value in partial.items():
-        keys, below = (*above, key), child(node, key)
-        whole = below is None or below is FREE_MAP or is_wrapper(value, below)
-        if isinstance(value, dict) and not whole and not _is_model_id(value):
-            yield from _values(below, value, keys)
-        else:
-            yield keys, value
-
-
-def _is_model_id(value: JsonValue) -> bool:
-    return isinstance(value, dict) and set(value) == {"provider", "name"}
 
 
 def to_text(value: object) -> str:

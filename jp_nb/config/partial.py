@@ -1,167 +1,454 @@
 """Partial configurations: nested objects that hold only what somebody set.
 
-A partial is a plain JSON object; what is absent (or null) says nothing. `merge` folds one over
-another, `validate` turns the fold into an `AppConfig`.
+A partial is a plain JSON object; what is absent (or null) says nothing. `merge` lays one over
+another, `Change` is what a delta of the record says, `validate` makes an `AppConfig`.
 
-Source: `spec/config.md` sections 4 and 5, `spec/conversation-stream.md` 5.2.
+Layers are folded from the lowest up: a list that appends means something only above what it is
+appended to.
+
+Source: `spec/config.md` sections 4 and 5, `spec/conversation-stream.md` 5.2 and 5.3.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeGuard, get_origin
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeGuard
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from jp_nb.config.app_config import AppConfig, Enable, ModelId
-from jp_nb.config.paths import FREE_MAP, child, node_of
-from jp_nb.errors import ConfigError
+from jp_nb.config.app_config import AppConfig
+from jp_nb.config.paths import JSON, ROOT, Element, Node, format_path, lookup, node_at, parse_path
 
 Partial = dict[str, JsonValue]
 
-
-def merge(base: Mapping[str, JsonValue], over: Mapping[str, JsonValue]) -> Partial:
-    """`base` with `over` folded in: objects recurse, lists append, the rest replaces.
-
-    A list or a text written as `{value, strategy}` follows its strategy (`append`, `prepend`,
-    `replace`), and keeps it: what lies below the result may come later. Neither argument is
-    changed.
-    """
-    return _merge(AppConfig, base, over)
-
-
-def _merge(node: Any, base: Mapping[str, JsonValue], over: Mapping[str, JsonValue]) -> Partial:
-    result = dict(base)
-    for key, value in over.items():
-        if value is None:
-            continue
-        below = child(node, key)
-        result[key] = _merge_value(below, result.get(key), value)
-    return result
-
-
-def _merge_value(node: Any, old: JsonValue, new: JsonValue) -> JsonValue:
-    old, new = _normal(node, old), _normal(node, new)
-    if is_wrapper(new, node):
-        return _merge_wrapped(node, old, new)
-    if isinstance(new, dict):
-        below = unwrap(old, node)
-        return _merge(node, below if isinstance(below, dict) else {}, new)
-    items = unwrap(old, node)
-    if isinstance(new, list) and isinstance(items, list) and node is not FREE_MAP:
-        return _rewrap(node, old, [*items, *(item for item in new if item not in items)])
-    return new
-
-
-_WRAPPER = frozenset({"value", "strategy", "separator", "dedup", "discard_when_merged"})
+_ANNOTATIONS = frozenset({"value", "strategy", "separator", "dedup", "discard_when_merged"})
 _SEPARATORS = {"none": "", "space": " ", "line": "\n", "paragraph": "\n\n"}
 
 
-def is_wrapper(value: object, node: Any) -> TypeGuard[dict[str, JsonValue]]:
-    """Whether `value` for `node` is a list or a text written as `{value, strategy}`.
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one delta of the record does: `unsets` first, then `delta` is merged."""
 
-    Where any JSON may stand, both keys are needed: a map may have a key `value` of its own.
+    delta: Partial = field(default_factory=dict)
+    unsets: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.delta or self.unsets)
+
+
+# --- values with a strategy ------------------------------------------------------------------
+
+
+def is_wrapper(value: object, node: Node | None) -> TypeGuard[dict[str, JsonValue]]:
+    """Whether `value` for `node` is written as `{value, strategy}`.
+
+    Where keys are free, both are needed: a map may have a key `value` of its own.
     """
-    if not isinstance(value, dict) or "value" not in value or not value.keys() <= _WRAPPER:
+    if node is None or not isinstance(value, dict) or "value" not in value:
         return False
-    if node is FREE_MAP:
+    if not value.keys() <= _ANNOTATIONS:
+        return False
+    if node.kind == "json" or (node.kind == "map" and node.merge.annotated):
         return "strategy" in value
-    return node is str or get_origin(node) is list
+    return node.kind in ("list", "text")
 
 
-def unwrap(value: JsonValue, node: Any) -> JsonValue:
+def unwrap(value: JsonValue, node: Node | None) -> JsonValue:
     """`value` without its strategy, if it was written with one."""
     return value["value"] if is_wrapper(value, node) else value
 
 
-def _rewrap(node: Any, old: JsonValue, value: JsonValue) -> JsonValue:
-    """`value` with the strategy of `old`, which says how it meets what lies below."""
-    return {**old, "value": value} if is_wrapper(old, node) else value
+def _rewrap(node: Node, old: JsonValue, value: JsonValue, *, replaces: bool = False) -> JsonValue:
+    """`value` with what `old` says about meeting what lies below it."""
+    if not is_wrapper(old, node):
+        return {"value": value, "strategy": "replace"} if replaces else value
+    kept: Partial = {k: v for k, v in old.items() if k != "discard_when_merged"}
+    if replaces:
+        kept["strategy"] = "replace"
+    return {**kept, "value": value}
 
 
-def _merge_wrapped(node: Any, old: JsonValue, wrapped: dict[str, JsonValue]) -> JsonValue:
-    below, new = unwrap(old, node), wrapped["value"]
+# --- merging ---------------------------------------------------------------------------------
+
+
+def merge(base: Mapping[str, JsonValue], over: Mapping[str, JsonValue]) -> Partial:
+    """`base` with `over` laid over it, each field as it says (`jp_nb.config.strategy`).
+
+    Neither argument is changed; what is not touched is shared.
+    """
+    return _merge(ROOT, base, over)
+
+
+def _merge(node: Node, base: Mapping[str, JsonValue], over: Mapping[str, JsonValue]) -> Partial:
+    result = dict(base)
+    for key, value in over.items():
+        below = node.child(key)
+        if value is None or (value == [] and below is not None and below.kind == "list"):
+            continue  # says nothing
+        result[key] = combine(below or JSON, result.get(key), value)
+    return result
+
+
+def combine(node: Node, old: JsonValue, new: JsonValue) -> JsonValue:
+    """What the value `old` of `node` becomes under `new`."""
+    if isinstance(old, dict) != isinstance(new, dict):  # a shorthand meets a table
+        old, new = canonical_form(node, old), canonical_form(node, new)
+    if is_wrapper(old, node) and old.get("discard_when_merged") is True:
+        old = {"value": [], "dedup": old["dedup"]} if old.get("dedup") is not None else None
+    if node.kind == "list":
+        return _combine_lists(node, old, new)
+    if is_wrapper(new, node):
+        return _combine_wrapped(node, old, new)
+    below = unwrap(old, node)
+    if not isinstance(new, dict) or node.kind in ("scalar", "text"):
+        return new
+    if not isinstance(below, dict):
+        return _merge(node, {}, new)
+    if node.merge.strategy == "merge":
+        return _rewrap(node, old, {**below, **new})
+    return _rewrap(node, old, _merge(node, below, new))
+
+
+def canonical_form(node: Node, value: JsonValue) -> JsonValue:
+    """A shorthand of a table written out, so that tables merge field by field."""
+    if node.kind != "table" or value is None or isinstance(value, dict):
+        return value
+    try:
+        found = node.adapter.validate_python(value)
+    except ValidationError:
+        return value  # reported with its path by `validate`
+    if not isinstance(found, BaseModel):
+        return value  # a word that stands for itself
+    return found.model_dump(mode="json", exclude_unset=True, by_alias=True)
+
+
+def _combine_lists(node: Node, old: JsonValue, new: JsonValue) -> JsonValue:
+    below, above = unwrap(old, node), unwrap(new, node)
+    if not isinstance(above, list):
+        return new  # reported by `validate`
+    if node.merge.strategy == "preserve" and below is not None:
+        return old
+    says = new.get("strategy") if is_wrapper(new, node) else None
+    strategy = str(says or ("replace" if node.merge.strategy == "replace" else "append"))
+    items = below if isinstance(below, list) and strategy != "replace" else []
+    first, second = (above, items) if strategy == "prepend" else (items, above)
+    whole = [*first, *second]
+    dedup = _dedup(node, old, new)
+    if dedup:
+        whole = [item for place, item in enumerate(whole) if item not in whole[:place]]
+    replaces = strategy == "replace"
+    if old is None and is_wrapper(new, node):
+        return {**new, "value": whole}
+    result = _rewrap(node, old, whole, replaces=replaces)
+    if dedup != node.merge.dedup:
+        wrapped = result if is_wrapper(result, node) else {"value": whole, "strategy": "append"}
+        return {**wrapped, "dedup": dedup}
+    return result
+
+
+def _dedup(node: Node, old: JsonValue, new: JsonValue) -> bool:
+    """Whether equal items are dropped: the newer value says so, else the older, else the field."""
+    for value in (new, old):
+        says = value.get("dedup") if is_wrapper(value, node) else None
+        if isinstance(says, bool):
+            return says
+    return node.merge.dedup
+
+
+def _combine_wrapped(node: Node, old: JsonValue, wrapped: dict[str, JsonValue]) -> JsonValue:
+    """A text, a map, or any JSON, written with a strategy."""
+    below, above = unwrap(old, node), wrapped["value"]
     strategy = wrapped.get("strategy", "append")
     if below is None or strategy == "replace":
         return wrapped
-    first, second = (new, below) if strategy == "prepend" else (below, new)
-    if isinstance(first, list) and isinstance(second, list):
-        return _rewrap(node, old, [*first, *second])
-    if isinstance(first, str) and isinstance(second, str):
-        separator = _SEPARATORS.get(str(wrapped.get("separator", "none")), "")
-        return _rewrap(node, old, first + separator + second)
+    match below, above:
+        case str(), str():
+            first, second = (above, below) if strategy == "prepend" else (below, above)
+            separator = _SEPARATORS.get(str(wrapped.get("separator", "none")), "")
+            return _rewrap(node, old, first + separator + second)
+        case list(), list():
+            return _rewrap(
+                node, old, [*above, *below] if strategy == "prepend" else [*below, *above]
+            )
+        case dict(), dict():
+            merged = _merge(node, below, above)
+            if strategy == "merge":
+                merged = {**below, **above}
+            elif strategy == "keep":
+                merged = {**above, **below}
+            return _rewrap(node, old, merged)
     return wrapped
 
 
 def settled(partial: Mapping[str, JsonValue]) -> Partial:
     """`partial` without strategies: nothing lies below it."""
-    return _settled(AppConfig, partial)
+    return _settled(ROOT, partial)
 
 
-def _settled(node: Any, partial: Mapping[str, JsonValue]) -> Partial:
+def _settled(node: Node | None, partial: Mapping[str, JsonValue]) -> Partial:
     result: Partial = {}
     for key, value in partial.items():
-        below = child(node, key)
+        below = node.child(key) if node is not None else None
+        if value == [] and below is not None and below.kind == "list":
+            continue
         plain = unwrap(value, below)
         result[key] = _settled(below, plain) if isinstance(plain, dict) else plain
     return result
 
 
-def _normal(node: Any, value: JsonValue) -> JsonValue:
-    """Shorthands in their one stored form, so that partials merge field by field."""
-    if node is Enable and isinstance(value, (bool, str)):
-        try:
-            return Enable.model_validate(value).model_dump()
-        except ValidationError:
-            return value  # reported with its path by `validate`
-    if node is ModelId and isinstance(value, str) and "/" in value:
-        provider, _, name = value.partition("/")
-        return {"provider": provider.strip(), "name": name.strip()}
+def pinned(partial: Mapping[str, JsonValue]) -> Partial:
+    """`partial` so that it means the same over anything: lists replace, texts are plain.
+
+    Of a whole configuration, dumped, that is the partial which yields it again.
+    """
+    return _pinned(ROOT, settled(partial))
+
+
+def _pinned(node: Node, partial: Mapping[str, JsonValue]) -> Partial:
+    result: Partial = {}
+    for key, value in partial.items():
+        below = node.child(key) or JSON
+        if isinstance(value, dict) and below.kind != "json":
+            inner = _pinned(below, value)
+            wraps = below.kind == "map" and below.merge.annotated
+            result[key] = {"value": inner, "strategy": "replace"} if wraps else inner
+        else:
+            result[key] = _verbatim(below, value)
+    return result
+
+
+def _verbatim(node: Node, value: JsonValue) -> JsonValue:
+    """`value` so that it replaces whatever it meets, and is not taken for a wrapper."""
+    if node.kind == "list" or (node.kind == "json" and is_wrapper(value, node)):
+        return {"value": value, "strategy": "replace"}
     return value
 
 
-def unset(partial: Partial, path: str) -> Partial:
-    """`partial` without what it sets at `path` and below."""
-    head, _, rest = path.partition(".")
-    if head not in partial:
-        return partial
-    if not rest:
-        return {key: value for key, value in partial.items() if key != head}
-    below = partial[head]
-    if not isinstance(below, dict):
-        return partial
-    return {**partial, head: unset(below, rest)}
+def to_partial(config: AppConfig) -> Partial:
+    """The partial that yields `config` over anything (but for keys of maps: those stay)."""
+    return _pinned(ROOT, config.model_dump(mode="json", exclude_none=True, by_alias=True))
+
+
+# --- reading ---------------------------------------------------------------------------------
 
 
 def leaves(partial: Mapping[str, JsonValue], prefix: str = "") -> Iterator[tuple[str, JsonValue]]:
-    """Every value that is set, with its dotted path."""
+    """Every value that is set, without its strategy, with its path."""
+    keys = parse_path(prefix) if prefix else ()
+    for found, value in walk(partial, node_at(keys), keys):
+        yield format_path(found), value
+
+
+def walk(
+    partial: Mapping[str, JsonValue], node: Node | None = ROOT, above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], JsonValue]]:
+    """As `leaves`, with keys instead of paths."""
     for key, value in partial.items():
-        path = f"{prefix}.{key}" if prefix else key
-        plain = unwrap(value, node_of(path))
+        keys, below = (*above, key), node.child(key) if node is not None else None
+        plain = unwrap(value, below)
         if isinstance(plain, dict) and plain:
-            yield from leaves(plain, path)
+            yield from walk(plain, below, keys)
         elif plain is not None:
-            yield path, plain
+            yield keys, plain
 
 
 def at(partial: Mapping[str, Any], path: str) -> Any:
-    """What `partial` holds at `path`, without its strategy; None if nothing."""
+    """What `partial` holds at `path`, without its strategy; None if nothing.
+
+    Raises:
+        ConfigError: If `path` is no path.
+    """
     value: Any = partial
-    for key in path.split("."):
-        if not isinstance(value, Mapping) or key not in value:
-            return None
-        value = value[key]
-    return unwrap(value, node_of(path))
+    node: Node | None = ROOT
+    for key in parse_path(path):
+        value = lookup(value, (key,))
+        node = node.child(key) if node is not None else None
+        value = unwrap(value, node)
+    return value
 
 
 def build(path: str, value: JsonValue) -> Partial:
     """A partial that sets `path` alone."""
-    head, _, rest = path.partition(".")
-    return {head: build(rest, value) if rest else value}
+    return _build(parse_path(path), value)
 
 
-def validate(partial: Mapping[str, JsonValue], *, layer: str | None = None) -> AppConfig:
+def _build(keys: Sequence[str], value: JsonValue) -> Partial:
+    for key in reversed(keys[1:]):
+        value = {str(key): value}
+    return {str(keys[0]): value}
+
+
+# --- removing --------------------------------------------------------------------------------
+
+
+def unset(partial: Partial, path: str, below: Mapping[str, JsonValue] | None = None) -> Partial:
+    """`partial` without what it sets at `path`; what lies `below` shows again there.
+
+    An item in brackets is taken out of its list, whoever put it there. What is not there is not
+    missed.
+
+    Raises:
+        ConfigError: If `path` is no path.
+    """
+    return _unset(ROOT, partial, parse_path(path), below or {})
+
+
+def _unset(
+    node: Node | None, value: Partial, keys: Sequence[str], below: Mapping[str, JsonValue]
+) -> Partial:
+    key, rest = keys[0], keys[1:]
+    inner = node.child(key) if node is not None else None
+    if not rest:
+        kept = {name: item for name, item in value.items() if name != key}
+        return {**kept, str(key): below[key]} if below.get(key) is not None else kept
+    mine, lower = value.get(key), below.get(key)
+    plain = unwrap(mine, inner)
+    if isinstance(plain, list) and inner is not None and inner.kind == "list":
+        return {**value, str(key): _rewrap(inner, mine, _fewer(inner, plain, rest))}
+    if not isinstance(plain, dict):
+        return value
+    lower = unwrap(lower, inner)
+    smaller = _unset(inner, plain, rest, lower if isinstance(lower, dict) else {})
+    return {**value, str(key): _rewrap(inner or JSON, mine, smaller)}
+
+
+def _fewer(node: Node, items: Sequence[JsonValue], keys: Sequence[str]) -> list[JsonValue]:
+    """`items` without the one that `keys` name, or without what they name inside of it."""
+    key, rest = keys[0], keys[1:]
+    kept: list[JsonValue] = []
+    for place, item in enumerate(items):
+        named = str(place) == key
+        if isinstance(key, Element):
+            named = item == key.json or identity(node, item) == key
+        if not named:
+            kept.append(item)
+        elif rest:
+            kept.append(_unset(node.item, item, rest, {}) if isinstance(item, dict) else item)
+    return kept
+
+
+def identity(node: Node, item: JsonValue) -> str | None:
+    """What names `item` of the list `node`: itself if it is a text, else one of its fields."""
+    if isinstance(item, str):
+        return item
+    if isinstance(item, dict):
+        for key in node.merge.keys:
+            if isinstance(found := item.get(key), str):
+                return found
+        if node.item.table is not None and node.item.takes_any_text:
+            return _as_text(node.item, item)
+    return None
+
+
+def _as_text(node: Node, item: JsonValue) -> str | None:
+    """The shorthand of a table, where its class knows one."""
+    try:
+        found = node.adapter.validate_python(item)
+    except ValidationError:
+        return None
+    return str(found) if "__str__" in vars(type(found)) else None
+
+
+# --- applying and finding changes ------------------------------------------------------------
+
+
+def apply(
+    partial: Partial, change: Change, below: Mapping[str, JsonValue] | None = None
+) -> Partial:
+    """`partial` after `change`: what it unsets first, then what it sets (D4).
+
+    A field that the change both unsets and sets takes the new value as it is. `below` shows where
+    something is unset only.
+    """
+    for path in change.unsets:
+        partial = unset(partial, path, below)
+    if not change.unsets:
+        return merge(partial, change.delta)
+    gone = [parse_path(path) for path in change.unsets]
+    return merge(_cleared(ROOT, partial, change.delta, (), gone), change.delta)
+
+
+def _cleared(
+    node: Node | None,
+    partial: Partial,
+    delta: Mapping[str, JsonValue],
+    above: tuple[str, ...],
+    gone: Sequence[tuple[str, ...]],
+) -> Partial:
+    """`partial` without lists, texts and maps that `delta` sets at or below a path in `gone`."""
+    result = partial
+    for key, value in delta.items():
+        keys, below = (*above, key), node.child(key) if node is not None else None
+        if key not in result:
+            continue
+        if any(keys[: len(path)] == path for path in gone):
+            result = {name: item for name, item in result.items() if name != key}
+            continue
+        inner = result[key]
+        if not isinstance(value, dict) or not isinstance(inner, dict):
+            continue
+        if not is_wrapper(value, below) and not is_wrapper(inner, below):
+            result = {**result, key: _cleared(below, inner, value, keys, gone)}
+    return result
+
+
+def diff(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> Change:
+    """The smallest change that makes `after` of `before`.
+
+    So that `apply(before, diff(before, after)) == after`. Both without strategies (`settled`);
+    equality is that of settled partials.
+    """
+    unsets: list[str] = []
+    delta = _diff(ROOT, dict(before), dict(after), (), unsets)
+    return Change(delta, tuple(unsets))
+
+
+def _diff(
+    node: Node | None, before: Partial, after: Partial, above: tuple[str, ...], unsets: list[str]
+) -> Partial:
+    delta: Partial = {}
+    for key in before:
+        if after.get(key) is None and before[key] is not None:
+            unsets.append(format_path((*above, key)))
+    for key, new in after.items():
+        below = (node.child(key) if node is not None else None) or JSON
+        old = before.get(key)
+        if new is None or canonical_form(below, new) == canonical_form(below, old):
+            continue
+        if isinstance(new, dict) and isinstance(old, dict) and not _is_whole(below):
+            if inner := _diff(below, old, new, (*above, key), unsets):
+                delta[key] = inner
+        else:
+            delta[key] = _step(below, old, new)
+    return delta
+
+
+def _is_whole(node: Node) -> bool:
+    """Whether a table is stored whole: half a model id is hard to read."""
+    return node.table is not None and node.takes_any_text and bool(node.requires)
+
+
+def _step(node: Node, old: JsonValue, new: JsonValue) -> JsonValue:
+    """The shortest way to write `new` so that it becomes that over `old`."""
+    forms: list[JsonValue] = [new]
+    if isinstance(new, list) and isinstance(old, list) and new[: len(old)] == old:
+        forms.insert(0, new[len(old) :])
+    forms.append({"value": new, "strategy": "replace"})
+    if isinstance(new, list):
+        forms.append({"value": new, "strategy": "replace", "dedup": False})
+    for form in forms:
+        if form != [] and unwrap(combine(node, old, form), node) == new:
+            return form
+    return new
+
+
+# --- the whole configuration -----------------------------------------------------------------
+
+
+def validate(
+    partial: Mapping[str, JsonValue], *, layer: str | None = None, file: str | None = None
+) -> AppConfig:
     """The whole configuration: `partial` with defaults where it says nothing.
 
     Raises:
@@ -170,47 +457,6 @@ def validate(partial: Mapping[str, JsonValue], *, layer: str | None = None) -> A
     try:
         return AppConfig.model_validate(settled(partial))
     except ValidationError as exc:
-        raise explain(exc, layer=layer) from exc
+        from jp_nb.config.check import explain
 
-
-def explain(exc: ValidationError, *, layer: str | None = None, prefix: str = "") -> ConfigError:
-    """One error that names every wrong value in `exc`, its path and what is accepted."""
-    found: dict[str, tuple[str, str]] = {}
-    for error in exc.errors():
-        path = _config_path(prefix, error["loc"], error["type"])
-        found.setdefault(path, _describe(path, error["type"], error["msg"], error["input"]))
-    problems = [f"{path}: {text}" if path else text for path, (_, text) in found.items()]
-    first, (kind, text) = next(iter(found.items()))
-    if len(problems) == 1:
-        return ConfigError(text, path=first, kind=kind, layer=layer)
-    return ConfigError("\n".join(problems), path=first, kind=kind, layer=layer)
-
-
-def _config_path(prefix: str, loc: tuple[str | int, ...], kind: str) -> str:
-    """The dotted path of an error; the union members that pydantic tried are left out."""
-    path = prefix
-    for part in loc:
-        below = f"{path}.{part}" if path else str(part)
-        if node_of(below) is None and kind != "extra_forbidden":
-            break
-        path = below
-    return path
-
-
-def _is_field(node: Any) -> bool:
-    return isinstance(node, type) and issubclass(node, BaseModel)
-
-
-def _describe(path: str, kind: str, message: str, value: object) -> tuple[str, str]:
-    if kind == "extra_forbidden":
-        parent, _, key = path.rpartition(".")
-        node = node_of(parent)
-        known = sorted(node.model_fields) if _is_field(node) else []
-        near = difflib.get_close_matches(key, known, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        return "unknown_key", f"unknown key, {hint}expected one of: {', '.join(known)}"
-    message = message.removeprefix("Value error, ")
-    shown = repr(value)
-    if kind == "value_error":
-        return "value", message
-    return "type", f"{message[:1].lower()}{message[1:]}, found {shown[:80]}"
+        raise explain(exc, layer=layer, file=file) from exc

@@ -2,54 +2,135 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jp_nb.config.app_config import AppConfig
-from jp_nb.config.partial import Partial, at, build, leaves, merge, settled, unset, validate
+from jp_nb.config.check import checked
+from jp_nb.config.partial import (
+    Change,
+    Partial,
+    apply,
+    at,
+    build,
+    diff,
+    leaves,
+    merge,
+    pinned,
+    settled,
+    to_partial,
+    unset,
+    validate,
+)
 from jp_nb.errors import ConfigError
+from tests.config.strategies import A, B, C, partials
 from tests.record.strategies import QUICK
 
 PROMPT = "assistant.system_prompt"
+RULES = "conversation.compaction.rules"
+SECTIONS = "assistant.system_prompt_sections"
 WORDS = "assistant.model.parameters.stop_words"
+ATTACHMENTS = "conversation.attachments"
+LABELS = "conversation.labels"
+OPTIONS = "conversation.tools.t.options"
+
+
+def wrapped(value: Any, strategy: str | None = None, **more: Any) -> Any:
+    return {"value": value, **({"strategy": strategy} if strategy else {}), **more}
+
+
+def folded(path: str, parts: Sequence[Any]) -> Any:
+    partial: Partial = {}
+    for part in parts:
+        partial = merge(partial, build(path, part))
+    return at(settled(partial), path)
 
 
 @pytest.mark.parametrize(
     ("path", "parts", "result"),
     [
+        # Lists: each strategy, plain and written out, below and above.
+        (SECTIONS, [[A], [B]], [A, B]),
+        (SECTIONS, [[A], wrapped([B])], [A, B]),
+        (SECTIONS, [[A], wrapped([B], "append")], [A, B]),
+        (SECTIONS, [[A], wrapped([B], "prepend")], [B, A]),
+        (SECTIONS, [[A], wrapped([B], "replace")], [B]),
+        (SECTIONS, [wrapped([A], "prepend"), [B]], [A, B]),
+        (SECTIONS, [wrapped([A], "replace"), wrapped([B], "prepend")], [B, A]),
+        (SECTIONS, [wrapped([A], "append"), wrapped([B], "replace"), [C]], [B, C]),
+        (SECTIONS, [wrapped([], "replace"), [C]], [C]),
+        (SECTIONS, [[A], wrapped([], "replace")], []),
+        (SECTIONS, [[A], []], [A]),
+        (SECTIONS, [[]], None),
+        # What says that anything above it discards it is discarded; its dedup goes on.
+        (SECTIONS, [wrapped([A], discard_when_merged=True), [B]], [B]),
+        (SECTIONS, [wrapped([A], discard_when_merged=True), wrapped([B], "append")], [B]),
+        (SECTIONS, [wrapped([A], discard_when_merged=True)], [A]),
+        (SECTIONS, [wrapped([A], discard_when_merged=True, dedup=True), [B, B]], [B]),
+        # Equal items: the later value says, else the earlier, else the field.
+        (SECTIONS, [[A], [A]], [A, A]),
+        (SECTIONS, [wrapped([A], dedup=True), [B, A]], [A, B]),
+        (SECTIONS, [[A], wrapped([A, B], "append", dedup=True)], [A, B]),
+        (SECTIONS, [wrapped([A], dedup=True), wrapped([A], "append", dedup=False)], [A, A]),
+        (SECTIONS, [wrapped([A], dedup=True), [B], [A, C]], [A, B, C]),
         (WORDS, [["a"], ["b", "a"]], ["a", "b"]),
-        (WORDS, [["a"], {"value": ["b"], "strategy": "append"}], ["a", "b"]),
-        (WORDS, [["a"], {"value": ["b"]}], ["a", "b"]),
-        (WORDS, [["a"], {"value": ["b"], "strategy": "prepend"}], ["b", "a"]),
-        (WORDS, [["a"], {"value": ["b"], "strategy": "replace"}], ["b"]),
-        (WORDS, [["a"], {"value": [], "strategy": "replace"}, ["c"]], ["c"]),
+        (WORDS, [["a"], wrapped(["b", "a"], "append", dedup=False)], ["a", "b", "a"]),
+        (ATTACHMENTS, [["file:x"], ["file:x", "file:y"]], ["file:x", "file:y"]),
+        (ATTACHMENTS, [["file:x"], ["file:x", "file:y"], wrapped(["file:x", "file:y"], "replace"),
+                       ["file:z"]], ["file:x", "file:y", "file:z"]),
+        (RULES, [[{"reasoning": "strip"}], [{"reasoning": "strip"}]],
+         [{"reasoning": "strip"}, {"reasoning": "strip"}]),
+        ("extends", [["a"], ["b"]], ["a"]),
+        # Texts.
         (PROMPT, ["P", "Q"], "Q"),
-        (PROMPT, ["P", {"value": "Q", "strategy": "append", "separator": "line"}], "P\nQ"),
-        (PROMPT, ["P", {"value": "Q", "strategy": "prepend", "separator": "space"}], "Q P"),
-        (PROMPT, ["P", {"value": "Q"}], "PQ"),
-        (PROMPT, ["P", {"value": "Q", "strategy": "replace"}], "Q"),
+        (PROMPT, ["P", wrapped("Q")], "PQ"),
+        (PROMPT, ["P", wrapped("Q", "append", separator="line")], "P\nQ"),
+        (PROMPT, ["P", wrapped("Q", "append", separator="paragraph")], "P\n\nQ"),
+        (PROMPT, ["P", wrapped("Q", "prepend", separator="space")], "Q P"),
+        (PROMPT, ["P", wrapped("Q", "replace")], "Q"),
+        (PROMPT, [wrapped("P", discard_when_merged=True), wrapped("Q", "append")], "Q"),
+        (PROMPT, [wrapped("P", "append"), "Q"], "Q"),
+        (PROMPT, [wrapped("Q", "append", separator="space")], "Q"),
+        (PROMPT, [wrapped("P", "append", separator="space"), wrapped("Q", "append")], "PQ"),
         ("user.name", ["A", None], "A"),
-        ("conversation.tools.t.options", [{"value": 1}, {"a": [1]}, {"a": [2]}],
-         {"value": 1, "a": [2]}),
+        ("user.name", ["A", wrapped("B", "append")], "AB"),
+        # Maps.
+        (LABELS, [{"a": "1", "b": "1"}, {"b": "2"}], {"a": "1", "b": "2"}),
+        (LABELS, [{"a": "1"}, wrapped({"b": "2"}, "replace")], {"b": "2"}),
+        (LABELS, [{"a": "1"}, wrapped({"a": "2", "b": "2"}, "keep")], {"a": "1", "b": "2"}),
+        (LABELS, [{"a": {"value": "1", "run": "deny"}}, {"a": {"value": "2"}}],
+         {"a": {"value": "2", "run": "deny"}}),
+        (LABELS, [{"a": {"value": "1", "run": "deny"}}, wrapped({"a": {"value": "2"}}, "merge")],
+         {"a": {"value": "2"}}),
+        (LABELS, [{"value": "1"}, {"x": "2"}], {"value": "1", "x": "2"}),
+        # Any JSON: objects meet, lists replace; a strategy needs both keys.
+        (OPTIONS, [{"value": 1}, {"a": [1]}, {"a": [2]}], {"value": 1, "a": [2]}),
+        (OPTIONS, [{"a": {"b": 1}}, {"a": {"c": 2}}], {"a": {"b": 1, "c": 2}}),
+        (OPTIONS, [{"a": [1]}, {"a": wrapped([2], "append")}], {"a": [1, 2]}),
+        (OPTIONS, [{"a": "x"}, {"a": wrapped("y", "prepend")}], {"a": "yx"}),
+        (OPTIONS, [{"a": {"b": 1}}, {"a": wrapped({"c": 2}, "replace")}], {"a": {"c": 2}}),
+        (OPTIONS, [{"a": [1]}, {"a": []}], {"a": []}),
+        # Shorthands meet tables field by field.
         ("conversation.tools.t.enable", [False, {"state": True}],
          {"state": True, "allow_toggle": "any"}),
-        ("assistant.model.id", ["a/b", {"name": "c"}], {"provider": "a", "name": "c"}),
+        ("conversation.tools.t.enable", [{"allow_toggle": "never"}, "on"],
+         {"state": True, "allow_toggle": "any"}),
+        ("assistant.model.parameters.reasoning", ["high", {"exclude": True}],
+         {"effort": "high", "exclude": True}),
+        ("assistant.model.parameters.reasoning", ["off", {"exclude": True}], {"exclude": True}),
+        ("assistant.model.parameters.reasoning", [{"effort": "low"}, "off"], "off"),
+        ("assistant.model.id", ["openai/b", {"name": "c"}], {"provider": "openai", "name": "c"}),
         ("assistant.model.id", [{"provider": "a", "name": "b"}, "fast"], "fast"),
+        ("providers.llm.aliases.x", [{"provider": "openai", "name": "b"}, {"name": "c"}],
+         {"provider": "openai", "name": "c"}),
     ],
 )  # fmt: skip
 def test_later_parts_meet_earlier_ones_as_they_say(path: str, parts: Any, result: Any) -> None:
-    one_by_one: Partial = {}
-    for part in parts:
-        one_by_one = merge(one_by_one, build(path, part))
-    assert at(settled(one_by_one), path) == result
-    # What was folded first may come to lie over something later: strategies are still in force.
-    rest: Partial = {}
-    for part in parts[1:]:
-        rest = merge(rest, build(path, part))
-    assert at(settled(merge(build(path, parts[0]), rest)), path) == result
+    assert folded(path, parts) == result
 
 
 values = st.one_of(
@@ -57,7 +138,7 @@ values = st.one_of(
     st.builds(
         lambda value, strategy: {"value": value, "strategy": strategy},
         st.lists(st.sampled_from("abc"), max_size=2, unique=True),
-        st.sampled_from(["append", "replace"]),
+        st.sampled_from(["append", "prepend", "replace"]),
     ),
 )
 
@@ -67,11 +148,84 @@ values = st.one_of(
 def test_merging_changes_neither_side(parts: list[Any]) -> None:
     partials = [build(WORDS, part) for part in parts]
     before = repr(partials)
-    folded: Partial = {}
+    together: Partial = {}
     for partial in partials:
-        folded = merge(folded, partial)
-    validate(folded)
+        together = merge(together, partial)
+    validate(together)
     assert repr(partials) == before
+
+
+# --- laws ------------------------------------------------------------------------------------
+
+
+def plain(partial: Partial) -> Partial:
+    """Without nothing: empty tables and nulls say as little as what is absent."""
+    found: Partial = {}
+    for key, value in partial.items():
+        inner = plain(value) if isinstance(value, dict) else value
+        if inner is not None and inner != {}:
+            found[key] = inner
+    return found
+
+
+def normal(partial: Any) -> Partial:
+    return plain(settled(merge({}, partial)))
+
+
+@given(partials)
+@QUICK
+def test_nothing_differs_from_itself(partial: Any) -> None:
+    assert not diff(settled(partial), settled(partial))
+
+
+@given(partials, partials)
+@settings(max_examples=300, deadline=None)
+def test_what_differs_makes_the_other_one(before: Any, after: Any) -> None:
+    before, after = settled(merge({}, before)), settled(merge({}, after))
+    made = apply(before, diff(before, after))
+    assert plain(settled(made)) == plain(after)
+
+
+@given(partials, partials)
+@QUICK
+def test_a_pinned_partial_means_the_same_over_anything_but_for_keys_of_maps(
+    partial: Any, below: Any
+) -> None:
+    over = plain(settled(merge(merge({}, below), pinned(merge({}, partial)))))
+    for path, value in leaves(normal(partial)):
+        assert at(over, path) == value
+
+
+@given(partials, partials)
+@QUICK
+def test_a_configuration_written_out_comes_back_over_anything(partial: Any, below: Any) -> None:
+    config = validate(merge({}, partial))
+    assert validate(to_partial(config)) == config
+    foreign = merge(merge({}, below), to_partial(config))
+    again = validate(foreign)
+    assert again.assistant.system_prompt_sections == config.assistant.system_prompt_sections
+    assert again.assistant.instructions == config.assistant.instructions
+    assert again.conversation.labels == config.conversation.labels
+    assert again.conversation.attachments == config.conversation.attachments
+    assert again.assistant.model.id == config.assistant.model.id
+
+
+@given(partials, partials, partials)
+@QUICK
+def test_folding_without_strategies_is_associative(one: Any, two: Any, three: Any) -> None:
+    assert merge(merge(one, two), three) == merge(one, merge(two, three))
+
+
+def test_folding_with_replace_is_not_so_order_counts() -> None:
+    one, two, three = (
+        build(SECTIONS, [A]),
+        build(SECTIONS, wrapped([B], "prepend")),
+        build(SECTIONS, [C]),
+    )
+    assert at(settled(merge(merge(one, two), three)), SECTIONS) == [B, A, C]
+
+
+# --- removing --------------------------------------------------------------------------------
 
 
 def test_unset_removes_a_path_and_what_lies_below() -> None:
@@ -81,15 +235,63 @@ def test_unset_removes_a_path_and_what_lies_below() -> None:
     assert unset(partial, "user.name.x") == partial
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "target", "left"),
+    [
+        (ATTACHMENTS, ["file:x", "file:y"], f'{ATTACHMENTS}["file:x"]', ["file:y"]),
+        (ATTACHMENTS, ["file:x", "file:y"], f"{ATTACHMENTS}[file:x]", ["file:y"]),
+        (ATTACHMENTS, ["file:x"], f'{ATTACHMENTS}["file:z"]', ["file:x"]),
+        (ATTACHMENTS, [{"type": "file", "path": "x"}, "file:y"], f"{ATTACHMENTS}[file:y]",
+         [{"type": "file", "path": "x"}]),
+        (SECTIONS, [{"content": "a", "tag": "t"}, A], f"{SECTIONS}[t]", [A]),
+        (SECTIONS, [{"content": "a", "title": "T"}, A], f'{SECTIONS}["T"]', [A]),
+        (SECTIONS, [A, B, A], f'{SECTIONS}[{{"content": "a"}}]', [B]),
+        ("assistant.instructions", [{"title": "X"}, {"title": "Y"}], "assistant.instructions[X]",
+         [{"title": "Y"}]),
+        (SECTIONS, [A, B], f"{SECTIONS}.0", [B]),
+        (SECTIONS, [{"content": "a", "tag": "t"}], f"{SECTIONS}.0.tag", [A]),
+        (WORDS, ["a", "b"], WORDS, None),
+        (WORDS, wrapped(["a", "b"], "replace"), f"{WORDS}[a]", ["b"]),
+        ("conversation.tools", {"a.b": {"run": "ask"}, "c": {"run": "ask"}},
+         'conversation.tools["a.b"]', {"c": {"run": "ask"}}),
+        ("conversation.tools", {"a.b": {"run": "ask"}}, 'conversation.tools["a.b"].run',
+         {"a.b": {}}),
+        (OPTIONS, {"x": {"y": 1, "z": 2}}, f"{OPTIONS}.x.y", {"x": {"z": 2}}),
+    ],
+)  # fmt: skip
+def test_an_item_of_a_list_and_a_key_of_a_map_can_be_unset(
+    path: str, value: Any, target: str, left: Any
+) -> None:
+    assert at(settled(unset(build(path, value), target)), path) == left
+
+
+def test_what_lies_below_shows_again_where_something_is_unset() -> None:
+    below: Partial = {"user": {"name": "file"}, "assistant": {"name": "file"}}
+    now = merge(below, {"user": {"name": "me"}, "assistant": {"name": "me"}})
+    assert unset(now, "user.name", below) == {
+        "user": {"name": "file"},
+        "assistant": {"name": "me"},
+    }
+
+
+def test_what_is_unset_and_set_at_once_takes_the_new_value_as_it_is() -> None:
+    below = build(WORDS, ["below"])
+    change = Change(build(WORDS, ["new"]), (WORDS,))
+    assert at(settled(apply(merge(below, build(WORDS, ["old"])), change, below)), WORDS) == ["new"]
+    prompt = Change(build(PROMPT, wrapped("Q", "append")), (PROMPT,))
+    assert at(settled(apply(build(PROMPT, "P"), prompt, build(PROMPT, "B"))), PROMPT) == "Q"
+
+
 def test_leaves_are_values_with_their_paths_and_without_strategies() -> None:
     partial: Partial = {
         "assistant": {"instructions": {"value": [], "strategy": "replace"}},
-        "conversation": {"tools": {"t": {"options": {"a": {"b": 1}}}}},
+        "conversation": {"tools": {"t": {"options": {"a": {"b": 1}, "c.d": 2}}}},
         "user": {"name": None},
     }
     assert dict(leaves(partial)) == {
         "assistant.instructions": [],
         "conversation.tools.t.options.a.b": 1,
+        'conversation.tools.t.options["c.d"]': 2,
     }
 
 
@@ -97,7 +299,7 @@ def test_leaves_are_values_with_their_paths_and_without_strategies() -> None:
     ("partial", "path", "says"),
     [
         ({"asistant": {}}, "asistant", "did you mean 'assistant'?"),
-        ({"assistant": {"nme": "x"}}, "assistant.nme", "did you mean 'name'?"),
+        ({"assistant": {"nme": "x"}}, "assistant.nme", "did you mean 'assistant.name'?"),
         ({"assistant": {"request": {"max_retries": -1}}}, "assistant.request.max_retries", "-1"),
         (
             {"assistant": {"request": {"stream_idle_timeout_secs": 5}}},
@@ -131,12 +333,12 @@ def test_a_wrong_value_names_its_path_and_what_is_accepted(
     partial: Partial, path: str, says: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        validate(partial, layer="config.toml")
+        checked(partial, layer="workspace file", file="config.toml")
     assert caught.value.path == path
     text = str(caught.value)
     assert text.startswith(f"{path}: ")
     assert says in text
-    assert text.endswith("(from config.toml)")
+    assert text.endswith("(from workspace file: config.toml)")
 
 
 @pytest.mark.parametrize(
