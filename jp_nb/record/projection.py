@@ -1,21 +1,83 @@
-"""From the record to the configuration in force.
+"""From the record to the configuration in force, and back through what made it.
+
+The layers below the conversation are folded first; the base configuration is merged over them,
+then every delta is applied in order. What a delta unsets shows what lies below the conversation.
 
 Source: `spec/conversation-stream.md` section 5.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from pydantic import JsonValue
 
 from jp_nb.config.app_config import AppConfig
-from jp_nb.config.layers import Layer, fold, known, without_foreign_authority
-from jp_nb.config.partial import Partial, merge, settled, unset, validate
+from jp_nb.config.check import known
+from jp_nb.config.layers import (
+    REGISTRATIONS,
+    Layer,
+    fold,
+    has_authority,
+    without_foreign_authority,
+)
+from jp_nb.config.partial import Change, Partial, apply, at, merge, settled, unset, validate
+from jp_nb.config.paths import Element, node_of, parse_path
+from jp_nb.errors import ConfigError, ConfigProblem
+from jp_nb.record.events import ConfigDelta
 from jp_nb.record.stream import ConversationStream
 
 RESET = "(reset)"
 """Stands in `ignored` for a stranger's reset of everything below the conversation."""
+
+BASE = "conversation's beginning"
+CONVERSATION = "conversation"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change of the configuration and what it came to.
+
+    Attributes:
+        number: Of the delta among the conversation's; -1 for its base configuration.
+        delta: The entry; None for the base configuration.
+        change: What of it counts.
+        below: What lies under the conversation; after a reset that is less.
+        before: The partial in force until then.
+        after: And from then on.
+    """
+
+    number: int
+    delta: ConfigDelta | None
+    change: Change
+    below: Partial
+    before: Partial
+    after: Partial
+
+    @property
+    def is_reset(self) -> bool:
+        """Whether everything begins again here."""
+        return self.delta is None or self.delta.op == "reset"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Somebody said something about a path.
+
+    Attributes:
+        source: The layer.
+        value: What it came to there; None if it was unset.
+        file: The file or variable.
+        turn: For which turn it was said, 0-based.
+        delta: The entry that says so.
+    """
+
+    source: str
+    value: JsonValue
+    file: str | None = None
+    turn: int | None = None
+    delta: ConfigDelta | None = None
 
 
 class Projection:
@@ -29,6 +91,11 @@ class Projection:
         stream: The conversation.
         below: The layers under it, lowest first; asked again only after `below_changed`.
         trusted: Whether what is stored already counts in full.
+        made_here: Whether this process made all of it, and so need not look at it again.
+
+    Attributes:
+        ignored: What the record sets and a stranger may not decide, by path.
+        not_understood: What this release does not know, or what is wrong, in the record.
     """
 
     def __init__(
@@ -37,66 +104,99 @@ class Projection:
         below: Callable[[], Iterable[Layer]],
         *,
         trusted: bool = False,
+        made_here: bool = False,
     ) -> None:
         self._stream = stream
         self._below = below
-        self._foreign = 0 if trusted else len(stream.deltas)
-        self._own_base = trusted
-        self.ignored: dict[str, JsonValue] = {}
-        self.not_understood: list[str] = []
-        self._start_again()
-
-    def _start_again(self) -> None:
-        self._folded = 0
-        self._reset = False
+        self._stored = -1 if made_here else len(stream.deltas)
+        self._trusted = trusted or made_here
+        self._layers: list[Layer] | None = None
+        self._last: Step | None = None
         self._config: AppConfig | None = None
-        self._partial = self._admit(self._stream.base_config, foreign=not self._own_base)
+        self.ignored: dict[str, JsonValue] = {}
+        self.not_understood: dict[str, ConfigProblem] = {}
+
+    # --- folding -----------------------------------------------------------------------------
 
     def below_changed(self) -> None:
-        """The layers under the conversation are other ones now."""
-        self._config = None
-
-    def _admit(self, partial: Partial, *, foreign: bool) -> Partial:
-        if not foreign:  # this process made it, and checked it then
-            return partial
-        partial, unknown = known(partial)
-        self.not_understood += unknown
-        partial, ignored = without_foreign_authority(partial)
-        self.ignored |= ignored
-        return partial
-
-    def _fold_new(self) -> None:
-        # By the place among the deltas: a repair moves entries, and a stranger's must stay one.
-        deltas = self._stream.deltas
-        for index in range(self._folded, len(deltas)):
-            entry = deltas[index]
-            self._config = None
-            if entry.op == "reset":
-                self._partial = {}
-                if index < self._foreign:
-                    self.ignored[RESET] = (
-                        True  # what the user's own files say is not theirs to drop
-                    )
-                else:
-                    self._reset = True
-                continue
-            for path in entry.unsets:
-                self._partial = unset(self._partial, path)
-            delta = self._admit(entry.delta, foreign=index < self._foreign)
-            self._partial = merge(self._partial, delta)
-        self._folded = len(deltas)
+        """The layers under the conversation may be other ones now."""
+        layers = list(self._below())
+        if layers != self._layers:
+            self._layers, self._last = layers, None
 
     def layers(self) -> list[Layer]:
-        """All layers, lowest first, the conversation last."""
-        self._fold_new()
-        below = list(self._below())
-        if self._reset:
-            below = [layer for layer in below if layer.name == "registrations"]
-        return [*below, Layer("conversation", self._partial)]
+        """The layers under the conversation, lowest first."""
+        if self._layers is None:
+            self.below_changed()
+        return list(self._layers or ())
+
+    def now(self) -> Step:
+        """The last step; only what was appended since is applied."""
+        number = -1 if self._last is None else self._last.number + 1
+        if self._last is None or number < len(self._stream.deltas):
+            for step in self._steps(self._last):
+                self._last = step
+            self._config = None
+        assert self._last is not None
+        return self._last
+
+    def _steps(self, last: Step | None = None) -> Iterator[Step]:
+        if last is None:
+            below = fold(self.layers())
+            base = base_partial(self._stream.base_config)
+            if self._stored >= 0:
+                base = self._admit(base, foreign=self._is_foreign(-1))
+            last = Step(-1, None, Change(base), below, below, merge(below, base))
+            yield last
+        # By the place among the deltas: a repair moves entries, and a stranger's must stay one.
+        for number in range(last.number + 1, len(self._stream.deltas)):
+            last = self.step(last, number, self._stream.deltas[number])
+            yield last
+
+    def step(self, last: Step, number: int, delta: ConfigDelta) -> Step:
+        """What delta `number` comes to after `last`."""
+        read, foreign = number < self._stored, self._is_foreign(number)
+        if delta.op == "reset":
+            below = last.below
+            if foreign:
+                self.ignored[RESET] = True  # what the user's own files say is not theirs to drop
+            else:
+                below = fold(layer for layer in self.layers() if layer.name == REGISTRATIONS)
+            return Step(number, delta, Change(), below, last.after, below)
+        change = Change(
+            self._admit(delta.delta, foreign=foreign) if read else delta.delta,
+            tuple(path for path in delta.unsets if self._may_unset(path, foreign=foreign)),
+        )
+        after = apply(last.after, change, last.below)
+        return Step(number, delta, change, last.below, last.after, after)
+
+    def _is_foreign(self, number: int) -> bool:
+        return not self._trusted and number < self._stored
+
+    def _admit(self, partial: Partial, *, foreign: bool) -> Partial:
+        partial, unknown = known(partial)
+        self.not_understood |= {problem.path: problem for problem in unknown}
+        if foreign:
+            partial, ignored = without_foreign_authority(partial)
+            self.ignored |= ignored
+        return partial
+
+    def _may_unset(self, path: str, *, foreign: bool) -> bool:
+        try:
+            keys = parse_path(path)
+        except ConfigError as exc:
+            self.not_understood[path] = ConfigProblem(path, "malformed", str(exc))
+            return False
+        if foreign and isinstance(keys[-1], Element) and has_authority(keys):
+            self.ignored[path] = None
+            return False
+        return True
+
+    # --- reading -----------------------------------------------------------------------------
 
     def partial(self) -> Partial:
         """What all layers together set."""
-        return settled(fold(self.layers()))
+        return settled(self.now().after)
 
     def config(self) -> AppConfig:
         """The configuration in force; the same object until something changes.
@@ -104,7 +204,109 @@ class Projection:
         Raises:
             ConfigError: If the layers do not make a valid configuration.
         """
-        self._fold_new()
+        now = self.now()
         if self._config is None:
-            self._config = validate(self.partial())
+            self._config = validate(now.after)
         return self._config
+
+    def partial_at(self, index: int) -> Partial:
+        """What was set when entry number `index` was made: deltas before it count.
+
+        The layers under the conversation are those of now.
+        """
+        before = sum(isinstance(entry, ConfigDelta) for entry in self._stream.entries[:index])
+        step = next(step for step in self._steps() if step.number == before - 1)
+        return settled(step.after)
+
+    def config_at(self, index: int) -> AppConfig:
+        """The configuration in force when entry number `index` was made.
+
+        Raises:
+            ConfigError: As `config`.
+        """
+        return validate(self.partial_at(index))
+
+    def steps(self) -> list[Step]:
+        """All changes since the last reset, the state they begin from first."""
+        found: list[Step] = []
+        for step in self._steps():
+            if step.is_reset:
+                found = []
+            found.append(step)
+        return found
+
+    def explain(self, path: str) -> list[Said]:
+        """Who said something about `path`, lowest first: the last one decides.
+
+        Raises:
+            ConfigError: If `path` is no path.
+        """
+        steps = self.steps()
+        hidden = steps[0].delta is not None and steps[0].below != fold(self.layers())
+        said = [
+            Said(layer.name, value, layer.file)
+            for layer in self.layers()
+            if (value := at(layer.partial, path)) is not None
+            and not (hidden and layer.name != REGISTRATIONS)
+        ]
+        turns = self._turns_of_deltas()
+        for step in steps:
+            if not _touches(step.change, path):
+                continue
+            if step.delta is None:
+                said.append(Said(BASE, at(step.after, path)))
+            else:
+                value = None if _only_unsets(step.change, path) else at(step.after, path)
+                said.append(Said(CONVERSATION, value, None, turns[step.number], step.delta))
+        return said
+
+    def _turns_of_deltas(self) -> list[int]:
+        """For which turn each delta was made, by its number."""
+        turns: list[int] = []
+        for turn in self._stream.turns():
+            turns += [turn.number for entry in turn.entries if isinstance(entry, ConfigDelta)]
+        to_come = len(self._stream.deltas) - len(turns)
+        return turns + [self._stream.turn_count] * to_come
+
+
+def base_partial(base_config: Mapping[str, JsonValue]) -> Partial:
+    """The partial of a stored base configuration: itself, or the one in `{base, init}`.
+
+    The deltas in `init` are folded in: they were there before anything was said.
+    """
+    base = base_config.get("base")
+    if not isinstance(base, dict):
+        return dict(base_config)
+    partial: Partial = dict(base)
+    init = base_config.get("init")
+    for delta in init if isinstance(init, list) else ():
+        if not isinstance(delta, dict):
+            continue
+        if delta.get("op") == "reset":
+            partial = {}
+            continue
+        unsets, values = delta.get("unsets"), delta.get("delta")
+        for path in unsets if isinstance(unsets, list) else ():
+            if isinstance(path, str):
+                partial = unset(partial, path)
+        partial = merge(partial, values if isinstance(values, dict) else {})
+    return partial
+
+
+def _touches(change: Change, path: str) -> bool:
+    if at(change.delta, path) is not None:
+        return True
+    keys = parse_path(path)
+    return any(_covers(parse_path(unset), keys) for unset in change.unsets)
+
+
+def _only_unsets(change: Change, path: str) -> bool:
+    return at(change.delta, path) is None and node_of(path) is not None and any(
+        parse_path(unset) == parse_path(path)[: len(parse_path(unset))] for unset in change.unsets
+    )  # fmt: skip
+
+
+def _covers(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Whether one path leads to the other."""
+    length = min(len(one), len(other))
+    return one[:length] == other[:length]

@@ -5,14 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from jp_nb.config.assign import parse_assignment
-from jp_nb.config.layers import Layer
-from jp_nb.config.partial import Partial
-from jp_nb.record.events import ChatRequest, ConfigDelta
+from jp_nb.config.layers import Layer, has_authority
+from jp_nb.config.partial import Partial, at, leaves, merge, settled
+from jp_nb.config.partial_model import normal
+from jp_nb.config.paths import parse_path
+from jp_nb.record.events import ChatRequest, ConfigDelta, decode
 from jp_nb.record.projection import Projection
 from jp_nb.record.stream import ConversationStream
+from tests.config.strategies import partials
 from tests.fakes import new_stream
+from tests.record.strategies import QUICK
 
 T = "2026-03-18 13:19:06.841464"
 EVIL = "http://evil.example"
@@ -54,13 +60,160 @@ def test_base_and_deltas_count_in_order_over_the_layers_below() -> None:
 
 
 def test_layers_below_are_asked_again_when_they_changed() -> None:
-    below: Partial = {"user": {"name": "A"}}
-    found = projection(new_stream(), below)
+    below = [Layer("file", {"user": {"name": "A"}})]
+    found = Projection(new_stream(), lambda: below, trusted=True)
     assert found.config().user.name == "A"
-    below["user"] = {"name": "B"}
+    below[:] = [Layer("file", {"user": {"name": "B"}})]
     assert found.config().user.name == "A"
     found.below_changed()
     assert found.config().user.name == "B"
+
+
+def test_a_list_in_the_base_is_not_added_to_what_lies_below_and_a_delta_adds() -> None:
+    words = {"value": ["base"], "strategy": "replace"}
+    path: Any = {"assistant": {"model": {"parameters": {"stop_words": words}}}}
+    found = projection(
+        new_stream(
+            delta({"assistant": {"model": {"parameters": {"stop_words": ["more"]}}}}),
+            base_config=path,
+        ),
+        {"assistant": {"model": {"parameters": {"stop_words": ["below"]}}}},
+    )
+    assert stop_words(found) == ["base", "more"]
+
+
+def test_an_item_may_be_unset_whoever_put_it_there() -> None:
+    words: Partial = {"assistant": {"model": {"parameters": {"stop_words": ["a", "b"]}}}}
+    stream = new_stream()
+    found = projection(stream, words)
+    path = "assistant.model.parameters.stop_words"
+    stream.append(ConfigDelta(unsets=(f'{path}["a"]', f"{path}[zz]")))
+    assert stop_words(found) == ["b"]
+    stream.append(ConfigDelta(unsets=(path,)))
+    assert stop_words(found) == ["a", "b"]
+    again = {"value": ["c"], "strategy": "append"}
+    stream.append(
+        ConfigDelta(
+            unsets=(path,), delta={"assistant": {"model": {"parameters": {"stop_words": again}}}}
+        )
+    )
+    assert stop_words(found) == ["c"]  # taken as it is: its strategy does not act
+
+
+def test_the_configuration_of_an_entry_is_that_of_its_time() -> None:
+    stream = new_stream(START, ASKED, delta({"user": {"name": "B"}}), START, ASKED,
+                        delta({"user": {"name": "C"}}), base_config={"user": {"name": "A"}})  # fmt: skip
+    found = projection(stream)
+    assert [found.config_at(i).user.name for i in (0, 1, 2, 3, 4, 5)] == list("AAABBB")
+    assert found.config().user.name == "C"  # also what comes after the last entry
+
+
+def test_after_a_reset_neither_base_nor_files_count_and_history_stays() -> None:
+    reset = {"type": "config_delta", "timestamp": T, "op": "reset"}
+    stream = new_stream(START, ASKED, reset, delta({"user": {"name": "N"}}),
+                        base_config={"assistant": {"name": "base"}})  # fmt: skip
+    below = [
+        Layer("registrations", {"conversation": {"tools": {"t": {"source": "python"}}}}),
+        Layer("workspace file", {"style": {"tool_call": {"show": False}}}),
+    ]
+    found = Projection(stream, lambda: below, trusted=True)
+    config = found.config()
+    assert (config.user.name, config.assistant.name, config.style.tool_call.show) == (
+        "N",
+        None,
+        True,
+    )
+    assert "t" in config.conversation.tools  # what exists is no configuration of anybody's
+    assert found.config_at(1).assistant.name == "base"
+    stream.append(ConfigDelta(unsets=("user.name",)))
+    assert found.config().user.name is None
+
+
+@pytest.mark.parametrize(
+    ("base", "name"),
+    [
+        ({"base": {"user": {"name": "A"}}}, "A"),
+        ({"base": {"user": {"name": "A"}}, "init": [{"delta": {"user": {"name": "B"}}}]}, "B"),
+        ({"base": {"user": {"name": "A"}}, "init": [{"unsets": ["user.name"]}]}, None),
+        ({"base": {"user": {"name": "A"}}, "init": [{"op": "reset"}]}, None),
+        ({"base": {"user": {"name": "A"}}, "init": [7, {"delta": None, "unsets": 3}]}, "A"),
+    ],
+)
+def test_a_base_may_come_with_the_changes_it_began_with(base: Any, name: str | None) -> None:
+    assert projection(new_stream(base_config=base)).config().user.name == name
+
+
+def test_a_delta_without_the_newer_fields_and_one_with_claims_alone_are_fine() -> None:
+    bare = {"type": "config_delta", "timestamp": T, "delta": {"user": {"name": "A"}}}
+    claims = {"type": "config_delta", "timestamp": T, "claims": {"user.name": None}}
+    assert projection(new_stream(bare, claims)).config().user.name == "A"
+
+
+deltas = st.lists(
+    st.one_of(
+        st.builds(lambda value: delta(value), partials),
+        st.builds(
+            lambda paths, value: {**delta(value), "unsets": paths},
+            st.lists(
+                st.sampled_from(
+                    ["user.name", "assistant", "conversation.attachments", "assistant.model.id",
+                     'conversation.attachments["file:x"]', "conversation.tools.t", "no.such", "a..",
+                     'conversation.tools["d.t"]', "assistant.model.parameters.stop_words"]
+                ),
+                max_size=2,
+            ),
+            partials,
+        ),
+        st.just({"type": "config_delta", "timestamp": T, "op": "reset"}),
+    ),
+    max_size=5,
+)  # fmt: skip
+
+
+@given(partials, partials, deltas, st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_folding_as_it_grows_is_what_replaying_everything_comes_to(
+    below: Any, base: Any, entries: Any, trusted: bool
+) -> None:
+    layers = [Layer("file", merge({}, below))]
+    growing = new_stream(base_config=base)
+    found = Projection(growing, lambda: layers, trusted=True)
+    for number, entry in enumerate(entries):
+        growing.append(decode(entry, number))
+        again = Projection(new_stream(*growing.raw, base_config=base), lambda: layers, trusted=True)
+        assert normal(found.partial()) == normal(again.partial())
+        assert found.config() == again.config()
+    stranger = new_stream(*entries, base_config=base)
+    assert Projection(stranger, lambda: layers, trusted=trusted).config()
+
+
+@given(st.lists(st.builds(delta, partials), max_size=4), partials)
+@QUICK
+def test_a_strangers_deltas_change_no_leaf_with_authority(entries: Any, below: Any) -> None:
+    mine = settled(merge({}, below))
+    found = Projection(
+        new_stream(*entries), lambda: [Layer("file", merge({}, below))], trusted=False
+    )
+    for path, value in leaves(found.partial()):
+        keys = parse_path(path)
+        if has_authority(keys):
+            assert at(mine, path) == value
+
+
+def test_who_said_something_is_told_from_the_lowest_up_with_file_and_turn() -> None:
+    stream = new_stream(
+        delta({"user": {"name": "C"}}), START, ASKED, delta({"assistant": {"name": "x"}}),
+        START, ASKED, {"type": "config_delta", "timestamp": T, "unsets": ["user"]},
+        base_config={"user": {"name": "B"}},
+    )  # fmt: skip
+    below = [Layer("workspace file", {"user": {"name": "A"}}, "/w/.jp/config.toml")]
+    said = Projection(stream, lambda: below, trusted=True).explain("user.name")
+    assert [(x.source, x.file, x.turn, x.value) for x in said] == [
+        ("workspace file", "/w/.jp/config.toml", None, "A"),
+        ("conversation's beginning", None, None, "B"),
+        ("conversation", None, 0, "C"),
+        ("conversation", None, 2, None),
+    ]
 
 
 def test_a_strangers_record_does_not_say_which_host_is_reached() -> None:
@@ -111,7 +264,7 @@ def test_a_list_that_was_set_replaces_what_lies_below_also_after_a_restart(trust
         ("stop_words+=c", ["a", "b", "c"]),
     ]:
         path = "assistant.model.parameters."
-        stream.append(ConfigDelta(delta=parse_assignment(path + text, found.partial())))
+        stream.append(ConfigDelta(delta=parse_assignment(path + text, found.partial()).delta))
         assert stop_words(found) == expected
         again = new_stream(*stream.raw, base_config=stream.base_config)
         assert stop_words(projection(again, below, trusted=trusted)) == expected  # type: ignore[arg-type]

@@ -1,0 +1,258 @@
+"""Who set what: claims in the record, and how a source's changes are taken back.
+
+A claim maps a path to the sources that set it, `HASH:LABEL` each; null says that no source owns
+it. Matching uses hashes alone, the label is for people.
+
+Source: `spec/conversation-stream.md` 5.5.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from jp_nb.config.partial import (
+    Change,
+    Partial,
+    at,
+    build,
+    identity,
+    is_wrapper,
+    leaves,
+    merge,
+    unwrap,
+)
+from jp_nb.config.paths import ROOT, Element, Node, canonical, format_path, node_at, parse_path
+from jp_nb.errors import ConfigError
+from jp_nb.record.projection import Step
+
+UNCLAIMED: JsonValue = None
+"""How an un-claim is written (D3); an empty list reads as the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Something that sets configuration and can be named to take that back.
+
+    Attributes:
+        marks: `HASH:LABEL`, one for each name that it goes by.
+    """
+
+    marks: tuple[str, ...]
+
+    @classmethod
+    def named(cls, *names: str, label: str) -> Source:
+        """A source that goes by `names`, such as its path and its `id`."""
+        return cls(tuple(f"{hashlib.sha256(n.encode()).hexdigest()}:{label}" for n in names))
+
+    @classmethod
+    def assignment(cls, change: Change) -> Source:
+        """An assignment goes by what it sets."""
+        text = ", ".join(f"{path}={canonical(value)}" for path, value in _settings(change))
+        return cls.named(f"kv:{text}", label=text)
+
+    @property
+    def hashes(self) -> frozenset[str]:
+        """What it is matched by."""
+        return frozenset(mark.partition(":")[0] for mark in self.marks)
+
+
+def _settings(change: Change) -> list[tuple[str, JsonValue]]:
+    return [*((path, None) for path in change.unsets), *leaves(change.delta)]
+
+
+def hashes_of(claim: JsonValue) -> frozenset[str]:
+    """The hashes in a stored claim; none for an un-claim, whichever way it is written."""
+    marks = [claim] if isinstance(claim, str) else claim if isinstance(claim, list) else []
+    return frozenset(m.partition(":")[0] for m in marks if isinstance(m, str) and m)
+
+
+def claims_for(change: Change, source: Source | None) -> dict[str, JsonValue]:
+    """The claims of a delta that makes `change`: by `source`, or by nobody."""
+    claim: JsonValue = list(source.marks) if source is not None else UNCLAIMED
+    return dict.fromkeys([*change.unsets, *_set_paths(ROOT, change.delta, ())], claim)
+
+
+def _set_paths(
+    node: Node | None, delta: Mapping[str, JsonValue], above: tuple[str, ...]
+) -> Iterator[str]:
+    for key, value in delta.items():
+        keys, below = (*above, key), node.child(key) if node is not None else None
+        plain = unwrap(value, below)
+        replaces = is_wrapper(value, below) and value.get("strategy") == "replace"
+        if isinstance(plain, dict) and plain:
+            if below is not None and below.table is not None and below.takes_any_text:
+                yield format_path(keys)  # a union is claimed as a whole too
+            yield from _set_paths(below, plain, keys)
+        elif isinstance(plain, list) and _has_named_items(below) and not replaces:
+            assert below is not None
+            for item in plain:
+                yield format_path((*keys, _name(below, item)))
+        elif plain is not None:
+            yield format_path(keys)
+
+
+def _has_named_items(node: Node | None) -> bool:
+    return node is not None and node.kind == "list" and node.merge.items != "sequence"
+
+
+def _name(node: Node, item: JsonValue) -> Element:
+    found = identity(node, item)
+    return Element(item if found is None else found)
+
+
+class Claims:
+    """Who owns which path now."""
+
+    def __init__(self, steps: Iterable[Step], unclaimed: Collection[str] = ()) -> None:
+        """Args: all steps since the last reset; paths that the environment sets."""
+        self._newest: dict[tuple[str, ...], tuple[int, JsonValue]] = {}
+        for step in steps:
+            for keys, claim in _claims_of(step):
+                self._newest[keys] = step.number, claim
+        self._unclaimed = [parse_path(path) for path in unclaimed]
+
+    def owned_by(self, hashes: frozenset[str]) -> list[tuple[str, ...]]:
+        """The paths whose newest claim is by one of `hashes`."""
+        return [keys for keys in self._newest if hashes & hashes_of(self.owner(keys))]
+
+    def owner(self, keys: tuple[str, ...]) -> JsonValue:
+        """The newest claim at, above or below `keys`; None if nobody's."""
+        if any(_related(keys, other) for other in self._unclaimed):
+            return None
+        found = [claim for other, claim in self._newest.items() if _related(keys, other)]
+        return max(found, key=lambda claim: claim[0])[1] if found else None
+
+    def hold(self, claims: Mapping[str, JsonValue]) -> bool:
+        """Whether all of `claims` are so already."""
+        return all(
+            (found := self._newest.get(parse_path(path))) is not None and found[1] == claim
+            and self.owner(parse_path(path)) == claim
+            for path, claim in claims.items()
+        )  # fmt: skip
+
+
+def _related(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    length = min(len(one), len(other))
+    return one[:length] == other[:length]
+
+
+# --- taking back -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Revert:
+    """A delta that takes something back, to be appended like any other."""
+
+    change: Change
+    claims: dict[str, JsonValue]
+
+
+def revert_source(
+    steps: Sequence[Step], hashes: frozenset[str], *, unclaimed: Collection[str] = ()
+) -> Revert:
+    """What takes back all that the source with one of `hashes` still owns.
+
+    Each path goes back past every change of that source to what was there before; what somebody
+    else owns by now, or nobody, stays.
+
+    Args:
+        steps: Everything since the last reset.
+        hashes: The names of the source.
+        unclaimed: Paths that the environment sets.
+    """
+    back: list[tuple[tuple[str, ...], _State]] = []
+    for keys in Claims(steps, unclaimed).owned_by(hashes):
+        states = _states(steps, keys)
+        while len(states) > 1 and hashes & hashes_of(states[-1].owner):
+            states.pop()
+        back.append((keys, states[-1]))
+    return _revert(steps[0].below, back)
+
+
+def revert_value(steps: Sequence[Step], path: str, value: JsonValue) -> Revert | None:
+    """What takes back that `path` is `value`, whoever set it; None if it is not."""
+    keys = parse_path(path)
+    states = _states(steps, keys)
+    if states[-1].value != value:
+        return None
+    while len(states) > 1 and states[-1].value == value:
+        states.pop()
+    if states[-1].value == value:  # it has been so from the beginning
+        states = [_State(UNCLAIMED, at(steps[0].below, path))]
+    return _revert(steps[0].below, [(keys, states[-1])])
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What a path was, and by whom."""
+
+    owner: JsonValue
+    value: JsonValue
+
+
+def _states(steps: Sequence[Step], keys: tuple[str, ...]) -> list[_State]:
+    """What `keys` came to, change by change; what was taken back in between is not among it.
+
+    A change without a claim says nothing about who owns what.
+    """
+    states = [_State(UNCLAIMED, _value(steps[0].after, keys))]
+    for step in steps[1:]:
+        claim = _claim_at(step, keys)
+        value = _value(step.after, keys)
+        if claim is None and value == states[-1].value:
+            continue
+        state = _State(states[-1].owner if claim is None else claim[0], value)
+        if format_path(keys) in step.change.unsets and state in states:
+            del states[states.index(state) + 1 :]  # a way back
+        else:
+            states.append(state)
+    return states
+
+
+def _value(partial: Partial, keys: tuple[str, ...]) -> JsonValue:
+    """What is at `keys`; of an item of a list the item, if it is there."""
+    node = node_at(keys[:-1])
+    key = keys[-1]
+    if not isinstance(key, Element) or node is None or node.kind != "list":
+        return at(partial, format_path(keys))  # type: ignore[no-any-return]
+    found = at(partial, format_path(keys[:-1]))
+    items = found if isinstance(found, list) else []
+    return next((i for i in items if i == key.json or identity(node, i) == key), None)
+
+
+def _claim_at(step: Step, keys: tuple[str, ...]) -> tuple[JsonValue] | None:
+    """What `step` claims about `keys`; None if it says nothing."""
+    return next(((claim,) for path, claim in _claims_of(step) if _related(keys, path)), None)
+
+
+def _claims_of(step: Step) -> Iterator[tuple[tuple[str, ...], JsonValue]]:
+    """The claims of `step`; what is no path, in somebody's record, claims nothing."""
+    for path, claim in (step.delta.claims if step.delta is not None else {}).items():
+        try:
+            yield parse_path(path), claim
+        except ConfigError:
+            continue
+
+
+def _revert(below: Partial, back: Iterable[tuple[tuple[str, ...], _State]]) -> Revert:
+    delta: Partial = {}
+    claims: dict[str, JsonValue] = {}
+    for keys, state in back:
+        claims[format_path(keys)] = state.owner
+        if state.value is None or state.value == _value(below, keys):
+            continue  # what lies below shows again
+        node = node_at(keys)
+        is_item = isinstance(keys[-1], Element) and _is_list(node_at(keys[:-1]))
+        value: JsonValue = [state.value] if is_item else state.value
+        if _is_list(node):
+            value = {"value": value, "strategy": "replace"}
+        delta = merge(delta, build(format_path(keys[:-1] if is_item else keys), value))
+    return Revert(Change(delta, tuple(claims)), claims)
+
+
+def _is_list(node: Node | None) -> bool:
+    return node is not None and node.kind == "list"
