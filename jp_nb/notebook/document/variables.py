@@ -1,4 +1,4 @@
-"""Environment variables by which a runner speaks to the kernel that it starts. Imports nothing."""
+"""Environment variables by which a runner, or the user, speaks to the kernel. Imports nothing."""
 
 from __future__ import annotations
 
@@ -13,3 +13,6 @@ CONTINUE = "JP_NB_CONTINUE"
 
 OVERRIDES = "JP_NB_OVERRIDES"
 """A JSON list of `-c` arguments that hold for the whole run."""
+
+KEY_FILE = "JP_NB_KEY_FILE"
+"""File of the key that signs records, in place of the one in the user's data directory."""

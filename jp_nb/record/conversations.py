@@ -1,0 +1,240 @@
+"""The conversations of one notebook: list them, go to another one, drop one.
+
+Entries of `others` are plain JSON that anybody may have written: they are listed whatever they
+are, named so that each can be told apart, and kept unchanged until somebody goes to one.
+
+Source: `design/architecture.md` D19, D33, `design/interface.md` section 6.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from jp_nb.errors import StorageError, UsageError
+from jp_nb.record.document import VERSION, Document, NewerVersionError
+from jp_nb.record.events import CONVERSATION_KINDS
+from jp_nb.record.timestamps import Clock
+
+MAX_OFFERED = 5
+_DAMAGED = "damaged"
+_ORDINARY = re.compile(r"[A-Za-z0-9_.~-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One conversation of a notebook, as far as it can be read.
+
+    Attributes:
+        id: Names it in this notebook alone: the stored id, with `~2` and so on behind it where
+            several have the same; `damaged` where there is none.
+        title: Its title, if it has one.
+        turns: How many turns there are.
+        made: `live`, `headless`, `imported`, or what somebody wrote there.
+        parent: The stored id of the conversation it came from.
+        parent_turn: The last turn that it has in common with its parent, from 0.
+        active: Whether turns are added to it.
+        damaged: Whether it has no conversation's shape. Its entries are not looked at.
+    """
+
+    id: str
+    title: str | None = None
+    turns: int = 0
+    made: str | None = None
+    parent: str | None = None
+    parent_turn: int | None = None
+    active: bool = False
+    damaged: bool = False
+
+
+def listing(document: Document) -> list[Listed]:
+    """All conversations, the active one first, the others as they are stored: newest first."""
+    names = _names(document)
+    stream = document.conversation
+    active = _listed(names[0], {"conversation": stream.head}, turns=stream.turn_count, active=True)
+    others = zip(names[1:], document.others, strict=True)
+    return [active, *(_listed(name, entry, turns=_turns(entry)) for name, entry in others)]
+
+
+def switch(document: Document, text: str, *, clock: Clock) -> bool:
+    """Make the conversation that `text` names the active one; returns whether it was another.
+
+    `text` is its id in `listing`, or the beginning or the end of one. The one that was active is
+    put among the others, its signature with it, unless it is empty. The new stream has no
+    `on_change` yet.
+
+    Raises:
+        UsageError: If `text` names none or several; the message offers the nearest.
+        StorageError: If that conversation is damaged or was written by a newer release; the
+            message says where. Nothing changed.
+    """
+    index = _find(_names(document), text)
+    if index == 0:
+        return False
+    place = index - 1
+    loaded = _load(document.others[place], f"jp.others[{place}]", clock)
+    document.others = [x for i, x in enumerate(document.others) if i != place] + loaded.others
+    document.shelve()  # takes the signature along
+    document.conversation = loaded.conversation
+    document.extra |= loaded.extra
+    return True
+
+
+def drop(document: Document, name: str) -> Listed:
+    """Take a conversation out of the notebook; returns what it was.
+
+    `name` is its whole id in `listing`. It may be damaged.
+
+    Raises:
+        UsageError: If there is none of that id, or it is the active one.
+    """
+    names = _names(document)
+    if name not in names:
+        raise UsageError(
+            f"there is no conversation {_shown(name)}: {_offer(_nearest(names, name))}"
+            "A conversation is dropped by its whole id"
+        )
+    place = names.index(name) - 1
+    if place < 0:
+        raise UsageError(
+            f"{_shown(name)} is the active conversation: go to another one first, with "
+            "`%jp switch ID` or `%jp new`"
+        )
+    entry = document.others[place]
+    dropped = _listed(name, entry, turns=_turns(entry))
+    document.others = [x for i, x in enumerate(document.others) if i != place]
+    return dropped
+
+
+# --- naming ----------------------------------------------------------------------------------
+
+
+def _names(document: Document) -> list[str]:
+    """Unique ids: of the active conversation, then of the others."""
+    stored = [document.conversation.id, *map(_stored_id, document.others)]
+    literal = set(stored)
+    seen: dict[str, int] = {}
+    names = []
+    for identifier in stored:
+        name, number = identifier, seen.get(identifier, 0) + 1
+        while number > 1 and (name := f"{identifier}~{number}") in literal:
+            number += 1
+        seen[identifier] = number
+        literal.add(name)  # so that it is given once
+        names.append(name)
+    return names
+
+
+def _find(names: Sequence[str], text: str) -> int:
+    """The index of the one that `text` names."""
+    if text in names:
+        return names.index(text)
+    fitting = [n for n in names if text and (n.startswith(text) or n.endswith(text))]
+    if len(fitting) == 1:
+        return names.index(fitting[0])
+    if fitting:
+        raise UsageError(f"several conversations fit {_shown(text)}: {_some(fitting)}")
+    offer = _offer(_nearest(names, text))
+    raise UsageError(
+        f"there is no conversation {_shown(text)}: {offer}`%jp log` lists what there is"
+    )
+
+
+def _nearest(names: Sequence[str], text: str) -> list[str]:
+    return difflib.get_close_matches(text[:200], names, n=3)
+
+
+def _offer(names: Sequence[str]) -> str:
+    return f"did you mean {' or '.join(map(_shown, names))}? " if names else ""
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - MAX_OFFERED
+    shown = ", ".join(map(_shown, names[:MAX_OFFERED]))
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _shown(name: str) -> str:
+    """A name in a message: an id of anybody's may be long, or hold what a terminal obeys."""
+    if _ORDINARY.fullmatch(name):
+        return f"`{name}`"
+    return ascii(name if len(name) <= 64 else f"{name[:63]}…")
+
+
+# --- entries of anybody ----------------------------------------------------------------------
+
+
+def _load(entry: JsonValue, place: str, clock: Clock) -> Document:
+    value = {"version": VERSION, **entry} if isinstance(entry, dict) else entry
+    try:
+        return Document.load(value, clock=clock)
+    except StorageError as exc:
+        message = str(exc).removeprefix(f"{exc.place}: ")
+        inner = exc.place if exc.place.startswith("jp") else f"jp.{exc.place}"
+        kind = NewerVersionError if isinstance(exc, NewerVersionError) else StorageError
+        raise kind(message, place=place + inner.removeprefix("jp")) from exc
+
+
+def _stored_id(entry: JsonValue) -> str:
+    found = _head(entry).get("id")
+    return found if isinstance(found, str) and found else _DAMAGED
+
+
+def _head(entry: JsonValue) -> dict[str, JsonValue]:
+    head = entry.get("conversation") if isinstance(entry, dict) else None
+    return head if isinstance(head, dict) else {}
+
+
+def _listed(name: str, entry: JsonValue, *, turns: int, active: bool = False) -> Listed:
+    head = _head(entry)
+    parent = head.get("parent")
+    parent = parent if isinstance(parent, dict) else {}
+    return Listed(
+        name,
+        title=_words(head.get("title")),
+        turns=turns,
+        made=_words(head.get("made")),
+        parent=_words(parent.get("id")),
+        parent_turn=_whole(parent.get("turn")),
+        active=active,
+        damaged=not active and not _has_the_shape(entry),
+    )
+
+
+def _words(value: JsonValue) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _whole(value: JsonValue) -> int | None:
+    """A count, also as a page writes it: `3.0`."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
+        return None
+    return int(value) if value >= 0 else None
+
+
+def _has_the_shape(entry: JsonValue) -> bool:
+    return (
+        isinstance(entry, dict)
+        and entry.get("version", VERSION) == VERSION
+        and bool(_words(_head(entry).get("id")))
+        and isinstance(entry.get("base_config", {}), dict)
+        and isinstance(entry.get("events", []), list)
+        and isinstance(entry.get("others", []), list)
+    )
+
+
+def _turns(entry: JsonValue) -> int:
+    """How many turns the entries make; those before the first `turn_start` are a turn too."""
+    events = entry.get("events") if isinstance(entry, dict) else None
+    count = 0
+    for event in events if isinstance(events, list) else []:
+        kind = event.get("type") if isinstance(event, dict) else None
+        if kind == "turn_start":
+            count += 1
+        elif not count and isinstance(kind, str) and kind in CONVERSATION_KINDS:
+            count = 1
+    return count

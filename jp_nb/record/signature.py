@@ -1,0 +1,152 @@
+"""The signature of a conversation's configuration: whoever holds the key made it. Pure.
+
+Signed are lines of canonical JSON, each ended by a newline: what this is, the conversation's id,
+its base configuration, then each configuration change. Of a change its whole effect is signed
+(`op`, `delta`, `unsets`, `claims`; of a reset `op` alone) and its place among the changes. When it
+was made, where it lies among other entries, and fields without effect are not. A release that
+gives another field an effect needs another scheme.
+
+Pages and file formats rewrite JSON without changing what it says, so the canonical form is made
+of what they keep: numbers are IEEE doubles, keys are sorted, what no file can hold is replaced.
+
+Source: `design/document.md` section 5; https://www.rfc-editor.org/rfc/rfc8785 (its number and key
+rules; the text itself never leaves this module).
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Self, TypeGuard
+
+from pydantic import JsonValue, SecretBytes
+
+from jp_nb.errors import StorageError
+from jp_nb.record.events import ConfigDelta
+from jp_nb.record.stream import ConversationStream
+
+SCHEME = "1"
+_WRITTEN = re.compile(rf"{SCHEME}:[0-9a-f]{{64}}")
+_PURPOSE = f"jp_nb record {SCHEME}"
+
+
+def is_signature(value: JsonValue) -> TypeGuard[str]:
+    """Whether `value` is written as a signature of this scheme."""
+    return isinstance(value, str) and _WRITTEN.fullmatch(value) is not None
+
+
+class Signer:
+    """Signs one conversation as it grows: each change is read once.
+
+    Attributes:
+        base_config: The base configuration that is signed.
+        count: How many configuration changes are signed.
+    """
+
+    def __init__(
+        self, key: SecretBytes, *, conversation: str, base_config: Mapping[str, JsonValue]
+    ) -> None:
+        # Nothing here keeps the key as bytes: verbose tracebacks show the variables of a frame.
+        self._mac = hmac.new(key.get_secret_value(), digestmod="sha256")
+        self.base_config = base_config
+        self.count = 0
+        for value in (_PURPOSE, conversation, base_config):
+            self._add_line(value)
+
+    @classmethod
+    def of(cls, key: SecretBytes, stream: ConversationStream) -> Self:
+        """A signer of everything that `stream` says now.
+
+        Raises:
+            StorageError: If it is nested too deeply.
+        """
+        signer = cls(key, conversation=stream.id, base_config=stream.base_config)
+        signer.catch_up(stream)
+        return signer
+
+    def add(self, delta: ConfigDelta) -> None:
+        """Sign one more change, the next of its conversation."""
+        self._add_line(_effect(delta))
+        self.count += 1
+
+    def catch_up(self, stream: ConversationStream) -> None:
+        """Sign the changes of `stream` that were appended since."""
+        for delta in stream.deltas[self.count :]:
+            self.add(delta)
+
+    def may_follow(self, stream: ConversationStream) -> bool:
+        """Whether `stream` can be what is signed, with more behind it. Looks at no change."""
+        return stream.base_config is self.base_config and len(stream.deltas) >= self.count
+
+    def is_current(self, stream: ConversationStream) -> bool:
+        """Whether nothing came to `stream` since."""
+        return self.may_follow(stream) and len(stream.deltas) == self.count
+
+    def signature(self) -> str:
+        """The signature of what was added so far."""
+        return f"{SCHEME}:{self._mac.hexdigest()}"
+
+    def verify(self, signature: JsonValue) -> bool:
+        """Whether `signature` is this one; anything else, damage included, is not."""
+        return is_signature(signature) and hmac.compare_digest(signature, self.signature())
+
+    def _add_line(self, value: Any) -> None:
+        self._mac.update(canonical(value).encode("ascii") + b"\n")
+
+
+def _effect(delta: ConfigDelta) -> dict[str, Any]:
+    if delta.op == "reset":
+        return {"op": "reset"}
+    return {
+        "op": delta.op,
+        "delta": delta.delta,
+        "unsets": delta.unsets,
+        "claims": delta.claims,
+    }
+
+
+def canonical(value: Any) -> str:
+    """JSON text in ASCII, without newlines, that is the same for all ways to write `value`.
+
+    Raises:
+        StorageError: If it is nested too deeply.
+    """
+    try:
+        return json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except RecursionError:
+        raise StorageError("the record is nested too deeply to be signed") from None
+
+
+def _canonical(value: Any) -> Any:
+    match value:
+        case bool() | None:
+            return value
+        case int() | float():
+            return _number(value)
+        case str():
+            return _text(value)
+        case Mapping():
+            return {_text(str(key)): _canonical(item) for key, item in value.items()}
+        case _:
+            return [_canonical(item) for item in value]
+
+
+def _number(value: float) -> float | None:
+    """The double that a page reads; null where it writes null."""
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number + 0.0 if math.isfinite(number) else None  # -0.0 + 0.0 is 0.0
+
+
+def _text(value: str) -> str:
+    """Halves of a surrogate pair become the character, a lone one U+FFFD."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return value

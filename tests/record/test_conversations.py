@@ -1,0 +1,252 @@
+"""Going from one conversation of a notebook to another, whatever the others hold."""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jp_nb.errors import StorageError, UsageError
+from jp_nb.record.conversations import Listed, drop, listing, switch
+from jp_nb.record.document import Document, NewerVersionError
+from jp_nb.record.events import ChatRequest
+from jp_nb.record.timestamps import utc_now
+from tests.record.strategies import QUICK, STAMP, json_values
+
+
+def entry(identifier: Any, *contents: str, **more: Any) -> dict[str, Any]:
+    events: list[Any] = []
+    for text in contents:
+        events.append({"type": "turn_start", "timestamp": STAMP})
+        events.append({"type": "chat_request", "timestamp": STAMP, "content": text})
+    head = {"id": identifier, "made": "live", **more.pop("head", {})}
+    return {"conversation": head, "base_config": {}, "events": events, **more}
+
+
+def document(*others: Any, active: dict[str, Any] | None = None) -> Document:
+    top = active or entry("jp-c10", "now", signature="sig-10")
+    return Document.load({"version": 1, **top, "others": list(others)}, clock=utc_now)
+
+
+def as_json(found: Document) -> Any:
+    return json.loads(json.dumps(found.to_json()))
+
+
+def go(found: Document, text: str) -> bool:
+    return switch(found, text, clock=utc_now)
+
+
+def test_all_conversations_are_listed() -> None:
+    parent = {"id": "jp-c10", "turn": 2.0}  # as a page may write it
+    found = document(
+        entry("jp-c9", "a", "b", head={"title": "Bread", "parent": parent}),
+        entry("jp-c8", head={"made": "imported", "parent": {"id": "jp-c9"}}),
+    )
+    assert listing(found) == [
+        Listed("jp-c10", turns=1, made="live", active=True),
+        Listed("jp-c9", title="Bread", turns=2, made="live", parent="jp-c10", parent_turn=2),
+        Listed("jp-c8", made="imported", parent="jp-c9"),
+    ]
+
+
+def test_switching_there_and_back_changes_nothing_but_the_order() -> None:
+    found = document(entry("jp-c9", "then", signature="sig-9"), entry("jp-c8", "first"))
+    before = as_json(found)
+    assert go(found, "jp-c9")
+    assert found.conversation.id == "jp-c9"
+    assert found.extra == {"signature": "sig-9"}
+    assert found.others[0] == entry("jp-c10", "now", signature="sig-10")
+    found.conversation.start_turn(ChatRequest(content="more"))  # it can be gone on with
+    assert found.conversation.turn_count == 2
+    del found.conversation.raw[2:]
+    assert go(found, "jp-c10")
+    assert as_json(found) == before
+
+
+def test_a_signature_stays_with_its_conversation() -> None:
+    found = document(entry("jp-c9", "then"))
+    go(found, "jp-c9")
+    assert "signature" not in found.extra
+    assert found.others[0] == entry("jp-c10", "now", signature="sig-10")
+
+
+def test_the_active_one_is_no_switch() -> None:
+    found = document(entry("jp-c9", "then"))
+    before = as_json(found)
+    assert not go(found, "jp-c10")
+    assert as_json(found) == before
+
+
+def test_an_empty_conversation_is_not_kept() -> None:
+    found = document(entry("jp-c9", "then"), active=entry("jp-c10"))
+    go(found, "9")
+    assert [x.id for x in listing(found)] == ["jp-c9"]
+
+
+SEVERAL = (entry("jp-c100", "a"), entry("jp-c200", "b"))
+
+
+@pytest.mark.parametrize(("text", "named"), [("jp-c2", "jp-c200"), ("100", "jp-c100")])
+def test_the_beginning_or_the_end_of_an_id_is_enough(text: str, named: str) -> None:
+    found = document(*SEVERAL)
+    go(found, text)
+    assert found.conversation.id == named
+
+
+def test_what_fits_several_names_them() -> None:
+    with pytest.raises(UsageError, match="several conversations fit `00`: `jp-c100`, `jp-c200`"):
+        go(document(*SEVERAL), "00")
+
+
+def test_a_whole_id_wins_over_the_beginning_of_a_longer_one() -> None:
+    found = document(entry("jp-c10", "a"), entry("jp-c1", "b"), active=entry("jp-c2", "x"))
+    go(found, "jp-c1")
+    assert found.conversation.id == "jp-c1"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("jp-c99", "there is no conversation `jp-c99`: did you mean `jp-c9`"),
+        ("", "there is no conversation '': `%jp log` lists"),
+        ("\x1b[31m", r"there is no conversation '\\x1b\[31m': `%jp log`"),
+        ("x" * 5000, "there is no conversation 'x{63}"),
+    ],
+)
+def test_a_name_that_fits_nothing(text: str, said: str) -> None:
+    found = document(entry("jp-c9", "a"))
+    before = as_json(found)
+    with pytest.raises(UsageError, match=said) as caught:
+        go(found, text)
+    assert len(str(caught.value)) < 300
+    with pytest.raises(UsageError):
+        drop(found, text)
+    assert as_json(found) == before
+
+
+DAMAGED: list[tuple[Any, str]] = [
+    (7, "jp.others[0]: expected an object"),
+    (None, "jp.others[0]: expected an object"),
+    ([], "jp.others[0]: expected an object"),
+    ({}, "jp.others[0].conversation.id: expected"),
+    ({"conversation": {"id": 5}}, "jp.others[0].conversation.id: expected"),
+    ({"conversation": {"id": "jp-c9"}, "base_config": []}, "jp.others[0].base_config: expected"),
+    ({"conversation": {"id": "jp-c9"}, "events": {}}, "jp.others[0].events: expected"),
+    (
+        {"conversation": {"id": "jp-c9"}, "events": [{"type": "chat_request"}]},
+        "jp.others[0].events[0].timestamp: expected",
+    ),
+]
+
+
+@pytest.mark.parametrize(("damaged", "said"), DAMAGED, ids=repr)
+def test_damage_is_named_with_its_place_and_nothing_changes(damaged: Any, said: str) -> None:
+    found = document(copy.deepcopy(damaged), entry("jp-c8", "a"))
+    before, stream = as_json(found), found.conversation
+    names = [x.id for x in listing(found)]
+    with pytest.raises(StorageError) as caught:
+        go(found, names[1])
+    assert str(caught.value).startswith(said)
+    assert caught.value.place == said.split(": ")[0]
+    assert (as_json(found), found.conversation is stream) == (before, True)
+    go(found, "jp-c8")
+    assert damaged in found.others
+
+
+def test_a_newer_record_among_the_others_is_not_gone_to() -> None:
+    found = document({"version": 2, "conversation": {"id": "jp-c9"}})
+    assert listing(found)[1].damaged
+    with pytest.raises(NewerVersionError, match=r"jp\.others\[0\]\.version: .* version 2"):
+        go(found, "jp-c9")
+
+
+def test_what_lay_inside_a_whole_record_that_was_set_aside_is_kept() -> None:
+    aside = entry("jp-c9", "a", version=1, others=[entry("jp-c7", "c")], future={"x": 1})
+    found = document(aside, entry("jp-c8", "b"))
+    go(found, "jp-c9")
+    assert [x.id for x in listing(found)] == ["jp-c9", "jp-c10", "jp-c8", "jp-c7"]
+    assert as_json(found)["future"] == {"x": 1}
+
+
+def test_conversations_of_the_same_id_are_told_apart() -> None:
+    found = document(
+        entry("jp-c10", "elsewhere"),
+        7,
+        entry("jp-c10~2", "somebody's own"),
+        {"conversation": None},
+        entry("jp-c10", "third"),
+    )
+    ids = [x.id for x in listing(found)]
+    assert ids == ["jp-c10", "jp-c10~3", "damaged", "jp-c10~2", "damaged~2", "jp-c10~4"]
+    go(found, "jp-c10~4")
+    first = found.conversation.entries[1]
+    assert isinstance(first, ChatRequest)
+    assert first.content == "third"
+    assert len(found.others) == 5
+
+
+entries = st.builds(entry, st.sampled_from(["a", "a~2", "jp-c10"]) | json_values, st.just("q"))
+
+
+@QUICK
+@given(st.lists(json_values | entries, max_size=6))
+def test_whatever_the_others_are_each_has_a_name_of_its_own(others: list[Any]) -> None:
+    for item in listing(document(*others)):
+        found = document(*others)
+        assert len({x.id for x in listing(found)}) == len(others) + 1
+        if item.damaged:
+            with pytest.raises(StorageError, match=r"jp\.others\["):
+                go(found, item.id)
+        else:
+            assert go(found, item.id) != item.active
+        assert len(listing(found)) == len(others) + 1
+        found = document(*others)
+        if not item.active:
+            assert drop(found, item.id) == item
+            assert len(found.others) == len(others) - 1
+
+
+def test_dropping_takes_one_away() -> None:
+    found = document(entry("jp-c9", "a", "b", head={"title": "Bread"}), 7, entry("jp-c8", "c"))
+    assert drop(found, "jp-c9") == Listed("jp-c9", title="Bread", turns=2, made="live")
+    assert drop(found, "damaged").damaged
+    assert [x.id for x in listing(found)] == ["jp-c10", "jp-c8"]
+    assert found.extra == {"signature": "sig-10"}
+
+
+def test_the_active_conversation_is_not_dropped() -> None:
+    found = document(entry("jp-c9", "a"))
+    with pytest.raises(UsageError, match=r"`jp-c10` is the active conversation: .*`%jp switch ID`"):
+        drop(found, "jp-c10")
+    assert len(listing(found)) == 2
+
+
+@pytest.mark.parametrize("part", ["9", "jp-c", "c9", "JP-C9", "jp-c9 "])
+def test_part_of_an_id_drops_nothing(part: str) -> None:
+    found = document(entry("jp-c9", "a"))
+    with pytest.raises(UsageError, match="dropped by its whole id"):
+        drop(found, part)
+    assert len(listing(found)) == 2
+
+
+def test_turns_are_counted_as_the_stream_counts_them() -> None:
+    said = {"type": "chat_request", "timestamp": STAMP, "content": "q"}
+    start = {"type": "turn_start", "timestamp": STAMP}
+    changed = {"type": "config_delta", "timestamp": STAMP}
+    for events in ([], [changed], [said], [said, start, said], [changed, start, said], [start]):
+        found = document({**entry("jp-c9"), "events": events})
+        counted = listing(found)[1].turns
+        go(found, "jp-c9")
+        assert found.conversation.turn_count == counted
+
+
+def test_thousands_of_others_do_not_slow_it_down() -> None:
+    found = document(*([7] * 5000), entry("jp-c9", "a"))
+    started = time.perf_counter()
+    go(found, "jp-c9")
+    assert time.perf_counter() - started < 1.0

@@ -1,0 +1,316 @@
+"""Signatures: what keeps them, what breaks them, what they cost."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import SecretBytes
+
+from jp_nb.errors import StorageError
+from jp_nb.record import signature as module
+from jp_nb.record.events import ChatRequest, ConfigDelta
+from jp_nb.record.signature import Signer, canonical, is_signature
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.timestamps import utc_now
+from tests.record.strategies import QUICK, STAMP, json_values, texts
+
+KEY = SecretBytes(bytes(range(32)))
+objects: st.SearchStrategy[dict[str, Any]] = st.dictionaries(texts, json_values, max_size=3)
+
+
+def delta(**fields: Any) -> dict[str, Any]:
+    return {"type": "config_delta", "timestamp": STAMP, **fields}
+
+
+deltas = st.one_of(
+    st.builds(
+        lambda d, u, c: delta(delta=d, unsets=u, claims=c),
+        objects,
+        st.lists(texts, max_size=2),
+        st.dictionaries(texts, st.none() | st.lists(texts, max_size=2), max_size=2),
+    ),
+    st.just(delta(op="reset")),
+)
+records = st.fixed_dictionaries(
+    {"id": st.sampled_from(["jp-c1", "jp-c2"]), "base": objects, "deltas": st.lists(deltas)}
+)
+
+
+def stream_of(record: dict[str, Any]) -> ConversationStream:
+    return ConversationStream(
+        {"id": record["id"]}, clock=utc_now, base_config=record["base"], raw=record["deltas"]
+    )
+
+
+def signature(record: dict[str, Any]) -> str:
+    return Signer.of(KEY, stream_of(record)).signature()
+
+
+def through_a_page(value: Any) -> Any:
+    """What is left of stored JSON after `JSON.parse` and `JSON.stringify`."""
+    match value:
+        case bool() | None:
+            return value
+        case int() | float():
+            return _js_number(value)
+        case dict():
+            numeric = sorted((k for k in value if k.isascii() and k.isdecimal()), key=int)
+            rest = [k for k in value if k not in numeric]
+            return {k: through_a_page(value[k]) for k in [*numeric, *reversed(rest)]}
+        case list():
+            return [through_a_page(item) for item in value]
+    return value
+
+
+def _js_number(value: float) -> Any:
+    try:
+        double = float(value)
+    except OverflowError:
+        return None
+    if not math.isfinite(double):
+        return None
+    if double.is_integer() and abs(double) < 1e21:
+        return int(Decimal(repr(double)))  # the shortest digits that name it, then zeros
+    return double
+
+
+def with_whole_doubles(value: Any) -> Any:
+    """Every number as a double, as stores of shared editing keep them."""
+    match value:
+        case bool() | str() | None:
+            return value
+        case dict():
+            return {key: with_whole_doubles(item) for key, item in value.items()}
+        case list():
+            return [with_whole_doubles(item) for item in value]
+    return float(value)
+
+
+@QUICK
+@given(records, st.integers(0, 3))
+def test_what_pages_and_files_do_to_json_keeps_it(record: dict[str, Any], times: int) -> None:
+    changed = record
+    for _ in range(times):
+        changed = json.loads(json.dumps(through_a_page(changed)))
+    assert signature(changed) == signature(record)
+    in_a_file = json.loads(json.dumps(record, sort_keys=True, indent=1, ensure_ascii=False))
+    assert signature(in_a_file) == signature(record)
+    assert signature(with_whole_doubles(record)) == signature(record)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (1.0, 1),
+        (2**53 + 1, 2**53),
+        (-0.0, 0),
+        (10**21, 1e21),
+        (123456789012345678901, 123456789012345680000),
+        (1e-7, 0.0000001),
+        (float("nan"), None),
+        (float("-inf"), None),
+        (10**400, None),
+        ("a\ud800", "a\ufffd"),
+        ("\ud83d\ude00", "😀"),
+        ("\ufeffa\udc00", "\ufeffa\ufffd"),
+        ({"b": 1, "a": 2}, {"a": 2.0, "b": 1.0}),
+        ({"\udc00": 1}, {"\ufffd": 1}),
+        (("a",), ["a"]),
+    ],
+)
+def test_two_ways_to_write_one_thing(ours: Any, theirs: Any) -> None:
+    assert canonical(ours) == canonical(theirs)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (1, True),
+        (0, False),
+        (0, None),
+        (1, "1"),
+        ("a", "A"),
+        ("é", "e\u0301"),  # forms of a character are told apart: nothing rewrites them
+        ("\n", "\\n"),
+        ({}, []),
+        ({"a": None}, {}),
+        ([1, 2], [2, 1]),
+        ([[1], 2], [[1, 2]]),
+        (2**53, 2**53 + 2),
+        (0.1 + 0.2, 0.3),
+    ],
+)
+def test_different_things_stay_different(one: Any, other: Any) -> None:
+    assert canonical(one) != canonical(other)
+
+
+@given(json_values)
+def test_the_canonical_form_is_one_line_of_ascii_json(value: Any) -> None:
+    text = canonical(value)
+    assert text.isascii()
+    assert "\n" not in text
+    assert canonical(json.loads(text)) == text
+
+
+Change = Callable[[dict[str, Any]], Any]
+RECORD: dict[str, Any] = {
+    "id": "jp-c1",
+    "base": {"user": {"name": "Ada"}, "n": [1, 2]},
+    "deltas": [
+        delta(delta={"conversation": {"tools": {"rm": {"run": "ask"}}}}),
+        delta(unsets=["user.name", "x"], claims={"user.name": None, "x": ["a:b"]}),
+        delta(op="reset"),
+        delta(delta={"user": {"name": "B"}}),
+    ],
+}
+
+
+def _swap(record: dict[str, Any]) -> None:
+    record["deltas"][0], record["deltas"][1] = record["deltas"][1], record["deltas"][0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda r: r.update(id="jp-c2"),
+        lambda r: r["base"]["user"].update(name="Eve"),
+        lambda r: r["base"].update(extends=["evil"]),
+        lambda r: r.update(base={}),
+        lambda r: r["base"]["n"].reverse(),
+        lambda r: r["deltas"][0]["delta"]["conversation"]["tools"]["rm"].update(run="unattended"),
+        lambda r: r["deltas"][0].update(op="reset"),
+        lambda r: r["deltas"][0].update(unsets=["a"]),
+        lambda r: r["deltas"][1]["unsets"].pop(),
+        lambda r: r["deltas"][1]["unsets"].reverse(),
+        lambda r: r["deltas"][1]["claims"].update(x=["a:c"]),
+        lambda r: r["deltas"][1].update(claims={}),
+        lambda r: r["deltas"][2].update(op=None),
+        _swap,
+        lambda r: r["deltas"].pop(0),
+        lambda r: r["deltas"].pop(),
+        lambda r: r["deltas"].append(delta()),
+        lambda r: r["deltas"].append(r["deltas"][-1]),
+        lambda r: r["deltas"].insert(0, delta(delta=r["base"])),
+    ],
+)
+def test_any_change_of_what_is_configured_breaks_it(change: Change) -> None:
+    changed = json.loads(json.dumps(RECORD))
+    change(changed)
+    assert signature(changed) != signature(RECORD)
+
+
+@QUICK
+@given(records, records)
+def test_two_records_that_say_different_things_never_share_one(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    def said(record: dict[str, Any]) -> str:
+        lists = [[d.get("op"), d.get("delta"), d.get("unsets"), d.get("claims")] for d in
+                 record["deltas"]]  # fmt: skip
+        return canonical([record["id"], record["base"], lists])
+
+    assert (signature(one) == signature(other)) == (said(one) == said(other))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda r: r["deltas"][0].update(timestamp="2030-01-01 00:00:00.0"),
+        lambda r: r["deltas"][0].update(metadata={"cell_id": "x"}, event_id="y"),
+        lambda r: r["deltas"][2].update(delta={"ignored": "by a reset"}),
+        lambda r: r["deltas"].insert(1, {"type": "turn_start", "timestamp": STAMP}),
+        lambda r: r["deltas"].append({"type": "config_delta", "op": "of a later release"}),
+        lambda r: r["deltas"].append({"type": "later", "delta": {"a": 1}}),
+    ],
+)
+def test_what_has_no_effect_on_the_configuration_keeps_it(change: Change) -> None:
+    changed = json.loads(json.dumps(RECORD))
+    change(changed)
+    assert signature(changed) == signature(RECORD)
+
+
+def test_what_was_appended_is_signed_as_what_is_read_again() -> None:
+    stream = stream_of({"id": "jp-c1", "base": {"a": 1}, "deltas": []})
+    stream.append(ConfigDelta(op="reset", delta={"a": 1}), ConfigDelta(unsets=("x",)))
+    again = {
+        "id": "jp-c1",
+        "base": stream.base_config,
+        "deltas": json.loads(json.dumps(stream.raw)),
+    }
+    assert signature(again) == Signer.of(KEY, stream).signature()
+
+
+def test_one_more_change_costs_that_change_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = stream_of({"id": "a", "base": {}, "deltas": [delta(delta={"n": 1})] * 1000})
+    signer = Signer.of(KEY, stream)
+    calls: list[Any] = []
+
+    def counted(value: Any) -> str:
+        calls.append(value)
+        return canonical(value)
+
+    monkeypatch.setattr(module, "canonical", counted)
+    stream.start_turn(ChatRequest(content="no change"))
+    signer.catch_up(stream)
+    assert signer.is_current(stream)
+    assert calls == []
+    stream.append(ConfigDelta(delta={"n": 2}))
+    assert not signer.is_current(stream)
+    signer.catch_up(stream)
+    signer.signature()
+    assert len(calls) == 1
+    assert signer.verify(Signer.of(KEY, stream).signature())
+
+
+def test_another_key_signs_otherwise() -> None:
+    other = Signer.of(SecretBytes(b"x" * 32), stream_of(RECORD))
+    assert not other.verify(signature(RECORD))
+    assert Signer.of(KEY, stream_of(RECORD)).verify(signature(RECORD))
+
+
+GOOD = signature(RECORD)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        *(None, True, 1, 1.5, [], {}, "", "1:", GOOD[2:], f"2:{GOOD[2:]}", GOOD.upper()),
+        *(GOOD + "\n", f" {GOOD}", GOOD[:-1], GOOD + "0", [GOOD], {"1": GOOD}),
+        *("1:" + "ä" * 64, "1:" + "\ud800" * 64, "1:" + "٣" * 64),
+    ],
+    ids=repr,
+)
+def test_anything_else_is_no_signature(damaged: Any) -> None:
+    assert not is_signature(damaged)
+    assert not Signer.of(KEY, stream_of(RECORD)).verify(damaged)
+
+
+def test_the_form_names_its_scheme() -> None:
+    assert is_signature(GOOD)
+    assert GOOD.startswith("1:")
+
+
+def test_a_record_without_end_is_refused_and_nothing_of_it_is_said() -> None:
+    deep: Any = "needle"
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(StorageError, match="nested too deeply") as caught:
+        Signer(KEY, conversation="a", base_config={"a": deep})
+    assert "needle" not in str(caught.value)
+
+
+def test_the_key_shows_nowhere() -> None:
+    signer = Signer.of(KEY, stream_of(RECORD))
+    secret = KEY.get_secret_value()
+    shown = [repr(signer), str(signer), *(repr(value) for value in vars(signer).values())]
+    for text in shown:
+        assert repr(secret)[2:-1] not in text
+        assert secret.hex() not in text
+    assert not any(value == secret for value in vars(signer).values())
