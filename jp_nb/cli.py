@@ -71,6 +71,20 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--json", action="store_true", help="as the stored JSON object")
     show.set_defaults(command=_show)
 
+    bring = commands.add_parser("import", help="put a conversation of JP into a notebook")
+    bring.add_argument("folder", type=Path, metavar="DIR", help="the conversation's directory")
+    bring.add_argument("notebook", type=Path, metavar="NB", help="made if it is not there")
+    bring.set_defaults(command=_import)
+
+    export = commands.add_parser("export", help="write a conversation as a directory of JP")
+    export.add_argument("notebook", type=Path, metavar="NB")
+    export.add_argument("folder", type=Path, metavar="DIR", help="the conversation's directory")
+    export.add_argument(
+        "--dialect", choices=("native", "jp-head"), default="native", help="jp-head: what JP reads"
+    )
+    export.add_argument("--conversation", metavar="ID", help="not the active one, but this")
+    export.set_defaults(command=_export)
+
     doctor = commands.add_parser("doctor", help="what works here, and why not")
     doctor.set_defaults(command=_doctor)
     return parser
@@ -124,7 +138,7 @@ def _demo_headless(notebook: Path) -> int:
     return 0
 
 
-# --- run, show, doctor -----------------------------------------------------------------------
+# --- run, show, import, export, doctor -------------------------------------------------------
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -167,6 +181,33 @@ def _show(options: argparse.Namespace) -> int:
     title = f" · {stream.title}" if stream.title else ""
     print(one_line(f"{stream.id}{title}"))
     print(log(document, [read_turn(t.number, t.entries) for t in stream.turns()]).text)
+    return 0
+
+
+def _import(options: argparse.Namespace) -> int:
+    from jp_nb.headless.jp_directories import import_directory
+    from jp_nb.notebook.report import plain_text
+
+    for line in import_directory(options.folder, options.notebook):
+        print(plain_text(line))
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    from jp_nb.headless.jp_directories import export_directory
+    from jp_nb.notebook.report import plain_text
+
+    if not options.notebook.is_file():
+        raise UsageError(f"there is no notebook {options.notebook}")
+    dropped = export_directory(
+        options.notebook,
+        options.folder,
+        options.dialect,
+        conversation=options.conversation,
+    )
+    for line in dropped:
+        print(plain_text(line), file=sys.stderr)
+    print(plain_text(f"{options.folder} written"))
     return 0
 
 

@@ -23,8 +23,12 @@ CORE = {
     "agent": {"errors", "config", "record", "tools", "agent"},
 }
 EDGES = {"providers", "notebook", "headless"}
-SHARED = {"jp_nb.notebook.document.variables", "jp_nb.notebook.document.carrier"}
-"""What a kernel and a runner agree on: names of variables, the form of the carrier."""
+SHARED = {
+    "jp_nb.notebook.document.variables",
+    "jp_nb.notebook.document.carrier",
+    "jp_nb.notebook.document.jp_directories",
+}
+"""What a kernel and a runner agree on: names of variables, forms of the carrier, JP's folders."""
 COMPOSITION = {"notebook/session.py", "notebook/turns.py", "notebook/magics.py", "cli.py"}
 
 

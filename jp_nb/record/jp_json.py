@@ -1,0 +1,363 @@
+"""JSON text as JP writes it, and what it takes to write a foreign text again byte for byte. Pure.
+
+A notebook keeps values, not texts: it sorts keys and a page turns `1.0` into `1`. So whatever a
+text has beyond its values is kept beside them as its *spelling*:
+
+    {"order": [[1, 0], 0, …],       the keys of each object of two or more, outermost first, as
+                                    places in their usual order; 0 is the usual order itself
+     "numbers": {"/a/b": "1e-7"}}   numbers that are written in another way, by JSON pointer
+
+or, where even that gives other bytes (escapes, white space, a key that comes twice), the text
+itself: {"text": "…"}.
+
+Source: `spec/conversation-stream.md` 2.1.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from json.encoder import encode_basestring
+from typing import Any, NoReturn
+
+from pydantic import JsonValue
+
+from jp_nb.errors import StorageError
+
+JsonObject = dict[str, JsonValue]
+BOM = "\ufeff"
+_WHITE = " \t\n\r"
+_SPACE = re.compile(f"[{_WHITE}]*")
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_SAFE_INTEGER = 2**53 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A value, its text, and the numbers in it that would be written otherwise, by pointer.
+
+    `gap` is what stands in front of an item of a list: white space and a bracket or a comma.
+    """
+
+    text: str
+    value: JsonValue
+    numbers: dict[str, str]
+    gap: str = ""
+
+
+class _Token(str):
+    """A number as it is written."""
+
+    __slots__ = ()
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no JSON")
+
+
+_DECODER = json.JSONDecoder(parse_float=_Token, parse_int=_Token, parse_constant=_refuse)
+
+# --- reading ---------------------------------------------------------------------------------
+
+
+def read_value(text: str, file: str) -> Source:
+    """The one value in the `text` of `file`; white space around it is no part of its text.
+
+    Raises:
+        StorageError: If it is no JSON; the message names file and place.
+    """
+    start = _skip(text, len(BOM) if text.startswith(BOM) else 0)
+    value, end = _scan(text, start, file)
+    if _skip(text, end) != len(text):
+        raise _not_json(file, text, end, "expected the end of the file")
+    return _source(text[start:end], value, "", file)
+
+
+def read_list(text: str, file: str) -> tuple[list[Source], str]:
+    """The items of the list in the `text` of `file`, and what follows the last of them.
+
+    Raises:
+        StorageError: If it is no list; the message names file and place.
+    """
+    start = _skip(text, len(BOM) if text.startswith(BOM) else 0)
+    if text[start : start + 1] != "[":
+        raise _not_json(file, text, start, "expected a list")
+    found: list[Source] = []
+    last, place = 0, _skip(text, start + 1)
+    closed = text[place : place + 1] == "]"
+    while not closed:
+        value, end = _scan(text, place, file)
+        found.append(_source(text[place:end], value, text[last:place], file))
+        last, place = end, _skip(text, end)
+        closed = text[place : place + 1] == "]"
+        if not closed:
+            if text[place : place + 1] != ",":
+                raise _not_json(file, text, place, "expected `,` or `]`")
+            place = _skip(text, place + 1)
+    if _skip(text, place + 1) != len(text):
+        raise _not_json(file, text, place + 1, "expected the end of the file")
+    return found, text[last:]
+
+
+def _skip(text: str, place: int) -> int:
+    found = _SPACE.match(text, place)
+    assert found is not None
+    return found.end()
+
+
+def _scan(text: str, place: int, file: str) -> tuple[Any, int]:
+    try:
+        return _DECODER.raw_decode(text, place)
+    except json.JSONDecodeError as exc:
+        raise _not_json(file, text, exc.pos, exc.msg) from exc
+    except (ValueError, RecursionError) as exc:
+        raise _not_json(file, text, place, str(exc)) from exc
+
+
+def _not_json(file: str, text: str, place: int, why: str) -> StorageError:
+    line, column = text.count("\n", 0, place) + 1, place - text.rfind("\n", 0, place)
+    return StorageError(f"no JSON: {why} (line {line}, column {column})", place=file)
+
+
+def _source(text: str, scanned: Any, gap: str, file: str) -> Source:
+    numbers: dict[str, str] = {}
+    try:
+        return Source(text, _plain(scanned, "", numbers), numbers, gap)
+    except (ValueError, OverflowError, RecursionError) as exc:
+        raise StorageError(f"a value that cannot be kept: {exc}", place=file) from exc
+
+
+def _plain(value: Any, pointer: str, numbers: dict[str, str]) -> JsonValue:
+    match value:
+        case _Token():
+            number = _number(value)
+            if number_text(number) != value or not _survives(number):
+                numbers[pointer] = str(value)
+            return number
+        case dict():
+            return {k: _plain(v, below(pointer, k), numbers) for k, v in value.items()}
+        case list():
+            return [_plain(v, f"{pointer}/{i}", numbers) for i, v in enumerate(value)]
+    return value  # type: ignore[no-any-return]  # the decoder gives nothing else
+
+
+def _number(token: str) -> int | float:
+    number = float(token) if token.strip("-0123456789") else int(token)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {token} is too large")
+    return number
+
+
+def _survives(number: int | float) -> bool:
+    """Whether a page, which has floats alone, gives the same number back."""
+    if isinstance(number, float):
+        return not number.is_integer()
+    return abs(number) <= _SAFE_INTEGER
+
+
+# --- pointers --------------------------------------------------------------------------------
+
+
+def below(pointer: str, key: str) -> str:
+    """The JSON pointer of `key` in the object at `pointer`."""
+    return f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
+
+
+def _replace(value: JsonValue, pointer: str, token: str) -> None:
+    """Put `token` at `pointer`, if it is the number that stands there."""
+    *keys, last = [p.replace("~1", "/").replace("~0", "~") for p in pointer.split("/")[1:]] or [""]
+    holder: JsonValue = value
+    for key in keys:
+        holder = _at(holder, key)
+    old = _at(holder, last)
+    if isinstance(old, bool) or not isinstance(old, (int, float)) or not _is_number(token, old):
+        return
+    if isinstance(holder, list):
+        holder[int(last)] = _Token(token)
+    elif isinstance(holder, dict):
+        holder[last] = _Token(token)
+
+
+def _is_number(token: str, number: int | float) -> bool:
+    try:
+        return bool(_NUMBER.fullmatch(token)) and same(_number(token), number)
+    except ValueError:  # too large, or too long
+        return False
+
+
+def _at(value: JsonValue, key: str) -> JsonValue:
+    if isinstance(value, list):
+        return value[int(key)] if key.isdecimal() and int(key) < len(value) else None
+    return value.get(key) if isinstance(value, dict) else None
+
+
+# --- spelling --------------------------------------------------------------------------------
+
+
+def spelling(source: Source, usual: JsonValue, pad: str = "") -> JsonObject:
+    """What `spelled` needs beside `usual` (the value of `source`, its keys in the usual order)."""
+    found: JsonObject = {}
+    if usual == source.value:
+        if order := _order(source.value, usual):
+            found["order"] = order
+        if source.numbers:
+            found["numbers"] = dict(source.numbers)
+        if spelled(usual, found, pad) == source.text:
+            return found
+    return {"text": source.text}
+
+
+def spelled(usual: JsonValue, how: JsonValue, pad: str = "") -> str:
+    """The text of `usual` with its `spelling`; what in that does not fit is passed over."""
+    how = how if isinstance(how, dict) else {}
+    order = how.get("order")
+    value = _ordered(usual, iter(order if isinstance(order, list) else ()))
+    numbers = how.get("numbers")
+    if isinstance(numbers, dict):
+        for pointer, token in numbers.items():
+            if isinstance(token, str) and pointer:
+                _replace(value, pointer, token)
+    parts: list[str] = []
+    _render(value, pad, parts)
+    return "".join(parts)
+
+
+def _order(value: JsonValue, usual: JsonValue) -> list[JsonValue]:
+    found: list[JsonValue] = []
+    _compare(value, usual, found)
+    while found and found[-1] == 0:
+        found.pop()
+    return found
+
+
+def _compare(value: JsonValue, usual: Any, found: list[JsonValue]) -> None:
+    if isinstance(value, dict):
+        if len(value) > 1:
+            places = {key: place for place, key in enumerate(usual)}
+            order = [places[key] for key in value]
+            found.append(0 if order == list(range(len(order))) else order)  # type: ignore[arg-type]
+        for key, item in value.items():
+            _compare(item, usual[key], found)
+    elif isinstance(value, list):
+        for item, other in zip(value, usual, strict=True):
+            _compare(item, other, found)
+
+
+def _ordered(usual: JsonValue, order: Iterator[JsonValue]) -> JsonValue:
+    """A copy of `usual` in the given order."""
+    if isinstance(usual, dict):
+        keys = list(usual)
+        said = next(order, 0) if len(keys) > 1 else 0
+        if isinstance(said, list) and _is_permutation(said, len(keys)):
+            keys = [keys[place] for place in said]  # type: ignore[index]  # integers, see above
+        return {key: _ordered(usual[key], order) for key in keys}
+    if isinstance(usual, list):
+        return [_ordered(item, order) for item in usual]
+    return usual
+
+
+def _is_permutation(places: Sequence[JsonValue], count: int) -> bool:
+    integers = [p for p in places if isinstance(p, int) and not isinstance(p, bool)]
+    return len(places) == count and sorted(integers) == list(range(count))
+
+
+# --- writing ---------------------------------------------------------------------------------
+
+
+def render(value: JsonValue, pad: str = "") -> str:
+    """The text of `value` as JP writes it: two spaces, keys as they come."""
+    return spelled(value, {}, pad)
+
+
+def _render(value: JsonValue, pad: str, parts: list[str]) -> None:
+    inner = pad + "  "
+    match value:
+        case dict() if value:
+            start = "{\n"
+            for key, item in value.items():
+                parts.append(f"{start}{inner}{encode_basestring(key)}: ")
+                _render(item, inner, parts)
+                start = ",\n"
+            parts.append(f"\n{pad}}}")
+        case list() if value:
+            start = "[\n"
+            for item in value:
+                parts.append(start + inner)
+                _render(item, inner, parts)
+                start = ",\n"
+            parts.append(f"\n{pad}]")
+        case dict():
+            parts.append("{}")
+        case list():
+            parts.append("[]")
+        case _:
+            parts.append(_scalar(value))
+
+
+def _scalar(value: JsonValue) -> str:
+    match value:
+        case _Token():
+            return str(value)
+        case str():
+            return encode_basestring(value)
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+    assert isinstance(value, (int, float))
+    return number_text(value)
+
+
+def number_text(number: int | float) -> str:
+    """A number as JP writes it: `1e-7`, `1e16`, `0.00001`."""
+    text = repr(number)
+    mantissa, exponent, power = text.partition("e")
+    if not exponent:
+        return text if isinstance(number, int) or math.isfinite(number) else "null"
+    if int(power) == -5:
+        sign = "-" * mantissa.startswith("-")
+        return f"{sign}0.0000{mantissa.lstrip('-').replace('.', '')}"
+    return f"{mantissa}e{int(power)}"
+
+
+def to_bytes(text: str) -> bytes:
+    """`text` in UTF-8; half a character that UTF-8 cannot express becomes U+FFFD."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+# --- comparing -------------------------------------------------------------------------------
+
+
+def in_order(value: JsonValue) -> JsonValue:
+    """A copy of `value` with the keys of all objects sorted, as a notebook keeps them."""
+    if isinstance(value, dict):
+        return {key: in_order(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [in_order(item) for item in value]
+    return value
+
+
+def same(one: JsonValue, other: JsonValue) -> bool:
+    """Whether two values are equal, as far as a page can tell: `1.0` is `1`."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(same(a, b) for a, b in zip(one, other, strict=True))
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, (int, float)) and isinstance(other, (int, float)):
+        return one == other or _as_float(one) == _as_float(other)
+    return one == other
+
+
+def _as_float(number: int | float) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
