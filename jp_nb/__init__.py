@@ -137,6 +137,7 @@ def query(
     *,
     model: str | None = None,
     cfg: str | Sequence[str] = (),
+    no_cfg: str | Sequence[str] = (),
     new: bool = False,
     strict: bool = False,
 ) -> Turn:
@@ -146,6 +147,7 @@ def query(
         text: The request; `{{name}}` is replaced as in `%%jp`.
         model: As `-m`.
         cfg: As `-c`, once or several times.
+        no_cfg: As `-C`, once or several times, after `cfg`.
         new: As `-n`.
         strict: As `--strict`.
 
@@ -155,12 +157,14 @@ def query(
         ProviderError: If the model could not be reached.
         PromptUnavailable: If `strict` and nobody could decide something.
     """
+    from jp_nb.notebook.directives import Directive
     from jp_nb.notebook.magics import guarded
 
-    assignments = (cfg,) if isinstance(cfg, str) else tuple(cfg)
     session = _loaded()
+    directives = [Directive("cfg", x) for x in ([cfg] if isinstance(cfg, str) else cfg)]
+    directives += [Directive("no_cfg", x) for x in ([no_cfg] if isinstance(no_cfg, str) else no_cfg)]
     with guarded(session):
-        return session.ask(text, model=model, assignments=assignments, new=new, strict=strict)
+        return session.ask(text, model=model, directives=directives, new=new, strict=strict)
 
 
 def ask(question: Question, *, label: str | None = None, tool: str | None = None) -> JsonValue:

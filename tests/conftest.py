@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from collections.abc import Iterator
+
 import pytest
 
 pytest_plugins = ["tests.browser"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def a_user_of_its_own() -> Iterator[None]:
+    """Nothing that this machine's user configured or signed plays a part, in kernels neither."""
+    with tempfile.TemporaryDirectory(prefix="jp-nb-tests-") as folder:
+        patch = pytest.MonkeyPatch()
+        for variable in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+            patch.setenv(variable, os.path.join(folder, variable.lower()))
+        yield
+        patch.undo()
 
 
 @pytest.fixture

@@ -56,14 +56,34 @@ class FakeClock:
         return self.now
 
 
-def new_stream(*raw: Mapping[str, Any], base_config: Partial | None = None) -> ConversationStream:
+class NumberedIds:
+    """Draws ids one after the other: `id-1`, `id-2`."""
+
+    def __init__(self) -> None:
+        self.drawn = 0
+
+    def __call__(self) -> str:
+        self.drawn += 1
+        return f"id-{self.drawn}"
+
+
+def new_stream(
+    *raw: Mapping[str, Any], base_config: Partial | None = None, tolerant: bool = False
+) -> ConversationStream:
     """A conversation that holds `raw`."""
     return ConversationStream(
         {"id": "jp-c1", "made": "live"},
         clock=FakeClock(),
         base_config=base_config,
         raw=[dict(entry) for entry in raw],
+        draw=NumberedIds(),
+        tolerant=tolerant,
     )
+
+
+def without_ids(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored entry without what the stream adds to it."""
+    return {key: value for key, value in raw.items() if key not in ("event_id", "request_id")}
 
 
 # --- a model ---------------------------------------------------------------------------------

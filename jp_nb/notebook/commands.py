@@ -8,16 +8,19 @@ from __future__ import annotations
 import difflib
 import shlex
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from jp_nb.config.assign import require
-from jp_nb.config.layers import set_by, to_text
-from jp_nb.config.partial import at, leaves
-from jp_nb.errors import UsageError
+from jp_nb.config.assign import is_assignment
+from jp_nb.config.check import require
+from jp_nb.config.layers import to_text
+from jp_nb.config.partial import at
+from jp_nb.errors import PromptCancelled, UsageError
 from jp_nb.notebook import report
+from jp_nb.notebook.directives import Collect, Directive, add_options
+from jp_nb.notebook.options import OptionParser
 from jp_nb.notebook.session import Session
-
-NAMES = ("q", "config", "tools", "log", "new", "save", "doctor")
+from jp_nb.record.projection import Said
 
 
 class Commands:
@@ -38,14 +41,21 @@ class Commands:
             "tools": self._tools,
             "log": self._log,
             "new": self._new,
+            "fork": self._fork,
+            "undo": self._undo,
+            "switch": self._switch,
+            "drop": self._drop,
             "save": self._save,
+            "export": self._export,
+            "import": self._import,
+            "trust": self._trust,
             "doctor": self._doctor,
         }
         if not name:
             report.show(self._shell, report.subcommands())
             return
         if name not in commands:
-            near = difflib.get_close_matches(name, NAMES, n=1)
+            near = difflib.get_close_matches(name, ["q", *commands], n=1)
             hint = f"did you mean `%jp {near[0]}`? " if near else ""
             raise UsageError(
                 f"there is no `%jp {name}`: {hint}A request is written below `%%jp`, or in one "
@@ -53,30 +63,42 @@ class Commands:
             )
         commands[name](rest)
 
+    # --- configuration -----------------------------------------------------------------------
+
     def _config(self, rest: str) -> None:
-        words = split(rest)
-        assignments = [word for word in words if "=" in word or word.startswith("{")]
-        if assignments and len(assignments) < len(words):
-            other = next(word for word in words if word not in assignments)
-            raise UsageError(f"%jp config takes paths or PATH=VALUE, not both: {other!r}")
-        if assignments:
-            self._session.settings.change(*assignments)
-            return
-        rows = [self._setting(path) for path in words] if words else self._all_settings()
-        report.show(self._shell, report.table(("path", "value", "set by"), rows))
+        options = _CONFIG.parse_args(split(rest))
+        words: list[str] = options.words
+        assignments = [Directive("cfg", word) for word in words if is_assignment(word)]
+        changes = [*options.directives, *assignments]
+        paths = [word for word in words if not is_assignment(word)]
+        if changes and (paths or options.explain):
+            raise UsageError(
+                f"%jp config shows or changes, not both at once: {(paths or options.explain)[0]!r}"
+            )
+        if changes:
+            self._session.configure(*changes)
+        elif options.explain:
+            rows = [row for path in [*options.explain, *paths] for row in self._explained(path)]
+            report.show(self._shell, report.table(("path", "says", "value"), rows))
+        else:
+            rows = [self._setting(path) for path in paths or self._session.settings.set_paths()]
+            report.show(self._shell, report.table(("path", "value", "set by"), rows))
 
     def _setting(self, path: str) -> tuple[str, str, str]:
-        require(path)
-        value = at(self._session.config.model_dump(mode="json", exclude_none=True), path)
-        sources = set_by(self._session.settings.projection.layers(), path)
-        return path, to_text(value), sources[-1][0] if sources else "default"
+        said = self._session.settings.explain(path)
+        value = self._value(path)
+        decided = [x for x in said if x.value is not None]
+        return path, to_text(value), _who(decided[-1]) if decided else "default"
 
-    def _all_settings(self) -> list[tuple[str, str, str]]:
-        layers = [
-            x for x in self._session.settings.projection.layers() if x.name != "registrations"
-        ]
-        paths = sorted({path for layer in layers for path, _ in leaves(layer.partial)})
-        return [(p, to_text(s[-1][1]), s[-1][0]) for p in paths if (s := set_by(layers, p))]
+    def _value(self, path: str) -> Any:
+        require(path)
+        config = self._session.config.model_dump(mode="json", exclude_none=True, by_alias=True)
+        return at(config, path)
+
+    def _explained(self, path: str) -> list[tuple[str, str, str]]:
+        said = self._session.settings.explain(path)
+        rows = [(path, _who(x), "unset" if x.value is None else to_text(x.value)) for x in said]
+        return [*rows, (path, "in force", to_text(self._value(path)))]
 
     def _tools(self, rest: str) -> None:
         report.show(self._shell, report.tools(self._session.config, self._session.turns.offer))
@@ -88,21 +110,153 @@ class Commands:
         shown = turns[-int(rest) :] if rest else turns
         report.show(self._shell, report.log(self._session.document, shown))
 
+    # --- conversations -----------------------------------------------------------------------
+
     def _new(self, rest: str) -> None:
-        if rest:
-            raise UsageError(f"%jp new takes nothing, found {rest!r}")
+        _nothing("new", rest)
         self._session.new_conversation()
+        self._say_summary()
+
+    def _fork(self, rest: str) -> None:
+        if rest and not rest.isdecimal():
+            raise UsageError(f"%jp fork takes the number of the last turn to keep, found {rest!r}")
+        self._session.fork(int(rest) if rest else None)
+        self._say_summary()
+
+    def _undo(self, rest: str) -> None:
+        _nothing("undo", rest)
+        self._session.undo()
+        self._say_summary()
+
+    def _switch(self, rest: str) -> None:
+        if not self._session.switch(_one("switch", "the id of a conversation", rest)):
+            print("jp_nb: that is the active conversation already")
+            return
+        self._say_summary()
+
+    def _drop(self, rest: str) -> None:
+        dropped = self._session.drop(_one("drop", "the whole id of a conversation", rest))
+        print(f"jp_nb: {report.plain_text(dropped)} is no longer in this notebook")
+
+    def _say_summary(self) -> None:
         print(f"jp_nb: {report.plain_text(self._session.summary())}")
+
+    # --- JP's directories --------------------------------------------------------------------
+
+    def _export(self, rest: str) -> None:
+        from jp_nb.notebook.document.jp_directories import save_directory
+
+        options = _EXPORT.parse_args(split(rest))
+        folder = self._session.files.folder / Path(options.folder).expanduser()
+        document = self._session.document.to_json()
+        dropped = save_directory(document, folder, options.dialect)
+        for line in dropped:
+            print(f"jp_nb: dropped: {report.plain_text(line)}")
+        print(f"jp_nb: written to {report.plain_text(str(folder))}")
+
+    def _import(self, rest: str) -> None:
+        from jp_nb.notebook.document.jp_directories import load_directory
+        from jp_nb.record.document import Document
+        from jp_nb.record.timestamps import utc_now
+
+        path = _one("import", "a JP conversation directory", rest)
+        folder = self._session.files.folder / Path(path).expanduser()
+        loaded = Document.load(load_directory(folder, clock=utc_now), clock=utc_now)
+        self._session.adopt_imported(loaded)
+        self._say_summary()
+
+    # --- trust -------------------------------------------------------------------------------
+
+    def _trust(self, rest: str) -> None:
+        options = _TRUST.parse_args(split(rest))
+        if options.revoke:
+            had = self._session.revoke()
+            print(f"jp_nb: this conversation {'is no longer' if had else 'was not'} trusted")
+            return
+        if self._session.is_trusted:
+            print("jp_nb: this conversation is trusted already")
+            return
+        ignored = self._session.settings.ignored()
+        if ignored and not options.yes and not self._may_follow(ignored):
+            raise PromptCancelled("this conversation stays untrusted", end="declined")
+        self._session.accept()
+        print("jp_nb: what this conversation configures counts from here on; it is signed")
+
+    def _may_follow(self, ignored: dict[str, Any]) -> bool:
+        """Show what would count, and ask."""
+        from jp_nb.tools.question import Question
+
+        rows = [(path, to_text(value)) for path, value in sorted(ignored.items())]
+        report.show(self._shell, report.table(("path", "value"), rows))
+        question = Question.boolean(
+            "trust", "Does what is listed above count from here on? It may run code, reach hosts."
+        )
+        return self._session.turns.ask_person(question, label="Trust", tool=None) is True
 
     def _save(self, rest: str) -> None:
         if rest:
-            raise UsageError("%jp save takes nothing: the record is saved with the notebook")
+            raise UsageError(
+                "%jp save takes nothing: the record is saved with the notebook; "
+                "%jp export writes it elsewhere"
+            )
         print(f"jp_nb: {report.plain_text(self._session.store.save())}")
 
     def _doctor(self, rest: str) -> None:
         from jp_nb.notebook.doctor import examine
 
         report.show(self._shell, report.table(("what", "finding"), examine(self._session)))
+
+
+def _who(said: Said) -> str:
+    """Where a value comes from: its layer, and the file, variable or turn."""
+    where = [said.source]
+    if said.file:
+        where.append(said.file)
+    if said.turn is not None:
+        where.append(f"for turn {said.turn}")
+    return ", ".join(where)
+
+
+def _nothing(name: str, rest: str) -> None:
+    if rest:
+        raise UsageError(f"%jp {name} takes nothing, found {rest!r}")
+
+
+def _one(name: str, what: str, rest: str) -> str:
+    words = split(rest)
+    if len(words) != 1:
+        raise UsageError(f"%jp {name} takes {what}, found {rest!r}")
+    return words[0]
+
+
+def _config_options() -> OptionParser:
+    parser = OptionParser(
+        "%jp config [PATH… | PATH=VALUE… | --explain PATH | --unset PATH | -c X | -C X]"
+    )
+    parser.add_argument("words", nargs="*")
+    parser.add_argument("--explain", action="append", default=[], metavar="PATH")
+    parser.add_argument(
+        "--unset", dest="directives", action=Collect, kind="unset", default=[], metavar="PATH"
+    )
+    add_options(parser)
+    return parser
+
+
+def _export_options() -> OptionParser:
+    parser = OptionParser("%jp export DIR [--dialect native|jp-head]")
+    parser.add_argument("folder")
+    parser.add_argument("--dialect", choices=("native", "jp-head"), default="native")
+    return parser
+
+
+def _trust_options() -> OptionParser:
+    parser = OptionParser("%jp trust [--yes] [--revoke]")
+    parser.add_argument("--yes", action="store_true")
+    parser.add_argument("--revoke", action="store_true")
+    return parser
+
+
+_CONFIG, _EXPORT, _TRUST = _config_options(), _export_options(), _trust_options()
 
 
 def split(line: str) -> list[str]:

@@ -5,17 +5,19 @@ Source: `design/interface.md` sections 2 and 3.
 
 from __future__ import annotations
 
-import argparse
 import atexit
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
+from IPython.core.completer import context_matcher
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 
 import jp_nb
 from jp_nb.errors import JpNbError, UsageError
+from jp_nb.notebook.directives import add_options
+from jp_nb.notebook.options import OptionParser
 from jp_nb.notebook.prompt.plain import one_line, plain
 from jp_nb.notebook.session import Session
 
@@ -25,20 +27,13 @@ if TYPE_CHECKING:
 _KEPT = "_jp_nb_session"
 """Attribute of the shell that keeps the session while the extension is unloaded."""
 
-USAGE = "%%jp [-m MODEL] [-c PATH=VALUE]… [-n] [-o NAME] [--strict]   and the request below"
+USAGE = "%%jp [-m MODEL] [-c X]… [-C X]… [-n] [-o NAME] [--strict]   and the request below"
 
 
-class _Parser(argparse.ArgumentParser):
-    """An argument parser that raises instead of ending the process."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}. Usage: {USAGE}")
-
-
-def _ask_parser() -> _Parser:
-    parser = _Parser(prog="%%jp", add_help=False, allow_abbrev=False)
+def _ask_parser() -> OptionParser:
+    parser = OptionParser(USAGE)
     parser.add_argument("-m", "--model")
-    parser.add_argument("-c", "--cfg", action="append", default=[])
+    add_options(parser)
     parser.add_argument("-n", "--new", action="store_true")
     parser.add_argument("-o", "--out")
     parser.add_argument("--strict", action="store_true")
@@ -94,7 +89,7 @@ class JpMagics(Magics):
             self._session.ask(
                 cell,
                 model=options.model,
-                assignments=options.cfg,
+                directives=options.directives,
                 new=options.new,
                 strict=options.strict,
             )
@@ -121,6 +116,14 @@ def _ask_line(line: str) -> str:
     if not (text.startswith("%jp q ") and text.endswith("?")):
         return line
     return f"get_ipython().run_line_magic('jp', {text.removeprefix('%jp ')!r})\n"
+
+
+@context_matcher(identifier="jp_nb")
+def complete(context: Any) -> Any:
+    """What Tab offers in our magics. Nothing of it is loaded before the first Tab."""
+    from jp_nb.notebook.completion import matches
+
+    return matches(jp_nb._session, context)
 
 
 @contextmanager
@@ -175,6 +178,8 @@ def load(shell: Any) -> None:
     shell.register_magics(magics)
     if keep_question_marks not in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.append(keep_question_marks)
+    if complete not in shell.Completer.custom_matchers:
+        shell.Completer.custom_matchers.append(complete)
     print(f"jp_nb {jp_nb.__version__} · {one_line(session.summary())}")
     say_notices(session)
 
@@ -184,5 +189,7 @@ def unload(shell: Any) -> None:
     jp_nb._session = None
     if keep_question_marks in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(keep_question_marks)
+    if complete in shell.Completer.custom_matchers:
+        shell.Completer.custom_matchers.remove(complete)
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("jp", None)

@@ -16,6 +16,7 @@ from jp_nb.config.app_config import Tool as ToolConfig
 from jp_nb.notebook.markdown import safe_markdown
 from jp_nb.notebook.prompt.plain import markdown as no_markup
 from jp_nb.notebook.prompt.plain import one_line, plain
+from jp_nb.record.conversations import Listed, listing
 from jp_nb.record.document import Document
 from jp_nb.record.turn_view import ConfigChange, Inquiry, ToolCall, Turn
 
@@ -24,10 +25,17 @@ MAX_CELL_CHARS = 200
 SUBCOMMANDS = (
     ("q TEXT", "ask in one line"),
     ("config [PATH… | PATH=VALUE…]", "show or change the configuration"),
+    ("config --explain PATH", "say which layer and file set it"),
+    ("config --unset PATH", "take back what this conversation set there"),
     ("tools", "the tools the model may call"),
-    ("log [N]", "the last turns"),
+    ("log [N]", "the last turns, and the other conversations of this notebook"),
     ("new", "start a new conversation in this notebook"),
+    ("fork [TURN]", "go on from a turn in a conversation of its own"),
+    ("undo", "go on without the last turn"),
+    ("switch ID, drop ID", "go to another conversation; take one out for good"),
     ("save", "store the record now"),
+    ("export DIR, import DIR", "to and from a conversation directory of JP"),
+    ("trust [--revoke]", "let what this record configures count in full"),
     ("doctor", "what works here, and why not"),
 )
 
@@ -122,10 +130,35 @@ def log(document: Document, turns: Sequence[Turn]) -> Report:
         markdown.append("*no turn yet*")
         text.append("no turn yet")
     if document.others:
-        others = f"{len(document.others)} earlier conversation(s) in this notebook"
-        markdown.append(f"*{others}*")
-        text.append(others)
+        others = _others(document)
+        markdown.append(f"Other conversations in this notebook:\n\n{others.markdown}")
+        text += ["other conversations in this notebook:", others.text]
     return Report("\n\n".join(markdown), "\n".join(text))
+
+
+def _others(document: Document) -> Report:
+    rows = [
+        (
+            x.id,
+            x.title or "",
+            "damaged" if x.damaged else f"{x.turns} turn{'' if x.turns == 1 else 's'}",
+            x.made or "",
+            _parent(x),
+        )
+        for x in listing(document)
+        if not x.active
+    ]
+    return table(("id", "title", "turns", "made", "from"), rows)
+
+
+def _parent(listed: Listed) -> str:
+    if listed.parent is None:
+        return ""
+    return (
+        listed.parent
+        if listed.parent_turn is None
+        else f"{listed.parent}, turn {listed.parent_turn}"
+    )
 
 
 def _happenings(turn: Turn) -> list[str]:

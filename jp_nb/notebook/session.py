@@ -15,19 +15,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jp_nb.config.defaults import DEFAULT_MODEL
+from jp_nb.errors import StorageError, UsageError
 from jp_nb.notebook.config_files import ConfigFiles
 from jp_nb.notebook.document import homes, variables
 from jp_nb.notebook.document.live import LiveStore
 from jp_nb.record.events import ChatRequest
-from jp_nb.record.stream import ConversationStream
+from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.record.timestamps import Clock, utc_now
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from jp_nb.config.app_config import AppConfig
+    from jp_nb.notebook.directives import Directive
     from jp_nb.notebook.settings import Settings
     from jp_nb.notebook.turns import TurnRunner
+    from jp_nb.record.document import Document
+    from jp_nb.record.trust import Trust
     from jp_nb.record.turn_view import Turn
 
 RELOAD_TIMEOUT = 2.0
@@ -61,7 +65,8 @@ class Session:
         self.document, self.store = self._opened.document, self._opened.store
         self.restored = self._opened.restored
         self.notices += self._opened.notices
-        self._trusted = not self.restored or (previous is not None and self._continues(previous))
+        self._made_here = not self.restored
+        self._ours = self._made_here or (previous is not None and self._continues(previous))
         self._adopt()
         if self.restored and previous is None:
             self._apply_overrides()
@@ -69,11 +74,22 @@ class Session:
     # --- what is loaded when it is needed ----------------------------------------------------
 
     @cached_property
+    def trust(self) -> Trust:
+        """Whether the active conversation is the user's own, and its signature."""
+        from jp_nb.notebook.document.keys import KeyFile
+        from jp_nb.record.trust import Trust
+
+        return Trust(self.document, KeyFile(), ours=self._ours)
+
+    @cached_property
     def settings(self) -> Settings:
         """The configuration of the active conversation."""
         from jp_nb.notebook.settings import Settings
 
-        return Settings(self.document.conversation, self.files, trusted=self._trusted)
+        trusted = self._ours or self.trust.trusted
+        return Settings(
+            self.document.conversation, self.files, trusted=trusted, made_here=self._made_here
+        )
 
     @cached_property
     def turns(self) -> TurnRunner:
@@ -96,7 +112,7 @@ class Session:
             return {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}
         from jp_nb.notebook.settings import base_config, with_overrides
 
-        return with_overrides(base_config(self.files))
+        return with_overrides(base_config(self.files), self.files)
 
     def _goes_on(self) -> bool:
         """Whether `record.headless` says that a headless run continues."""
@@ -109,16 +125,34 @@ class Session:
 
     def _adopt(self) -> None:
         """Make the document's active conversation the one that turns run on."""
-        self.document.conversation.on_change = self.store.changed
-        vars(self).pop("settings", None)
-        if not self._trusted:
+        self.document.conversation.on_change = self._changed
+        self._reconsider()
+        if not self._ours:
             self.notices += self.settings.warnings()
+
+    def _changed(self) -> None:
+        """Entries were appended: sign what they configure, then hand them to the store."""
+        self.trust.sign()
+        self.store.changed()
+
+    def _reconsider(self) -> None:
+        """The configuration is read anew: another conversation, or another trust in it."""
+        vars(self).pop("settings", None)
 
     def _apply_overrides(self) -> None:
         if os.environ.get(variables.OVERRIDES):
             from jp_nb.notebook.settings import overrides
 
-            self.settings.change(*overrides())
+            self.configure(*overrides())
+
+    def configure(self, *directives: Directive, model: str | None = None) -> None:
+        """Record changes of the configuration: all of them or none.
+
+        Raises:
+            ConfigError: If one is malformed, or the result is no valid configuration.
+        """
+        self.notices += self.settings.change(*directives, model=model)
+        self.notices += self.files.take_notices()
 
     def should_reopen(self) -> bool:
         """Whether loading again is to read what the page has now. Closes this session if so."""
@@ -134,7 +168,12 @@ class Session:
         """Whether what was read is what this kernel itself had made."""
         mine, theirs = self.document.conversation, previous.document.conversation
         same = (mine.id, mine.raw, mine.base_config) == (theirs.id, theirs.raw, theirs.base_config)
-        return previous._trusted and same
+        return previous.is_trusted and same
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether what the active conversation configures counts in full."""
+        return self.trust.trusted
 
     def summary(self) -> str:
         """One line: model, conversation, and where the record is kept. Stable from run to run."""
@@ -151,25 +190,135 @@ class Session:
     def new_conversation(self) -> None:
         """Make an empty conversation the active one; the old one stays in the notebook."""
         self.turns.refuse_while_running()
-        self._install(self._empty_conversation(with_parent=True))
+        self._install(self._empty_conversation(with_parent=True), made_here=True)
+
+    def fork(self, last_turn: int | None = None) -> None:
+        """Go on from turn `last_turn` (from the end if None) in a conversation of its own.
+
+        Raises:
+            UsageError: If there is no such turn.
+        """
+        self._branch(None if last_turn is None else last_turn + 1)
+
+    def undo(self) -> None:
+        """Go on without the last turn; the conversation that has it stays in the notebook.
+
+        Raises:
+            UsageError: If there is no turn.
+        """
+        count = self.document.conversation.turn_count
+        if not count:
+            raise UsageError("there is no turn to undo")
+        self._branch(count - 1)
+
+    def _branch(self, keep_turns: int | None) -> None:
+        from jp_nb.record.fork import fork
+
+        self.turns.refuse_while_running()
+        forked = fork(
+            self.document.conversation,
+            keep_turns=keep_turns,
+            clock=self._clock,
+            made=self._made,
+            not_ids=self.document.ids(),
+        )
+        self._install(forked, ours=self.is_trusted)
+
+    def switch(self, name: str) -> bool:
+        """Make another conversation of the notebook the active one; whether it was another.
+
+        Raises:
+            UsageError: If `name` names none or several.
+            StorageError: If it is damaged.
+        """
+        from jp_nb.record.conversations import switch
+
+        self.turns.refuse_while_running()
+        trust = self.trust  # before another one is active
+        if not switch(self.document, name, clock=self._clock):
+            return False
+        trust.follow()
+        self._activate()
+        return True
+
+    def drop(self, name: str) -> str:
+        """Take a conversation out of the notebook for good; returns its id.
+
+        Raises:
+            UsageError: If there is none of that whole id, or it is the active one.
+        """
+        from jp_nb.record.conversations import drop
+
+        self.turns.refuse_while_running()
+        dropped = drop(self.document, name).id
+        self.store.replaced()
+        return dropped
+
+    def adopt_imported(self, document: Document) -> None:
+        """Make the conversation of `document`, somebody else's, the active one.
+
+        Raises:
+            StorageError: If the notebook has a conversation of its id already.
+        """
+        self.turns.refuse_while_running()
+        identifier = document.conversation.id
+        if identifier in self.document.ids():
+            raise StorageError(
+                f"this notebook has a conversation {identifier} already: `%jp switch {identifier}` "
+                "goes to it"
+            )
+        self._install(document.conversation, ours=False)
+
+    @property
+    def _made(self) -> Made:
+        return "headless" if self._opened.headless else "live"
 
     def _empty_conversation(self, *, with_parent: bool) -> ConversationStream:
         old = self.document.conversation
         parent: dict[str, JsonValue] | None = {"id": old.id} if with_parent and len(old) else None
         return ConversationStream.new(
             clock=self._clock,
-            made="headless" if self._opened.headless else "live",
+            made=self._made,
             base_config=self._base_config(),
             parent=parent,
             not_ids=self.document.ids(),
         )
 
-    def _install(self, stream: ConversationStream) -> None:
+    def _install(
+        self, stream: ConversationStream, *, ours: bool = True, made_here: bool = False
+    ) -> None:
+        trust = self.trust
         self.document.shelve()
         self.document.conversation = stream
-        self.restored, self._trusted = False, True
+        trust.follow(ours=ours)
+        self._activate(made_here=made_here)
+
+    def _activate(self, *, made_here: bool = False) -> None:
+        """Turns run on what is the active conversation now."""
+        self.restored, self._made_here, self._ours = False, made_here, self.trust.trusted
         self._adopt()
         self.store.replaced()
+
+    # --- trust -------------------------------------------------------------------------------
+
+    def accept(self) -> None:
+        """Trust what the active conversation configures, from here on, and sign it.
+
+        Raises:
+            StorageError: If there is no key to sign with; nothing changed.
+        """
+        self.trust.accept()
+        self._ours = True
+        self._reconsider()
+        self.store.changed()
+
+    def revoke(self) -> bool:
+        """Trust it no longer; returns whether it was trusted or signed."""
+        had = self.trust.revoke()
+        self._ours = False
+        self._reconsider()
+        self.store.changed()
+        return had
 
     def _is_beginning_again(self, text: str, cell_id: str | None) -> bool:
         """Whether the running cell is the one that began the restored conversation (D18).
@@ -208,7 +357,7 @@ class Session:
         text: str,
         *,
         model: str | None = None,
-        assignments: Sequence[str] = (),
+        directives: Sequence[Directive] = (),
         new: bool = False,
         strict: bool = False,
     ) -> Turn:
@@ -227,28 +376,28 @@ class Session:
         cell_id = self._cell_id()
         again = not new and self._is_beginning_again(content, cell_id)
         fresh = self._empty_conversation(with_parent=new) if new or again else None
-        self._check(fresh, assignments, model)
+        self._check(fresh, directives, model)
         if fresh is not None:
-            self._install(fresh)
+            self._install(fresh, made_here=True)
         if again:
             self.notices.append(
                 "this cell began the restored conversation, so a new one starts here; the earlier "
                 "one stays in this notebook"
             )
-        self.settings.change(*assignments, model=model)
+        self.configure(*directives, model=model)
         metadata: dict[str, JsonValue] = {"cell_id": cell_id} if cell_id else {}
         author = self.config.user.name
         request = ChatRequest(content=content, author=author, metadata=metadata)
         return turns.run(request, strict=strict)
 
     def _check(
-        self, fresh: ConversationStream | None, assignments: Sequence[str], model: str | None
+        self, fresh: ConversationStream | None, directives: Sequence[Directive], model: str | None
     ) -> None:
         """Raise what is wrong with the options, before they change anything."""
         settings = self.settings
         if fresh is not None:
-            settings = type(settings)(fresh, self.files, trusted=True)
-        self.turns.resolve(settings.preview(assignments, model=model))
+            settings = type(settings)(fresh, self.files, trusted=True, made_here=True)
+        self.turns.resolve(settings.preview(directives, model=model))
 
     def _cell_id(self) -> str | None:
         kernel: Any = getattr(self.shell, "kernel", None)

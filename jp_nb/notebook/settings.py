@@ -1,29 +1,52 @@
 """The configuration of a session: what is in force, and how it is changed.
 
-Source: `design/interface.md` section 5, `design/architecture.md` D8, D13, D20, D34.
+Source: `design/interface.md` sections 2 and 5, `design/architecture.md` D8, D13, D20, D34,
+`spec/config.md` 6.5, `spec/conversation-stream.md` 5.4 and 5.5.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from pydantic import JsonValue
+
 from jp_nb.config.app_config import AppConfig
-from jp_nb.config.assign import parse_assignment
-from jp_nb.config.layers import Layer, fold
-from jp_nb.config.models import parse, resolve
-from jp_nb.config.partial import Partial, at, build, merge, validate
+from jp_nb.config.assign import is_assignment, parse_assignment
+from jp_nb.config.check import require
+from jp_nb.config.layers import ENVIRONMENT, REGISTRATIONS, Layer, fold
+from jp_nb.config.models import parse, resolve, resolve_partial
+from jp_nb.config.partial import (
+    Change,
+    Partial,
+    apply,
+    at,
+    build,
+    leaves,
+    merge,
+    pinned,
+    settled,
+    validate,
+)
+from jp_nb.config.paths import Element, format_path, node_of, parse_path
+from jp_nb.errors import UsageError
 from jp_nb.notebook.config_files import ConfigFiles
+from jp_nb.notebook.directives import Directive
 from jp_nb.notebook.document import variables
-from jp_nb.record.events import ConfigDelta
-from jp_nb.record.projection import Projection
+from jp_nb.record.claims import Source, claims_for, revert_source, revert_value
+from jp_nb.record.draft import Draft
+from jp_nb.record.projection import Projection, Said
 from jp_nb.record.stream import ConversationStream
 from jp_nb.tools.builtin import BUILTINS
 from jp_nb.tools.python import REGISTRY
 
 MODEL = "assistant.model.id"
+MAX_LISTED = 20
+"""Of paths in one warning."""
+NEVER_STORED = ("extends", "inherit", "id", "loader")
+"""What a file says about itself: it means nothing in a record."""
 
 
 def base_config(files: ConfigFiles) -> Partial:
@@ -33,20 +56,26 @@ def base_config(files: ConfigFiles) -> Partial:
         ConfigError: If a file or a variable is wrong.
     """
     partial = fold(files.layers())
-    return merge(partial, _model(validate(partial).assistant.model.id, partial))
+    partial = merge(partial, _model(validate(partial).assistant.model.id, partial))
+    return _to_store(partial)
 
 
-def overrides() -> list[str]:
+def _to_store(partial: Partial) -> Partial:
+    return {key: value for key, value in pinned(partial).items() if key not in NEVER_STORED}
+
+
+def overrides() -> list[Directive]:
     """`-c` arguments of the run, if a runner gave some."""
     value = json.loads(os.environ.get(variables.OVERRIDES) or "[]")
-    return [str(item) for item in value]
+    return [Directive("cfg", str(item)) for item in value]
 
 
-def with_overrides(base: Partial) -> Partial:
+def with_overrides(base: Partial, files: ConfigFiles) -> Partial:
     """`base` with the arguments of the run in it (D34)."""
-    for text in overrides():
-        base = merge(base, _parse(text, base))
-    return base
+    for directive in overrides():
+        for change, _ in _read(directive.text, base, files):
+            base = apply(base, change)
+    return _to_store(base)
 
 
 class Settings:
@@ -56,18 +85,30 @@ class Settings:
         stream: The conversation.
         files: Files and environment.
         trusted: Whether what the conversation holds already counts in full.
+        made_here: Whether this process made all of it.
     """
 
-    def __init__(self, stream: ConversationStream, files: ConfigFiles, *, trusted: bool) -> None:
+    def __init__(
+        self,
+        stream: ConversationStream,
+        files: ConfigFiles,
+        *,
+        trusted: bool,
+        made_here: bool = False,
+    ) -> None:
         self._stream = stream
         self._files = files
-        self.projection = Projection(stream, self._layers_below, trusted=trusted)
+        self.projection = Projection(
+            stream, self._layers_below, trusted=trusted, made_here=made_here
+        )
 
     def _layers_below(self) -> list[Layer]:
         tools: Partial = {name: dict(tool.registration) for name, tool in BUILTINS.items()}
         tools |= {name: dict(tool.registration) for name, tool in REGISTRY.all().items()}
-        registrations = Layer("registrations", {"conversation": {"tools": tools}})
+        registrations = Layer(REGISTRATIONS, {"conversation": {"tools": tools}})
         return [registrations, *self._files.layers()]
+
+    # --- reading -----------------------------------------------------------------------------
 
     @property
     def config(self) -> AppConfig:
@@ -78,69 +119,190 @@ class Settings:
     @property
     def model(self) -> str:
         """The model in force, as `provider/name` or an alias."""
-        found = at(fold(self.projection.layers()), MODEL)
+        found = at(self.projection.partial(), MODEL)
         if isinstance(found, dict):
             return f"{found.get('provider')}/{found.get('name')}"
         return str(found)
 
     def warnings(self) -> list[str]:
-        """What a stranger's record sets and is not followed in."""
-        below = fold(self._layers_below())
-        self.projection.layers()
+        """What a stranger's record sets and is not followed in, and what nobody understands."""
+        self.projection.below_changed()
+        below = fold(self.projection.layers())
+        self.projection.partial()
         said = []
-        foreign = [p for p, value in self.projection.ignored.items() if at(below, p) != value]
-        if foreign:
+        if foreign := self.ignored(below):
             said.append(
-                "this notebook's record also sets what only you may decide; ignored: "
-                + ", ".join(sorted(foreign))
+                "this notebook's record also sets what only you may decide; ignored until "
+                f"`%jp trust`: {_some(foreign)}"
             )
         if self.projection.not_understood:
-            unknown = ", ".join(sorted(set(self.projection.not_understood)))
+            unknown = _some(self.projection.not_understood)
             said.append(f"this notebook's record sets what jp_nb does not know: {unknown}")
         return said
 
-    def change(self, *assignments: str, model: str | None = None) -> None:
-        """Record changes: all of them or none.
+    def ignored(self, below: Partial | None = None) -> dict[str, JsonValue]:
+        """What the record sets otherwise than the user's own files, and may not, by path."""
+        below = fold(self.projection.layers()) if below is None else below
+        self.projection.partial()
+        plain = settled(below)
+        return {
+            path: value
+            for path, value in self.projection.ignored.items()
+            if path.startswith("(") or settled(build(path, value)) != build(path, at(plain, path))
+        }
+
+    def explain(self, path: str) -> list[Said]:
+        """Who said something about `path`, lowest first: the last one decides.
 
         Raises:
-            ConfigError: If one is malformed or the result is no valid configuration.
+            ConfigError: If the configuration has no such path.
         """
-        for partial in self._read(assignments, model=model):
-            if partial:
-                self._stream.append(ConfigDelta(delta=partial))
+        require(path)
+        self.projection.below_changed()
+        return self.projection.explain(path)
 
-    def preview(self, assignments: Sequence[str], *, model: str | None = None) -> AppConfig:
+    def set_paths(self) -> list[str]:
+        """Every path that a file, the environment or the conversation sets."""
+        layers = [x for x in self.projection.layers() if x.name != REGISTRATIONS]
+        partials = [layer.partial for layer in layers]
+        partials += [step.change.delta for step in self.projection.steps()]
+        return sorted({path for partial in partials for path, _ in leaves(partial)})
+
+    # --- changing ----------------------------------------------------------------------------
+
+    def change(self, *directives: Directive, model: str | None = None) -> list[str]:
+        """Record changes, left to right and the model last: all of them or none.
+
+        Returns what the person should be told, such as that there was nothing to take back.
+
+        Raises:
+            ConfigError: If one is malformed, or the result is no valid configuration.
+        """
+        draft, said = self._drafted(directives, model)
+        if draft.deltas:
+            self._stream.append(*draft.deltas)
+        return said
+
+    def preview(self, directives: Sequence[Directive], *, model: str | None = None) -> AppConfig:
         """The configuration that would be in force after `change`.
 
         Raises:
             ConfigError: As `change` does.
         """
-        found = self._read(assignments, model=model)
-        return validate(_over(self.projection.partial(), found))
+        return self._drafted(directives, model)[0].config()
 
-    def _read(self, assignments: Sequence[str], *, model: str | None = None) -> list[Partial]:
-        """The partials that assignments and `-m` ask for, checked against what is in force."""
-        current = self.projection.partial()
-        found: list[Partial] = []
+    def _drafted(
+        self, directives: Iterable[Directive], model: str | None
+    ) -> tuple[Draft, list[str]]:
+        self.projection.below_changed()
+        draft = Draft(self.projection)
+        said: list[str] = []
+        for directive in directives:
+            match directive.kind:
+                case "cfg":
+                    self._set(draft, directive.text)
+                case "no_cfg":
+                    said += self._take_back(draft, directive.text)
+                case "unset":
+                    require(directive.text)
+                    change = Change(unsets=(directive.text,))
+                    draft.add(change, claims_for(change, None))
         if model is not None:
-            found.append(_model(parse(model), current))
-        for text in assignments:
-            found.append(_parse(text, _over(current, found)))
-        config = validate(_over(current, found))
+            change = Change(_model(parse(model), draft.partial()))
+            draft.add(change, claims_for(change, Source.assignment(change)))
+        config = draft.config()
         resolve(config.assistant.model.id, config.providers.llm.aliases)
-        return found
+        return draft, said
+
+    def _set(self, draft: Draft, text: str) -> None:
+        if text in ("NONE", "WORKSPACE"):
+            draft.reset()
+            if text == "WORKSPACE":
+                change = Change(_to_store(fold(self._files.layers())))
+                draft.add(change, claims_for(change, None))
+            return
+        for change, source in _read(text, draft.partial(), self._files):
+            draft.add(change, claims_for(change, source))
+
+    def _take_back(self, draft: Draft, text: str) -> list[str]:
+        """Take back what `-C` names: a file's changes, or values wherever they are from."""
+        if not is_assignment(text):
+            load_paths = validate(draft.partial()).config_load_paths
+            hashes: frozenset[str] = frozenset()
+            for layer in self._files.named(text, load_paths):
+                names, label = self._files.claim_names(layer)
+                hashes |= Source.named(*names, label=label).hashes
+            revert = revert_source(draft.steps(), hashes, unclaimed=self._in_environment())
+            if not revert.claims:
+                return [f"nothing that {text!r} set is in force: nothing is taken back"]
+            draft.add(revert.change, revert.claims)
+            return []
+        change = parse_assignment(text, draft.partial())
+        said = []
+        for path, value in leaves(change.delta):
+            if not self._take_value_back(draft, path, value):
+                said.append(f"{path} is not {json.dumps(value)} now: nothing is taken back")
+        return said
+
+    @staticmethod
+    def _take_value_back(draft: Draft, path: str, value: JsonValue) -> bool:
+        node = node_of(path)
+        now = at(draft.partial(), path)
+        if node is not None and node.kind == "list" and isinstance(value, list) and value != now:
+            present = [item for item in value if isinstance(now, list) and item in now]
+            keys = parse_path(path)
+            items = Change(unsets=tuple(format_path((*keys, Element(item))) for item in present))
+            return bool(present) and draft.add(items, claims_for(items, None))
+        revert = revert_value(draft.steps(), path, value)
+        if revert is None:
+            return False
+        draft.add(revert.change, revert.claims)
+        return True
+
+    def _in_environment(self) -> list[str]:
+        layers = self._files.layers()
+        return [
+            path
+            for layer in layers
+            if layer.name == ENVIRONMENT
+            for path, _ in leaves(layer.partial)
+        ]
 
 
-def _over(current: Partial, partials: Sequence[Partial]) -> Partial:
-    return fold([Layer("", current), *(Layer("", partial) for partial in partials)])
+def _some(paths: Iterable[str]) -> str:
+    """The first of `paths`, and how many more there are."""
+    found = sorted(paths)
+    more = len(found) - MAX_LISTED
+    listed = ", ".join(found[:MAX_LISTED])
+    return f"{listed} and {more} more" if more > 0 else listed
 
 
-def _parse(text: str, current: Partial) -> Partial:
-    partial = parse_assignment(text, current)
-    reference = at(partial, MODEL)
-    if isinstance(reference, str):  # stored resolved: aliases may mean another model later
-        partial = merge(partial, _model(parse(reference), merge(current, partial)))
-    return partial
+def _read(text: str, current: Partial, files: ConfigFiles) -> list[tuple[Change, Source]]:
+    """The changes that `-c TEXT` asks for under `current`, and who makes them.
+
+    Raises:
+        ConfigError: If it is no assignment, no JSON object and no configuration file's name.
+        UsageError: If it is empty.
+    """
+    if not text.strip():
+        raise UsageError("-c takes path=value, a JSON object, or the name of a configuration file")
+    if is_assignment(text):
+        change = parse_assignment(text, current)
+        change = Change(_resolved(change.delta, apply(current, change)), change.unsets)
+        return [(change, Source.assignment(change))]
+    found = []
+    for layer in files.named(text, validate(current).config_load_paths):
+        delta = {key: value for key, value in layer.partial.items() if key not in NEVER_STORED}
+        names, label = files.claim_names(layer)
+        change = Change(_resolved(delta, merge(current, delta)))
+        current = apply(current, change)
+        found.append((change, Source.named(*names, label=label)))
+    return found
+
+
+def _resolved(delta: Partial, current: Partial) -> Partial:
+    """`delta` with its models resolved: an alias may mean another one later."""
+    return resolve_partial(delta, validate(current).providers.llm.aliases)
 
 
 def _model(reference: Any, current: Partial) -> Partial:

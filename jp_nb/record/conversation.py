@@ -5,12 +5,11 @@ Source: `design/architecture.md` D40.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from jp_nb.config.app_config import AppConfig
-from jp_nb.record.events import RawEntry
+from jp_nb.record.entry import RawEntry, json_copy
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_view import Turn
 
@@ -38,5 +37,4 @@ class Conversation:
         cls, stream: ConversationStream, turns: Iterable[Turn], config: AppConfig
     ) -> Conversation:
         """A snapshot of `stream`."""
-        events = tuple(copy.deepcopy(raw) for raw in stream.raw)
-        return cls(stream.id, stream.title, tuple(turns), events, config)
+        return cls(stream.id, stream.title, tuple(turns), tuple(json_copy(stream.raw)), config)

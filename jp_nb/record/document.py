@@ -16,6 +16,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
+from jp_nb.record.ids import Draw, random_id
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.record.timestamps import Clock
 
@@ -44,13 +45,21 @@ class Document:
         clock: Clock,
         made: Made,
         base_config: Mapping[str, JsonValue] | None = None,
+        draw: Draw = random_id,
     ) -> Document:
         """A document with an empty conversation."""
-        return cls(ConversationStream.new(clock=clock, made=made, base_config=base_config))
+        return cls(
+            ConversationStream.new(clock=clock, made=made, base_config=base_config, draw=draw)
+        )
 
     @classmethod
-    def load(cls, value: JsonValue, *, clock: Clock) -> Document:
+    def load(
+        cls, value: JsonValue, *, clock: Clock, draw: Draw = random_id, tolerant: bool = False
+    ) -> Document:
         """Read the object at `metadata["jp"]`.
+
+        With `tolerant`, a malformed entry is no error: the conversation keeps it as it is, lists
+        it in its `damage`, and can be read but not changed.
 
         Raises:
             StorageError: If it is no such object, holds a malformed entry, or has a newer
@@ -59,7 +68,7 @@ class Document:
         if not isinstance(value, dict):
             raise StorageError(f"expected an object, found {type(value).__name__}", place="jp")
         version = value.get("version", VERSION)
-        if version != VERSION:
+        if version != VERSION or version is True:
             raise NewerVersionError(
                 f"this record has version {version!r} and this jp_nb reads version {VERSION}: "
                 "update jp_nb; the record is left as it is",
@@ -74,6 +83,8 @@ class Document:
                 clock=clock,
                 base_config=_expect(value, "base_config", dict),
                 raw=_expect(value, "events", list),
+                draw=draw,
+                tolerant=tolerant,
             ),
             list(_expect(value, "others", list)),
             {key: item for key, item in value.items() if key not in _OURS},

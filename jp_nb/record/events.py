@@ -1,65 +1,68 @@
 """Every kind of entry that a conversation's record holds.
 
 An entry is stored as a JSON object and that object stays the truth: the classes here are views
-of it, so that fields and kinds we do not know survive a load and a save untouched.
+of it, so that fields and kinds we do not know survive a load and a save untouched. A view knows
+neither the entry's id nor what it answers: that is the stream's.
 
 Source: `spec/conversation-stream.md` section 2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+import json
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic import (
+    Field,
+    JsonValue,
+    StrictBool,
+    StrictInt,
+    ValidationError,
+    model_validator,
+)
 
 from jp_nb.errors import StorageError
+from jp_nb.record.entry import LINKS, Damaged, Entry, Part, RawEntry, Unknown
+from jp_nb.record.inquiry import (
+    CancelReason,
+    InquiryAnswerReusePolicy,
+    InquiryAnswerType,
+    InquiryOption,
+    InquiryQuestion,
+    InquiryRequest,
+    InquiryResponse,
+    InquirySource,
+    read_response,
+)
 
-RawEntry = dict[str, JsonValue]
-
-
-class Entry(BaseModel):
-    """What all known kinds share. Frozen: a conversation only grows."""
-
-    model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True, defer_build=True)
-
-    optional: ClassVar[frozenset[str]] = frozenset()
-    """Fields that are left out of the stored object while they have their default."""
-
-    type: str
-    timestamp: str = ""
-    metadata: dict[str, JsonValue] = Field(default_factory=dict)
-
-    def to_raw(self) -> RawEntry:
-        """The JSON object to store: plain text, key order as JP writes it."""
-        raw: RawEntry = {"timestamp": self.timestamp, "type": self.type}
-        fields = type(self).model_fields
-        for name in fields:
-            if name in ("timestamp", "type", "metadata"):
-                continue
-            value = getattr(self, name)
-            if name in self.optional and value == fields[name].get_default(
-                call_default_factory=True
-            ):
-                continue
-            raw[fields[name].alias or name] = _plain(value)
-        if self.model_extra:
-            raw.update(self.model_extra)
-        if self.metadata:
-            raw["metadata"] = self.metadata
-        return raw
-
-    def stamped(self, timestamp: str) -> Self:
-        """The same entry with `timestamp`."""
-        return self.model_copy(update={"timestamp": timestamp})
-
-
-def _plain(value: Any) -> JsonValue:
-    if isinstance(value, InquiryQuestion):
-        return value.to_raw()
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json", exclude_none=True)
-    return value  # type: ignore[no-any-return]  # fields hold JSON values otherwise
+__all__ = [
+    "CONVERSATION_KINDS",
+    "KNOWN",
+    "LINKABLE",
+    "CancelReason",
+    "ChatRequest",
+    "ChatResponse",
+    "Compaction",
+    "ConfigDelta",
+    "Damaged",
+    "Entry",
+    "InquiryAnswerReusePolicy",
+    "InquiryAnswerType",
+    "InquiryOption",
+    "InquiryQuestion",
+    "InquiryRequest",
+    "InquiryResponse",
+    "InquirySource",
+    "RawEntry",
+    "Summary",
+    "ToolCallPolicy",
+    "ToolCallRequest",
+    "ToolCallResponse",
+    "TurnStart",
+    "Unknown",
+    "claim_of",
+    "decode",
+]
 
 
 class TurnStart(Entry):
@@ -88,7 +91,13 @@ class ChatResponse(Entry):
 
     @model_validator(mode="after")
     def _one_of(self) -> Self:
-        if not self.model_fields_set & {"message", "reasoning", "data"}:
+        given = self.model_fields_set
+        for name in ("message", "reasoning"):
+            if name in given:
+                if getattr(self, name) is None:
+                    raise ValueError(f"expected a string at `{name}`")
+                return self
+        if "data" not in given:
             raise ValueError("needs one of `message`, `reasoning`, `data`")
         return self
 
@@ -123,124 +132,14 @@ class ToolCallResponse(Entry):
     type: Literal["tool_call_response"] = "tool_call_response"
     id: str
     content: str
-    is_error: bool
-
-
-class InquirySource(BaseModel):
-    """Who asks. Tagged by a key that is itself called `source`."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
-    source: Literal["tool", "assistant", "user", "other"]
-    name: str | None = None
-
-    @classmethod
-    def tool(cls, name: str) -> Self:
-        """A tool asks."""
-        return cls(source="tool", name=name)
-
-
-class InquiryOption(BaseModel):
-    """One choice of a select question; older records hold the bare value."""
-
-    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
-    value: JsonValue
-    description: str | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _bare(cls, value: Any) -> Any:
-        return value if isinstance(value, Mapping) and "value" in value else {"value": value}
-
-
-class InquiryAnswerType(BaseModel):
-    """`boolean`, `select` (with `options`), `text` or `secret`."""
-
-    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
-    type: Literal["boolean", "select", "text", "secret"]
-    options: tuple[InquiryOption, ...] | None = None
-
-
-InquiryAnswerReusePolicy = Literal["none", "turn"]
-
-
-class InquiryQuestion(BaseModel):
-    """The stored form of a tool's question; a type of its own on purpose (RFD 083)."""
-
-    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
-    text: str
-    answer_type: InquiryAnswerType
-    default: JsonValue = None
-    context: str | None = None
-    exclusive: bool = False
-    persistence: InquiryAnswerReusePolicy = "turn"
-
-    def to_raw(self) -> dict[str, JsonValue]:
-        """The stored object: what has its default is left out."""
-        raw = self.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-        raw["answer_type"] = self.answer_type.model_dump(mode="json", exclude_none=True)
-        return raw
-
-
-class InquiryRequest(Entry):
-    """A question was raised while a tool ran. Never sent to a provider."""
-
-    type: Literal["inquiry_request"] = "inquiry_request"
-    id: str
-    source: InquirySource
-    question: InquiryQuestion
-
-
-CancelReason = Literal[
-    "user",
-    "backend_error",
-    "no_prompt_backend",
-    "assistant_routing_denied",
-    "invalid_static_answer",
-]
-
-
-class InquiryResponse(Entry):
-    """How an inquiry was closed. Never sent to a provider.
-
-    A record without `outcome` but with `answer` reads as answered; a cancelled one without
-    `reason` reads as cancelled by the user. Reasons we do not know are kept as they are, and an
-    outcome that we do not know reads as cancelled for that reason.
-    """
-
-    type: Literal["inquiry_response"] = "inquiry_response"
-    outcome: Literal["answered", "cancelled", "redacted"]
-    id: str
-    answer: JsonValue = None
-    reason: str | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _older_forms(cls, value: Any) -> Any:
-        if isinstance(value, Mapping):
-            if "outcome" not in value and "answer" in value:
-                return {**value, "outcome": "answered"}
-            outcome = value.get("outcome")
-            if outcome == "cancelled" and "reason" not in value:
-                return {**value, "reason": "user"}
-            if isinstance(outcome, str) and outcome not in ("answered", "cancelled", "redacted"):
-                return {**value, "outcome": "cancelled", "reason": outcome}
-        return value
-
-    def to_raw(self) -> RawEntry:
-        """The stored object: `answer` or `reason`, whichever the outcome has."""
-        raw = super().to_raw()
-        if self.outcome != "answered":
-            raw.pop("answer")
-        if self.outcome != "cancelled":
-            raw.pop("reason")
-        return raw
+    is_error: StrictBool
 
 
 class ConfigDelta(Entry):
     """The configuration changed from here on: `unsets` first, then `delta` is merged.
 
-    `op` is None to apply, `"reset"` to start again from the program's defaults. A claim that is
-    null (or an empty list) says that no source owns the path.
+    `op` is None to apply, `"reset"` to start again from the program's defaults. What a claim
+    says is read by `claim_of`.
     """
 
     optional = frozenset({"op", "unsets", "claims"})
@@ -258,11 +157,41 @@ class ConfigDelta(Entry):
                 raw.pop(name, None)
         else:
             raw.pop("op", None)
-        if self.unsets:
-            raw["unsets"] = list(self.unsets)
-        if self.claims:
-            raw["claims"] = dict(sorted(self.claims.items()))
+            if self.claims:
+                raw["claims"] = dict(sorted(self.claims.items()))
         return {"type": raw.pop("type"), "timestamp": raw.pop("timestamp"), **raw}
+
+
+def claim_of(value: JsonValue) -> tuple[str, ...] | None:
+    """The owners that a claim names, each `HASH:LABEL`; None if it says that there is none.
+
+    An un-claim is null or an empty list, one owner may stand without a list. What names no owner
+    in any of these ways leaves the path to nobody too: then no revert touches it.
+    """
+    named = [value] if isinstance(value, str) else value
+    if not isinstance(named, list):
+        return None
+    return tuple(owner for owner in named if isinstance(owner, str) and owner) or None
+
+
+class Summary(Part):
+    """The text that stands for the turns of a compaction."""
+
+    summary: str
+
+
+class ToolCallPolicy(Part):
+    """What a compaction does to tool calls: blank one half or both, or leave the pairs out."""
+
+    policy: Literal["strip", "omit"]
+    request: StrictBool | None = None
+    response: StrictBool | None = None
+
+    @model_validator(mode="after")
+    def _says_what(self) -> Self:
+        if self.policy == "strip" and (self.request is None or self.response is None):
+            raise ValueError("`strip` needs `request` and `response`")
+        return self
 
 
 class Compaction(Entry):
@@ -270,22 +199,16 @@ class Compaction(Entry):
 
     optional = frozenset({"summary", "reasoning", "tool_calls"})
     type: Literal["compaction"] = "compaction"
-    from_turn: int = Field(ge=0)
-    to_turn: int = Field(ge=0)
-    summary: dict[str, JsonValue] | None = None
+    from_turn: StrictInt = Field(ge=0)
+    to_turn: StrictInt = Field(ge=0)
+    summary: Summary | None = None
     reasoning: Literal["strip"] | None = None
-    tool_calls: dict[str, JsonValue] | None = None
+    tool_calls: ToolCallPolicy | None = None
 
     def to_raw(self) -> RawEntry:
         """The stored object, `type` first as JP writes it."""
         raw = super().to_raw()
         return {"type": raw.pop("type"), "timestamp": raw.pop("timestamp"), **raw}
-
-
-class Unknown(Entry):
-    """An entry of a kind that this release does not know. Kept, and invisible otherwise."""
-
-    type: str = ""
 
 
 KNOWN: dict[str, type[Entry]] = {
@@ -300,6 +223,16 @@ KNOWN: dict[str, type[Entry]] = {
     "compaction": Compaction,
 }
 CONVERSATION_KINDS = frozenset(KNOWN) - {"config_delta", "compaction"}
+LINKABLE = CONVERSATION_KINDS - {"turn_start", "chat_request"}
+"""Kinds that may name the request they answer."""
+
+_UNKNOWN = Unknown()
+_BESIDE_CONFIG = frozenset(
+    {
+        *("type", "op", "timestamp", "unsets", "claims", "metadata", *LINKS),
+        *("verbatim", "spelling"),  # what an import adds
+    }
+)
 
 
 def decode(raw: JsonValue, index: int) -> Entry:
@@ -315,12 +248,51 @@ def decode(raw: JsonValue, index: int) -> Entry:
     kind = raw.get("type")
     model = KNOWN.get(kind) if isinstance(kind, str) else None
     if model is None or (model is ConfigDelta and raw.get("op") not in (None, "reset")):
-        return Unknown()
-    if not isinstance(raw.get("timestamp"), str) and model is not ConfigDelta:
+        return _UNKNOWN
+    if model is not ConfigDelta and not isinstance(raw.get("timestamp"), str):
         raise StorageError("expected a timestamp", place=f"{place}.timestamp")
     try:
-        return model.model_validate(raw)
+        return model.model_validate(_payload(raw, model))
     except ValidationError as exc:
-        first = exc.errors()[0]
-        path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in first["loc"])
-        raise StorageError(first["msg"], place=place + path) from exc
+        first = exc.errors(include_url=False, include_input=False)[0]
+        path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in first["loc"][:4])
+        message = first["msg"].removeprefix("Value error, ")
+        raise StorageError(message, place=place + path) from exc
+    except RecursionError as exc:
+        raise StorageError("it is nested too deeply", place=place) from exc
+
+
+def _payload(raw: RawEntry, model: type[Entry]) -> RawEntry:
+    """What the view reads of `raw`: the ids are the stream's, and older forms become the new."""
+    if model is ConfigDelta or model is Compaction:
+        return _global_payload(raw, model)
+    if "event_id" in raw or "request_id" in raw:
+        raw = {key: value for key, value in raw.items() if key not in LINKS}
+    if model is ToolCallResponse and isinstance(content := raw.get("content"), list | dict):
+        raw = {**raw, "content": _text_of(content)}
+    return read_response(raw) if model is InquiryResponse else raw
+
+
+def _global_payload(raw: RawEntry, model: type[Entry]) -> RawEntry:
+    payload = {key: value for key, value in raw.items() if key not in LINKS}
+    if not isinstance(payload.get("metadata"), dict):
+        payload.pop("metadata", None)  # means nothing on these kinds
+    if model is ConfigDelta:
+        if not isinstance(payload.get("timestamp"), str):
+            payload.pop("timestamp", None)
+        if "delta" not in payload and payload.get("op") is None:
+            # In the first weeks of the format the configuration stood on the entry itself.
+            config = {key: payload.pop(key) for key in raw if key not in _BESIDE_CONFIG}
+            payload["delta"] = config
+    return payload
+
+
+def _text_of(content: list[JsonValue] | dict[str, JsonValue]) -> str:
+    """What can be read of content that is no string: a list of parts, or a reference."""
+    parts = content if isinstance(content, list) else [content]
+    return "\n".join(_part_text(part) for part in parts)
+
+
+def _part_text(part: JsonValue) -> str:
+    text = part.get("text") if isinstance(part, dict) else part
+    return text if isinstance(text, str) else json.dumps(part, ensure_ascii=False)

@@ -5,8 +5,8 @@ Source: `spec/conversation-stream.md` section 3.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -15,21 +15,21 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.record.events import (
     CONVERSATION_KINDS,
+    LINKABLE,
     ChatRequest,
     ConfigDelta,
+    Damaged,
     Entry,
     InquiryRequest,
-    InquiryResponse,
     RawEntry,
     ToolCallRequest,
-    ToolCallResponse,
     TurnStart,
     decode,
 )
-from jp_nb.record.timestamps import Clock, conversation_id, format_timestamp
-
-INTERRUPTED = "Tool call was interrupted."
-EPOCH = "1970-01-01 00:00:00.0"
+from jp_nb.record.ids import Draw, EventIds, random_id, stored_id
+from jp_nb.record.pairing import Family, Pairs, check, half_of, match
+from jp_nb.record.repair import Item, repaired
+from jp_nb.record.timestamps import Clock, format_timestamp, new_conversation_id
 
 Made = Literal["live", "headless", "imported"]
 
@@ -41,61 +41,51 @@ class TurnEntries:
     number: int
     entries: tuple[Entry, ...]
 
-
-class _Pairing:
-    """Counts of requests and responses by id inside one turn."""
-
-    __slots__ = ("asked", "asked_inquiries", "closed_inquiries", "done")
-
-    def __init__(self) -> None:
-        self.asked: Counter[str] = Counter()
-        self.done: Counter[str] = Counter()
-        self.asked_inquiries: Counter[str] = Counter()
-        self.closed_inquiries: Counter[str] = Counter()
-
-    def add(self, entry: Entry) -> None:
-        match entry:
-            case ToolCallRequest(id=key):
-                self.asked[key] += 1
-            case ToolCallResponse(id=key):
-                self.done[key] += 1
-            case InquiryRequest(id=key):
-                self.asked_inquiries[key] += 1
-            case InquiryResponse(id=key):
-                self.closed_inquiries[key] += 1
-
-    def check(self, entry: Entry, before: _Pairing) -> None:
-        """Whether `entry` may follow what is counted here and in `before`."""
-        match entry:
-            case ToolCallResponse(id=key):
-                asked = before.asked[key] + self.asked[key]
-                self._check("ToolCallResponse", key, asked, before.done[key] + self.done[key])
-            case InquiryResponse(id=key):
-                asked = before.asked_inquiries[key] + self.asked_inquiries[key]
-                closed = before.closed_inquiries[key] + self.closed_inquiries[key]
-                self._check("InquiryResponse", key, asked, closed)
-
-    @staticmethod
-    def _check(kind: str, key: str, requests: int, responses: int) -> None:
-        if requests == 0:
-            raise StorageError(f"{kind} references unknown request ID `{key}`")
-        if responses >= requests:
-            raise StorageError(f"Duplicate {kind} for ID `{key}`")
-
     @property
-    def balanced(self) -> bool:
-        return self.asked == self.done and self.asked_inquiries == self.closed_inquiries
+    def schema(self) -> Mapping[str, JsonValue] | None:
+        """The JSON schema of the answer, if the request that opened the turn has one."""
+        request = next((e for e in self.entries if isinstance(e, ChatRequest)), None)
+        return request.response_schema if request is not None else None
+
+
+class TurnEvent(NamedTuple):
+    """An event, the 0-based number of its turn, and its index among all entries."""
+
+    turn: int
+    position: int
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """An entry that cannot be read: its index, where in it, and what is wrong there."""
+
+    index: int
+    place: str
+    message: str
 
 
 class ConversationStream:
     """One conversation: its base configuration and its entries, oldest first.
 
     `raw` holds the JSON objects as they are stored and is the truth; `entries` are typed views
-    of them, index by index. Only `append` and `start_turn` add, only `repair` rewrites.
+    of them, index by index. Only `append` and `start_turn` add; `repair` and what goes through
+    `rewrite` are all that takes away.
+
+    Args:
+        head: What is stored about the conversation itself.
+        clock: Tells when an entry is made.
+        base_config: The configuration it began with.
+        raw: The entries as they are stored; shared, and never changed.
+        draw: Draws the ids of entries.
+        tolerant: Keep an entry that cannot be read instead of raising. A conversation with such
+            an entry is there to be looked at: nothing can be added to it or taken away.
 
     Attributes:
         deltas: The configuration changes among `entries`. Unlike an index into `entries`, a
             place in it means the same before and after a repair.
+        damage: The entries that cannot be read.
+        on_change: Called after entries were appended.
 
     Raises:
         StorageError: From the constructor, if an entry is malformed; the message names it.
@@ -108,21 +98,37 @@ class ConversationStream:
         clock: Clock,
         base_config: Mapping[str, JsonValue] | None = None,
         raw: Iterable[JsonValue] = (),
+        draw: Draw = random_id,
+        tolerant: bool = False,
     ) -> None:
         self.head: dict[str, JsonValue] = dict(head)
         self.base_config: dict[str, JsonValue] = dict(base_config or {})
+        self.damage: list[Damage] = []
+        self.on_change: Callable[[], None] | None = None
+        self._clock = clock
+        self._ids = EventIds(draw)
+        self._begin()
+        for index, value in enumerate(raw):
+            entry = self._tolerated(value, index) if tolerant else decode(value, index)
+            self._ids.add(stored_id(value))
+            self._keep(value, entry)  # type: ignore[arg-type]  # nothing is done with damage
+
+    def _begin(self) -> None:
         self.raw: list[RawEntry] = []
         self.entries: list[Entry] = []
         self.deltas: list[ConfigDelta] = []
-        self.on_change: Callable[[], None] | None = None
-        self._clock = clock
-        self._pairing = _Pairing()
+        self._pairs = Pairs()
         self._checked = 0
         self._turn_count = 0
-        for index, value in enumerate(raw):
-            entry = decode(value, index)
-            self.raw.append(value)  # type: ignore[arg-type]  # decode accepts objects alone
-            self._keep(entry)
+        self._request: str | None = None  # the stored id of the request that is being answered
+
+    def _tolerated(self, value: JsonValue, index: int) -> Entry:
+        try:
+            return decode(value, index)
+        except StorageError as exc:
+            message = str(exc).removeprefix(f"{exc.place}: ")
+            self.damage.append(Damage(index, exc.place, message))
+            return Damaged(reason=str(exc))
 
     @classmethod
     def new(
@@ -133,16 +139,13 @@ class ConversationStream:
         base_config: Mapping[str, JsonValue] | None = None,
         parent: Mapping[str, JsonValue] | None = None,
         not_ids: Iterable[str] = (),
+        draw: Draw = random_id,
     ) -> ConversationStream:
         """An empty conversation, named after this moment; `not_ids` are taken."""
-        taken = set(not_ids)
-        identifier = conversation_id(clock())
-        while identifier in taken:
-            identifier = f"jp-c{int(identifier.removeprefix('jp-c')) + 1}"
-        head: dict[str, JsonValue] = {"id": identifier, "made": made}
+        head: dict[str, JsonValue] = {"id": new_conversation_id(clock(), not_ids), "made": made}
         if parent:
             head["parent"] = dict(parent)
-        return cls(head, clock=clock, base_config=base_config)
+        return cls(head, clock=clock, base_config=base_config, draw=draw)
 
     @property
     def id(self) -> str:
@@ -158,19 +161,24 @@ class ConversationStream:
     def __len__(self) -> int:
         return len(self.raw)
 
-    def _keep(self, entry: Entry) -> None:
+    def _keep(self, raw: RawEntry, entry: Entry) -> None:
+        self.raw.append(raw)
         self.entries.append(entry)
-        if isinstance(entry, TurnStart):
-            if not self._pairing.balanced:
+        kind = entry.type
+        if kind == "turn_start":
+            if not self._pairs.balanced:
                 self._checked = 0  # the turn that ends here is left for the next repair
-            self._pairing = _Pairing()
+            self._pairs = Pairs()
             self._turn_count += 1
-        else:
-            if isinstance(entry, ConfigDelta):
-                self.deltas.append(entry)
-            self._pairing.add(entry)
-            if not self._turn_count and entry.type in CONVERSATION_KINDS:
-                self._turn_count = 1
+            self._request = None
+        elif isinstance(entry, ConfigDelta):
+            self.deltas.append(entry)
+        elif kind in CONVERSATION_KINDS:
+            if kind == "chat_request":
+                self._request = stored_id(raw)
+            elif half := half_of(entry):
+                self._pairs.add(half)
+            self._turn_count = self._turn_count or 1
 
     # --- appending ---------------------------------------------------------------------------
 
@@ -181,36 +189,94 @@ class ConversationStream:
     def append(self, *entries: Entry) -> None:
         """Add `entries` to the current turn: all of them or none.
 
+        A `turn_start` among them is left out, with a warning: `start_turn` alone adds one.
+
         Raises:
-            StorageError: If a response has no open request in this turn, or one is a
-                `turn_start`, which only `start_turn` may add.
+            StorageError: If a response has no open request in this turn, or the record is
+                damaged.
         """
         if any(isinstance(entry, TurnStart) for entry in entries):
-            raise StorageError("a turn is opened by start_turn alone")
+            warnings.warn("a turn is opened by start_turn alone", stacklevel=2)
+            entries = tuple(entry for entry in entries if not isinstance(entry, TurnStart))
         if not self._turn_count and any(entry.type in CONVERSATION_KINDS for entry in entries):
             entries = (TurnStart(), *entries)
         if entries:
             self._append(entries)
 
-    def _append(self, entries: Iterable[Entry]) -> None:
+    def _append(self, entries: Sequence[Entry]) -> None:
+        self._refuse_damage()
+        check(entries, self._pairs)
         moment = format_timestamp(self._clock())
-        stamped = [e if e.timestamp else e.stamped(moment) for e in entries]
-        self._check(stamped)
-        for entry in stamped:
-            self.raw.append(entry.to_raw())
-            self._keep(entry)
+        for entry in entries:
+            self._write(entry if entry.timestamp else entry.stamped(moment))
         if self.on_change is not None:
             self.on_change()
 
-    def _check(self, entries: list[Entry]) -> None:
-        before, batch = self._pairing, _Pairing()
-        for entry in entries:
-            if isinstance(entry, TurnStart):
-                before, batch = _Pairing(), _Pairing()
-            batch.check(entry, before)
-            batch.add(entry)
+    def _write(self, entry: Entry) -> None:
+        """Store a new entry, with an id and with what it answers."""
+        self._ids.add(None)
+        self._keep(self._linked(entry, len(self.raw)), entry)
+
+    def _linked(self, entry: Entry, index: int) -> RawEntry:
+        raw: RawEntry = {"event_id": self._ids.of(index)}
+        # A request that is stored without an id, or shares it, cannot be named.
+        if entry.type in LINKABLE and self._request and self._ids.place(self._request) is not None:
+            raw["request_id"] = self._request
+        raw.update(entry.to_raw())
+        return raw
+
+    def _refuse_damage(self) -> None:
+        if self.damage:
+            first = self.damage[0]
+            raise StorageError(
+                f"this record is damaged ({first.message}): it can be read, not changed",
+                place=first.place,
+            )
+
+    # --- ids and links -----------------------------------------------------------------------
+
+    def event_id(self, index: int) -> str:
+        """The id of entry number `index`; unique, and the same for as long as the stream lives.
+
+        An entry that is stored without one, or with one that an earlier entry has, gets its id
+        here alone: what is stored stays as it is.
+        """
+        return self._ids.of(index)
+
+    def request_of(self, index: int) -> int | None:
+        """The index of the request that entry number `index` answers; None if it names none."""
+        target = self._target(index)
+        return None if target is None else self._resolved(target)
+
+    def unresolved(self) -> list[int]:
+        """The indexes of entries that name a request which cannot be told.
+
+        It is not in the record, is no `chat_request`, or several entries have its id.
+        """
+        return [
+            index
+            for index in range(len(self.entries))
+            if (target := self._target(index)) is not None and self._resolved(target) is None
+        ]
+
+    def _target(self, index: int) -> str | None:
+        linkable = self.entries[index].type in LINKABLE
+        return stored_id(self.raw[index], "request_id") if linkable else None
+
+    def _resolved(self, target: str) -> int | None:
+        place = self._ids.place(target)
+        found = place is not None and isinstance(self.entries[place], ChatRequest)
+        return place if found else None
 
     # --- reading -----------------------------------------------------------------------------
+
+    def events(self) -> Iterator[TurnEvent]:
+        """The events, oldest first: entries that belong to a turn."""
+        turn = -1
+        for index, entry in enumerate(self.entries):
+            if entry.type in CONVERSATION_KINDS:
+                turn = max(turn, 0) if not isinstance(entry, TurnStart) else turn + 1
+                yield TurnEvent(turn, index, entry)
 
     def turns(self) -> Iterator[TurnEntries]:
         """The turns, oldest first; entries before the first `turn_start` are a turn too.
@@ -256,6 +322,15 @@ class ConversationStream:
             tail.pop()  # made for the turn to come
         return TurnEntries(self._turn_count - 1, tuple(tail))
 
+    def last_turn_event(self) -> Entry | None:
+        """The last event; what applies to the conversation as a whole is passed over."""
+        return next((e for e in reversed(self.entries) if e.type in CONVERSATION_KINDS), None)
+
+    def schema(self) -> Mapping[str, JsonValue] | None:
+        """The JSON schema that the last turn's answer has to fit, if there is one."""
+        last = self.last_turn()
+        return None if last is None else last.schema
+
     def current_turn(self) -> list[Entry]:
         """The entries of the last turn, its `turn_start` first; global entries included."""
         start = len(self.entries)
@@ -265,31 +340,19 @@ class ConversationStream:
 
     def unanswered(self) -> list[ToolCallRequest]:
         """Tool calls of the current turn without a response, in call order."""
-        if self._pairing.asked == self._pairing.done:
-            return []
-        answered = Counter(self._pairing.done)
-        calls = []
-        for entry in self.current_turn():
-            if isinstance(entry, ToolCallRequest):
-                if answered[entry.id]:
-                    answered[entry.id] -= 1
-                else:
-                    calls.append(entry)
-        return calls
+        return [entry for entry in self._open("tool") if isinstance(entry, ToolCallRequest)]
 
     def open_inquiries(self) -> list[InquiryRequest]:
         """Inquiries of the current turn that are not closed."""
-        if self._pairing.asked_inquiries == self._pairing.closed_inquiries:
+        return [entry for entry in self._open("inquiry") if isinstance(entry, InquiryRequest)]
+
+    def _open(self, family: Family) -> list[Entry]:
+        if not self._pairs.uneven(family):
             return []
-        closed = Counter(self._pairing.closed_inquiries)
-        found = []
-        for entry in self.current_turn():
-            if isinstance(entry, InquiryRequest):
-                if closed[entry.id]:
-                    closed[entry.id] -= 1
-                else:
-                    found.append(entry)
-        return found
+        turn = self.current_turn()
+        halves = ((i, half) for i, entry in enumerate(turn) if (half := half_of(entry)))
+        _, unanswered, _ = match(halves)
+        return [turn[index] for index in sorted(unanswered)]
 
     # --- repair ------------------------------------------------------------------------------
 
@@ -299,134 +362,42 @@ class ConversationStream:
         Never called on load, nor while tools run. Returns whether anything changed. Only what
         was not checked before is looked at again when the turn in progress is well formed, so
         that a long conversation costs nothing here.
+
+        Raises:
+            StorageError: If the record is damaged.
         """
-        if self._checked and self._pairing.balanced and not self._ends_open():
-            self._checked = len(self.entries)
-            return False
-        repaired = list(_repaired(list(zip(self.raw, self.entries, strict=True))))
-        changed = [raw for raw, _ in repaired] != self.raw
-        if changed:
-            self.raw = [raw for raw, _ in repaired]
-            self.entries, entries = [], [entry for _, entry in repaired]
-            self.deltas = []
-            self._pairing, self._turn_count = _Pairing(), 0
-            for entry in entries:
-                self._keep(entry)
+        self._refuse_damage()
+        ends_open = isinstance(self.last_turn_event(), TurnStart)
+        changed = False
+        if not self._checked or not self._pairs.balanced or ends_open:
+            items = self.items()
+            mended = repaired(items)
+            changed = len(mended) != len(items) or any(
+                a is not b for a, b in zip(mended, items, strict=True)
+            )
+            if changed:
+                self.rewrite(mended)
         self._checked = len(self.entries)
         return changed
 
-    def _ends_open(self) -> bool:
-        last = next((e for e in reversed(self.entries) if e.type in CONVERSATION_KINDS), None)
-        return isinstance(last, TurnStart)
+    def items(self) -> list[Item]:
+        """The entries as `rewrite` takes them."""
+        return [
+            Item(entry, raw, known)
+            for entry, raw, known in zip(self.entries, self.raw, self._ids.known(), strict=True)
+        ]
 
+    def rewrite(self, items: Sequence[Item]) -> None:
+        """Replace all entries by `items`; those among them that are new are written here.
 
-class _Item(NamedTuple):
-    raw: RawEntry
-    entry: Entry
+        Entries that stay keep their ids. `on_change` is not called: whoever keeps a copy of the
+        record needs the whole of it.
 
-
-def _item(entry: Entry) -> _Item:
-    return _Item(entry.to_raw(), entry)
-
-
-def _repaired(pairs: list[tuple[RawEntry, Entry]]) -> list[_Item]:
-    """The seven steps of `spec/conversation-stream.md` 3.6, in order. Idempotent."""
-    items = [_Item(raw, entry) for raw, entry in pairs]
-    items = _drop_before_first_request(items)
-    items = _pair(items)
-    items = _drop_trailing_turn_start(items)
-    return _one_turn_start_first(items)
-
-
-def _is_conversation(entry: Entry) -> bool:
-    return entry.type in CONVERSATION_KINDS
-
-
-def _drop_before_first_request(items: list[_Item]) -> list[_Item]:
-    first = next((i for i, x in enumerate(items) if isinstance(x.entry, ChatRequest)), None)
-    if first is None:
-        return items
-    return [
-        item
-        for i, item in enumerate(items)
-        if i >= first or isinstance(item.entry, TurnStart) or not _is_conversation(item.entry)
-    ]
-
-
-def _pair(items: list[_Item]) -> list[_Item]:
-    """Answer open tool calls, drop loose responses and half inquiries; turn by turn."""
-    kept: list[_Item] = []
-    turn: list[_Item] = []
-    for item in items:
-        if isinstance(item.entry, TurnStart):
-            kept += _pair_turn(turn)
-            turn = []
-        turn.append(item)
-    return kept + _pair_turn(turn)
-
-
-def _pair_turn(turn: list[_Item]) -> list[_Item]:
-    unanswered, loose = _match(turn, ToolCallRequest, ToolCallResponse)
-    open_inquiries, loose_closings = _match(turn, InquiryRequest, InquiryResponse)
-    dropped = loose | loose_closings | open_inquiries
-    result: list[_Item] = []
-    for index, item in enumerate(turn):
-        if index in dropped:
-            continue
-        result.append(item)
-        if index in unanswered and isinstance(item.entry, ToolCallRequest):
-            answer = ToolCallResponse(
-                timestamp=item.entry.timestamp,
-                id=item.entry.id,
-                content=INTERRUPTED,
-                is_error=True,
-            )
-            result.append(_item(answer))
-    return result
-
-
-def _match(
-    turn: list[_Item],
-    request: type[ToolCallRequest | InquiryRequest],
-    response: type[ToolCallResponse | InquiryResponse],
-) -> tuple[set[int], set[int]]:
-    """Indexes of requests without response, and of responses without request before them.
-
-    The n-th response of an id belongs to its n-th request.
-    """
-    waiting: dict[str, list[int]] = {}
-    loose: set[int] = set()
-    for index, (_, entry) in enumerate(turn):
-        if isinstance(entry, request):
-            waiting.setdefault(entry.id, []).append(index)
-        elif isinstance(entry, response):
-            if waiting.get(entry.id):
-                waiting[entry.id].pop(0)
-            else:
-                loose.add(index)
-    return {index for indexes in waiting.values() for index in indexes}, loose
-
-
-def _drop_trailing_turn_start(items: list[_Item]) -> list[_Item]:
-    end = len(items)  # behind the last entry of a conversation that is no bare start
-    while end and (
-        isinstance(items[end - 1].entry, TurnStart) or not _is_conversation(items[end - 1].entry)
-    ):
-        end -= 1
-    return items[:end] + [item for item in items[end:] if not isinstance(item.entry, TurnStart)]
-
-
-def _one_turn_start_first(items: list[_Item]) -> list[_Item]:
-    if not any(_is_conversation(x.entry) and not isinstance(x.entry, TurnStart) for x in items):
-        return items
-    request = next((i for i, x in enumerate(items) if isinstance(x.entry, ChatRequest)), None)
-    before = range(len(items) if request is None else request)
-    starts = [i for i in before if isinstance(items[i].entry, TurnStart)]
-    if request is None and starts:
-        return items
-    if starts:
-        extra = set(starts[:-1])
-        return [item for i, item in enumerate(items) if i not in extra]
-    place = 0 if request is None else request
-    moment = items[place].entry.timestamp if request is not None else EPOCH
-    return [*items[:place], _item(TurnStart(timestamp=moment)), *items[place:]]
+        Raises:
+            StorageError: If the record is damaged.
+        """
+        self._refuse_damage()
+        self._begin()
+        self._ids.rearrange(item.event_id for item in items)
+        for index, (entry, raw, _) in enumerate(items):
+            self._keep(self._linked(entry, index) if raw is None else raw, entry)

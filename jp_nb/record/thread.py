@@ -11,6 +11,7 @@ from itertools import islice
 
 from pydantic import JsonValue
 
+from jp_nb.record.compacted import stand_ins
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
@@ -19,6 +20,7 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
+from jp_nb.record.pairing import Half, half_of, match
 from jp_nb.record.stream import ConversationStream
 
 VISIBLE = (ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse)
@@ -64,14 +66,37 @@ class Thread:
 
 
 def thread_of(stream: ConversationStream) -> Thread:
-    """The whole of `stream` as a provider sees it, each entry with the provider of its time."""
+    """The whole of `stream` as a provider sees it, each entry with the provider of its time.
+
+    An entry that names a request which cannot be told is left out, with the other half of its
+    tool call. Turns that were compacted are as short as that says.
+    """
     thread = Thread()
+    hidden = _hidden(stream)
+    instead = stand_ins(stream, hidden)
     provider = _provider(stream.base_config)
-    for entry in stream.entries:
+    for index, entry in enumerate(stream.entries):
         if isinstance(entry, ConfigDelta):
-            provider = _provider(entry.delta) or provider
-        thread.add(entry, provider)
+            provider = "" if entry.op == "reset" else _provider(entry.delta) or provider
+        elif index not in hidden:
+            for seen in instead.get(index, (entry,)):
+                thread.add(seen, provider)
     return thread
+
+
+def _hidden(stream: ConversationStream) -> set[int]:
+    hidden = set(stream.unresolved())
+    if not hidden:
+        return hidden
+    turns: dict[int, list[tuple[int, Half]]] = {}
+    for turn, index, entry in stream.events():
+        if half := half_of(entry):
+            turns.setdefault(turn, []).append((index, half))
+    for halves in turns.values():
+        for pair in match(halves)[0].items():
+            if not hidden.isdisjoint(pair):
+                hidden.update(pair)
+    return hidden
 
 
 def _provider(partial: Mapping[str, JsonValue]) -> str:

@@ -23,6 +23,7 @@ from typing import Any
 
 import jp_nb as jp
 from jp_nb.config.app_config import AppConfig
+from jp_nb.notebook.directives import Directive
 from jp_nb.notebook.session import Session
 from jp_nb.notebook.transcript import Transcript
 from jp_nb.notebook.turn_display import TurnDisplay
@@ -90,8 +91,9 @@ def turns(url: str) -> None:
     vars(session)["turns"] = LiveTurns(session)
 
     def ours(base: str) -> None:
-        options = ["assistant.instructions:=[]", f"providers.llm.openai.base_url={base}"]
-        turn = session.ask("Go.", new=True, model="openai/m", assignments=options)
+        options = ("assistant.instructions:=[]", f"providers.llm.openai.base_url={base}")
+        directives = [Directive("cfg", option) for option in options]
+        turn = session.ask("Go.", new=True, model="openai/m", directives=directives)
         assert turn.text, turn
 
     try:

@@ -21,10 +21,15 @@ call_ids = st.sampled_from(["a", "b", ""])
 inquiry_ids = st.sampled_from(["a.q.1", "a.q.2"])
 
 
+event_ids = st.sampled_from(["e1", "e2", "e3"]) | json_values
+
+
 def entry(kind: str, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """A stored entry of `kind`, with extra keys that nobody knows."""
+    """A stored entry of `kind`, with ids and with extra keys that nobody knows."""
     known = st.fixed_dictionaries({"type": st.just(kind), "timestamp": st.just(STAMP), **fields})
-    extra = st.dictionaries(st.sampled_from(["x", "event_id", "ü"]), json_values, max_size=2)
+    extra = st.fixed_dictionaries(
+        {}, optional={"event_id": event_ids, "request_id": event_ids, "x": json_values, "ü": texts}
+    )
     return st.tuples(extra, known).map(lambda both: {**both[0], **both[1]})
 
 
@@ -43,7 +48,17 @@ closings = entry(
     "inquiry_response", id=inquiry_ids, outcome=st.just("cancelled"), reason=texts
 ) | entry("inquiry_response", id=inquiry_ids, answer=json_values)
 deltas = entry("config_delta", delta=st.dictionaries(texts, json_values, max_size=2))
-compactions = entry("compaction", from_turn=st.just(0), to_turn=st.just(1))
+turn_numbers = st.integers(0, 4)
+compactions = entry("compaction", from_turn=turn_numbers, to_turn=turn_numbers) | entry(
+    "compaction",
+    from_turn=turn_numbers,
+    to_turn=turn_numbers,
+    summary=st.fixed_dictionaries({"summary": texts}),
+    reasoning=st.none() | st.just("strip"),
+    tool_calls=st.sampled_from(
+        [{"policy": "omit"}, {"policy": "strip", "request": True, "response": False}]
+    ),
+)
 unknown = st.dictionaries(texts, json_values, max_size=3).filter(
     lambda raw: not isinstance(raw.get("type"), str)
 ) | entry("hologram")
@@ -52,3 +67,13 @@ conversation_entries = st.one_of(
 )
 global_entries = st.one_of(deltas, compactions, unknown)
 records = st.lists(conversation_entries | conversation_entries | global_entries, max_size=14)
+damaged = st.sampled_from(
+    [
+        {"type": "chat_request", "timestamp": STAMP},
+        {"type": "tool_call_response", "timestamp": STAMP, "id": "a", "content": 5},
+        {"type": "turn_start"},
+        {"type": "compaction", "timestamp": STAMP, "from_turn": True, "to_turn": 1},
+        "text",
+        None,
+    ]
+)

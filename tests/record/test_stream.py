@@ -1,4 +1,4 @@
-"""Appending, pairing, turns, repair."""
+"""Storing, appending, turns."""
 
 from __future__ import annotations
 
@@ -14,51 +14,25 @@ from jp_nb.record.events import (
     CONVERSATION_KINDS,
     ChatRequest,
     ChatResponse,
-    ConfigDelta,
-    Entry,
-    InquiryRequest,
-    InquiryResponse,
     ToolCallRequest,
     ToolCallResponse,
     TurnStart,
 )
-from jp_nb.record.stream import EPOCH, INTERRUPTED, ConversationStream
-from jp_nb.record.thread import thread_of
+from jp_nb.record.stream import ConversationStream
 from tests.fakes import FakeClock, new_stream
+from tests.record.entries import (
+    ASKED,
+    CHANGED,
+    SAID,
+    START,
+    STRANGE,
+    called,
+    closed,
+    inquiry,
+    raw,
+    result,
+)
 from tests.record.strategies import QUICK, records
-
-T = "2026-03-18 13:19:06.841464"
-
-
-def raw(kind: str, **fields: Any) -> dict[str, Any]:
-    return {"timestamp": T, "type": kind, **fields}
-
-
-START, ASKED = raw("turn_start"), raw("chat_request", content="q")
-SAID = raw("chat_response", message="a")
-
-
-def called(call_id: str = "a") -> dict[str, Any]:
-    return raw("tool_call_request", id=call_id, name="t", arguments={})
-
-
-def result(call_id: str = "a") -> dict[str, Any]:
-    return raw("tool_call_response", id=call_id, content="r", is_error=False)
-
-
-def inquiry(inquiry_id: str = "a.q.1") -> dict[str, Any]:
-    question = {"text": "?", "answer_type": {"type": "boolean"}}
-    source = {"source": "assistant"}
-    return raw("inquiry_request", id=inquiry_id, source=source, question=question)
-
-
-def closed(inquiry_id: str = "a.q.1") -> dict[str, Any]:
-    return raw("inquiry_response", id=inquiry_id, outcome="answered", answer=True)
-
-
-CHANGED = raw("config_delta", delta={"user": {"name": "Ada"}})
-STRANGE = {"type": "hologram", "x": 1}
-
 
 # --- stored and loaded -----------------------------------------------------------------------
 
@@ -127,11 +101,33 @@ def test_a_turn_opens_with_its_request_and_everything_is_stamped() -> None:
     changes: list[int] = []
     stream.on_change = lambda: changes.append(len(stream))
     stream.start_turn(ChatRequest(content="q"))
-    assert [entry["type"] for entry in stream.raw] == ["turn_start", "chat_request"]
-    assert stream.raw[0]["timestamp"] == stream.raw[1]["timestamp"] == "2026-03-18 13:19:07.0"
+    assert stream.raw == [
+        {"event_id": "id-1", "timestamp": "2026-03-18 13:19:07.0", "type": "turn_start"},
+        {
+            "event_id": "id-2",
+            "timestamp": "2026-03-18 13:19:07.0",
+            "type": "chat_request",
+            "content": "q",
+        },
+    ]
     assert changes == [2]
-    with pytest.raises(StorageError):
-        stream.append(TurnStart())
+
+
+def test_a_turn_start_that_is_appended_is_left_out() -> None:
+    stream = new_stream(START, ASKED)
+    with pytest.warns(UserWarning, match="start_turn alone"):
+        stream.append(TurnStart(), ChatResponse(message="a"), TurnStart())
+    assert [entry.type for entry in stream.entries[2:]] == ["chat_response"]
+
+
+def test_what_is_stored_shares_nothing_with_what_was_appended() -> None:
+    arguments: dict[str, Any] = {"path": ["a"]}
+    stream = new_stream(START, ASKED)
+    entry = ToolCallRequest(id="a", name="t", arguments=arguments)
+    stream.append(entry)
+    entry.arguments["path"] = 1
+    arguments["path"].append("b")
+    assert stream.raw[2]["arguments"] == {"path": ["a"]}
 
 
 @pytest.mark.parametrize(
@@ -203,149 +199,40 @@ def test_a_change_between_turns_was_made_for_the_later_one() -> None:
     assert stream.last_turn() == second
 
 
-# --- repair ----------------------------------------------------------------------------------
-
-MENDED = {
-    "timestamp": T,
-    "type": "tool_call_response",
-    "id": "a",
-    "content": INTERRUPTED,
-    "is_error": True,
-}
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        pytest.param([SAID, START, ASKED], [START, ASKED], id="1 before the first request"),
-        pytest.param([START, ASKED, result()], [START, ASKED], id="2 loose result"),
-        pytest.param(
-            [START, ASKED, called(), SAID], [START, ASKED, called(), MENDED, SAID], id="3 open call"
-        ),
-        pytest.param([START, ASKED, closed()], [START, ASKED], id="4 loose closing"),
-        pytest.param([START, ASKED, inquiry()], [START, ASKED], id="5 open inquiry"),
-        pytest.param([START, ASKED, START], [START, ASKED], id="6 turn without anything"),
-        pytest.param([START, CHANGED, START], [CHANGED], id="6 several of them"),
-        pytest.param([START, START, ASKED], [START, ASKED], id="7 several starts"),
-        pytest.param([ASKED], [raw("turn_start"), ASKED], id="7 no start"),
-        pytest.param(
-            [SAID], [{**raw("turn_start"), "timestamp": EPOCH}, SAID], id="7 no request at all"
-        ),
-        pytest.param(
-            [START, ASKED, called(), START, ASKED, result()],
-            [START, ASKED, called(), MENDED, START, ASKED],
-            id="ids pair inside their turn",
-        ),
-        pytest.param(
-            [START, ASKED, called(), called(), result()],
-            [START, ASKED, called(), called(), MENDED, result()],
-            id="the n-th answers the n-th",
-        ),
-        pytest.param(
-            [STRANGE, START, CHANGED, START, ASKED, inquiry(), CHANGED, START, STRANGE],
-            [STRANGE, CHANGED, START, ASKED, CHANGED, STRANGE],
-            id="global entries stay",
-        ),
-    ],
-)
-def test_each_step_of_repair(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> None:
-    stream = new_stream(*before)
-    assert stream.repair()
-    assert stream.raw == after
-    assert [entry.type for entry in stream.entries] == [
-        new_stream(r).entries[0].type for r in after
+def test_events_come_with_their_turn_and_their_place() -> None:
+    stream = new_stream(CHANGED, SAID, STRANGE, START, ASKED, CHANGED, START, SAID)
+    found = [(e.turn, e.position, e.entry.type) for e in stream.events()]
+    assert found == [
+        (0, 1, "chat_response"),
+        (1, 3, "turn_start"),
+        (1, 4, "chat_request"),
+        (2, 6, "turn_start"),
+        (2, 7, "chat_response"),
     ]
-    assert not stream.repair()
-
-
-@pytest.mark.parametrize(
-    "healthy",
-    [
-        [],
-        [CHANGED],
-        [START, ASKED, called(), inquiry(), closed(), result(), SAID, CHANGED],
-        [START, ASKED, called(), called(), result(), result(), START, ASKED, SAID],
-    ],
-)
-def test_repair_leaves_a_well_formed_record_alone(healthy: list[dict[str, Any]]) -> None:
-    stream = new_stream(*healthy)
-    before = list(stream.raw)
-    assert not stream.repair()
-    assert stream.raw == before
 
 
 @given(records)
 @QUICK
-def test_repair_makes_any_record_well_formed_once_and_for_all(
-    entries: list[dict[str, Any]],
-) -> None:
+def test_events_and_turns_count_alike(entries: list[dict[str, Any]]) -> None:
     stream = new_stream(*entries)
-
-    def global_ones(stream: ConversationStream) -> list[Any]:
-        pairs = zip(stream.raw, stream.entries, strict=True)
-        return [r for r, entry in pairs if entry.type not in CONVERSATION_KINDS]
-
-    kept = global_ones(stream)
-    stream.repair()
-    mended = list(stream.raw)
-    assert global_ones(stream) == kept
-    assert [entry for entry in stream.entries if isinstance(entry, ConfigDelta)] == stream.deltas
-    for turn in stream.turns():
-        assert is_well_formed(turn.entries)
-    again = new_stream(*mended)
-    assert not again.repair()
-    assert again.raw == mended
-    stream.start_turn(ChatRequest(content="more"))
-    assert not stream.repair()
-
-
-def is_well_formed(entries: tuple[Entry, ...]) -> bool:
-    """Whether every request is followed by as many responses, and no response comes too early."""
-    open_ids: dict[tuple[type, str], int] = {}
-    for entry in entries:
-        match entry:
-            case ToolCallRequest(id=key) | InquiryRequest(id=key):
-                open_ids[type(entry), key] = open_ids.get((type(entry), key), 0) + 1
-            case ToolCallResponse(id=key) | InquiryResponse(id=key):
-                asked = ToolCallRequest if isinstance(entry, ToolCallResponse) else InquiryRequest
-                open_ids[asked, key] = open_ids.get((asked, key), 0) - 1
-                if open_ids[asked, key] < 0:
-                    return False
-    return not any(open_ids.values())
-
-
-def test_a_turn_that_was_left_open_is_mended_after_the_next_one_began() -> None:
-    stream = new_stream(START, ASKED)
-    stream.repair()
-    stream.append(ToolCallRequest(id="a", name="t"))
-    stream.start_turn(ChatRequest(content="q2"))
-    assert stream.repair()
-    assert [e.type for e in stream.entries][2:4] == ["tool_call_request", "tool_call_response"]
-
-
-def test_loading_repairs_nothing() -> None:
-    stream = new_stream(START, ASKED, called(), inquiry())
-    assert [entry.id for entry in stream.unanswered()] == ["a"]
-    assert [entry.id for entry in stream.open_inquiries()] == ["a.q.1"]
-    assert len(stream) == 4
-
-
-# --- the provider's view ---------------------------------------------------------------------
-
-
-def test_a_provider_sees_what_is_listed_with_the_provider_of_its_time() -> None:
-    to_b = raw("config_delta", delta={"assistant": {"model": {"id": {"provider": "b"}}}})
-    asked = raw("chat_request", content="q", author="Ada")
-    stream = new_stream(
-        START, asked, STRANGE, called(), inquiry(), closed(), result(), to_b, START, ASKED, SAID,
-        base_config={"assistant": {"model": {"id": "a/model"}}},
-    )  # fmt: skip
-    thread = thread_of(stream)
-    assert [(item.entry.type, item.provider) for item in thread] == [
-        ("chat_request", "a"),
-        ("tool_call_request", "a"),
-        ("tool_call_response", "a"),
-        ("chat_request", "b"),
-        ("chat_response", "b"),
+    numbered = [(e.turn, e.entry) for e in stream.events()]
+    of_turns = [
+        (turn.number, entry)
+        for turn in stream.turns()
+        for entry in turn.entries
+        if entry.type in CONVERSATION_KINDS
     ]
-    assert [item.entry.type for item in thread.since(3)] == ["chat_request", "chat_response"]
+    assert numbered == of_turns
+    assert stream.turn_count == len({turn for turn, _ in numbered})
+    assert stream.last_turn_event() == (numbered[-1][1] if numbered else None)
+
+
+def test_the_schema_of_a_turn_is_that_of_its_first_request() -> None:
+    with_schema = raw("chat_request", content="q", schema={"type": "object"})
+    stream = new_stream(START, with_schema, ASKED, SAID, CHANGED)
+    assert stream.schema() == {"type": "object"}
+    stream.start_turn(ChatRequest(content="q"))
+    stream.append(ChatRequest(content="hurry", schema={"type": "null"}))
+    assert stream.schema() is None
+    assert [turn.schema for turn in stream.turns()] == [{"type": "object"}, None]
+    assert new_stream().schema() is None

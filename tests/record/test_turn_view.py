@@ -6,7 +6,7 @@ from jp_nb.config.app_config import AppConfig
 from jp_nb.record.conversation import Conversation
 from jp_nb.record.turn_view import ConfigChange, Inquiry, ToolCall, Turn, TurnUsage, read_turn
 from tests.fakes import new_stream
-from tests.record.test_stream import (
+from tests.record.entries import (
     ASKED,
     CHANGED,
     SAID,

@@ -1,0 +1,116 @@
+"""What a provider sees in place of turns that were compacted. The record itself keeps them.
+
+Source: `spec/conversation-stream.md` section 4.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+
+from jp_nb.record.events import (
+    ChatRequest,
+    ChatResponse,
+    Compaction,
+    Entry,
+    ToolCallPolicy,
+    ToolCallRequest,
+    ToolCallResponse,
+)
+from jp_nb.record.pairing import half_of, match
+from jp_nb.record.stream import ConversationStream, TurnEvent
+from jp_nb.record.timestamps import parse_timestamp
+
+SUMMARY_REQUEST = "[Summary of previous conversation]"
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+def stand_ins(stream: ConversationStream, hidden: Collection[int]) -> dict[int, tuple[Entry, ...]]:
+    """What stands in place of an entry, by its index; an entry that is not here stays.
+
+    What is `hidden` anyway is not looked at. In each turn the newest compaction decides, for the
+    summary, the reasoning and the tool calls on their own; of equally old ones the later in the
+    record.
+    """
+    compactions = [entry for entry in stream.entries if isinstance(entry, Compaction)]
+    if not compactions:
+        return {}
+    compactions.reverse()  # of equally old ones the later stays in front
+    compactions.sort(key=lambda x: parse_timestamp(x.timestamp) or _NEVER, reverse=True)
+    count = stream.turn_count
+    summaries = _deciding(compactions, count, lambda entry: entry.summary is not None)
+    reasoning = _deciding(compactions, count, lambda entry: entry.reasoning is not None)
+    tools = _deciding(compactions, count, lambda entry: entry.tool_calls is not None)
+    found: dict[int, tuple[Entry, ...]] = {}
+    seen = (event for event in stream.events() if event.position not in hidden)
+    for turn, grouped in groupby(seen, key=lambda event: event.turn):
+        events = list(grouped)
+        if (summary := summaries[turn]) is not None:
+            found |= dict.fromkeys((event.position for event in events), ())
+            if not turn or summaries[turn - 1] is not summary:
+                found[events[0].position] = tuple(_summary(summary))
+            continue
+        if reasoning[turn] is not None:
+            found |= {e.position: () for e in events if _is_reasoning(e.entry)}
+        decides = tools[turn]
+        if decides is not None and decides.tool_calls is not None:
+            found |= _tool_calls(events, decides.tool_calls)
+    return found
+
+
+def _deciding(
+    newest: Iterable[Compaction], count: int, says: Callable[[Compaction], bool]
+) -> list[Compaction | None]:
+    """Turn by turn the first of `newest` that says something about it."""
+    deciding: list[Compaction | None] = [None] * count
+    open_from = list(range(count + 1))  # leads from a turn to the next one that is undecided
+
+    def undecided(turn: int) -> int:
+        while open_from[turn] != turn:
+            open_from[turn] = turn = open_from[open_from[turn]]
+        return turn
+
+    for entry in filter(says, newest):
+        turn = undecided(min(entry.from_turn, count))
+        while turn < count and turn <= entry.to_turn:
+            deciding[turn] = entry
+            open_from[turn] = turn + 1
+            turn = undecided(turn)
+    return deciding
+
+
+def _summary(entry: Compaction) -> Iterator[Entry]:
+    assert entry.summary is not None
+    yield ChatRequest(timestamp=entry.timestamp, content=SUMMARY_REQUEST)
+    yield ChatResponse(timestamp=entry.timestamp, message=entry.summary.summary)
+
+
+def _is_reasoning(entry: Entry) -> bool:
+    return isinstance(entry, ChatResponse) and entry.kind == "reasoning"
+
+
+def _tool_calls(
+    events: Sequence[TurnEvent], policy: ToolCallPolicy
+) -> dict[int, tuple[Entry, ...]]:
+    found: dict[int, tuple[Entry, ...]] = {}
+    by_position = {event.position: event.entry for event in events}
+    halves = ((e.position, half) for e in events if (half := half_of(e.entry)))
+    called = {answer: by_position[request] for request, answer in match(halves)[0].items()}
+    for position, entry in by_position.items():
+        if not isinstance(entry, ToolCallRequest | ToolCallResponse):
+            continue
+        if policy.policy == "omit":
+            found[position] = ()
+        elif isinstance(entry, ToolCallRequest):
+            if policy.request:
+                found[position] = (entry.model_copy(update={"arguments": {}}),)
+        elif policy.response:
+            found[position] = (_blank(entry, called.get(position)),)
+    return found
+
+
+def _blank(response: ToolCallResponse, request: Entry | None) -> ToolCallResponse:
+    name = request.name if isinstance(request, ToolCallRequest) else "tool"
+    outcome = "error" if response.is_error else "success"
+    return response.model_copy(update={"content": f"[compacted] {name}: {outcome}"})

@@ -1,0 +1,96 @@
+"""Another conversation that begins as this one did.
+
+Source: `spec/conversation-stream.md` section 5.6, `design/architecture.md` D19.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pydantic import JsonValue
+
+from jp_nb.errors import UsageError
+from jp_nb.record.editing import retain_first
+from jp_nb.record.entry import json_copy
+from jp_nb.record.events import ConfigDelta
+from jp_nb.record.ids import Draw, random_id
+from jp_nb.record.repair import Item
+from jp_nb.record.stream import ConversationStream, Made
+from jp_nb.record.timestamps import Clock
+
+
+def fork(
+    stream: ConversationStream,
+    *,
+    keep_turns: int | None,
+    clock: Clock,
+    made: Made,
+    not_ids: Iterable[str],
+    draw: Draw = random_id,
+) -> ConversationStream:
+    """A conversation of its own with the first `keep_turns` turns of `stream` (None: all).
+
+    It has the base configuration and the entries as they are stored, compactions and unknown
+    kinds included, and shares nothing with `stream`; it is repaired. Configuration changes
+    behind the last turn that is kept go with the turns they were made for; without any turn,
+    those from before the first one stay. Its `parent` names `stream` and the last turn kept.
+
+    Raises:
+        UsageError: If `stream` has no such turn.
+        StorageError: If `stream` is damaged.
+    """
+    count = stream.turn_count
+    keep = count if keep_turns is None else keep_turns
+    if not 0 <= keep <= count:
+        turns = f"its turns are 0 to {count - 1}" if count else "it has no turn yet"
+        raise UsageError(f"there is no turn {keep - 1} in this conversation: {turns}")
+    parent: dict[str, JsonValue] = {"id": stream.id}
+    if keep:
+        parent["turn"] = keep - 1
+    head = ConversationStream.new(clock=clock, made=made, parent=parent, not_ids=not_ids).head
+    if stream.title is not None:
+        head["title"] = stream.title
+    made_of = ConversationStream(
+        head,
+        clock=clock,
+        base_config=json_copy(stream.base_config),
+        raw=json_copy(stream.raw),
+        draw=draw,
+    )
+    if keep < count:
+        _cut(made_of, keep)
+    made_of.repair()
+    return made_of
+
+
+def undo(
+    stream: ConversationStream,
+    *,
+    clock: Clock,
+    made: Made,
+    not_ids: Iterable[str],
+    draw: Draw = random_id,
+) -> ConversationStream:
+    """A fork of `stream` without its last turn.
+
+    Raises:
+        UsageError: If it has none.
+        StorageError: If it is damaged.
+    """
+    if not stream.turn_count:
+        raise UsageError("there is no turn to undo: this conversation has none yet")
+    keep = stream.turn_count - 1
+    return fork(stream, keep_turns=keep, clock=clock, made=made, not_ids=not_ids, draw=draw)
+
+
+def _cut(stream: ConversationStream, keep: int) -> None:
+    """Keep `keep` turns, and the configuration changes up to the last event in them."""
+    events = list(stream.events())
+    kept = [event.position for event in events if event.turn < keep]
+    end = kept[-1] if kept else events[0].position
+    late = {
+        i for i, entry in enumerate(stream.entries) if i > end and isinstance(entry, ConfigDelta)
+    }
+    items: list[Item] = [item for i, item in enumerate(stream.items()) if i not in late]
+    stream.rewrite(items)
+    retain_first(stream, keep)

@@ -1,0 +1,127 @@
+"""Questions that were asked while a tool ran, and how they were closed. Audit data.
+
+Source: `spec/conversation-stream.md` sections 2.8 and 2.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import JsonValue, StrictBool, model_validator
+
+from jp_nb.record.entry import Entry, Part, RawEntry
+
+
+class InquirySource(Part):
+    """Who asks. Tagged by a key that is itself called `source`."""
+
+    source: Literal["tool", "assistant", "user", "other"]
+    name: str | None = None
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        if self.name is None and self.source in ("tool", "other"):
+            raise ValueError(f"a source of kind {self.source!r} needs a `name`")
+        return self
+
+    @classmethod
+    def tool(cls, name: str) -> Self:
+        """A tool asks."""
+        return cls(source="tool", name=name)
+
+
+class InquiryOption(Part):
+    """One choice of a select question; older records hold the bare value."""
+
+    value: JsonValue
+    description: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare(cls, value: Any) -> Any:
+        return value if isinstance(value, Mapping) and "value" in value else {"value": value}
+
+
+class InquiryAnswerType(Part):
+    """`boolean`, `select` (with `options`), `text` or `secret`."""
+
+    type: Literal["boolean", "select", "text", "secret"]
+    options: tuple[InquiryOption, ...] | None = None
+
+    @model_validator(mode="after")
+    def _has_options(self) -> Self:
+        if self.type == "select" and self.options is None:
+            raise ValueError("a select question needs `options`")
+        return self
+
+
+InquiryAnswerReusePolicy = Literal["none", "turn"]
+
+
+class InquiryQuestion(Part):
+    """The stored form of a tool's question; a type of its own on purpose (RFD 083)."""
+
+    text: str
+    answer_type: InquiryAnswerType
+    default: JsonValue = None
+    context: str | None = None
+    exclusive: StrictBool = False
+    persistence: InquiryAnswerReusePolicy = "turn"
+
+
+class InquiryRequest(Entry):
+    """A question was raised while a tool ran. Never sent to a provider."""
+
+    type: Literal["inquiry_request"] = "inquiry_request"
+    id: str
+    source: InquirySource
+    question: InquiryQuestion
+
+
+CancelReason = Literal[
+    "user",
+    "backend_error",
+    "no_prompt_backend",
+    "assistant_routing_denied",
+    "invalid_static_answer",
+]
+OUTCOMES = ("answered", "cancelled", "redacted")
+
+
+class InquiryResponse(Entry):
+    """How an inquiry was closed. Never sent to a provider. `reason` may be one we do not know."""
+
+    type: Literal["inquiry_response"] = "inquiry_response"
+    outcome: Literal["answered", "cancelled", "redacted"]
+    id: str
+    answer: JsonValue = None
+    reason: str | None = None
+
+    def to_raw(self) -> RawEntry:
+        """The stored object: `answer` or `reason`, whichever the outcome has."""
+        raw = super().to_raw()
+        if self.outcome != "answered":
+            raw.pop("answer")
+        if self.outcome != "cancelled":
+            raw.pop("reason")
+        return raw
+
+
+def read_response(raw: RawEntry) -> RawEntry:
+    """A stored response of any form, as `InquiryResponse` has it.
+
+    Without `outcome` but with `answer` it is answered; a cancelled one without `reason` was
+    cancelled by the user; an outcome that we do not know reads as cancelled for that reason: the
+    inquiry is closed, and nothing else is known of it.
+    """
+    outcome = raw.get("outcome")
+    if outcome is None and "outcome" not in raw and "answer" in raw:
+        return {**raw, "outcome": "answered"}
+    if outcome == "cancelled" and raw.get("reason") is None:
+        return {**raw, "reason": "user"}
+    if outcome == "redacted" and ("answer" in raw or "reason" in raw):
+        return {key: item for key, item in raw.items() if key not in ("answer", "reason")}
+    if isinstance(outcome, str) and outcome not in OUTCOMES:
+        return {**raw, "outcome": "cancelled", "reason": outcome}
+    return raw

@@ -1,0 +1,30 @@
+"""What a reader of a record should be told: what cannot be read, or not be told, in it."""
+
+from __future__ import annotations
+
+from jp_nb.record.events import InquiryResponse
+from jp_nb.record.inquiry import OUTCOMES
+from jp_nb.record.stream import ConversationStream
+
+
+def notices(stream: ConversationStream) -> list[str]:
+    """One line for each entry that is kept and does not count in full, each with its place."""
+    found = [(damage.index, f"{damage.place}: {damage.message}") for damage in stream.damage]
+    for index in stream.unresolved():
+        found.append(
+            (
+                index,
+                f"events[{index}].request_id: which request this answers cannot be told; "
+                "the model does not see it",
+            )
+        )
+    for index, (entry, raw) in enumerate(zip(stream.entries, stream.raw, strict=True)):
+        if isinstance(entry, InquiryResponse) and raw.get("outcome", "answered") not in OUTCOMES:
+            found.append(
+                (
+                    index,
+                    f"events[{index}].outcome: {raw['outcome']!r} is not known to this jp_nb; "
+                    "the question counts as closed",
+                )
+            )
+    return [text for _, text in sorted(found)]

@@ -1,0 +1,118 @@
+"""What makes a record fit to be sent: seven steps, in order, idempotent as a whole.
+
+Source: `spec/conversation-stream.md` section 3.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from jp_nb.record.events import (
+    CONVERSATION_KINDS,
+    ChatRequest,
+    Entry,
+    RawEntry,
+    ToolCallRequest,
+    ToolCallResponse,
+    TurnStart,
+)
+from jp_nb.record.pairing import half_of, match
+
+INTERRUPTED = "Tool call was interrupted."
+EPOCH = "1970-01-01 00:00:00.0"
+
+
+class Item(NamedTuple):
+    """An entry on its way into another list: its view, what is stored of it, and its id.
+
+    One without `raw` is new: the stream that takes it in writes it, with an id of its own.
+    """
+
+    entry: Entry
+    raw: RawEntry | None = None
+    event_id: str | None = None
+
+    @property
+    def is_event(self) -> bool:
+        """Whether it belongs to a turn; what does not is never touched."""
+        return self.entry.type in CONVERSATION_KINDS
+
+
+def repaired(items: Sequence[Item]) -> list[Item]:
+    """The items of a record that is well formed. Those that stay are the same objects."""
+    kept = _drop_before_first_request(items)
+    kept = _pair(kept)
+    kept = _drop_trailing_turn_start(kept)
+    return _one_turn_start_first(kept)
+
+
+def _drop_before_first_request(items: Sequence[Item]) -> Sequence[Item]:
+    """Step 1."""
+    first = _first_request(items)
+    if first is None:
+        return items
+    return [
+        item
+        for i, item in enumerate(items)
+        if i >= first or isinstance(item.entry, TurnStart) or not item.is_event
+    ]
+
+
+def _first_request(items: Sequence[Item]) -> int | None:
+    return next((i for i, x in enumerate(items) if isinstance(x.entry, ChatRequest)), None)
+
+
+def _pair(items: Sequence[Item]) -> list[Item]:
+    """Steps 2 to 5, turn by turn."""
+    kept: list[Item] = []
+    turn: list[Item] = []
+    for item in items:
+        if isinstance(item.entry, TurnStart):
+            kept += _pair_turn(turn)
+            turn = []
+        turn.append(item)
+    return kept + _pair_turn(turn)
+
+
+def _pair_turn(turn: Sequence[Item]) -> list[Item]:
+    halves = ((i, half) for i, item in enumerate(turn) if (half := half_of(item.entry)))
+    _, unanswered, loose = match(halves)
+    result: list[Item] = []
+    for index, item in enumerate(turn):
+        if index in loose:
+            continue
+        entry = item.entry
+        if index not in unanswered:
+            result.append(item)
+        elif isinstance(entry, ToolCallRequest):
+            answer = ToolCallResponse(
+                timestamp=entry.timestamp, id=entry.id, content=INTERRUPTED, is_error=True
+            )
+            result += [item, Item(answer)]
+    return result
+
+
+def _drop_trailing_turn_start(items: list[Item]) -> list[Item]:
+    """Step 6, until the last event is no `turn_start`: a second run finds nothing to do."""
+    end = len(items)  # behind the last event that is no bare start
+    while end and (isinstance(items[end - 1].entry, TurnStart) or not items[end - 1].is_event):
+        end -= 1
+    return items[:end] + [item for item in items[end:] if not isinstance(item.entry, TurnStart)]
+
+
+def _one_turn_start_first(items: list[Item]) -> list[Item]:
+    """Step 7."""
+    if not any(item.is_event and not isinstance(item.entry, TurnStart) for item in items):
+        return items
+    request = _first_request(items)
+    before = range(len(items) if request is None else request)
+    starts = [i for i in before if isinstance(items[i].entry, TurnStart)]
+    if request is None and starts:
+        return items
+    if starts:
+        extra = set(starts[:-1])
+        return [item for i, item in enumerate(items) if i not in extra]
+    place = 0 if request is None else request
+    moment = EPOCH if request is None else items[place].entry.timestamp
+    return [*items[:place], Item(TurnStart(timestamp=moment)), *items[place:]]

@@ -1,0 +1,203 @@
+"""Ids of entries, and the requests that entries answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from jp_nb.record.events import (
+    LINKABLE,
+    ChatRequest,
+    ChatResponse,
+    ConfigDelta,
+    Entry,
+    InquiryQuestion,
+    InquiryRequest,
+    InquiryResponse,
+    InquirySource,
+    ToolCallRequest,
+    ToolCallResponse,
+    decode,
+)
+from jp_nb.record.ids import random_id
+from jp_nb.record.notices import notices
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.thread import thread_of
+from tests.fakes import FakeClock, new_stream
+from tests.record.entries import ASKED, CHANGED, SAID, START, STRANGE, called, result
+from tests.record.strategies import QUICK, records
+
+
+def ids(stream: ConversationStream) -> list[str]:
+    return [stream.event_id(index) for index in range(len(stream))]
+
+
+def test_an_id_is_seven_lowercase_letters_and_digits_at_random() -> None:
+    drawn = {random_id() for _ in range(1000)}
+    assert len(drawn) == 1000
+    assert all(re.fullmatch("[a-z0-9]{7}", one) for one in drawn)
+
+
+QUESTION = InquiryQuestion.model_validate({"text": "?", "answer_type": {"type": "boolean"}})
+ANSWERS: list[Entry] = [
+    ChatResponse(message="a"),
+    ToolCallRequest(id="a", name="t"),
+    InquiryRequest(id="a.q.1", source=InquirySource.tool("t"), question=QUESTION),
+    InquiryResponse(id="a.q.1", outcome="redacted"),
+    ToolCallResponse(id="a", content="", is_error=False),
+]
+
+
+def test_what_is_appended_has_an_id_and_names_the_newest_request_of_its_turn() -> None:
+    stream = new_stream()
+    stream.start_turn(ChatRequest(content="q"))
+    stream.append(*ANSWERS)
+    stream.append(ConfigDelta(delta={}), ChatRequest(content="and?"), ChatResponse(message="b"))
+    assert {entry.type for entry in ANSWERS} == LINKABLE
+    assert [raw["event_id"] for raw in stream.raw] == ids(stream)
+    linked = ["id-2"] * 5 + [None, None, "id-9"]
+    assert [raw.get("request_id") for raw in stream.raw] == [None, None, *linked]
+    assert [stream.request_of(i) for i in range(10)] == [None, None, *[1] * 5, None, None, 8]
+    assert list(stream.raw[2]) == ["event_id", "request_id", "timestamp", "type", "message"]
+    assert list(stream.raw[7]) == ["event_id", "type", "timestamp", "delta"]
+    assert [decode(raw, 0) for raw in stream.raw] == stream.entries
+
+
+def test_ids_that_a_caller_brings_are_replaced() -> None:
+    brought = {"event_id": "mine", "request_id": "nobody"}
+    stream = new_stream(START, {"event_id": "asked", **ASKED})
+    stream.append(ChatResponse(message="a", **brought))
+    assert stream.raw[2]["event_id"] == stream.event_id(2) == "id-1"
+    assert stream.raw[2]["request_id"] == "asked"
+
+
+def test_before_the_first_request_of_a_turn_there_is_nothing_to_name() -> None:
+    stream = new_stream(START, {"event_id": "asked", **ASKED}, START)
+    stream.append(ChatResponse(message="a"))
+    assert "request_id" not in stream.raw[3]
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        [START, ASKED],
+        [START, {"event_id": "", **ASKED}],
+        [{"event_id": "x", **START}, {"event_id": "x", **ASKED}],
+        [START, {"event_id": "x", **ASKED}, {"event_id": "x", **SAID}],
+    ],
+)
+def test_a_request_without_a_stored_id_of_its_own_is_not_named(
+    stored: list[dict[str, Any]],
+) -> None:
+    stream = new_stream(*stored)
+    assert stream.event_id(1)
+    stream.append(ChatResponse(message="a"))
+    assert "request_id" not in stream.raw[-1]
+    assert new_stream(*stream.raw).unresolved() == []
+
+
+def test_stored_ids_are_kept_and_others_exist_in_memory_alone() -> None:
+    stored = [
+        {"event_id": "Any text!", **START},
+        ASKED,
+        {"event_id": "", **SAID},
+        {"event_id": 5, **SAID},
+        {"event_id": "h", **STRANGE},
+        {"event_id": "h", **CHANGED},
+    ]
+    before = json.dumps(stored)
+    stream = new_stream(*stored)
+    assert ids(stream) == ["Any text!", "id-1", "id-2", "id-3", "h", "id-4"]
+    assert ids(stream) == ["Any text!", "id-1", "id-2", "id-3", "h", "id-4"]
+    assert json.dumps(stream.raw) == before
+
+
+def test_no_id_is_drawn_before_somebody_asks() -> None:
+    def draw() -> str:
+        raise AssertionError
+
+    stream = ConversationStream({"id": "x"}, clock=FakeClock(), raw=[START, ASKED, SAID], draw=draw)
+    assert not stream.repair()
+    assert stream.unresolved() == []
+    assert len(thread_of(stream)) == 2
+
+
+def test_an_id_that_is_taken_is_drawn_again() -> None:
+    drawn = iter(["one", "one", "two", "one", "three"])
+    stream = ConversationStream(
+        {"id": "x"}, clock=FakeClock(), raw=[{"event_id": "two", **START}], draw=lambda: next(drawn)
+    )
+    stream.append(ChatResponse(message="a"), ChatResponse(message="b"))
+    assert ids(stream) == ["two", "one", "three"]
+
+
+@given(records)
+@QUICK
+def test_no_two_entries_have_the_same_id(entries: list[dict[str, Any]]) -> None:
+    stream = new_stream(*entries)
+    stream.append(ChatResponse(message="a"))
+    stream.repair()
+    stream.start_turn(ChatRequest(content="q"))
+    found = ids(stream)
+    assert len({*found}) == len(found) == len(stream)
+    again = new_stream(*stream.raw)
+    for index, entry in enumerate(again.raw):
+        stored = entry.get("event_id")
+        if stored in found and found.index(stored) == index:
+            assert again.event_id(index) == stored
+
+
+# --- links -----------------------------------------------------------------------------------
+
+LINKED_ASKED = {"event_id": "q", **ASKED}
+
+
+def answer(target: Any, entry: dict[str, Any] = SAID) -> dict[str, Any]:
+    return {"request_id": target, **entry}
+
+
+@pytest.mark.parametrize(
+    ("entries", "unresolved"),
+    [
+        ([START, LINKED_ASKED, answer("q")], []),
+        ([START, LINKED_ASKED, answer("gone")], [2]),
+        ([{"event_id": "s", **START}, LINKED_ASKED, answer("s")], [2]),
+        ([START, LINKED_ASKED, answer("q"), START, LINKED_ASKED, answer("q")], [2, 5]),
+        ([START, LINKED_ASKED, answer("h"), {"event_id": "h", **STRANGE}], [2]),
+        ([START, LINKED_ASKED, answer(None), answer(""), answer(5)], []),
+        ([answer("gone", START), answer("gone", ASKED), answer("gone", STRANGE)], []),
+    ],
+)
+def test_a_link_resolves_to_the_one_request_with_that_id(
+    entries: list[dict[str, Any]], unresolved: list[int]
+) -> None:
+    stream = new_stream(*entries)
+    assert stream.unresolved() == unresolved
+    assert len(notices(stream)) == len(unresolved)
+
+
+def test_what_answers_nobody_knows_what_is_not_sent_nor_the_other_half_of_its_call() -> None:
+    stream = new_stream(
+        START, LINKED_ASKED,
+        called("a"), answer("gone", result("a")),
+        answer("gone", called("b")), called("b"), result("b"), result("b"),
+        answer("gone"), SAID,
+        START, {"event_id": "r", **ASKED}, called("a"), result("a"),
+    )  # fmt: skip
+    before = json.dumps(stream.raw)
+    seen = [(item.entry.type, getattr(item.entry, "id", "")) for item in thread_of(stream)]
+    assert seen == [
+        ("chat_request", ""),
+        ("tool_call_request", "b"),
+        ("tool_call_response", "b"),
+        ("chat_response", ""),
+        ("chat_request", ""),
+        ("tool_call_request", "a"),
+        ("tool_call_response", "a"),
+    ]
+    assert json.dumps(stream.raw) == before
+    assert notices(stream)[0].startswith("events[3].request_id: ")

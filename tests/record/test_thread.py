@@ -1,0 +1,149 @@
+"""What a provider is sent of a record."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from jp_nb.record.compacted import SUMMARY_REQUEST
+from jp_nb.record.events import ChatResponse
+from jp_nb.record.thread import VISIBLE, Thread, thread_of
+from tests.fakes import new_stream
+from tests.record.entries import (
+    ASKED,
+    SAID,
+    START,
+    STRANGE,
+    called,
+    closed,
+    inquiry,
+    raw,
+    result,
+)
+from tests.record.strategies import QUICK, records
+
+
+def test_a_provider_sees_what_is_listed_with_the_provider_of_its_time() -> None:
+    to_b = raw("config_delta", delta={"assistant": {"model": {"id": {"provider": "b"}}}})
+    asked = raw("chat_request", content="q", author="Ada")
+    stream = new_stream(
+        START, asked, STRANGE, called(), inquiry(), closed(), result(), to_b, START, ASKED, SAID,
+        base_config={"assistant": {"model": {"id": "a/model"}}},
+    )  # fmt: skip
+    thread = thread_of(stream)
+    assert [(item.entry.type, item.provider) for item in thread] == [
+        ("chat_request", "a"),
+        ("tool_call_request", "a"),
+        ("tool_call_response", "a"),
+        ("chat_request", "b"),
+        ("chat_response", "b"),
+    ]
+    assert [item.entry.type for item in thread.since(3)] == ["chat_request", "chat_response"]
+
+
+def test_after_a_reset_nobody_knows_whose_answers_follow() -> None:
+    reset = raw("config_delta", op="reset")
+    stream = new_stream(SAID, reset, SAID, base_config={"assistant": {"model": {"id": "a/m"}}})
+    assert [item.provider for item in thread_of(stream)] == ["a", ""]
+
+
+@given(records)
+@QUICK
+def test_a_provider_sees_nothing_that_is_not_for_it(entries: list[dict[str, Any]]) -> None:
+    before = json.dumps(entries)
+    for item in thread_of(new_stream(*entries)):
+        assert isinstance(item.entry, VISIBLE)
+    assert json.dumps(entries) == before
+
+
+# --- turns that were compacted ---------------------------------------------------------------
+
+THOUGHT = raw("chat_response", reasoning="hm")
+
+
+def compaction(first: int, last: int, *, at: str = "10:00:00", **policies: Any) -> dict[str, Any]:
+    stored = raw("compaction", from_turn=first, to_turn=last, **policies)
+    return {**stored, "timestamp": f"2026-06-01 {at}.0"}
+
+
+def shown(thread: Thread) -> list[str]:
+    found = []
+    for item in thread:
+        raw = item.entry.to_raw()
+        payload = ("content", "message", "reasoning", "arguments")
+        found.append(next(str(raw[key]) for key in payload if key in raw))
+    return found
+
+
+FULL = ["q", "hm", "{'x': 1}", "r", "a"]
+BLANK = {"policy": "strip", "request": True, "response": True}
+
+
+@pytest.mark.parametrize(
+    ("compactions", "seen"),
+    [
+        ([compaction(0, 0)], [*FULL, *FULL, *FULL]),
+        (
+            [compaction(0, 1, summary={"summary": "so far"})],
+            [SUMMARY_REQUEST, "so far", *FULL],
+        ),
+        (
+            [
+                compaction(0, 2, summary={"summary": "older"}),
+                compaction(1, 1, at="11:00:00", summary={"summary": "newer"}),
+            ],
+            [SUMMARY_REQUEST, "older", SUMMARY_REQUEST, "newer", SUMMARY_REQUEST, "older"],
+        ),
+        (
+            [
+                compaction(0, 9, at="11:00:00", reasoning="strip"),
+                compaction(0, 0, summary={"summary": "s"}),
+            ],
+            [SUMMARY_REQUEST, "s", *(["q", "{'x': 1}", "r", "a"] * 2)],
+        ),
+        (
+            [
+                compaction(0, 2, tool_calls={"policy": "omit"}),
+                compaction(1, 1, tool_calls=BLANK),
+            ],
+            ["q", "hm", "a", "q", "hm", "{}", "[compacted] t: success", "a", "q", "hm", "a"],
+        ),
+        (
+            [
+                compaction(0, 2, at="12:00:00", tool_calls={"policy": "omit"}),
+                compaction(1, 1, tool_calls=BLANK),
+            ],
+            ["q", "hm", "a"] * 3,
+        ),
+        (
+            [compaction(2, 2, tool_calls={"policy": "strip", "request": False, "response": True})],
+            [*FULL, *FULL, "q", "hm", "{'x': 1}", "[compacted] t: success", "a"],
+        ),
+        ([compaction(3, 9, summary={"summary": "of nothing"})], [*FULL, *FULL, *FULL]),
+    ],
+)
+def test_the_newest_compaction_of_a_turn_decides(
+    compactions: list[dict[str, Any]], seen: list[str]
+) -> None:
+    call = {**called(), "arguments": {"x": 1}}
+    turn = [START, ASKED, THOUGHT, call, result(), SAID]
+    stream = new_stream(*turn, *turn, *turn, *compactions)
+    before = json.dumps(stream.raw)
+    assert shown(thread_of(stream)) == seen
+    assert json.dumps(stream.raw) == before
+
+
+def test_a_failed_call_is_blanked_as_one() -> None:
+    failed = {**result(), "is_error": True}
+    stream = new_stream(START, ASKED, called(), failed, compaction(0, 0, tool_calls=BLANK))
+    assert shown(thread_of(stream))[-1] == "[compacted] t: error"
+
+
+def test_many_compactions_are_as_cheap_as_few() -> None:
+    turns = [entry for _ in range(2000) for entry in (START, SAID)]
+    compactions = [compaction(0, 2000, reasoning="strip") for _ in range(2000)]
+    stream = new_stream(*turns, *compactions)
+    assert [type(item.entry) for item in thread_of(stream)] == [ChatResponse] * 2000
