@@ -161,10 +161,14 @@ def query(
     from jp_nb.notebook.magics import guarded
 
     session = _loaded()
-    directives = [Directive("cfg", x) for x in ([cfg] if isinstance(cfg, str) else cfg)]
-    directives += [Directive("no_cfg", x) for x in ([no_cfg] if isinstance(no_cfg, str) else no_cfg)]
+    directives = [Directive("cfg", x) for x in _several(cfg)]
+    directives += [Directive("no_cfg", x) for x in _several(no_cfg)]
     with guarded(session):
         return session.ask(text, model=model, directives=directives, new=new, strict=strict)
+
+
+def _several(texts: str | Sequence[str]) -> Sequence[str]:
+    return [texts] if isinstance(texts, str) else texts
 
 
 def ask(question: Question, *, label: str | None = None, tool: str | None = None) -> JsonValue:

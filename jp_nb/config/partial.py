@@ -18,7 +18,17 @@ from typing import Any, TypeGuard
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from jp_nb.config.app_config import AppConfig
-from jp_nb.config.paths import JSON, ROOT, Element, Node, format_path, lookup, node_at, parse_path
+from jp_nb.config.paths import (
+    JSON,
+    ROOT,
+    Element,
+    Node,
+    canonical,
+    format_path,
+    lookup,
+    node_at,
+    parse_path,
+)
 
 Partial = dict[str, JsonValue]
 
@@ -136,14 +146,17 @@ def _combine_lists(node: Node, old: JsonValue, new: JsonValue) -> JsonValue:
     whole = [*first, *second]
     dedup = _dedup(node, old, new)
     if dedup:
-        whole = [item for place, item in enumerate(whole) if item not in whole[:place]]
+        first_of = dict[str, JsonValue]()
+        for item in whole:
+            first_of.setdefault(canonical(item), item)
+        whole = list(first_of.values())
     replaces = strategy == "replace"
     if old is None and is_wrapper(new, node):
         return {**new, "value": whole}
     result = _rewrap(node, old, whole, replaces=replaces)
     if dedup != node.merge.dedup:
-        wrapped = result if is_wrapper(result, node) else {"value": whole, "strategy": "append"}
-        return {**wrapped, "dedup": dedup}
+        plain: Partial = {"value": whole, "strategy": "append"}
+        return {**(result if is_wrapper(result, node) else plain), "dedup": dedup}
     return result
 
 

@@ -9,13 +9,13 @@ Source: `design/architecture.md` sections 2 and 3, `design/interface.md` section
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jp_nb.config.defaults import DEFAULT_MODEL
-from jp_nb.errors import StorageError, UsageError
+from jp_nb.errors import StorageError
 from jp_nb.notebook.config_files import ConfigFiles
 from jp_nb.notebook.document import homes, variables
 from jp_nb.notebook.document.live import LiveStore
@@ -127,8 +127,10 @@ class Session:
         """Make the document's active conversation the one that turns run on."""
         self.document.conversation.on_change = self._changed
         self._reconsider()
-        if not self._ours:
-            self.notices += self.settings.warnings()
+        if not self._made_here:
+            from jp_nb.record.notices import notices
+
+            self.notices += [*notices(self.document.conversation), *self.settings.warnings()]
 
     def _changed(self) -> None:
         """Entries were appended: sign what they configure, then hand them to the store."""
@@ -198,7 +200,9 @@ class Session:
         Raises:
             UsageError: If there is no such turn.
         """
-        self._branch(None if last_turn is None else last_turn + 1)
+        from jp_nb.record.fork import fork
+
+        self._branch(partial(fork, keep_turns=None if last_turn is None else last_turn + 1))
 
     def undo(self) -> None:
         """Go on without the last turn; the conversation that has it stays in the notebook.
@@ -206,23 +210,19 @@ class Session:
         Raises:
             UsageError: If there is no turn.
         """
-        count = self.document.conversation.turn_count
-        if not count:
-            raise UsageError("there is no turn to undo")
-        self._branch(count - 1)
+        from jp_nb.record.fork import undo
 
-    def _branch(self, keep_turns: int | None) -> None:
-        from jp_nb.record.fork import fork
+        self._branch(undo)
 
+    def _branch(self, make: Callable[..., ConversationStream]) -> None:
         self.turns.refuse_while_running()
-        forked = fork(
+        made = make(
             self.document.conversation,
-            keep_turns=keep_turns,
             clock=self._clock,
             made=self._made,
             not_ids=self.document.ids(),
         )
-        self._install(forked, ours=self.is_trusted)
+        self._install(made, ours=self.is_trusted)
 
     def switch(self, name: str) -> bool:
         """Make another conversation of the notebook the active one; whether it was another.

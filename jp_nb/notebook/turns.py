@@ -133,7 +133,8 @@ class TurnRunner:
     def _thread(self, stream: ConversationStream) -> Thread:
         """The provider's view of `stream`, kept from turn to turn."""
         if self._threads is None or self._threads[0] is not stream:
-            self._threads = stream, thread_of(stream)
+            providers = self._session.settings.projection.providers()
+            self._threads = stream, thread_of(stream, providers)
         return self._threads[1]
 
     def _serve(self, turn: TurnLoop, request: ChatRequest) -> TurnEnd:

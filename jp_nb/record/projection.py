@@ -22,6 +22,7 @@ from jp_nb.config.layers import (
     has_authority,
     without_foreign_authority,
 )
+from jp_nb.config.models import resolve
 from jp_nb.config.partial import Change, Partial, apply, at, merge, settled, unset, validate
 from jp_nb.config.paths import Element, node_of, parse_path
 from jp_nb.errors import ConfigError, ConfigProblem
@@ -226,6 +227,10 @@ class Projection:
         """
         return validate(self.partial_at(index))
 
+    def providers(self) -> list[str]:
+        """Whose models answered: at the beginning, and after each delta; "" where none was set."""
+        return [_provider(step.after) for step in self._steps()]
+
     def steps(self) -> list[Step]:
         """All changes since the last reset, the state they begin from first."""
         found: list[Step] = []
@@ -267,6 +272,17 @@ class Projection:
             turns += [turn.number for entry in turn.entries if isinstance(entry, ConfigDelta)]
         to_come = len(self._stream.deltas) - len(turns)
         return turns + [self._stream.turn_count] * to_come
+
+
+def _provider(partial: Partial) -> str:
+    found = at(partial, "assistant.model.id")
+    if isinstance(found, str):
+        try:
+            return resolve(found, at(partial, "providers.llm.aliases") or {}).provider
+        except ConfigError:
+            return ""
+    provider = found.get("provider") if isinstance(found, dict) else None
+    return provider if isinstance(provider, str) else ""
 
 
 def base_partial(base_config: Mapping[str, JsonValue]) -> Partial:

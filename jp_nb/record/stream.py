@@ -253,11 +253,16 @@ class ConversationStream:
 
         It is not in the record, is no `chat_request`, or several entries have its id.
         """
-        return [
-            index
-            for index in range(len(self.entries))
-            if (target := self._target(index)) is not None and self._resolved(target) is None
-        ]
+        known: dict[str, bool] = {}
+        found = []
+        for index in range(len(self.raw)):
+            if (target := self._target(index)) is None:
+                continue
+            if target not in known:
+                known[target] = self._resolved(target) is not None
+            if not known[target]:
+                found.append(index)
+        return found
 
     def _target(self, index: int) -> str | None:
         linkable = self.entries[index].type in LINKABLE

@@ -5,11 +5,9 @@ Source: `spec/conversation-stream.md` section 4.9.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-
-from pydantic import JsonValue
 
 from jp_nb.record.compacted import stand_ins
 from jp_nb.record.events import (
@@ -65,8 +63,11 @@ class Thread:
             self.items.append(ThreadItem(entry, provider))
 
 
-def thread_of(stream: ConversationStream) -> Thread:
+def thread_of(stream: ConversationStream, providers: Sequence[str] = ("",)) -> Thread:
     """The whole of `stream` as a provider sees it, each entry with the provider of its time.
+
+    `providers` are those in force at the beginning and after each configuration change
+    (`Projection.providers`); the last one goes on.
 
     An entry that names a request which cannot be told is left out, with the other half of its
     tool call. Turns that were compacted are as short as that says.
@@ -74,13 +75,13 @@ def thread_of(stream: ConversationStream) -> Thread:
     thread = Thread()
     hidden = _hidden(stream)
     instead = stand_ins(stream, hidden)
-    provider = _provider(stream.base_config)
+    changes = 0
     for index, entry in enumerate(stream.entries):
         if isinstance(entry, ConfigDelta):
-            provider = "" if entry.op == "reset" else _provider(entry.delta) or provider
+            changes += 1
         elif index not in hidden:
             for seen in instead.get(index, (entry,)):
-                thread.add(seen, provider)
+                thread.add(seen, providers[min(changes, len(providers) - 1)])
     return thread
 
 
@@ -97,14 +98,3 @@ def _hidden(stream: ConversationStream) -> set[int]:
             if not hidden.isdisjoint(pair):
                 hidden.update(pair)
     return hidden
-
-
-def _provider(partial: Mapping[str, JsonValue]) -> str:
-    """The provider that `partial` sets at `assistant.model.id`; "" if it sets none."""
-    value: JsonValue = dict(partial)
-    for key in ("assistant", "model", "id"):
-        value = value.get(key) if isinstance(value, dict) else None
-    if isinstance(value, str):
-        return value.partition("/")[0].strip()
-    found = value.get("provider") if isinstance(value, dict) else None
-    return found if isinstance(found, str) else ""

@@ -1,4 +1,4 @@
-"""Configuration files around a notebook: which count, what they include, and finding one by name."""
+"""Configuration files around a notebook: which count, what they include, and one by its name."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_files_that_include_one_another_are_an_error_with_the_chain(home: Path, 
 def test_a_wrong_value_in_an_included_file_names_that_file(home: Path, work: Path) -> None:
     write(work / ".jp" / "config.toml", 'extends = ["a.toml"]')
     wrong = write(work / ".jp" / "a.toml", '[user]\nnme = "x"')
-    with pytest.raises(ConfigError, match="did you mean 'user.name'") as caught:
+    with pytest.raises(ConfigError, match=r"did you mean 'user\.name'") as caught:
         ConfigFiles(work).layers()
     assert caught.value.file == str(wrong)
 

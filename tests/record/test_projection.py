@@ -101,10 +101,12 @@ def test_an_item_may_be_unset_whoever_put_it_there() -> None:
 
 
 def test_the_configuration_of_an_entry_is_that_of_its_time() -> None:
-    stream = new_stream(START, ASKED, delta({"user": {"name": "B"}}), START, ASKED,
-                        delta({"user": {"name": "C"}}), base_config={"user": {"name": "A"}})  # fmt: skip
+    later, last = delta({"user": {"name": "B"}}), delta({"user": {"name": "C"}})
+    stream = new_stream(
+        START, ASKED, later, START, ASKED, last, base_config={"user": {"name": "A"}}
+    )
     found = projection(stream)
-    assert [found.config_at(i).user.name for i in (0, 1, 2, 3, 4, 5)] == list("AAABBB")
+    assert [found.config_at(i).user.name for i in range(6)] == list("AAABBB")
     assert found.config().user.name == "C"  # also what comes after the last entry
 
 

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from jp_nb.config.layers import Layer
 from jp_nb.record.compacted import SUMMARY_REQUEST
 from jp_nb.record.events import ChatResponse
+from jp_nb.record.projection import Projection
 from jp_nb.record.thread import VISIBLE, Thread, thread_of
 from tests.fakes import new_stream
 from tests.record.entries import (
@@ -33,7 +35,7 @@ def test_a_provider_sees_what_is_listed_with_the_provider_of_its_time() -> None:
         START, asked, STRANGE, called(), inquiry(), closed(), result(), to_b, START, ASKED, SAID,
         base_config={"assistant": {"model": {"id": "a/model"}}},
     )  # fmt: skip
-    thread = thread_of(stream)
+    thread = thread_of(stream, ("a", "b"))
     assert [(item.entry.type, item.provider) for item in thread] == [
         ("chat_request", "a"),
         ("tool_call_request", "a"),
@@ -46,8 +48,31 @@ def test_a_provider_sees_what_is_listed_with_the_provider_of_its_time() -> None:
 
 def test_after_a_reset_nobody_knows_whose_answers_follow() -> None:
     reset = raw("config_delta", op="reset")
-    stream = new_stream(SAID, reset, SAID, base_config={"assistant": {"model": {"id": "a/m"}}})
-    assert [item.provider for item in thread_of(stream)] == ["a", ""]
+    stream = new_stream(SAID, reset, SAID, base_config={"assistant": {"model": {"id": "openai/m"}}})
+    projection = Projection(stream, list, trusted=True)
+    assert [item.provider for item in thread_of(stream, projection.providers())] == ["openai", ""]
+
+
+def test_whose_answers_they_are_goes_by_the_configuration_of_their_time() -> None:
+    ollama = {"assistant": {"model": {"id": "ollama/m"}}}
+    fast = {"assistant": {"model": {"id": "fast"}}}
+    stream = new_stream(
+        SAID,
+        raw("config_delta", delta=ollama),
+        SAID,
+        raw("config_delta", unsets=["assistant.model.id"]),
+        SAID,
+        raw("config_delta", delta=fast),
+        SAID,
+    )
+    aliases = {"providers": {"llm": {"aliases": {"fast": "openrouter/x"}}}}
+    below = [
+        Layer("file", {"assistant": {"model": {"id": "anthropic/m"}}}),
+        Layer("file", aliases),  # type: ignore[arg-type]  # JSON all the same
+    ]
+    projection = Projection(stream, lambda: below, trusted=True)
+    providers = [item.provider for item in thread_of(stream, projection.providers())]
+    assert providers == ["anthropic", "ollama", "anthropic", "openrouter"]
 
 
 @given(records)

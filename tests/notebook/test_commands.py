@@ -1,0 +1,389 @@
+"""`%jp` and the options of `%%jp`: configuration, conversations, trust, JP's directories."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import nbformat
+import pytest
+
+from jp_nb.errors import ConfigError, PromptUnavailable, StorageError, UsageError
+from jp_nb.headless.runner import run_notebook
+from jp_nb.notebook import config_files
+from jp_nb.notebook.commands import Commands
+from jp_nb.notebook.directives import Directive
+from jp_nb.notebook.session import Session
+from jp_nb.record.events import ConfigDelta
+from jp_nb.record.timestamps import utc_now
+
+SCRIPT = '[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n[[replies]]\ntext = "three"\n'
+WORDS = "assistant.model.parameters.stop_words"
+
+
+class Notebook:
+    """A session without a kernel: what is shown is collected."""
+
+    def __init__(self, folder: Path, *, days: int = 0) -> None:
+        self.folder = folder
+        self.shown: list[str] = []
+        shell: Any = SimpleNamespace(
+            user_ns={},
+            display_pub=SimpleNamespace(
+                publish=lambda data, metadata=None, **_: self.shown.append(
+                    data.get("text/plain", "")
+                )
+            ),
+        )
+        self.session = Session(shell, clock=lambda: utc_now() + timedelta(days=days))
+        self._commands = Commands(shell, self.session)
+
+    def jp(self, line: str) -> str:
+        """Run `%jp LINE` and return what it displayed."""
+        self.shown.clear()
+        name, _, rest = line.partition(" ")
+        self._commands.run(name, rest)
+        return "\n".join(self.shown)
+
+    def ask(self, text: str, *directives: Directive, **options: Any) -> str:
+        return self.session.ask(text, directives=directives, **options).text
+
+    def value(self, path: str) -> Any:
+        value: Any = self.session.config.model_dump(mode="json")
+        for key in path.split("."):
+            value = value[key]
+        return value
+
+    @property
+    def ids(self) -> list[str]:
+        others: Any = self.session.document.others
+        stored = [other["conversation"]["id"] for other in others]
+        return [self.session.document.conversation.id, *stored]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace with a script, where nothing else is configured."""
+    for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
+    monkeypatch.setenv("JP_NB_KEY_FILE", str(tmp_path / "key"))
+    work = tmp_path / "work"
+    (work / ".jp").mkdir(parents=True)
+    (work / "talk.toml").write_text(SCRIPT)
+    (work / ".jp" / "config.toml").write_text(
+        'config_load_paths = ["personas"]\n[assistant.model]\nid = "scripted/talk"\n'
+        '[user]\nname = "file"\n'
+    )
+    (work / "personas").mkdir()
+    (work / "personas" / "dev.toml").write_text(
+        '[user]\nname = "dev"\n[assistant.model.parameters]\nstop_words = ["d"]\n'
+    )
+    monkeypatch.chdir(work)
+    return work
+
+
+@pytest.fixture
+def notebook(folder: Path) -> Iterator[Notebook]:
+    made = Notebook(folder)
+    yield made
+    made.session.close()
+
+
+# --- configuration ---------------------------------------------------------------------------
+
+
+def test_a_value_is_set_shown_explained_and_unset(notebook: Notebook, folder: Path) -> None:
+    notebook.jp("config user.name=me style.tool_call.show=false")
+    assert notebook.value("user.name") == "me"
+    shown = notebook.jp("config user.name")
+    assert 'user.name  "me"   conversation, for turn 0' in shown
+    notebook.ask("Go.")
+    notebook.jp("config user.name=later")
+    explained = notebook.jp("config --explain user.name")
+    rows = [line.split("  ") for line in explained.splitlines()]
+    said = [[cell for cell in row if cell.strip()] for row in rows]
+    file = str(folder / ".jp" / "config.toml")
+    assert [row[1].strip() for row in said] == [
+        "says",
+        f"workspace file, {file}",
+        "conversation's beginning",
+        "conversation, for turn 0",
+        "conversation, for turn 1",
+        "in force",
+    ]
+    assert said[-1][2].strip() == '"later"'
+    notebook.jp("config --unset user.name")
+    assert notebook.value("user.name") == "file"
+    assert "unset" in notebook.jp("config --explain user.name")
+
+
+def test_everything_that_somebody_set_is_listed(notebook: Notebook) -> None:
+    notebook.jp("config assistant.name=x")
+    shown = notebook.jp("config")
+    assert "assistant.name" in shown
+    assert "config_load_paths" in shown
+    assert "conversation.tools.ask_user" not in shown  # what exists is nobody's setting
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "says"),
+    [
+        ("config asistant.name", ConfigError, "did you mean 'assistant'"),
+        ("config --explain user.nme", ConfigError, "did you mean 'user.name'"),
+        ("config --unset user.nme", ConfigError, "did you mean 'user.name'"),
+        ("config user.nme=1", ConfigError, "did you mean 'user.name'"),
+        ("config user.name assistant.name=x", UsageError, "shows or changes"),
+        ("config --explian user.name", UsageError, "Usage: %jp config"),
+        ("config -c nowhere", ConfigError, "there is no configuration 'nowhere'"),
+        ("config -c ''", UsageError, "-c takes"),
+        ("config assistant.model.id=fast", ConfigError, "neither an alias"),
+        ("fork x", UsageError, "number of the last turn"),
+        ("fork 7", UsageError, "there is no turn 7"),
+        ("undo", UsageError, "no turn"),
+        ("switch", UsageError, "takes the id"),
+        ("switch nobody", UsageError, "there is no conversation"),
+        ("drop nobody", UsageError, "there is no conversation"),
+        ("import gone", UsageError, "there is no folder"),
+        ("truts", UsageError, "%jp trust"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_is_recorded(
+    notebook: Notebook, line: str, error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says.replace("(", r"\(")):
+        notebook.jp(line)
+    assert not len(notebook.session.document.conversation)
+
+
+def test_options_act_left_to_right_and_the_model_last(notebook: Notebook) -> None:
+    notebook.ask(
+        "Go.",
+        Directive("cfg", "user.name=a"),
+        Directive("cfg", "user.name=b"),
+        Directive("no_cfg", "user.name=b"),
+        Directive("cfg", "providers.llm.aliases.x=scripted/talk"),
+        model="x",
+    )
+    assert notebook.value("user.name") == "a"
+    deltas = notebook.session.document.conversation.deltas
+    assert len(deltas) >= 4
+    assert notebook.session.settings.model == "scripted/talk"
+
+
+def test_a_file_by_name_sets_and_takes_back_what_it_set(notebook: Notebook) -> None:
+    notebook.jp("config -c dev")
+    assert (notebook.value("user.name"), notebook.value(WORDS)) == ("dev", ["d"])
+    (delta,) = notebook.session.document.conversation.deltas
+    claim = delta.claims["user.name"]
+    assert isinstance(claim, list)
+    assert str(claim[0]).endswith(":personas/dev.toml")
+    notebook.jp(f"config {WORDS}+=mine")
+    notebook.jp("config -C dev")
+    assert (notebook.value("user.name"), notebook.value(WORDS)) == ("file", ["mine"])
+    notebook.session.notices.clear()
+    notebook.jp("config -C dev")
+    assert notebook.session.notices == ["nothing that 'dev' set is in force: nothing is taken back"]
+
+
+def test_what_was_changed_since_by_hand_survives_a_files_taking_back(notebook: Notebook) -> None:
+    notebook.jp("config -c dev")
+    notebook.jp("config user.name=mine")
+    notebook.jp("config -C dev")
+    assert notebook.value("user.name") == "mine"
+
+
+def test_a_value_that_is_not_so_is_not_taken_back_and_that_is_said(notebook: Notebook) -> None:
+    notebook.jp("config -C user.name=other")
+    assert notebook.session.notices == ['user.name is not "other" now: nothing is taken back']
+    assert not notebook.session.document.conversation.deltas
+
+
+def test_everything_begins_again_from_nothing_or_from_the_workspace(notebook: Notebook) -> None:
+    notebook.jp("config user.name=mine assistant.name=mine")
+    notebook.jp("config -c WORKSPACE")
+    assert (notebook.value("user.name"), notebook.value("assistant.name")) == ("file", None)
+    notebook.jp("config -c NONE")
+    assert notebook.value("user.name") is None
+    assert notebook.session.settings.model != "scripted/talk"
+
+
+def test_a_base_configuration_holds_what_was_set_and_the_model_alone(notebook: Notebook) -> None:
+    base = notebook.session.document.conversation.base_config
+    assert base == {
+        "config_load_paths": {"value": ["personas"], "strategy": "replace"},
+        "assistant": {"model": {"id": {"provider": "scripted", "name": "talk"}}},
+        "user": {"name": "file"},
+    }
+
+
+def test_a_list_that_appends_in_a_file_is_not_appended_twice(folder: Path) -> None:
+    path = folder / ".jp" / "config.toml"
+    path.write_text(
+        path.read_text()
+        + '[assistant.system_prompt]\nvalue = "More."\nstrategy = "append"\n'
+        + '[[assistant.system_prompt_sections]]\ncontent = "s"\n'
+    )
+    notebook = Notebook(folder)
+    assert notebook.value("assistant.system_prompt") == "More."
+    assert len(notebook.value("assistant.system_prompt_sections")) == 1
+    notebook.session.close()
+
+
+def test_the_same_model_named_again_is_not_recorded_again(notebook: Notebook) -> None:
+    notebook.ask("Go.", model="scripted/talk")
+    count = len(notebook.session.document.conversation.deltas)
+    notebook.ask("Go on.", model="scripted/talk")
+    assert len(notebook.session.document.conversation.deltas) == count
+
+
+# --- conversations ---------------------------------------------------------------------------
+
+
+def test_a_fork_goes_on_by_itself_and_the_old_one_can_be_gone_back_to(notebook: Notebook) -> None:
+    notebook.ask("First.")
+    notebook.ask("Second.")
+    (first,) = notebook.ids
+    notebook.jp("fork 0")
+    assert [turn.request for turn in notebook.session.log()] == ["First."]
+    assert notebook.session.document.conversation.head["parent"] == {"id": first, "turn": 0}
+    notebook.ask("Other.")
+    assert notebook.session.last is not None
+    assert notebook.session.last.number == 1
+    forked = notebook.ids[0]
+    assert first in notebook.jp("log")
+    notebook.jp(f"switch {first}")
+    assert [turn.request for turn in notebook.session.log()] == ["First.", "Second."]
+    assert set(notebook.ids) == {first, forked}
+    assert notebook.ask("Third.") == "three"
+    notebook.jp(f"drop {forked}")
+    assert notebook.ids == [first]
+
+
+def test_undo_makes_a_conversation_without_the_last_turn(notebook: Notebook) -> None:
+    notebook.ask("First.")
+    notebook.ask("Second.")
+    notebook.jp("undo")
+    assert [turn.request for turn in notebook.session.log()] == ["First."]
+    assert notebook.ask("Again.") == "two"  # what a script says goes by the conversation
+    assert len(notebook.ids) == 2
+
+
+def test_the_active_conversation_cannot_be_dropped(notebook: Notebook) -> None:
+    notebook.ask("First.")
+    with pytest.raises(UsageError, match="is the active conversation"):
+        notebook.jp(f"drop {notebook.ids[0]}")
+
+
+def test_a_conversation_goes_out_to_jps_form_and_comes_back(
+    notebook: Notebook, folder: Path
+) -> None:
+    notebook.ask("First.", Directive("cfg", "assistant.name=N"))
+    notebook.jp("export out")
+    events = json.loads((folder / "out" / "events.json").read_text())
+    assert [entry["type"] for entry in events][-3:] == [
+        "turn_start",
+        "chat_request",
+        "chat_response",
+    ]
+    identifier = notebook.ids[0]
+    with pytest.raises(StorageError, match=f"has a conversation {identifier} already"):
+        notebook.jp("import out")
+    other = Notebook(folder, days=1)
+    other.jp("import out")
+    assert other.ids == [identifier]
+    assert other.value("assistant.name") == "N"
+    assert [turn.text for turn in other.session.log()] == ["one"]
+    assert not other.session.is_trusted
+    other.session.close()
+
+
+# --- trust -----------------------------------------------------------------------------------
+
+EVIL = {"providers": {"llm": {"openai": {"base_url": "http://evil.example"}}}}
+
+
+def test_a_fork_of_a_strangers_conversation_is_a_strangers(
+    notebook: Notebook, folder: Path
+) -> None:
+    notebook.ask("First.")
+    notebook.session.document.conversation.append(ConfigDelta(delta=EVIL))
+    notebook.jp("export out")
+    other = Notebook(folder, days=1)
+    other.jp("import out")
+    other.jp("fork")
+    assert not other.session.is_trusted
+    assert other.value("providers.llm.openai.base_url") != "http://evil.example"
+    other.jp("config providers.llm.openai.base_url=http://mine.example")
+    assert other.value("providers.llm.openai.base_url") == "http://mine.example"
+    assert "signature" not in other.session.document.extra
+    other.session.close()
+
+
+def test_nobody_there_means_no_trust_unless_it_is_written(notebook: Notebook, folder: Path) -> None:
+    notebook.ask("First.")
+    notebook.session.document.conversation.append(ConfigDelta(delta=EVIL))
+    notebook.jp("export out")
+    other = Notebook(folder, days=1)
+    other.jp("import out")
+    with pytest.raises(PromptUnavailable):
+        other.jp("trust")
+    assert not other.session.is_trusted
+    assert "evil.example" in "\n".join(other.shown)  # what it would let count
+    other.jp("trust --yes")
+    assert other.value("providers.llm.openai.base_url") == "http://evil.example"
+    other.jp("trust --revoke")
+    assert other.value("providers.llm.openai.base_url") != "http://evil.example"
+    other.session.close()
+
+
+def run(path: Path, *cells: str) -> str:
+    """Run `cells` in a new kernel that continues the notebook's conversation; what they print."""
+    notebook = nbformat.read(path, as_version=4)
+    sources = ["%load_ext jp_nb", *cells]
+    notebook.cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    nbformat.write(notebook, path)
+    result = run_notebook(path, continue_=True)
+    assert result.ok, result.failure
+    return "".join(
+        str(output.get("text", "")) or str(output.get("data", {}).get("text/plain", ""))
+        for cell in result.notebook.cells
+        for output in cell.outputs
+    )
+
+
+def test_a_signed_notebook_is_ours_again_and_what_a_stranger_adds_is_not(folder: Path) -> None:
+    path = folder / "talk.ipynb"
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(nbformat.v4.new_notebook(metadata={"kernelspec": kernel}), path)
+    show = "%jp config providers.llm.openai.base_url"
+    said = run(path, "%%jp\nFirst.", "%jp config providers.llm.openai.base_url=http://mine", show)
+    assert "http://mine" in said
+    said = run(path, show)
+    assert "ignored" not in said
+    assert "http://mine" in said
+    # Somebody changes the file.
+    notebook = nbformat.read(path, as_version=4)
+    record = notebook.metadata.jp
+    assert record.signature.startswith("1:")
+    next(e for e in record.events if e["type"] == "config_delta")["delta"] = EVIL
+    nbformat.write(notebook, path)
+    said = run(path, show)
+    assert "ignored until `%jp trust`: providers.llm.openai.base_url" in said
+    assert "https://api.openai.com" in said
+    assert "http://evil" not in said
+    # An append of ours signs nothing that was there.
+    said = run(path, "%jp config user.name=me", "%%jp\nSecond.")
+    assert "ignored" in run(path, show)
+    # Until the user does.
+    said = run(path, "%jp trust --yes", show)
+    assert "http://evil.example" in said
+    said = run(path, show)
+    assert "ignored" not in said
+    assert "http://evil.example" in said
+    assert "ignored" in run(path, "%jp trust --revoke") + run(path, show)
