@@ -9,7 +9,7 @@ import difflib
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from jp_nb.config.assign import is_assignment
 from jp_nb.config.check import require
@@ -66,7 +66,7 @@ class Commands:
     # --- configuration -----------------------------------------------------------------------
 
     def _config(self, rest: str) -> None:
-        options = _CONFIG.parse_args(split(rest))
+        options = OPTIONS["config"].parse_args(split(rest))
         words: list[str] = options.words
         assignments = [Directive("cfg", word) for word in words if is_assignment(word)]
         changes = [*options.directives, *assignments]
@@ -146,7 +146,7 @@ class Commands:
     def _export(self, rest: str) -> None:
         from jp_nb.notebook.document.jp_directories import save_directory
 
-        options = _EXPORT.parse_args(split(rest))
+        options = OPTIONS["export"].parse_args(split(rest))
         folder = self._session.files.folder / Path(options.folder).expanduser()
         document = self._session.document.to_json()
         dropped = save_directory(document, folder, options.dialect)
@@ -168,7 +168,7 @@ class Commands:
     # --- trust -------------------------------------------------------------------------------
 
     def _trust(self, rest: str) -> None:
-        options = _TRUST.parse_args(split(rest))
+        options = OPTIONS["trust"].parse_args(split(rest))
         if options.revoke:
             had = self._session.revoke()
             print(f"jp_nb: this conversation {'is no longer' if had else 'was not'} trusted")
@@ -256,7 +256,12 @@ def _trust_options() -> OptionParser:
     return parser
 
 
-_CONFIG, _EXPORT, _TRUST = _config_options(), _export_options(), _trust_options()
+OPTIONS: Final = {
+    "config": _config_options(),
+    "export": _export_options(),
+    "trust": _trust_options(),
+}
+"""What subcommands take; the others take words alone."""
 
 
 def split(line: str) -> list[str]:

@@ -68,4 +68,6 @@ def _model(session: Session) -> str:
     key = "no key needed"
     if variable:
         key = f"key in {variable}: {'set' if os.environ.get(variable) else 'not set'}"
-    return f"{text} at {settings.base_url}, {key}"
+    override = getattr(settings, "base_url_env", None)
+    place = f"the address in {override}" if override and os.environ.get(override) else None
+    return f"{text} at {place or settings.base_url}, {key}"

@@ -30,7 +30,8 @@ _KEPT = "_jp_nb_session"
 USAGE = "%%jp [-m MODEL] [-c X]… [-C X]… [-n] [-o NAME] [--strict]   and the request below"
 
 
-def _ask_parser() -> OptionParser:
+def ask_options() -> OptionParser:
+    """What `%%jp` takes."""
     parser = OptionParser(USAGE)
     parser.add_argument("-m", "--model")
     add_options(parser)
@@ -81,7 +82,7 @@ class JpMagics(Magics):
     def _ask(self, line: str, cell: str) -> None:
         from jp_nb.notebook.commands import split
 
-        options = _ask_parser().parse_args(split(line))
+        options = ask_options().parse_args(split(line))
         if options.out is not None and not options.out.isidentifier():
             raise UsageError(f"-o takes a name, {options.out!r} is none")
         before = self._session.last
@@ -118,10 +119,12 @@ def _ask_line(line: str) -> str:
     return f"get_ipython().run_line_magic('jp', {text.removeprefix('%jp ')!r})\n"
 
 
-@context_matcher(identifier="jp_nb")
+@context_matcher(identifier="jp_nb")  # type: ignore[untyped-decorator]  # it has no annotations
 def complete(context: Any) -> Any:
-    """What Tab offers in our magics. Nothing of it is loaded before the first Tab."""
-    from jp_nb.notebook.completion import matches
+    """What Tab offers in our magics. Nothing of it is loaded before the first Tab in one."""
+    if "%jp" not in context.full_text:
+        return {"completions": []}
+    from jp_nb.notebook.completion_facts import matches
 
     return matches(jp_nb._session, context)
 

@@ -9,6 +9,7 @@ Source: `spec/providers.md` sections 2.1, 2.2, 4 and 9.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
+from jp_nb.errors import ConfigError, ProtocolError, ProviderError, ProviderErrorKind
 from jp_nb.providers.retry import classify
 
 CONNECT_SECONDS: Final = 10.0
@@ -52,8 +53,19 @@ class Endpoint:
 
     @property
     def override(self) -> str:
-        """The base address that the environment names; "" if it names none."""
-        return os.environ.get(self.base_url_env, "") if self.base_url_env else ""
+        """The base address that the environment names; "" if it names none.
+
+        Raises:
+            ConfigError: If it holds a user or a password; the message does not show it.
+        """
+        found = os.environ.get(self.base_url_env, "") if self.base_url_env else ""
+        if "@" in re.split(r"[/?#]", found.rpartition("://")[2])[0]:
+            raise ConfigError(
+                f"the address in {self.base_url_env} holds no user and no password: put a key "
+                "into an environment variable and name that in api_key_env",
+                path=f"{self.setting}.base_url_env",
+            )
+        return found
 
     @property
     def url(self) -> str:

@@ -7,7 +7,7 @@ import traceback
 import httpx
 import pytest
 
-from jp_nb.errors import ProtocolError, ProviderError
+from jp_nb.errors import ConfigError, ProtocolError, ProviderError
 from jp_nb.providers import http
 from jp_nb.providers.http import Endpoint, HttpClient, join_url
 from jp_nb.providers.registry import create
@@ -193,6 +193,20 @@ async def test_an_address_in_the_environment_wins(monkeypatch: pytest.MonkeyPatc
         provider = create("openai")  # whose own address would ask for a key
         assert text_of(await collect(provider, ask())) == "A."
         await provider.aclose()
+
+
+@pytest.mark.parametrize(
+    "address", ["https://me:s3cret@host/v1", "me:s3cret@host", "http://s3cret@h"]
+)
+async def test_an_address_in_the_environment_with_a_password_is_refused_unseen(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", address)
+    provider = create("openai")
+    with pytest.raises(ConfigError, match="OPENAI_BASE_URL holds no user") as caught:
+        await collect(provider, ask())
+    await provider.aclose()
+    assert "s3cret" not in str(caught.value)
 
 
 async def test_a_server_on_loopback_is_not_asked_through_a_proxy(

@@ -1,0 +1,451 @@
+"""What Tab offers in `%jp`, and in the first line of `%%jp`.
+
+`complete` reads the line and knows the schema of the configuration; what a session alone can tell
+it asks of `Facts`. Nothing is evaluated, sent or run.
+
+Source: `design/interface.md` section 2.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol
+
+from pydantic import ValidationError
+
+from jp_nb.config.app_config import EFFORTS, PROVIDER_NAMES, STAR, ModelId
+from jp_nb.config.assign import from_text
+from jp_nb.config.node import ShortNode
+from jp_nb.config.paths import ROOT, Node, node_of, parse_path
+from jp_nb.config.tool_config import JSON_TYPES, SOURCES
+from jp_nb.errors import ConfigError
+
+MAX_OFFERED = 300
+MAX_CHARS = 200
+"""Of one text: longer ones are nobody's choice."""
+ASK: Final = ""
+"""The name under which `Facts.options` knows `%%jp`."""
+
+
+# --- what is asked and answered --------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Completions:
+    """What may stand at the end of a line.
+
+    Attributes:
+        start: Where that begins which each of `texts` replaces; it ends at the cursor.
+        texts: Best first.
+    """
+
+    start: int
+    texts: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a magic: how it is written, and whether a value follows."""
+
+    flags: tuple[str, ...]
+    takes: Literal["nothing", "one", "perhaps one"] = "nothing"
+    choices: tuple[str, ...] = ()
+
+
+class Facts(Protocol):
+    """What a line may name. Only what the line needs is asked for."""
+
+    def subcommands(self) -> Sequence[str]:
+        """Of `%jp`."""
+
+    def options(self, command: str) -> Sequence[Option]:
+        """Of a subcommand, or of `%%jp`, which is `ASK`."""
+
+    def keys(self, path: str) -> Sequence[str]:
+        """What lies below `path` in the configuration in force; of a list its numbers."""
+
+    def tools(self) -> Sequence[str]:
+        """Names of tools."""
+
+    def aliases(self) -> Sequence[str]:
+        """Names for models."""
+
+    def models(self) -> Sequence[str]:
+        """Models that are in use or have an alias, as `provider/name`."""
+
+    def config_files(self, folder: str) -> Sequence[str]:
+        """What `-c` finds by name in `folder`; what holds more ends with `/`."""
+
+    def entries(self, folder: str) -> Sequence[str]:
+        """What lies in `folder`, as seen from the notebook; folders end with `/`."""
+
+    def conversations(self, command: str) -> Sequence[str]:
+        """Ids that `command` takes."""
+
+    def turns(self) -> int:
+        """How many turns the active conversation has."""
+
+    def variables(self) -> Sequence[str]:
+        """Names of the notebook."""
+
+
+# --- a cell, a line, a word ------------------------------------------------------------------
+
+_CELL_MAGIC = re.compile(r"\s*%%jp(\s|$)")
+_MAGIC = re.compile(r"\s*(?P<mark>%%?)jp\s+(?P<asks>q\s)?")
+_PLACE = re.compile(r"(?<!\\)\{\{\s*(?P<name>(?:[^\W\d]\w*)?)$")
+
+
+def complete_cell(cell: str, line: int, column: int, facts: Facts) -> Completions:
+    """What may stand at the cursor, in `line` and `column` of `cell`, counted from 0.
+
+    Below `%%jp` the text is the request's: there only names in `{{` are completed.
+    """
+    lines = cell.split("\n")
+    before = lines[line][:column]
+    first = next((i for i, text in enumerate(lines) if text.strip()), 0)
+    if line != first and _CELL_MAGIC.match(lines[first]):
+        return _bounded(_variables(before, facts))
+    if line != first and _CELL_MAGIC.match(before):
+        return Completions(column, [])
+    return complete(before, facts)
+
+
+def complete(before: str, facts: Facts) -> Completions:
+    """What may stand at the end of `before`, a line of ours up to the cursor."""
+    magic = _MAGIC.match(before)
+    if magic is None:
+        return Completions(len(before), [])
+    if magic["asks"] and magic["mark"] == "%":
+        return _bounded(_variables(before, facts))
+    done, typed = _words(before, magic.start("asks") if magic["asks"] else magic.end())
+    if magic["mark"] == "%%":
+        found = _word(ASK, done, typed.text, facts)
+    elif not done:
+        found = _starting(typed.text, facts.subcommands())
+    else:
+        found = _word(done[0], done[1:], typed.text, facts)
+    quote = typed.quotes[found.start]
+    written = [_quoted(text, quote) for text in found.texts]
+    return _bounded(Completions(typed.places[found.start], [text for text in written if text]))
+
+
+def _bounded(found: Completions) -> Completions:
+    # A stranger's record may name things: nothing that a page or a terminal would act on.
+    texts = [text for text in found.texts if text.isprintable() and len(text) <= MAX_CHARS]
+    return Completions(found.start, list(dict.fromkeys(texts))[:MAX_OFFERED])
+
+
+def _starting(text: str, names: Iterable[str], start: int = 0) -> Completions:
+    """Those of `names` that begin as `text` does from `start` on."""
+    return Completions(start, [name for name in names if name.startswith(text[start:])])
+
+
+def _variables(before: str, facts: Facts) -> Completions:
+    place = _PLACE.search(before)
+    if place is None:
+        return Completions(len(before), [])
+    hidden = () if place["name"].startswith("_") else ("_",)
+    names = sorted(name for name in facts.variables() if not name.startswith(hidden))
+    return _starting(before, names, place.start("name"))
+
+
+class _Typed:
+    """The word that is being typed, read as a shell does.
+
+    Attributes:
+        text: What it says so far.
+        places: Where in the line each character of `text` is written, and where the cursor is.
+        quotes: The quote that is open at each of these places, or nothing.
+    """
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.places: list[int] = []
+        self.quotes: list[str] = []
+
+    def add(self, char: str, place: int, quote: str) -> None:
+        """The next character, or nothing where the cursor is."""
+        self.text += char
+        self.places.append(place)
+        self.quotes.append(quote)
+
+
+def _words(line: str, place: int) -> tuple[list[str], _Typed]:
+    """The words of `line` from `place` on: whole ones, and the one that ends at the cursor."""
+    done: list[str] = []
+    typed, begun, quote = _Typed(), False, ""
+    while place < len(line):
+        char, following = line[place], line[place + 1 : place + 2]
+        escapes = char == "\\" and (not quote or (quote == '"' and following in ('"', "\\")))
+        if escapes and following:
+            typed.add(following, place, quote)
+            place += 1
+        elif char in ("'", '"') and quote in ("", char):
+            quote = "" if quote else char
+        elif char in " \t\r\n" and not quote:
+            done += [typed.text] if begun else []
+            typed = _Typed()
+        elif not escapes:
+            typed.add(char, place, quote)
+        begun = bool(quote) or char not in " \t\r\n" or escapes
+        place += 1
+    typed.add("", place, quote)
+    return done, typed
+
+
+def _quoted(text: str, quote: str) -> str | None:
+    """`text` as it is written where `quote` is open; None where it cannot be."""
+    match quote:
+        case "'":
+            return None if "'" in text else text
+        case '"':
+            return re.sub(r'["\\]', r"\\\g<0>", text)
+    return re.sub(r"[\s'\"\\]", r"\\\g<0>", text)
+
+
+# --- options and arguments -------------------------------------------------------------------
+
+Kind = Literal["path", "setting", "change", "model", "tool", "id", "turn", "folder", "variable"]
+
+_OF_SUBCOMMANDS: Final[dict[str, Kind]] = {
+    "config": "setting",
+    "drop": "id",
+    "export": "folder",
+    "fork": "turn",
+    "import": "folder",
+    "switch": "id",
+    "tools": "tool",
+}
+_OF_OPTIONS: Final[dict[str, Kind]] = {
+    "--cfg": "change",
+    "--explain": "path",
+    "--model": "model",
+    "--no-cfg": "change",
+    "--schema": "variable",
+    "--unset": "path",
+    "-T": "tool",
+    "-t": "tool",
+    "-u": "tool",
+}
+"""What the value of an option is, by one of its flags."""
+
+
+def _word(command: str, done: Sequence[str], text: str, facts: Facts) -> Completions:
+    """What the last word of a magic may be, when it begins as `text` does."""
+    options = facts.options(command)
+    last = _option(options, done[-1]) if done else None
+    if last is not None and last.takes != "nothing":
+        found = _value(last, command, text, facts)
+        if found.texts or last.takes == "one":
+            return found
+    flag, equals, value = text.partition("=")
+    if flag.startswith("--") and equals:
+        option = _option(options, flag)
+        if option is None or option.takes == "nothing":
+            return Completions(len(text), [])
+        return _moved(_value(option, command, value, facts), len(flag) + 1)
+    flags = _starting(text, [flag for option in options for flag in option.flags])
+    if text.startswith("-"):
+        return flags
+    found = _argument(_OF_SUBCOMMANDS.get(command), command, text, facts)
+    return found if found.texts or text else flags
+
+
+def _option(options: Iterable[Option], flag: str) -> Option | None:
+    return next((option for option in options if flag in option.flags), None)
+
+
+def _value(option: Option, command: str, text: str, facts: Facts) -> Completions:
+    if option.choices:
+        return _starting(text, option.choices)
+    kind = next((_OF_OPTIONS[flag] for flag in option.flags if flag in _OF_OPTIONS), None)
+    return _argument(kind, command, text, facts)
+
+
+def _argument(kind: Kind | None, command: str, text: str, facts: Facts) -> Completions:
+    match kind:
+        case "path" | "setting" | "change":
+            return _setting(kind, text, facts)
+        case "model":
+            return _starting(text, _models(text, facts))
+        case "tool":
+            return _starting(text, facts.tools())
+        case "id":
+            return _starting(text, facts.conversations(command))
+        case "turn":
+            return _starting(text, map(str, reversed(range(facts.turns()))))
+        case "folder":
+            return _file(text, facts.entries, suffixes=())
+        case "variable":
+            return _starting(text, sorted(facts.variables()))
+    return Completions(len(text), [])
+
+
+def _setting(kind: Literal["path", "setting", "change"], text: str, facts: Facts) -> Completions:
+    """A path, perhaps with its value, perhaps the name of a configuration file instead."""
+    if "=" in text and kind != "path":
+        return _assignment(text, facts)
+    found = _path(text, facts)
+    return _either(found, _config_file(text, facts)) if kind == "change" else found
+
+
+def _moved(found: Completions, by: int) -> Completions:
+    return Completions(found.start + by, found.texts)
+
+
+def _either(first: Completions, second: Completions) -> Completions:
+    if first.start == second.start:
+        return Completions(first.start, [*first.texts, *second.texts])
+    return first if first.texts else second
+
+
+def _models(text: str, facts: Facts) -> list[str]:
+    """Aliases and providers; full ids once there is a slash."""
+    providers = [f"{name}/" for name in PROVIDER_NAMES]
+    return [*(facts.models() if "/" in text else sorted(facts.aliases())), *providers]
+
+
+def _config_file(text: str, facts: Facts) -> Completions:
+    if text.startswith(("@", ".", "/", "~")):
+        at = text.startswith("@")
+        return _moved(_file(text[at:], facts.entries, suffixes=(".toml", ".json")), int(at))
+    return _file(text, facts.config_files, suffixes=("",))
+
+
+def _file(
+    text: str, entries: Callable[[str], Sequence[str]], *, suffixes: tuple[str, ...]
+) -> Completions:
+    """Names in the folder that `text` has come to; of files those with one of `suffixes`."""
+    start = text.rfind("/") + 1
+    names = [name for name in entries(text[:start]) if name.endswith(("/", *suffixes))]
+    if not text.startswith(".", start):
+        names = [name for name in names if not name.startswith(".")]
+    return _starting(text, sorted(names), start)
+
+
+# --- paths of the configuration --------------------------------------------------------------
+
+_PLAIN_KEY = re.compile(r"[^.\[\]=]+")
+_TOOLS = "conversation.tools"
+
+
+def _path(text: str, facts: Facts) -> Completions:
+    """The next key of the path `text`."""
+    for boundary in reversed([*re.finditer(r"^|[.\[]", text)]):
+        above = text[: boundary.start()]
+        if boundary[0] == "[":
+            above = above.removesuffix(".")
+        node = ROOT if boundary.end() == 0 else node_of(above) if above else None
+        if node is not None:
+            return _next_key(text, node, above, boundary.start(), facts)
+    return Completions(len(text), [])
+
+
+def _next_key(text: str, node: Node, above: str, start: int, facts: Facts) -> Completions:
+    """The keys below `node`, behind a dot or a bracket in `text` at `start`."""
+    behind = text[start : start + 1] if above else ""
+    typed = text[start + len(behind) :]
+    as_json = behind == "[" and typed.startswith('"')
+    typed = typed[as_json:]
+    keys = [key for key in _keys(node, above, facts) if key.startswith(typed) and "=" not in key]
+    if behind == "[":
+        if node.kind == "table":
+            return Completions(len(text), [])
+        texts = _written(keys, node, above, facts, brackets=True, as_json=as_json)
+        return Completions(start, texts)
+    plain = [key for key in keys if _PLAIN_KEY.fullmatch(key)]
+    texts = _written(plain, node, above, facts)
+    if len(plain) == len(keys) or not above:
+        return Completions(start + len(behind), texts)
+    others = [key for key in keys if key not in plain]  # brackets, in place of the dot
+    in_brackets = _written(others, node, above, facts, brackets=True)
+    return Completions(start, [*(f".{text}" for text in texts), *in_brackets])
+
+
+def _keys(node: Node, path: str, facts: Facts) -> list[str]:
+    own = [*node.fields, *([STAR] if path == _TOOLS else [])]
+    open_ended = node.kind != "table" or node.child(STAR) is not None
+    return list(dict.fromkeys([*own, *(facts.keys(path) if open_ended else [])]))
+
+
+def _written(
+    keys: Iterable[str],
+    node: Node,
+    above: str,
+    facts: Facts,
+    *,
+    brackets: bool = False,
+    as_json: bool = False,
+) -> list[str]:
+    """`keys` with the dot behind them where more is to come, and without where it need not."""
+    found = []
+    for key in keys:
+        child = node.child(key)
+        written = _in_brackets(key, as_json=as_json) if brackets else key
+        path = f"{above}{written}" if brackets else f"{above}.{written}".removeprefix(".")
+        found += [written + end for end in _ends(child, path, facts)] if child else []
+    return found
+
+
+def _ends(node: Node, path: str, facts: Facts) -> tuple[str, ...]:
+    if node.kind == "map":
+        return (".",) if path == _TOOLS or facts.keys(path) else ("",)
+    if node.table is None:
+        return ("",)
+    has_short_form = node.takes_any_text or node.words or issubclass(node.table, ShortNode)
+    return ("", ".") if has_short_form else (".",)
+
+
+def _in_brackets(key: str, *, as_json: bool) -> str:
+    if not as_json and "]" not in key and parse_path(f"x[{key}]")[1:] == (key,):
+        return f"[{key}]"  # a shell takes quotes away
+    return f"[{json.dumps(key, ensure_ascii=False)}]"
+
+
+# --- values ----------------------------------------------------------------------------------
+
+_WORDS = ("true", "false", "on", "off", "always", "explicit", "short", "long", "full")
+_KNOWN_WORDS = dict.fromkeys((*_WORDS, *EFFORTS, *PROVIDER_NAMES, *SOURCES, *JSON_TYPES))
+"""Words that validators take here and there, and that no annotation lists."""
+_NO_WORD = "no_such_word"
+
+
+def _assignment(text: str, facts: Facts) -> Completions:
+    """What may stand behind the `=` of `path=…`, `path:=…`, `path+=…`."""
+    left, _, right = text.partition("=")
+    path = left.rstrip(" :+").strip()
+    node = node_of(path) if path else None
+    nothing = Completions(len(text), [])
+    if node is None or text.lstrip().startswith("{"):
+        return nothing
+    start = len(left) + 1
+    if ":" in left[len(path) :]:
+        null = ["null"] if node.optional else []
+        return _starting(text, [*(w for w in node.words if w in ("true", "false")), *null], start)
+    if node.kind == "list":
+        start += right.rfind(",") + 1
+        start += len(text[start:]) - len(text[start:].lstrip())
+        node = node.item
+    return _starting(text, _values(node, path, text[start:], facts), start)
+
+
+def _values(node: Node, path: str, text: str, facts: Facts) -> list[str]:
+    if node.table is ModelId:
+        return _models(text, facts)
+    if parse_path(path)[-1] == "tool_choice":
+        return ["auto", "none", "required", *facts.tools()]
+    if node.kind in ("map", "list", "json") or _takes(node, _NO_WORD):
+        return node.words
+    return list(dict.fromkeys([*node.words, *(w for w in _KNOWN_WORDS if _takes(node, w))]))
+
+
+def _takes(node: Node, word: str) -> bool:
+    try:
+        node.adapter.validate_python(from_text(node, word, ""))
+    except (ValidationError, ConfigError):
+        return False
+    return True

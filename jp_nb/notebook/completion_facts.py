@@ -1,0 +1,171 @@
+"""What a session knows, for Tab; and what IPython calls.
+
+`matches` asks the session, and is silent where that fails.
+
+Source: `design/interface.md` section 2, and the Matcher API of IPython,
+https://ipython.readthedocs.io/en/stable/api/generated/IPython.core.completer.html
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from argparse import Action
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from jp_nb.config.app_config import STAR, AppConfig
+from jp_nb.config.paths import lookup, parse_path
+from jp_nb.errors import JpNbError
+from jp_nb.notebook.completion import ASK, Completions, Option, complete_cell
+from jp_nb.notebook.session import Session
+
+MAX_ENTRIES = 5000
+"""Of one folder."""
+
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+
+
+def _or(nothing: _T, ask: Callable[[], _T]) -> _T:
+    """What `ask` says, or `nothing` where a file or the record is wrong: others tell of that."""
+    try:
+        return ask()
+    except (JpNbError, OSError) as exc:
+        _log.debug("nothing of this kind can be offered: %s", exc)
+        return nothing
+
+
+class SessionFacts:
+    """What `session` knows, for one Tab. What cannot be read is left out."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @cached_property
+    def _config(self) -> AppConfig:
+        return _or(AppConfig(), lambda: self._session.config)
+
+    @cached_property
+    def _dumped(self) -> dict[str, Any]:
+        return self._config.model_dump(mode="json", exclude_none=True, by_alias=True)
+
+    # --- magics ------------------------------------------------------------------------------
+
+    def subcommands(self) -> Sequence[str]:
+        """The first words of what a bare `%jp` lists."""
+        from jp_nb.notebook.report import SUBCOMMANDS
+
+        return [part.split()[0] for how, _ in SUBCOMMANDS for part in how.split(", ")]
+
+    def options(self, command: str) -> Sequence[Option]:
+        """What `%%jp` takes, or a subcommand."""
+        from jp_nb.notebook import commands, magics
+
+        parser = magics.ask_options() if command == ASK else commands.OPTIONS.get(command)
+        actions: Sequence[Action] = parser._actions if parser is not None else ()
+        return [_described(action) for action in actions if action.option_strings]
+
+    # --- configuration -----------------------------------------------------------------------
+
+    def keys(self, path: str) -> Sequence[str]:
+        """What lies below `path` now."""
+        found = lookup(self._dumped, parse_path(path))
+        if isinstance(found, list):
+            return [str(number) for number in range(len(found))]
+        return list(found) if isinstance(found, dict) else []
+
+    def tools(self) -> Sequence[str]:
+        """Tools that are configured or registered, on or off."""
+        return sorted(name for name in self._config.conversation.tools if name != STAR)
+
+    def aliases(self) -> Sequence[str]:
+        """Aliases of models."""
+        return list(self._config.providers.llm.aliases)
+
+    def models(self) -> Sequence[str]:
+        """The model in force, and those that aliases mean."""
+        known = [self._config.assistant.model.id, *self._config.providers.llm.aliases.values()]
+        return list(dict.fromkeys(str(model) for model in known if "/" in str(model)))
+
+    # --- files -------------------------------------------------------------------------------
+
+    def config_files(self, folder: str) -> Sequence[str]:
+        """Names without the suffix that `-c` can do without."""
+        from jp_nb.notebook.config_files import SUFFIXES, user_folder
+
+        roots = (user_folder() / "config", self._session.files.root)
+        places = [root / path / folder for root in roots for path in self._config.config_load_paths]
+        found: list[str] = []
+        for name in (name for place in places for name in _entries(place)):
+            suffix = Path(name).suffix
+            if name.endswith("/"):
+                found.append(name)
+            elif suffix and suffix in SUFFIXES:
+                found.append(name.removesuffix(suffix))
+        return found
+
+    def entries(self, folder: str) -> Sequence[str]:
+        """What lies in `folder`, from the notebook's on."""
+        return _or([], lambda: _entries(self._session.files.folder / Path(folder).expanduser()))
+
+    # --- the record and the notebook ---------------------------------------------------------
+
+    def conversations(self, command: str) -> Sequence[str]:
+        """Ids of the conversations that are not active; damaged ones can only be dropped."""
+        from jp_nb.record.conversations import Listed, listing
+
+        found: list[Listed] = _or([], lambda: listing(self._session.document))
+        return [x.id for x in found if not x.active and (command == "drop" or not x.damaged)]
+
+    def turns(self) -> int:
+        """How many turns `fork` may keep."""
+        return _or(0, lambda: self._session.document.conversation.turn_count)
+
+    def variables(self) -> Sequence[str]:
+        """Names that the user bound."""
+        shell = self._session.shell
+        hidden = getattr(shell, "user_ns_hidden", {})
+        return [n for n in list(shell.user_ns) if isinstance(n, str) and n not in hidden]
+
+
+def _described(action: Action) -> Option:
+    takes: Literal["nothing", "one", "perhaps one"] = "one"
+    if action.nargs in ("?", "*", 0):
+        takes = "nothing" if action.nargs == 0 else "perhaps one"
+    return Option(tuple(action.option_strings), takes, tuple(map(str, action.choices or ())))
+
+
+def _entries(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as found:
+            return [f"{x.name}/" if x.is_dir() else x.name for x in islice(found, MAX_ENTRIES)]
+    except (OSError, ValueError) as exc:  # `ValueError`: a name that no file can have
+        _log.debug("%s is not read: %s", folder, exc)
+        return []
+
+
+# --- IPython ---------------------------------------------------------------------------------
+
+
+def matches(session: Session | None, context: Any) -> dict[str, Any]:
+    """The result of a matcher of IPython's, for its `CompletionContext`. Never raises."""
+    from IPython.core.completer import SimpleCompletion
+
+    before: str = context.text_until_cursor
+    found = Completions(len(before), [])
+    try:
+        if session is not None:
+            place = context.cursor_line, context.cursor_position
+            found = complete_cell(context.full_text, *place, SessionFacts(session))
+    except Exception:  # IPython would print the traceback below the cell
+        _log.debug("no completions for %r", before, exc_info=True)
+    return {
+        "completions": [SimpleCompletion(text=text, type="param") for text in found.texts],
+        "matched_fragment": before[found.start :],
+        "suppress": bool(found.texts),
+        "ordered": True,
+    }
