@@ -27,6 +27,7 @@ from jp_nb.config.partial import (
 )
 from jp_nb.config.paths import ROOT, Element, Node, canonical, format_path, node_at, parse_path
 from jp_nb.errors import ConfigError
+from jp_nb.record.events import claim_of
 from jp_nb.record.projection import Step
 
 UNCLAIMED: JsonValue = None
@@ -66,8 +67,7 @@ def _settings(change: Change) -> list[tuple[str, JsonValue]]:
 
 def hashes_of(claim: JsonValue) -> frozenset[str]:
     """The hashes in a stored claim; none for an un-claim, whichever way it is written."""
-    marks = [claim] if isinstance(claim, str) else claim if isinstance(claim, list) else []
-    return frozenset(m.partition(":")[0] for m in marks if isinstance(m, str) and m)
+    return frozenset(mark.partition(":")[0] for mark in claim_of(claim) or ())
 
 
 def claims_for(change: Change, source: Source | None) -> dict[str, JsonValue]:

@@ -10,6 +10,7 @@ Source: `spec/conversation-stream.md` section 2.
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Literal, Self
 
 from pydantic import (
@@ -226,13 +227,18 @@ CONVERSATION_KINDS = frozenset(KNOWN) - {"config_delta", "compaction"}
 LINKABLE = CONVERSATION_KINDS - {"turn_start", "chat_request"}
 """Kinds that may name the request they answer."""
 
-_UNKNOWN = Unknown()
 _BESIDE_CONFIG = frozenset(
     {
         *("type", "op", "timestamp", "unsets", "claims", "metadata", *LINKS),
         *("verbatim", "spelling"),  # what an import adds
     }
 )
+
+
+@cache
+def _unknown() -> Unknown:
+    """The one view of all entries that have none: making it builds pydantic's machinery."""
+    return Unknown()
 
 
 def decode(raw: JsonValue, index: int) -> Entry:
@@ -248,7 +254,7 @@ def decode(raw: JsonValue, index: int) -> Entry:
     kind = raw.get("type")
     model = KNOWN.get(kind) if isinstance(kind, str) else None
     if model is None or (model is ConfigDelta and raw.get("op") not in (None, "reset")):
-        return _UNKNOWN
+        return _unknown()
     if model is not ConfigDelta and not isinstance(raw.get("timestamp"), str):
         raise StorageError("expected a timestamp", place=f"{place}.timestamp")
     try:
