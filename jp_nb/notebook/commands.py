@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from jp_nb.notebook import report
 from jp_nb.notebook.directives import Collect, Directive, add_options
 from jp_nb.notebook.options import OptionParser
 from jp_nb.notebook.session import Session
-from jp_nb.record.projection import Said
+from jp_nb.record.projection import BASE, CONVERSATION, Said
 
 
 class Commands:
@@ -87,8 +87,7 @@ class Commands:
     def _setting(self, path: str) -> tuple[str, str, str]:
         said = self._session.settings.explain(path)
         value = self._value(path)
-        decided = [x for x in said if x.value is not None]
-        return path, to_text(value), _who(decided[-1]) if decided else "default"
+        return path, to_text(value), _who(decider) if (decider := _decider(said)) else "default"
 
     def _value(self, path: str) -> Any:
         require(path)
@@ -205,6 +204,20 @@ class Commands:
         from jp_nb.notebook.doctor import examine
 
         report.show(self._shell, report.table(("what", "finding"), examine(self._session)))
+
+
+def _decider(said: Sequence[Said]) -> Said | None:
+    """Who a value is from; None if it is nobody's.
+
+    If a conversation began with what a file says, it is the file; likewise if a conversation took
+    back what it had set.
+    """
+    last = said[-1] if said else None
+    below = [x for x in said if x.source not in (BASE, CONVERSATION)]
+    if last is None or last.value is None:
+        return below[-1] if below else None
+    begun = last.source == BASE and below and below[-1].value == last.value
+    return below[-1] if begun else last
 
 
 def _who(said: Said) -> str:

@@ -27,6 +27,7 @@ SUBCOMMANDS = (
     ("config [PATH… | PATH=VALUE…]", "show or change the configuration"),
     ("config --explain PATH", "say which layer and file set it"),
     ("config --unset PATH", "take back what this conversation set there"),
+    ("config -c X, config -C X", "apply a configuration file, or take back what it set"),
     ("tools", "the tools the model may call"),
     ("log [N]", "the last turns, and the other conversations of this notebook"),
     ("new", "start a new conversation in this notebook"),

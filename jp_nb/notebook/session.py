@@ -181,8 +181,9 @@ class Session:
         """One line: model, conversation, and where the record is kept. Stable from run to run."""
         turns = self.document.conversation.turn_count
         conversation = "new conversation"
-        if self.restored and turns:
-            conversation = f"conversation restored ({turns} turn{'' if turns == 1 else 's'})"
+        if turns:
+            word = "conversation restored" if self.restored else "conversation"
+            conversation = f"{word} ({turns} turn{'' if turns == 1 else 's'})"
         configured = self.restored or self.files.anything() or os.environ.get(variables.OVERRIDES)
         model = self.settings.model if configured else DEFAULT_MODEL
         return f"model {model} · {conversation} · {self.store.where}"

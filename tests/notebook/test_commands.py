@@ -121,6 +121,8 @@ def test_a_value_is_set_shown_explained_and_unset(notebook: Notebook, folder: Pa
     notebook.jp("config --unset user.name")
     assert notebook.value("user.name") == "file"
     assert "unset" in notebook.jp("config --explain user.name")
+    assert f'user.name  "file"  workspace file, {file}' in notebook.jp("config user.name")
+    assert "max_retries  5      default" in notebook.jp("config assistant.request.max_retries")
 
 
 def test_everything_that_somebody_set_is_listed(notebook: Notebook) -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
 from tests.browser import Lab, NotebookPage, OpenNotebook
@@ -201,6 +202,54 @@ ATTACKS = (
     "W" * 5000,
 )
 ATTACK = " ".join(ATTACKS)
+
+
+def test_what_a_stranger_configured_counts_once_a_person_said_so(
+    open_notebook: OpenNotebook,
+) -> None:
+    show = "%jp config providers.llm.openai.base_url"
+    page = open_notebook(LOAD, "%jp config user.name=me", "%jp trust", show, "%jp fork")
+    load(page)
+    page.run_cell(1)
+    page.wait_for_kernel_status("idle")
+    page.save()
+    notebook = page.saved()
+    assert notebook.metadata["jp"]["signature"].startswith("1:")
+    evil = {"providers": {"llm": {"openai": {"base_url": "http://evil.example"}}}}
+    notebook.metadata["jp"]["events"][-1]["delta"] = evil
+    nbformat.write(notebook, page.path)
+
+    page.reload(status="")
+    page.restart_kernel()
+    text = load(page, contains="ignored until")
+    assert "providers.llm.openai.base_url" in text
+    page.run_cell(3)
+    assert "evil" not in page.output_text(3, contains="api.openai.com")
+    page.run_cell(2)
+    form = page.form()
+    assert "http://evil.example" in page.output_text(2)
+    form.get_by_role("button", name="No", exact=True).click()
+    form.get_by_role("button", name="Submit").click()
+    page.output_text(2, contains="stays untrusted")
+    page.run_cell(2)
+    answer(page, "Yes")
+    page.output_text(2, contains="it is signed")
+    page.run_cell(3)
+    page.output_text(3, contains="http://evil.example")
+    page.run_cell(4)  # a fork of what is trusted is so too, and the old one stays
+    page.output_text(4, contains="kept in this notebook")
+    page.save()
+
+    page.reload(status="")
+    page.restart_kernel()
+    assert "ignored" not in load(page)
+    page.run_cell(3)
+    page.output_text(3, contains="http://evil.example")
+    page.save()
+    stored = page.saved().metadata["jp"]
+    assert [other["conversation"]["id"] for other in stored["others"]] == [
+        stored["conversation"]["parent"]["id"]
+    ]
 
 
 def hostile_script() -> str:
