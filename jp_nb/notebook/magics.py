@@ -96,10 +96,8 @@ class JpMagics(Magics):
             )
         finally:
             turn = self._session.last
-            if turn is not None and turn is not before:
-                self._shell.user_ns["_jp"] = turn
-                if options.out is not None:
-                    self._shell.user_ns[options.out] = turn
+            if turn is not None and turn is not before and options.out is not None:
+                self._shell.user_ns[options.out] = turn
 
 
 def keep_question_marks(lines: list[str]) -> list[str]:

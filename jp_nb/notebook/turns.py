@@ -124,7 +124,7 @@ class TurnRunner:
             display.finish()
             made = self._view(number, turn, status)
             if made is not None:
-                session.last = made
+                session.last = self._shell.user_ns["_jp"] = made
         if status == "interrupted":
             raise KeyboardInterrupt
         assert made is not None  # a turn that completed has begun

@@ -237,6 +237,11 @@ def test_a_list_that_appends_in_a_file_is_not_appended_twice(folder: Path) -> No
     notebook.session.close()
 
 
+def test_the_last_turn_has_a_name_in_the_notebook(notebook: Notebook) -> None:
+    notebook.ask("Go.")
+    assert notebook.session.shell.user_ns["_jp"] is notebook.session.last
+
+
 def test_the_same_model_named_again_is_not_recorded_again(notebook: Notebook) -> None:
     notebook.ask("Go.", model="scripted/talk")
     count = len(notebook.session.document.conversation.deltas)

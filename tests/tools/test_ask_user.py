@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.offer import offer
 from jp_nb.errors import ConfigError
+from jp_nb.tools.base import Tool
 from jp_nb.tools.builtin import BUILTINS, ask_user
 from jp_nb.tools.builtin.ask_user import AskUser
 from jp_nb.tools.context import ToolContext
@@ -319,6 +321,29 @@ def test_a_label_of_a_user_replaces_the_registered_one_alone() -> None:
         .prompt_label
         is None
     )
+
+
+@pytest.mark.req("R083-89")
+def test_parameters_command_and_source_may_be_overridden_and_the_source_decides_who_runs() -> None:
+    def mine(question: str) -> str:
+        return question
+
+    parameters: JsonValue = {"question": {"type": "string", "summary": "What to ask."}}
+    config = configured(for_tool("ask_user", parameters=parameters, command="ask --now"))
+    tool = config.conversation.tools["ask_user"]
+    assert tool.command is not None
+    assert (tool.command.program, tool.command.args) == ("ask", ["--now"])
+    schema = offer(config, {"builtin": BUILTINS}).tools["ask_user"].definition.parameters
+    assert "What to ask." in str(schema)
+
+    executors: dict[str, Mapping[str, Tool]] = {
+        "builtin": BUILTINS,
+        "local": {"ask_user": PythonTool(mine)},
+    }
+    for source, kind in (("local", "local"), ("builtin", "builtin")):
+        config = configured(for_tool("ask_user", source=source))
+        offered = offer(config, executors).tools["ask_user"]
+        assert offered.executor is executors[kind]["ask_user"]
 
 
 @pytest.mark.req("R083-90")
