@@ -7,20 +7,26 @@ from __future__ import annotations
 
 import difflib
 import shlex
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from jp_nb.config.assign import is_assignment
-from jp_nb.config.check import require
 from jp_nb.config.layers import to_text
 from jp_nb.config.partial import at
-from jp_nb.errors import PromptCancelled, UsageError
+from jp_nb.config.paths import parse_path
+from jp_nb.config.secrets import masked
+from jp_nb.errors import ConfigError, PromptCancelled, UsageError
 from jp_nb.notebook import report
 from jp_nb.notebook.directives import Collect, Directive, add_options
 from jp_nb.notebook.options import OptionParser
+from jp_nb.notebook.prompt.plain import one_line
 from jp_nb.notebook.session import Session
 from jp_nb.record.projection import BASE, CONVERSATION, Said
+
+MAX_DIGITS = 10
+"""Of a number of turns."""
 
 
 class Commands:
@@ -66,11 +72,9 @@ class Commands:
     # --- configuration -----------------------------------------------------------------------
 
     def _config(self, rest: str) -> None:
-        options = OPTIONS["config"].parse_args(split(rest))
-        words: list[str] = options.words
-        assignments = [Directive("cfg", word) for word in words if is_assignment(word)]
-        changes = [*options.directives, *assignments]
-        paths = [word for word in words if not is_assignment(word)]
+        options = OPTIONS["config"].parse_intermixed_args(list(_in_order(split(rest))))
+        changes: list[Directive] = options.directives
+        paths: list[str] = options.words
         if changes and (paths or options.explain):
             raise UsageError(
                 f"%jp config shows or changes, not both at once: {(paths or options.explain)[0]!r}"
@@ -78,32 +82,45 @@ class Commands:
         if changes:
             self._session.configure(*changes)
         elif options.explain:
-            rows = [row for path in [*options.explain, *paths] for row in self._explained(path)]
-            report.show(self._shell, report.table(("path", "says", "value"), rows))
+            self._explain([*options.explain, *paths])
         else:
-            rows = [self._setting(path) for path in paths or self._session.settings.set_paths()]
-            report.show(self._shell, report.table(("path", "value", "set by"), rows))
+            self._show(paths or self._session.settings.set_paths())
 
-    def _setting(self, path: str) -> tuple[str, str, str]:
-        said = self._session.settings.explain(path)
-        value = self._value(path)
-        return path, to_text(value), _who(decider) if (decider := _decider(said)) else "default"
+    def _show(self, paths: Sequence[str]) -> None:
+        said, value_at = self._session.settings.explain(paths), self._values()
+        rows = [
+            (
+                path,
+                value_at(path),
+                _who(decider) if (decider := _decider(said[path])) else "default",
+            )
+            for path in paths
+        ]
+        report.show(self._shell, report.table(("path", "value", "set by"), rows))
 
-    def _value(self, path: str) -> Any:
-        require(path)
-        config = self._session.config.model_dump(mode="json", exclude_none=True, by_alias=True)
-        return at(config, path)
+    def _explain(self, paths: Sequence[str]) -> None:
+        rows: list[tuple[str, str, str]] = []
+        value_at = self._values()
+        for path, said in self._session.settings.explain(paths).items():
+            rows += [(path, _who(x), _shown(path, x.value)) for x in said]
+            rows.append((path, "in force", value_at(path)))
+        report.show(self._shell, report.table(("path", "says", "value"), rows))
 
-    def _explained(self, path: str) -> list[tuple[str, str, str]]:
-        said = self._session.settings.explain(path)
-        rows = [(path, _who(x), "unset" if x.value is None else to_text(x.value)) for x in said]
-        return [*rows, (path, "in force", to_text(self._value(path)))]
+    def _values(self) -> Callable[[str], str]:
+        """What is in force at a path, in words, also while the whole is not valid."""
+        try:
+            config = self._session.config.model_dump(mode="json", exclude_none=True, by_alias=True)
+        except ConfigError as exc:
+            partial = self._session.settings.projection.partial()
+            print(f"jp_nb: this configuration is not valid: {report.plain_text(str(exc))}")
+            return lambda path: f"{_shown(path, at(partial, path))} (not valid as a whole)"
+        return lambda path: to_text(masked(at(config, path), parse_path(path)))
 
     def _tools(self, rest: str) -> None:
         report.show(self._shell, report.tools(self._session.config, self._session.turns.offer))
 
     def _log(self, rest: str) -> None:
-        if rest and not (rest.isdecimal() and int(rest)):
+        if rest and not (rest.isdecimal() and len(rest) < MAX_DIGITS and int(rest)):
             raise UsageError(f"%jp log takes a number of turns, found {rest!r}")
         turns = self._session.log()
         shown = turns[-int(rest) :] if rest else turns
@@ -117,7 +134,7 @@ class Commands:
         self._say_summary()
 
     def _fork(self, rest: str) -> None:
-        if rest and not rest.isdecimal():
+        if rest and not (rest.isdecimal() and len(rest) < MAX_DIGITS):
             raise UsageError(f"%jp fork takes the number of the last turn to keep, found {rest!r}")
         self._session.fork(int(rest) if rest else None)
         self._say_summary()
@@ -135,7 +152,7 @@ class Commands:
 
     def _drop(self, rest: str) -> None:
         dropped = self._session.drop(_one("drop", "the whole id of a conversation", rest))
-        print(f"jp_nb: {report.plain_text(dropped)} is no longer in this notebook")
+        print(f"jp_nb: {one_line(dropped)} is no longer in this notebook")
 
     def _say_summary(self) -> None:
         print(f"jp_nb: {report.plain_text(self._session.summary())}")
@@ -185,8 +202,12 @@ class Commands:
         """Show what would count, and ask."""
         from jp_nb.tools.question import Question
 
-        rows = [(path, to_text(value)) for path, value in sorted(ignored.items())]
-        report.show(self._shell, report.table(("path", "value"), rows))
+        rows = [
+            (path, path if path.startswith("(") else _shown(path, value))
+            for path, value in sorted(ignored.items())
+        ]
+        shown = report.table(("path", "value"), rows, limit=sys.maxsize)  # nothing unseen
+        report.show(self._shell, shown)
         question = Question.boolean(
             "trust", "Does what is listed above count from here on? It may run code, reach hosts."
         )
@@ -218,6 +239,23 @@ def _decider(said: Sequence[Said]) -> Said | None:
         return below[-1] if below else None
     begun = last.source == BASE and below and below[-1].value == last.value
     return below[-1] if begun else last
+
+
+def _in_order(words: Sequence[str]) -> Iterator[str]:
+    """`words` in which an assignment is what `-c` takes: their order among options counts."""
+    before = ""
+    for word in words:
+        if not word.startswith("-") and is_assignment(word) and before not in _TAKE_A_VALUE:
+            yield "-c"
+        yield word
+        before = word
+
+
+_TAKE_A_VALUE = ("-c", "--cfg", "-C", "--no-cfg", "--explain", "--unset")
+
+
+def _shown(path: str, value: Any) -> str:
+    return "unset" if value is None else to_text(masked(value, parse_path(path)))
 
 
 def _who(said: Said) -> str:

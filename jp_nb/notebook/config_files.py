@@ -8,6 +8,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -124,8 +125,9 @@ class ConfigFiles:
             candidates = sorted(path.parent / name for name in found)
             return [p for p in candidates if p.is_file() and p.resolve() != path.resolve()]
         candidate = path.parent / pattern
-        if candidate.is_file():
-            return [candidate]
+        with suppress(OSError, ValueError):  # a name that no file can have
+            if candidate.is_file():
+                return [candidate]
         self._say(f"{path} includes {pattern!r}, which does not exist: it is passed over")
         return []
 
@@ -167,8 +169,12 @@ class ConfigFiles:
         """
         from jp_nb.config.layers import CONFIG_FILE
 
-        direct = (self.folder / Path(name.removeprefix("@")).expanduser()).resolve()
-        if direct.is_file():
+        try:
+            direct = (self.folder / Path(name.removeprefix("@")).expanduser()).resolve()
+            found = direct.is_file()
+        except (OSError, RuntimeError, ValueError) as exc:  # no such home, a name no file can have
+            raise ConfigError(f"there can be no configuration {name[:80]!r}: {exc}") from exc
+        if found:
             return self._with_includes(direct, CONFIG_FILE)
         roots = (user_folder() / "config", self.root)
         hits = [hit for root in roots if (hit := _first(root, name, load_paths)) is not None]

@@ -13,6 +13,7 @@ from typing import Any
 from jp_nb.agent.offer import Offer, is_enabled
 from jp_nb.config.app_config import STAR, AppConfig
 from jp_nb.config.app_config import Tool as ToolConfig
+from jp_nb.config.secrets import masked
 from jp_nb.notebook.markdown import safe_markdown
 from jp_nb.notebook.prompt.plain import markdown as no_markup
 from jp_nb.notebook.prompt.plain import one_line, plain
@@ -60,9 +61,11 @@ def plain_text(text: str) -> str:
     return plain(text)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Report:
-    """`rows` under `head`; cells are shortened."""
-    cells = [[one_line(cell, limit=MAX_CELL_CHARS) for cell in row] for row in rows]
+def table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], *, limit: int = MAX_CELL_CHARS
+) -> Report:
+    """`rows` under `head`; cells are cut after `limit` characters."""
+    cells = [[one_line(cell, limit=limit) for cell in row] for row in rows]
     if not cells:
         return Report("*nothing*", "nothing")
     widths = [max(len(row[i]) for row in [list(head), *cells]) for i in range(len(head))]
@@ -166,7 +169,7 @@ def _happenings(turn: Turn) -> list[str]:
     return [
         *(_call(call) for call in turn.tool_calls),
         *(_inquiry(inquiry) for inquiry in turn.inquiries),
-        *(_change(change) for change in turn.config_changes),
+        *(_change(x) for x in turn.config_changes if x.delta or x.unsets or x.begins_again),
     ]
 
 
@@ -191,6 +194,9 @@ def _inquiry(inquiry: Inquiry) -> str:
 
 
 def _change(change: ConfigChange) -> str:
-    delta = one_line(json.dumps(change.delta, ensure_ascii=False), limit=300)
+    if change.begins_again:
+        return "⟳ configuration begins again"
+    shown = json.dumps(masked(dict(change.delta)), ensure_ascii=False)
+    delta = one_line(shown, limit=300)
     unsets = f", unset {', '.join(change.unsets)}" if change.unsets else ""
     return f"⟳ configuration {delta}{unsets}"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jp_nb.config.defaults import DEFAULT_MODEL
-from jp_nb.errors import StorageError
+from jp_nb.errors import ConfigError, StorageError
 from jp_nb.notebook.config_files import ConfigFiles
 from jp_nb.notebook.document import homes, variables
 from jp_nb.notebook.document.live import LiveStore
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from jp_nb.record.trust import Trust
     from jp_nb.record.turn_view import Turn
 
+MAX_NOTICES = 5
+"""Of a record that is read, about its entries."""
 RELOAD_TIMEOUT = 2.0
 """Seconds that a page has to say what it holds, when the extension is loaded again."""
 
@@ -70,6 +72,7 @@ class Session:
         self._adopt()
         if self.restored and previous is None:
             self._apply_overrides()
+        self.notices += self.files.take_notices()
 
     # --- what is loaded when it is needed ----------------------------------------------------
 
@@ -130,10 +133,20 @@ class Session:
         if not self._made_here:
             from jp_nb.record.notices import notices
 
-            self.notices += [*notices(self.document.conversation), *self.settings.warnings()]
+            found = notices(self.document.conversation)
+            if more := found[MAX_NOTICES:]:
+                found[MAX_NOTICES:] = [f"and {len(more)} more of this kind"]
+            self.notices += found
+            try:
+                self.notices += self.settings.warnings()
+            except ConfigError as exc:  # of a file: the record is what it is
+                self.notices.append(str(exc))
 
     def _changed(self) -> None:
         """Entries were appended: sign what they configure, then hand them to the store."""
+        head = self.document.conversation.head
+        if self._made == "live" and head.get("made") == "headless":
+            head["made"] = "live"  # a headless run would replace it, and a person spoke now (D18)
         self.trust.sign()
         self.store.changed()
 
@@ -184,8 +197,12 @@ class Session:
         if turns:
             word = "conversation restored" if self.restored else "conversation"
             conversation = f"{word} ({turns} turn{'' if turns == 1 else 's'})"
-        configured = self.restored or self.files.anything() or os.environ.get(variables.OVERRIDES)
-        model = self.settings.model if configured else DEFAULT_MODEL
+        overridden = os.environ.get(variables.OVERRIDES)
+        configured = not self._made_here or self.files.anything() or overridden
+        try:
+            model = self.settings.model if configured else DEFAULT_MODEL
+        except ConfigError:  # whatever needs it says what is wrong
+            model = "unknown (the configuration is not valid)"
         return f"model {model} · {conversation} · {self.store.where}"
 
     # --- conversations -----------------------------------------------------------------------
@@ -297,8 +314,8 @@ class Session:
     def _activate(self, *, made_here: bool = False) -> None:
         """Turns run on what is the active conversation now."""
         self.restored, self._made_here, self._ours = False, made_here, self.trust.trusted
-        self._adopt()
         self.store.replaced()
+        self._adopt()
 
     # --- trust -------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from jp_nb.config.app_config import AppConfig
 from jp_nb.config.assign import is_assignment, parse_assignment
 from jp_nb.config.check import require
-from jp_nb.config.layers import ENVIRONMENT, REGISTRATIONS, Layer, fold
+from jp_nb.config.layers import ENVIRONMENT, REGISTRATIONS, Layer, fold, without_foreign_authority
 from jp_nb.config.models import parse, resolve, resolve_partial
 from jp_nb.config.partial import (
     Change,
@@ -31,6 +31,7 @@ from jp_nb.config.partial import (
     validate,
 )
 from jp_nb.config.paths import Element, format_path, node_of, parse_path
+from jp_nb.config.secrets import masked
 from jp_nb.errors import UsageError
 from jp_nb.notebook.config_files import ConfigFiles
 from jp_nb.notebook.directives import Directive
@@ -50,18 +51,25 @@ NEVER_STORED = ("extends", "inherit", "id", "loader")
 
 
 def base_config(files: ConfigFiles) -> Partial:
-    """What a new conversation starts from: all that somebody set, and the model (D8).
+    """What a new conversation starts from: what somebody set, and the model (D8).
+
+    What only an owner may decide stays in the owner's files and variables: there it counts for
+    them, tightened later too, and nowhere else is it anybody's.
 
     Raises:
         ConfigError: If a file or a variable is wrong.
     """
-    partial = fold(files.layers())
-    partial = merge(partial, _model(validate(partial).assistant.model.id, partial))
-    return _to_store(partial)
+    partial = _with_model(fold(files.layers()))
+    return without_foreign_authority(_to_store(partial))[0]
 
 
 def _to_store(partial: Partial) -> Partial:
     return {key: value for key, value in pinned(partial).items() if key not in NEVER_STORED}
+
+
+def _with_model(partial: Partial) -> Partial:
+    """`partial` with its model resolved, or the default one."""
+    return merge(partial, _model(validate(partial).assistant.model.id, partial))
 
 
 def overrides() -> list[Directive]:
@@ -72,10 +80,12 @@ def overrides() -> list[Directive]:
 
 def with_overrides(base: Partial, files: ConfigFiles) -> Partial:
     """`base` with the arguments of the run in it (D34)."""
+    below = fold(files.layers())
     for directive in overrides():
-        for change, _ in _read(directive.text, base, files):
+        for change, _ in _read(directive.text, merge(below, base), files):
             base = apply(base, change)
-    return _to_store(base)
+    validate(merge(below, base))
+    return base
 
 
 class Settings:
@@ -148,18 +158,22 @@ class Settings:
         return {
             path: value
             for path, value in self.projection.ignored.items()
-            if path.startswith("(") or settled(build(path, value)) != build(path, at(plain, path))
+            if value is None
+            or path.startswith("(")
+            or settled(build(path, value)) != build(path, at(plain, path))
         }
 
-    def explain(self, path: str) -> list[Said]:
-        """Who said something about `path`, lowest first: the last one decides.
+    def explain(self, paths: Iterable[str]) -> dict[str, list[Said]]:
+        """Who said something about each of `paths`, lowest first: the last one decides.
 
         Raises:
             ConfigError: If the configuration has no such path.
         """
-        require(path)
+        wanted = list(paths)
+        for path in wanted:
+            require(path)
         self.projection.below_changed()
-        return self.projection.explain(path)
+        return self.projection.explain(wanted)
 
     def set_paths(self) -> list[str]:
         """Every path that a file, the environment or the conversation sets."""
@@ -197,6 +211,9 @@ class Settings:
         self.projection.below_changed()
         draft = Draft(self.projection)
         said: list[str] = []
+        directives = list(directives)
+        if {"NONE", "WORKSPACE"} <= {x.text for x in directives if x.kind == "cfg"}:
+            raise UsageError("-c takes NONE or WORKSPACE, not both")
         for directive in directives:
             match directive.kind:
                 case "cfg":
@@ -218,7 +235,7 @@ class Settings:
         if text in ("NONE", "WORKSPACE"):
             draft.reset()
             if text == "WORKSPACE":
-                change = Change(_to_store(fold(self._files.layers())))
+                change = Change(_to_store(_with_model(fold(self._files.layers()))))
                 draft.add(change, claims_for(change, None))
             return
         for change, source in _read(text, draft.partial(), self._files):
@@ -238,10 +255,16 @@ class Settings:
             draft.add(revert.change, revert.claims)
             return []
         change = parse_assignment(text, draft.partial())
+        if change.unsets and not change.delta:
+            raise UsageError(
+                "-C takes back a value, or what a file set: "
+                f"`%jp config --unset {change.unsets[0]}` takes back whatever is there"
+            )
         said = []
         for path, value in leaves(change.delta):
             if not self._take_value_back(draft, path, value):
-                said.append(f"{path} is not {json.dumps(value)} now: nothing is taken back")
+                shown = json.dumps(masked(value, parse_path(path)), ensure_ascii=False)
+                said.append(f"{path} is not {shown} now: nothing is taken back")
         return said
 
     @staticmethod

@@ -30,6 +30,7 @@ from jp_nb.errors import ConfigError
 from jp_nb.record.events import claim_of
 from jp_nb.record.projection import Step
 
+MAX_LABEL_CHARS = 80
 UNCLAIMED: JsonValue = None
 """How an un-claim is written (D3); an empty list reads as the same."""
 
@@ -47,18 +48,25 @@ class Source:
     @classmethod
     def named(cls, *names: str, label: str) -> Source:
         """A source that goes by `names`, such as its path and its `id`."""
-        return cls(tuple(f"{hashlib.sha256(n.encode()).hexdigest()}:{label}" for n in names))
+        return cls(tuple(f"{_hash(n)}:{label}" for n in names))
 
     @classmethod
     def assignment(cls, change: Change) -> Source:
-        """An assignment goes by what it sets."""
-        text = ", ".join(f"{path}={canonical(value)}" for path, value in _settings(change))
-        return cls.named(f"kv:{text}", label=text)
+        """An assignment goes by what it sets; people read the paths alone, and not all of many."""
+        settings = _settings(change)
+        text = ", ".join(f"{path}={canonical(value)}" for path, value in settings)
+        paths = ", ".join(path for path, _ in settings)
+        shown = paths if len(paths) <= MAX_LABEL_CHARS else f"{paths[: MAX_LABEL_CHARS - 1]}…"
+        return cls.named(f"kv:{text}", label=shown)
 
     @property
     def hashes(self) -> frozenset[str]:
         """What it is matched by."""
         return frozenset(mark.partition(":")[0] for mark in self.marks)
+
+
+def _hash(name: str) -> str:
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _settings(change: Change) -> list[tuple[str, JsonValue]]:
@@ -117,7 +125,11 @@ class Claims:
 
     def owned_by(self, hashes: frozenset[str]) -> list[tuple[str, ...]]:
         """The paths whose newest claim is by one of `hashes`."""
-        return [keys for keys in self._newest if hashes & hashes_of(self.owner(keys))]
+        return [
+            keys
+            for keys, (_, claim) in self._newest.items()
+            if hashes & hashes_of(claim) and hashes & hashes_of(self.owner(keys))
+        ]
 
     def owner(self, keys: tuple[str, ...]) -> JsonValue:
         """The newest claim at, above or below `keys`; None if nobody's."""
@@ -127,12 +139,14 @@ class Claims:
         return max(found, key=lambda claim: claim[0])[1] if found else None
 
     def hold(self, claims: Mapping[str, JsonValue]) -> bool:
-        """Whether all of `claims` are so already."""
-        return all(
-            (found := self._newest.get(parse_path(path))) is not None and found[1] == claim
-            and self.owner(parse_path(path)) == claim
-            for path, claim in claims.items()
-        )  # fmt: skip
+        """Whether all of `claims` are so already: what nobody owns need not be un-claimed."""
+        return all(self._holds(parse_path(path), claim) for path, claim in claims.items())
+
+    def _holds(self, keys: tuple[str, ...], claim: JsonValue) -> bool:
+        owner = self.owner(keys)
+        if not hashes_of(claim):
+            return not hashes_of(owner)
+        return owner == claim and self._newest.get(keys, (0, None))[1] == claim
 
 
 def _related(one: tuple[str, ...], other: tuple[str, ...]) -> bool:

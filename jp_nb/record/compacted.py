@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 
 from jp_nb.record.events import (
+    CONVERSATION_KINDS,
     ChatRequest,
     ChatResponse,
     Compaction,
@@ -17,6 +18,7 @@ from jp_nb.record.events import (
     ToolCallPolicy,
     ToolCallRequest,
     ToolCallResponse,
+    TurnStart,
 )
 from jp_nb.record.pairing import half_of, match
 from jp_nb.record.stream import ConversationStream, TurnEvent
@@ -33,7 +35,7 @@ def stand_ins(stream: ConversationStream, hidden: Collection[int]) -> dict[int, 
     summary, the reasoning and the tool calls on their own; of equally old ones the later in the
     record.
     """
-    compactions = [entry for entry in stream.entries if isinstance(entry, Compaction)]
+    compactions = list(_of_their_time(stream))
     if not compactions:
         return {}
     compactions.reverse()  # of equally old ones the later stays in front
@@ -57,6 +59,16 @@ def stand_ins(stream: ConversationStream, hidden: Collection[int]) -> dict[int, 
         if decides is not None and decides.tool_calls is not None:
             found |= _tool_calls(events, decides.tool_calls)
     return found
+
+
+def _of_their_time(stream: ConversationStream) -> Iterator[Compaction]:
+    """The compactions, none of which says anything about turns that came after it."""
+    last = -1
+    for entry in stream.entries:
+        if isinstance(entry, TurnStart) or (last < 0 and entry.type in CONVERSATION_KINDS):
+            last += 1
+        elif isinstance(entry, Compaction):
+            yield entry.model_copy(update={"to_turn": min(entry.to_turn, last)})
 
 
 def _deciding(

@@ -80,7 +80,7 @@ def switch(document: Document, text: str, *, clock: Clock) -> bool:
     document.others = [x for i, x in enumerate(document.others) if i != place] + loaded.others
     document.shelve()  # takes the signature along
     document.conversation = loaded.conversation
-    document.extra |= loaded.extra
+    document.extra = loaded.extra | document.extra
     return True
 
 

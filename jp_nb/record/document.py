@@ -24,7 +24,8 @@ VERSION = 1
 KEY = "jp"
 """The key in the notebook's metadata."""
 
-_OURS = frozenset({"version", "conversation", "base_config", "events", "others"})
+_OF_A_CONVERSATION = frozenset({"conversation", "base_config", "events", "signature"})
+_OURS = frozenset({"version", "others", *_OF_A_CONVERSATION} - {"signature"})
 
 
 @dataclass(slots=True)
@@ -108,9 +109,7 @@ class Document:
         """Put the active conversation among the others, unless it is empty."""
         if self.conversation.raw:
             entry = self.to_json()
-            self.others.insert(
-                0, {k: v for k, v in entry.items() if k not in ("version", "others")}
-            )
+            self.others.insert(0, {k: v for k, v in entry.items() if k in _OF_A_CONVERSATION})
         self.extra.pop("signature", None)
 
     def ids(self) -> set[str]:

@@ -8,7 +8,8 @@ Source: `spec/conversation-stream.md` section 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -24,7 +25,7 @@ from jp_nb.config.layers import (
 )
 from jp_nb.config.models import resolve
 from jp_nb.config.partial import Change, Partial, apply, at, merge, settled, unset, validate
-from jp_nb.config.paths import Element, node_of, parse_path
+from jp_nb.config.paths import node_of, parse_path
 from jp_nb.errors import ConfigError, ConfigProblem
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.stream import ConversationStream
@@ -32,8 +33,16 @@ from jp_nb.record.stream import ConversationStream
 RESET = "(reset)"
 """Stands in `ignored` for a stranger's reset of everything below the conversation."""
 
+MORE = "(more changes than a record of somebody else may bring)"
+"""Stands in `ignored` for what was not even looked at."""
+
+MAX_FOREIGN_CHANGES = 1000
+MAX_FOREIGN_UNSETS = 100
+"""Of one change. Who trusts a record gets all of it."""
+
 BASE = "conversation's beginning"
 CONVERSATION = "conversation"
+BEGUN_AGAIN = "conversation begins again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +163,18 @@ class Projection:
             last = self.step(last, number, self._stream.deltas[number])
             yield last
 
+    def _too_much(self, number: int, delta: ConfigDelta) -> bool:
+        """Whether a stranger asks for more than is worth to be followed."""
+        if number < MAX_FOREIGN_CHANGES and len(delta.unsets) <= MAX_FOREIGN_UNSETS:
+            return False
+        self.ignored[MORE] = True
+        return True
+
     def step(self, last: Step, number: int, delta: ConfigDelta) -> Step:
         """What delta `number` comes to after `last`."""
         read, foreign = number < self._stored, self._is_foreign(number)
+        if foreign and self._too_much(number, delta):
+            return Step(number, delta, Change(), last.below, last.after, last.after)
         if delta.op == "reset":
             below = last.below
             if foreign:
@@ -188,7 +206,7 @@ class Projection:
         except ConfigError as exc:
             self.not_understood[path] = ConfigProblem(path, "malformed", str(exc))
             return False
-        if foreign and isinstance(keys[-1], Element) and has_authority(keys):
+        if foreign and has_authority(keys):
             self.ignored[path] = None
             return False
         return True
@@ -207,8 +225,21 @@ class Projection:
         """
         now = self.now()
         if self._config is None:
-            self._config = validate(now.after)
+            try:
+                self._config = validate(now.after)
+            except ConfigError as exc:
+                self._blame(exc)
+                raise
         return self._config
+
+    def _blame(self, exc: ConfigError) -> None:
+        """Name who set what is wrong."""
+        said = self.explain([exc.path])[exc.path] if exc.path else []
+        if said:
+            exc.layer = said[-1].source
+            exc.file = said[-1].file or (
+                None if said[-1].turn is None else f"for turn {said[-1].turn}"
+            )
 
     def partial_at(self, index: int) -> Partial:
         """What was set when entry number `index` was made: deltas before it count.
@@ -240,30 +271,30 @@ class Projection:
             found.append(step)
         return found
 
-    def explain(self, path: str) -> list[Said]:
-        """Who said something about `path`, lowest first: the last one decides.
+    def explain(self, paths: Iterable[str]) -> dict[str, list[Said]]:
+        """Who said something about each of `paths`, lowest first: the last one decides.
 
         Raises:
-            ConfigError: If `path` is no path.
+            ConfigError: If one is no path.
         """
-        steps = self.steps()
-        hidden = steps[0].delta is not None and steps[0].below != fold(self.layers())
-        said = [
-            Said(layer.name, value, layer.file)
-            for layer in self.layers()
-            if (value := at(layer.partial, path)) is not None
-            and not (hidden and layer.name != REGISTRATIONS)
-        ]
-        turns = self._turns_of_deltas()
+        steps, turns = self.steps(), self._turns_of_deltas()
+        return {path: list(self._said(path, steps, turns)) for path in paths}
+
+    def _said(self, path: str, steps: Sequence[Step], turns: Sequence[int]) -> Iterator[Said]:
+        began = steps[0]
+        for layer in self.layers():
+            value = at(layer.partial, path)
+            if value is not None and (began.delta is None or layer.name == REGISTRATIONS):
+                yield Said(layer.name, value, layer.file)
         for step in steps:
-            if not _touches(step.change, path):
-                continue
             if step.delta is None:
-                said.append(Said(BASE, at(step.after, path)))
-            else:
+                if _touches(step.change, path):
+                    yield Said(BASE, at(step.after, path))
+            elif step.is_reset:
+                yield Said(BEGUN_AGAIN, None, None, turns[step.number], step.delta)
+            elif _touches(step.change, path):
                 value = None if _only_unsets(step.change, path) else at(step.after, path)
-                said.append(Said(CONVERSATION, value, None, turns[step.number], step.delta))
-        return said
+                yield Said(CONVERSATION, value, None, turns[step.number], step.delta)
 
     def _turns_of_deltas(self) -> list[int]:
         """For which turn each delta was made, by its number."""
@@ -288,23 +319,24 @@ def _provider(partial: Partial) -> str:
 def base_partial(base_config: Mapping[str, JsonValue]) -> Partial:
     """The partial of a stored base configuration: itself, or the one in `{base, init}`.
 
-    The deltas in `init` are folded in: they were there before anything was said.
+    The deltas in `init` are folded in: they were there before anything was said. What in them is
+    no path unsets nothing.
     """
     base = base_config.get("base")
     if not isinstance(base, dict):
         return dict(base_config)
     partial: Partial = dict(base)
     init = base_config.get("init")
-    for delta in init if isinstance(init, list) else ():
+    for delta in init[:MAX_FOREIGN_CHANGES] if isinstance(init, list) else ():
         if not isinstance(delta, dict):
             continue
         if delta.get("op") == "reset":
             partial = {}
             continue
         unsets, values = delta.get("unsets"), delta.get("delta")
-        for path in unsets if isinstance(unsets, list) else ():
-            if isinstance(path, str):
-                partial = unset(partial, path)
+        for path in unsets[:MAX_FOREIGN_UNSETS] if isinstance(unsets, list) else ():
+            with suppress(ConfigError):
+                partial = unset(partial, str(path))
         partial = merge(partial, values if isinstance(values, dict) else {})
     return partial
 

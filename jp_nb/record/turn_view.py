@@ -68,10 +68,14 @@ class Inquiry:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """A change of the configuration: values set, and paths unset."""
+    """A change of the configuration: values set, and paths unset.
+
+    `begins_again`: everything before it counts no more.
+    """
 
     delta: Mapping[str, JsonValue]
     unsets: tuple[str, ...] = ()
+    begins_again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +158,8 @@ def read_turn(
             case InquiryResponse(id=key) if open_inquiries.get(key):
                 at = open_inquiries[key].pop(0)
                 inquiries[at] = _settled(inquiries[at], entry)
-            case ConfigDelta(delta=delta, unsets=unsets):
-                changes.append(ConfigChange(copy.deepcopy(delta), unsets))
+            case ConfigDelta(delta=delta, unsets=unsets, op=op):
+                changes.append(ConfigChange(copy.deepcopy(delta), unsets, op == "reset"))
     return Turn(
         number=number,
         request="\n\n".join(requests),

@@ -217,8 +217,7 @@ def test_everything_begins_again_from_nothing_or_from_the_workspace(notebook: No
 
 def test_a_base_configuration_holds_what_was_set_and_the_model_alone(notebook: Notebook) -> None:
     base = notebook.session.document.conversation.base_config
-    assert base == {
-        "config_load_paths": {"value": ["personas"], "strategy": "replace"},
+    assert base == {  # where files are searched is the owner's: it stays in the owner's file
         "assistant": {"model": {"id": {"provider": "scripted", "name": "talk"}}},
         "user": {"name": "file"},
     }
@@ -394,3 +393,180 @@ def test_a_signed_notebook_is_ours_again_and_what_a_stranger_adds_is_not(folder:
     assert "ignored" not in said
     assert "http://evil.example" in said
     assert "ignored" in run(path, "%jp trust --revoke") + run(path, show)
+
+
+# --- what must not leave its owner -----------------------------------------------------------
+
+
+def test_what_only_an_owner_decides_is_in_no_record_and_still_counts(folder: Path) -> None:
+    path = folder / ".jp" / "config.toml"
+    path.write_text(
+        path.read_text() + '[conversation.tools.t]\nsource = "python"\nrun = "unattended"\n'
+        'options = { api_key = "SECRET1" }\nquestions.pw.answer = "SECRET2"\n'
+        '[providers.mcp.s]\ntype = "stdio"\ncommand = "c"\narguments = ["--token=SECRET3"]\n'
+    )
+    notebook = Notebook(folder)
+    notebook.ask("Go.", Directive("cfg", "conversation.tools.t.questions.pw.answer=SECRET4"))
+    document = notebook.session.document
+    assert "SECRET" not in json.dumps(document.conversation.base_config)
+    (delta,) = document.conversation.deltas
+    assert "SECRET" not in json.dumps(delta.claims)  # what people read of who set it
+    assert notebook.value("conversation.tools.t.questions.pw.answer") == "SECRET4"
+    assert notebook.value("conversation.tools.t.options.api_key") == "SECRET1"
+    shown = [
+        notebook.jp(line)
+        for line in (
+            "config",
+            "config conversation.tools.t.options conversation.tools.t.questions",
+            "config --explain conversation.tools.t.options.api_key",
+            "config --explain conversation.tools.t.questions.pw.answer",
+            "log",
+        )
+    ]
+    assert not any(f"SECRET{n}" in text for text in shown for n in (1, 2, 4))
+    assert sum("not shown" in text for text in shown) == len(shown)
+    path.write_text(path.read_text().replace('"unattended"', '"ask"'))  # tightened later
+    assert notebook.value("conversation.tools.t.run") == "ask"
+    notebook.session.close()
+
+
+def test_a_broken_file_does_not_leave_half_a_fork(folder: Path) -> None:
+    notebook = Notebook(folder)
+    notebook.ask("First.")
+    told: list[str] = []
+    notebook.session.store.replaced = lambda: told.append("replaced")  # type: ignore[method-assign]
+    path = folder / ".jp" / "config.toml"
+    text = path.read_text()
+    path.write_text(text + "[user]\n")
+    notebook.jp("fork")
+    assert told == ["replaced"]
+    assert any("not TOML" in notice for notice in notebook.session.notices)
+    path.write_text(text)
+    assert notebook.value("user.name") == "file"
+    notebook.session.close()
+
+
+def test_a_dropped_conversation_is_dropped_in_the_notebook_too(notebook: Notebook) -> None:
+    notebook.ask("First.")
+    notebook.jp("new")
+    told: list[str] = []
+    notebook.session.store.replaced = lambda: told.append("replaced")  # type: ignore[method-assign]
+    notebook.jp(f"drop {notebook.ids[1]}")
+    assert told == ["replaced"]
+
+
+def test_who_goes_back_to_a_strangers_conversation_does_not_trust_it(
+    notebook: Notebook, folder: Path
+) -> None:
+    notebook.ask("First.")
+    notebook.session.document.conversation.append(ConfigDelta(delta=EVIL))
+    notebook.jp("export out")
+    other = Notebook(folder, days=1)
+    other.ask("Mine.")
+    mine = other.ids[0]
+    other.jp("import out")
+    (stranger,) = [i for i in other.ids if i != mine]
+    other.jp(f"switch {mine}")
+    assert other.session.is_trusted
+    other.jp(f"switch {stranger}")
+    assert not other.session.is_trusted
+    assert other.value("providers.llm.openai.base_url") != "http://evil.example"
+    assert "model scripted/talk · conversation (1 turn)" in other.session.summary()
+    other.session.close()
+
+
+def test_what_a_stranger_takes_away_is_shown_before_it_is_trusted(
+    notebook: Notebook, folder: Path
+) -> None:
+    notebook.ask("First.")
+    unset = ConfigDelta(unsets=('conversation.tools.rm.access.fs["secret"]',))
+    notebook.session.document.conversation.append(unset)
+    notebook.jp("export out")
+    other = Notebook(folder, days=1)
+    other.jp("import out")
+    assert any("conversation.tools.rm.access.fs" in text for text in other.session.notices)
+    with pytest.raises(PromptUnavailable):
+        other.jp("trust")
+    assert 'conversation.tools.rm.access.fs["secret"]  unset' in other.shown[0]
+    other.session.close()
+
+
+def test_options_and_assignments_of_one_line_keep_their_order(notebook: Notebook) -> None:
+    notebook.jp("config user.name=1 -c user.name=2")
+    assert notebook.value("user.name") == "2"
+    notebook.jp("config user.name=x --unset user.name assistant.name=y")
+    assert (notebook.value("user.name"), notebook.value("assistant.name")) == ("file", "y")
+    notebook.jp("config -c NONE -c user.name=z")
+    assert notebook.value("user.name") == "z"
+    with pytest.raises(UsageError, match="not both"):
+        notebook.jp("config -c NONE -c WORKSPACE")
+
+
+def test_a_large_change_is_recorded_about_once(notebook: Notebook) -> None:
+    values = {f"key{n}": "v" for n in range(200)}
+    change = json.dumps({"template": {"values": values}})
+    notebook.session.configure(Directive("cfg", change))
+    stored = json.dumps(notebook.session.document.conversation.raw)
+    assert len(stored) < 40 * len(change)
+
+
+def test_a_reset_is_in_the_log_and_a_change_of_owner_alone_is_not(notebook: Notebook) -> None:
+    notebook.jp("config -c NONE")
+    notebook.ask("Go.", Directive("cfg", "user.name=a"), model="scripted/talk")
+    (reset, *_) = notebook.session.document.conversation.deltas
+    assert reset.op == "reset"
+    assert "configuration begins again" in notebook.jp("log")
+    notebook.jp('config -c \'{"user": {"name": "a"}}\'')
+    notebook.ask("Go on.")
+    assert "configuration {}" not in notebook.jp("log")
+
+
+def test_a_configuration_that_is_wrong_as_a_whole_can_be_looked_at_and_mended(
+    notebook: Notebook, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream = notebook.session.document.conversation
+    stream.append(ConfigDelta(delta={"conversation": {"tools": {"*": {"summary": "x"}}}}))
+    shown = notebook.jp("config --explain conversation.tools.*.summary")
+    assert "conversation, for turn 0" in shown
+    assert "not valid" in capsys.readouterr().out
+    notebook.jp("config --unset conversation.tools.*.summary")
+    assert notebook.value("user.name") == "file"
+
+
+def test_a_wrong_option_begins_no_conversation(notebook: Notebook) -> None:
+    notebook.ask("First.")
+    before = notebook.ids, len(notebook.session.document.conversation)
+    with pytest.raises(ConfigError):
+        notebook.ask("Second.", Directive("cfg", "user.nme=x"), new=True)
+    assert (notebook.ids, len(notebook.session.document.conversation)) == before
+
+
+def test_a_file_by_name_says_nothing_about_itself_in_the_record(
+    notebook: Notebook, folder: Path
+) -> None:
+    (folder / "personas" / "own.toml").write_text(
+        'id = "own"\ninherit = false\n[user]\nname = "own"\n'
+        '[conversation.title.generate.model]\nid = "quick"\n'
+        '[providers.llm.aliases]\nquick = "scripted/talk"\n'
+    )
+    notebook.jp("config -c own")
+    (delta,) = notebook.session.document.conversation.deltas
+    assert set(delta.delta) == {"user", "conversation", "providers"}
+    model = {"provider": "scripted", "name": "talk"}  # an alias may mean another one later
+    assert notebook.value("conversation.title.generate.model.id") == model
+    notebook.jp("config -c own")  # by its id, too
+    (folder / "personas" / "own.toml").rename(folder / "personas" / "renamed.toml")
+    notebook.jp("config -C renamed")
+    assert notebook.value("user.name") == "file"
+
+
+def test_who_speaks_in_a_conversation_that_a_run_began_keeps_it(notebook: Notebook) -> None:
+    head = notebook.session.document.conversation.head
+    head["made"] = "headless"
+    notebook.ask("First.")
+    assert head["made"] == "live"
+    notebook.jp("new")
+    head = notebook.session.document.conversation.head
+    head["made"] = "imported"
+    notebook.ask("Second.")
+    assert head["made"] == "imported"

@@ -244,3 +244,36 @@ def test_claims_of_a_stranger_that_are_no_paths_claim_nothing() -> None:
     talk = Conversation()
     talk.stream.append(ConfigDelta(claims={"a..b": ["x:y"], "user.name": 5}))
     assert Claims(talk.projection.steps()).owned_by(frozenset({"x"})) == []
+
+
+def test_all_that_a_source_set_in_a_row_is_taken_back() -> None:
+    talk = Conversation(base={"user": {"name": "base"}})
+    talk.sets("user.name=one", DEV)
+    talk.sets("user.name=two", DEV)
+    talk.takes_back(DEV)
+    assert talk.at("user.name") == "base"
+
+
+def test_a_value_that_a_conversation_began_with_is_taken_back_to_what_lies_below() -> None:
+    talk = Conversation(base={"user": {"name": "x"}}, below={"user": {"name": "file"}})
+    assert talk.takes_value_back("user.name", "x")
+    assert talk.at("user.name") == "file"
+
+
+def test_a_claim_is_made_again_after_somebody_unclaimed_what_it_lies_in() -> None:
+    talk = Conversation()
+    talk.sets("user.name=a", DEV)
+    talk.stream.append(ConfigDelta(claims={"user": None}))
+    talk.sets("user.name=a", DEV)
+    assert talk.stream.deltas[-1].claims == {"user.name": list(DEV.marks)}
+    assert Claims(talk.projection.steps()).owned_by(DEV.hashes) == [("user", "name")]
+
+
+def test_to_unset_what_nobody_set_is_nothing() -> None:
+    talk = Conversation(below={"user": {"name": "file"}})
+    talk.sets("user.name:=null", None)
+    assert not talk.stream.deltas
+    talk.sets("user.name=a", DEV)
+    talk.sets("user.name:=null", None)
+    assert talk.at("user.name") == "file"
+    assert len(talk.stream.deltas) == 2

@@ -13,8 +13,9 @@ from jp_nb.config.layers import Layer, has_authority
 from jp_nb.config.partial import Partial, at, leaves, merge, settled
 from jp_nb.config.partial_model import normal
 from jp_nb.config.paths import parse_path
+from jp_nb.errors import ConfigError
 from jp_nb.record.events import ChatRequest, ConfigDelta, decode
-from jp_nb.record.projection import Projection
+from jp_nb.record.projection import MAX_FOREIGN_CHANGES, MORE, Projection
 from jp_nb.record.stream import ConversationStream
 from tests.config.strategies import partials
 from tests.fakes import new_stream
@@ -209,7 +210,7 @@ def test_who_said_something_is_told_from_the_lowest_up_with_file_and_turn() -> N
         base_config={"user": {"name": "B"}},
     )  # fmt: skip
     below = [Layer("workspace file", {"user": {"name": "A"}}, "/w/.jp/config.toml")]
-    said = Projection(stream, lambda: below, trusted=True).explain("user.name")
+    said = Projection(stream, lambda: below, trusted=True).explain(["user.name"])["user.name"]
     assert [(x.source, x.file, x.turn, x.value) for x in said] == [
         ("workspace file", "/w/.jp/config.toml", None, "A"),
         ("conversation's beginning", None, None, "B"),
@@ -274,10 +275,10 @@ def test_a_list_that_was_set_replaces_what_lies_below_also_after_a_restart(trust
 
 def test_what_a_record_sets_and_we_do_not_know_is_named_and_the_rest_counts() -> None:
     stream = new_stream(
-        delta({"user": {"name": 5}, "style": {"tool_call": {"show": False}}, "future": {"x": 1}})
+        delta({"user": {"name": 5}, "assistant": {"name": "N"}, "future": {"x": 1}})
     )
     found = projection(stream, trusted=False)
-    assert found.config().style.tool_call.show is False
+    assert found.config().assistant.name == "N"
     assert sorted(found.not_understood) == ["future", "user.name"]
 
 
@@ -349,3 +350,93 @@ def test_a_stranger_may_switch_a_tool_off() -> None:
     tool = found.config().conversation.tools["rm"]
     assert tool.enable is not None
     assert tool.enable.state is False
+
+
+# --- what a stranger may not take away -------------------------------------------------------
+
+RULED: Partial = {
+    "conversation": {
+        "attachments": ["file:mine"],
+        "tools": {
+            "rm": {
+                "source": "local",
+                "command": {"program": "rm", "args": ["-i", "x"]},
+                "access": {"fs": [{"path": "."}, {"path": "secret", "read": False}]},
+            }
+        },
+    },
+    "providers": {"llm": {"anthropic": {"beta_headers": ["mine"]}}},
+}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "conversation.tools.rm.access.fs.1",
+        'conversation.tools.rm.access.fs["secret"]',
+        "conversation.tools.rm.access.fs[secret].read",
+        "conversation.tools.rm.command.args.0",
+        "conversation.tools.rm.command",
+        "conversation.attachments.0",
+        'conversation.attachments["file:mine"]',
+        "providers.llm.anthropic.beta_headers.0",
+    ],
+)
+def test_a_stranger_takes_nothing_out_of_what_the_user_configured(path: str) -> None:
+    unsets = {"type": "config_delta", "timestamp": T, "unsets": [path]}
+    found = projection(new_stream(unsets), RULED, trusted=False)
+    assert found.config() == projection(new_stream(), RULED).config()
+    assert path in found.ignored
+
+
+@pytest.mark.parametrize(
+    "path", ["a..b", "[" * 3000, "template.values" + "[" * 3000, "x" * 100_000]
+)
+def test_what_is_no_path_unsets_nothing_and_is_named(path: str) -> None:
+    unsets = {"type": "config_delta", "timestamp": T, "unsets": [path, "user.name"]}
+    base: Any = {"base": {"user": {"name": "A"}}, "init": [{"unsets": [path]}]}
+    assert projection(new_stream(base_config=base), trusted=False).config().user.name == "A"
+    found = projection(new_stream(unsets, base_config=base), trusted=False)
+    assert found.config().user.name is None
+    assert path in found.not_understood or len(path) > 10_000
+
+
+def test_a_stranger_is_not_followed_without_end() -> None:
+    word = [
+        delta({"assistant": {"model": {"parameters": {"stop_words": [str(i)]}}}})
+        for i in range(MAX_FOREIGN_CHANGES + 3)
+    ]
+    stream = new_stream(*word)
+    found = projection(stream, trusted=False)
+    assert len(stop_words(found)) == MAX_FOREIGN_CHANGES
+    assert MORE in found.ignored
+    many = {"type": "config_delta", "timestamp": T, "unsets": ["user.name"] * 101}
+    assert MORE in _ignored(projection(new_stream(many), trusted=False))
+    assert MORE not in _ignored(projection(new_stream(many), trusted=True))
+
+
+def _ignored(found: Projection) -> dict[str, Any]:
+    found.config()
+    return found.ignored
+
+
+def test_what_is_wrong_together_names_who_set_it() -> None:
+    below = [Layer("workspace file", {"assistant": {"tool_choice": "t"}}, "/w/config.toml")]
+    off = delta({"conversation": {"tools": {"t": {"source": "python", "enable": "off"}}}})
+    locked = delta({"conversation": {"tools": {"t": {"enable": {"allow_toggle": "never"}}}}})
+    found = Projection(new_stream(off, START, ASKED, locked), lambda: below, trusted=True)
+    with pytest.raises(ConfigError) as caught:
+        found.config()
+    assert caught.value.path == "assistant.tool_choice"
+    assert "(from workspace file: /w/config.toml)" in str(caught.value)
+
+
+def test_a_reset_is_told_and_hides_the_files_below() -> None:
+    reset = {"type": "config_delta", "timestamp": T, "op": "reset"}
+    below = [Layer("workspace file", {"user": {"name": "A"}}, "/w/config.toml")]
+    stream = new_stream(START, ASKED, reset, delta({"user": {"name": "B"}}))
+    said = Projection(stream, lambda: below, trusted=True).explain(["user.name"])["user.name"]
+    assert [(x.source, x.turn, x.value) for x in said] == [
+        ("conversation begins again", 1, None),
+        ("conversation", 1, "B"),
+    ]

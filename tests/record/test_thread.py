@@ -172,3 +172,11 @@ def test_many_compactions_are_as_cheap_as_few() -> None:
     compactions = [compaction(0, 2000, reasoning="strip") for _ in range(2000)]
     stream = new_stream(*turns, *compactions)
     assert [type(item.entry) for item in thread_of(stream)] == [ChatResponse] * 2000
+
+
+def test_a_compaction_says_nothing_about_turns_that_came_after_it() -> None:
+    forever = raw("compaction", from_turn=0, to_turn=10**6, summary={"summary": "S"})
+    stream = new_stream(START, ASKED, SAID, forever, START, ASKED, SAID)
+    kinds = [item.entry.type for item in thread_of(stream)]
+    assert kinds == ["chat_request", "chat_response"] * 2
+    assert shown(thread_of(stream))[2:] == shown(thread_of(new_stream(START, ASKED, SAID)))

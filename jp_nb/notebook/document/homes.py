@@ -21,7 +21,7 @@ from jp_nb.errors import StorageError
 from jp_nb.notebook.document import carrier, variables
 from jp_nb.notebook.document.carrier import CarrierStore
 from jp_nb.notebook.document.live import LiveStore
-from jp_nb.notebook.document.merge import JsonObject, lengths, made_headless
+from jp_nb.notebook.document.merge import JsonObject, apart, lengths, made_headless
 from jp_nb.notebook.document.stores import MemoryStore, RecordStore
 from jp_nb.notebook.document.wire import Hello
 from jp_nb.record.document import Document, NewerVersionError
@@ -124,7 +124,7 @@ class Place:
             store = MemoryStore(str(exc))
         except StorageError as exc:
             notices.append(f"{exc}; it is kept as it is, a new conversation begins")
-            damaged.append(stored)
+            damaged += apart(stored)
         if go_on and self.path is None:
             notices.append("the runner does not say which notebook this is: nothing to continue")
         if loaded is not None and go_on and len(loaded.conversation):

@@ -26,6 +26,7 @@ from jp_nb.notebook.document import control
 from jp_nb.notebook.document.cell_context import CellContext
 from jp_nb.notebook.document.merge import (
     JsonObject,
+    apart,
     conversation_id,
     conversations,
     events_of,
@@ -73,19 +74,21 @@ class _Snapshot:
     head: JsonObject
     head_text: str
     others: list[JsonValue]
+    made_of: tuple[object, JsonObject, JsonObject]
+    """The base configuration itself, and copies of what else the head is made of."""
 
     @classmethod
-    def of(cls, document: Document) -> _Snapshot:
-        entries = document.conversation.raw
-        text = _head_text(document.to_json())
-        return cls(
-            document.conversation.id,
-            entries,
-            len(entries),
-            json.loads(text),
-            text,
-            list(document.others),
-        )
+    def of(cls, document: Document, before: _Snapshot | None = None) -> _Snapshot:
+        """The document now; the head of `before` is kept while it is the same."""
+        stream = document.conversation
+        base, small = stream.base_config, (dict(stream.head), dict(document.extra))
+        if before is not None and before.made_of[0] is base and before.made_of[1:] == small:
+            head, text = before.head, before.head_text
+        else:
+            text = _head_text(document.to_json())
+            head = json.loads(text)
+        others = list(document.others)
+        return cls(stream.id, stream.raw, len(stream.raw), head, text, others, (base, *small))
 
     @property
     def is_empty(self) -> bool:
@@ -218,7 +221,7 @@ class LiveStore:
         """Entries were appended, or the head of the conversation is another one."""
         with self._state:
             if self._document is not None:
-                self._target = _Snapshot.of(self._document)
+                self._target = _Snapshot.of(self._document, self._target)
                 self._stirred = True
                 self._state.notify_all()
 
@@ -233,7 +236,7 @@ class LiveStore:
             if document is None:
                 return
             if refusal and refusal.conversation not in (None, document.conversation.id):
-                document.others.append(refusal.aside)
+                document.others += apart(refusal.aside)
                 self._page = _Page(conversation_id(refusal.aside), 0, "")
                 self._refusal = None
             self._target = _Snapshot.of(document)

@@ -53,6 +53,13 @@ def others_of(document: JsonValue) -> list[JsonValue]:
     return found if isinstance(found, list) else []
 
 
+def apart(damaged: JsonValue) -> list[JsonValue]:
+    """A damaged object, and what it holds of other conversations: those may be sound."""
+    if not isinstance(damaged, dict) or not others_of(damaged):
+        return [damaged]
+    return [{k: v for k, v in damaged.items() if k != "others"}, *others_of(damaged)]
+
+
 def shelved(document: Mapping[str, JsonValue]) -> JsonObject:
     """The active conversation of `document` in the form it has among the others."""
     return {key: document[key] for key in _OF_A_CONVERSATION if key in document}

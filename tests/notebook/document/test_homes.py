@@ -97,7 +97,8 @@ def test_a_headless_run_replaces_headless_conversations_and_keeps_all_others(
 def test_the_live_conversation_at_the_top_is_kept(tmp_path: Path) -> None:
     jp = {"version": 1, **conversation("top", signature="s"), "future": 1}
     opened = Place(notebook(tmp_path / "n.ipynb", jp), headless=True).open()
-    assert opened.document.others == [conversation("top", signature="s") | {"future": 1}]
+    assert opened.document.others == [conversation("top", signature="s")]
+    assert opened.document.extra == {"future": 1}
 
 
 def test_a_run_may_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
