@@ -23,6 +23,9 @@ from jp_nb.versions import versions
 
 QUICKSTART = "01-quickstart.ipynb"
 
+MAX_LINE = 5000
+"""Longest line about a directory, in characters: names and paths may be anybody's."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code: 0 done, 1 it failed, 2 it was called wrongly."""
@@ -144,10 +147,8 @@ def _demo_headless(notebook: Path) -> int:
 def _run(options: argparse.Namespace) -> int:
     from jp_nb.headless.runner import run_notebook
 
-    if not options.notebook.is_file():
-        raise UsageError(f"there is no notebook {options.notebook}")
     result = run_notebook(
-        options.notebook,
+        _notebook(options),
         out=options.out,
         strict=options.strict,
         continue_=options.go_on,
@@ -167,48 +168,59 @@ def _show(options: argparse.Namespace) -> int:
     from jp_nb.headless.show import load_conversation
     from jp_nb.notebook.prompt.plain import one_line
     from jp_nb.notebook.report import log
+    from jp_nb.record.notices import notices
     from jp_nb.record.turn_view import read_turn
 
-    if not options.notebook.is_file():
-        raise UsageError(f"there is no notebook {options.notebook}")
-    document = load_conversation(options.notebook)
-    if options.json:
-        print(json.dumps(document.to_json(), ensure_ascii=False, indent=2))
-        return 0
+    document = load_conversation(_notebook(options), tolerant=True)
     stream = document.conversation
-    if not len(stream) and not document.others:
+    if options.json:
+        # In ASCII: what a terminal would act on is escaped, and half a character has no bytes.
+        print(json.dumps(document.to_json(), indent=2))
+    elif not len(stream) and not document.others:
         raise StorageError(f"{options.notebook} holds no conversation")
-    title = f" · {stream.title}" if stream.title else ""
-    print(one_line(f"{stream.id}{title}"))
-    print(log(document, [read_turn(t.number, t.entries) for t in stream.turns()]).text)
-    return 0
+    else:
+        title = f" · {stream.title}" if stream.title else ""
+        print(one_line(f"{stream.id}{title}"))
+        print(log(document, [read_turn(t.number, t.entries) for t in stream.turns()]).text)
+    sys.stdout.flush()
+    for line in notices(stream):
+        print(f"jp-nb: {one_line(line)}", file=sys.stderr)
+    return 1 if stream.damage else 0
 
 
 def _import(options: argparse.Namespace) -> int:
     from jp_nb.headless.jp_directories import import_directory
-    from jp_nb.notebook.report import plain_text
+    from jp_nb.notebook.document.jp_directories import folder_at
+    from jp_nb.notebook.prompt.plain import one_line
 
-    for line in import_directory(options.folder, options.notebook):
-        print(plain_text(line))
+    for line in import_directory(folder_at(options.folder, Path()), options.notebook):
+        print(one_line(line, limit=MAX_LINE))
     return 0
 
 
 def _export(options: argparse.Namespace) -> int:
     from jp_nb.headless.jp_directories import export_directory
-    from jp_nb.notebook.report import plain_text
+    from jp_nb.notebook.document.jp_directories import folder_at
+    from jp_nb.notebook.prompt.plain import one_line
 
-    if not options.notebook.is_file():
-        raise UsageError(f"there is no notebook {options.notebook}")
-    dropped = export_directory(
-        options.notebook,
-        options.folder,
-        options.dialect,
-        conversation=options.conversation,
+    notebook, folder = _notebook(options), folder_at(options.folder, Path())
+    dropped, others = export_directory(
+        notebook, folder, options.dialect, conversation=options.conversation
     )
     for line in dropped:
-        print(plain_text(line), file=sys.stderr)
-    print(plain_text(f"{options.folder} written"))
+        print(one_line(line, limit=MAX_LINE), file=sys.stderr)
+    print(one_line(f"{folder} written", limit=MAX_LINE))
+    for name in others:
+        print(one_line(f"{folder / name} written: not JP's, it came with it", limit=MAX_LINE))
     return 0
+
+
+def _notebook(options: argparse.Namespace) -> Path:
+    """The notebook that is there."""
+    path: Path = options.notebook
+    if not os.path.isfile(path):
+        raise UsageError(f"there is no notebook {path}")
+    return path
 
 
 def _doctor(options: argparse.Namespace) -> int:

@@ -14,25 +14,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from math import isfinite
+from typing import Final
 
 from pydantic import JsonValue, ValidationError
 
 from jp_nb.config.check import checked, require
-from jp_nb.config.partial import (
-    Change,
-    Partial,
-    apply,
-    at,
-    build,
-    canonical_form,
-    unwrap,
-    validate,
+from jp_nb.config.node import shortened
+from jp_nb.config.partial import Change, Partial, at, build, canonical_form, unwrap
+from jp_nb.config.paths import (
+    MAX_DEPTH,
+    Element,
+    Node,
+    deeper,
+    end_of_path,
+    format_path,
+    is_index,
+    node_at,
+    parse_path,
 )
-from jp_nb.config.paths import Element, Node, format_path, node_at, parse_path
-from jp_nb.errors import ConfigError
+from jp_nb.errors import ConfigError, ConfigProblem
 
 FORMS = "path=value, path:=json, path+=value, path:+=json, or a JSON object"
 LAYER = "assignment"
+FILE_ONLY: Final = ("extends", "inherit", "id", "loader")
+"""What a configuration file says about itself: it means nothing anywhere else."""
 
 
 def is_assignment(text: str) -> bool:
@@ -41,7 +47,7 @@ def is_assignment(text: str) -> bool:
 
 
 def parse_assignment(text: str, current: Partial, *, layer: str = LAYER) -> Change:
-    """The change that `text` asks for.
+    """The change that `text` asks for. What it sets is checked, not how that fits the rest.
 
     Args:
         text: One of the forms above.
@@ -54,12 +60,16 @@ def parse_assignment(text: str, current: Partial, *, layer: str = LAYER) -> Chan
     if text.lstrip().startswith("{"):
         value = _json(text, "")
         assert isinstance(value, dict)
-        return _checked(Change(checked(value, layer=layer)), current, layer)
-    left, equals, right = text.partition("=")
+        _no_business_of_files(list(value), layer)
+        return Change(checked(value, layer=layer))
+    end = end_of_path(text)
+    left, equals, right = text[:end], end >= 0, text[end + 1 :]
     path = left.rstrip(" :+").strip()
     operators = left.rstrip()[len(left.rstrip(" :+")) :].replace(" ", "")
     if not equals or not path or operators not in ("", ":", "+", ":+", "+:"):
-        raise ConfigError(f"{text!r} is not an assignment, expected {FORMS}", kind="malformed")
+        raise ConfigError(
+            f"{shortened(text)!r} is not an assignment, expected {FORMS}", kind="malformed"
+        )
     return assign(
         path, right, current, as_json=":" in operators, extend="+" in operators, layer=layer
     )
@@ -76,12 +86,13 @@ def assign(
 ) -> Change:
     """The change that sets `path`, or adds to it (see `parse_assignment`)."""
     node = require(path)
+    keys = parse_path(path)
+    _no_business_of_files(keys[:1], layer)
     value = _json(text, path) if as_json else from_text(node, text, path)
     if value is None:
         if extend:
             raise ConfigError("nothing can be added: null unsets", path=path, kind="type")
-        return _checked(Change(unsets=(path,)), current, layer)
-    keys = parse_path(path)
+        return Change(unsets=(path,))
     place = _list_above(keys)
     if place is not None:
         change = _in_list(keys, place, node, value, current, extend=extend)
@@ -89,13 +100,19 @@ def assign(
         change = Change(build(path, _added(path, node, value, current)))
     else:
         change = _set(path, node, value, current)
-    return _checked(Change(checked(change.delta, layer=layer), change.unsets), current, layer)
+    return Change(checked(change.delta, layer=layer), change.unsets)
 
 
-def _checked(change: Change, current: Partial, layer: str) -> Change:
-    """`change`, if what comes of it is a configuration."""
-    validate(apply(current, change), layer=layer)
-    return change
+def _no_business_of_files(fields: Sequence[str], layer: str) -> None:
+    """Raise if one of `fields` of the root is what only a file may say."""
+    problems = [
+        ConfigProblem(key, "value", "only a configuration file says this, about itself")
+        for key in fields
+        if key in FILE_ONLY
+    ]
+    if problems:
+        first, *others = problems
+        raise ConfigError(first.message, path=first.path, layer=layer, others=others)
 
 
 def _set(path: str, node: Node, value: JsonValue, current: Partial) -> Change:
@@ -111,16 +128,17 @@ def _set(path: str, node: Node, value: JsonValue, current: Partial) -> Change:
 
 def _meets_a_table(path: str, value: JsonValue, current: Partial) -> None:
     """Raise if `path` is a field of what is no table now, and is not enough to make one."""
-    parent, _, field = path.rpartition(".")
-    above = node_at(parse_path(parent)) if parent else None
-    now = at(current, parent) if parent else None
+    *over, field = parse_path(path)
+    parent = format_path(over)
+    above = node_at(over)
+    now = at(current, parent) if over else None
     if above is None or above.table is None or now is None or isinstance(now, dict):
         return
     if isinstance(canonical_form(above, now), dict) or set(above.requires) <= {field}:
         return
     raise ConfigError(
-        f"`{parent}` is {json.dumps(now, ensure_ascii=False)} now, which has no {field!r}: "
-        f"set `{parent}` as a whole",
+        f"`{parent}` is {shortened(json.dumps(now, ensure_ascii=False))} now, which has no "
+        f"{field!r}: set `{parent}` as a whole",
         path=path,
         kind="type",
     )
@@ -134,6 +152,8 @@ def _added(path: str, node: Node, value: JsonValue, current: Partial) -> JsonVal
         return value
     now = at(current, path)
     if node.kind == "text" and isinstance(value, str):
+        if node.merge.annotated:  # it goes on after what lies below, known here or not
+            return {"value": value, "strategy": "append"}
         return str(now or "") + value
     if node.kind == "json" and isinstance(now, list):
         return {"value": [*now, *(value if isinstance(value, list) else [value])],
@@ -198,7 +218,7 @@ def _replaced(
     assert below is not None  # `require` was there before
     item = canonical_form(node, item)
     if isinstance(item, list):
-        if not key.isdigit() or int(key) >= len(item):
+        if not is_index(key) or int(key) >= len(item):
             raise ConfigError(
                 f"unknown index, items are numbered from 0 and it has {len(item)}",
                 path=format_path(keys),
@@ -236,12 +256,31 @@ def _json(text: str, path: str) -> JsonValue:
 
 
 def read_json(text: str) -> JsonValue:
-    """`text` as JSON: what Python reads beyond that (`NaN`) is refused with `ValueError`."""
+    """`text` as JSON that a notebook can keep.
 
-    def refuse(word: str) -> JsonValue:
-        raise ValueError(f"{word} is no number in JSON")
+    Raises:
+        ValueError: If it is no JSON, or JSON nested too deep, or Python alone reads it (`NaN`).
+    """
+    try:
+        value = json.loads(text, parse_constant=finite, parse_float=finite)
+    except RecursionError:
+        value = None
+    else:
+        if not deeper(value, MAX_DEPTH):
+            return value  # type: ignore[no-any-return]
+    raise ValueError(f"more than {MAX_DEPTH} tables and lists lie within one another")
 
-    return json.loads(text, parse_constant=refuse)  # type: ignore[no-any-return]
+
+def finite(text: str) -> float:
+    """The number that `text` is.
+
+    Raises:
+        ValueError: If it is none that JSON has: too large, or none at all.
+    """
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text} is no number in JSON")
+    return number
 
 
 def from_text(node: Node, text: str, path: str) -> JsonValue:

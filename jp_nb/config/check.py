@@ -5,15 +5,16 @@ Source: `spec/config.md` sections 4.2 and 7.4.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any
 
 from pydantic import JsonValue, ValidationError
 
-from jp_nb.config.left_out import left_out
-from jp_nb.config.partial import Partial, unset, walk
-from jp_nb.config.partial_model import normal, problems, problems_of
-from jp_nb.config.paths import ROOT, Element, Node, format_path, parse_path
+from jp_nb.config.left_out import LEFT_OUT
+from jp_nb.config.partial import Partial, is_wrapper
+from jp_nb.config.partial_model import normal, placed_problems, problems, problems_of
+from jp_nb.config.paths import MAX_DEPTH, ROOT, Node, format_path, parse_path, unknown_key
 from jp_nb.errors import ConfigError, ConfigProblem
 
 
@@ -36,25 +37,14 @@ def require(path: str) -> Node:
     return node
 
 
-def unknown_key(node: Node, key: str, above: Sequence[str] = ()) -> str:
-    """What to say about `key`, which `node` does not have."""
-    if node.kind == "list":
-        return "expected the number of an item, or an item in brackets"
-    known = sorted(node.fields)
-    if not known:
-        return "unknown key, nothing lies below it"
-    near = difflib.get_close_matches(key, known, n=1)
-    hint = f"did you mean {format_path([*above, near[0]])!r}? " if near else ""
-    return f"unknown key, {hint}expected one of: {', '.join(known)}"
-
-
 def checked(partial: Mapping[str, JsonValue], *, layer: str, file: str | None = None) -> Partial:
     """One layer, every value in the one form in which it is stored.
 
     Raises:
         ConfigError: With everything that is wrong in it.
     """
-    found = problems(partial)
+    bounded, unfit = _bounded(partial)
+    found = [problem for _, problem in unfit] + problems(bounded)
     if found:
         raise _error(found, layer, file)
     return normal(partial)
@@ -77,15 +67,25 @@ def _error(found: Sequence[ConfigProblem], layer: str | None, file: str | None) 
 # --- what others wrote -----------------------------------------------------------------------
 
 
+_PATTERNS = tuple(tuple(path.split(".")) for path in sorted(LEFT_OUT))
+
+
 def without_left_out(partial: Mapping[str, JsonValue]) -> Partial:
     """`partial` without what JP configures for a terminal and a notebook has no use for."""
-    result = dict(partial)
-    for keys, _ in walk(result):
-        for end in range(1, len(keys) + 1):
-            if left_out(path := format_path(keys[:end])):
-                result = unset(result, path)
-                break
-    return result
+    return _without_left_out(partial, _PATTERNS)
+
+
+def _without_left_out(
+    partial: Mapping[str, JsonValue], patterns: Sequence[tuple[str, ...]]
+) -> Partial:
+    kept: Partial = {}
+    for key, value in partial.items():
+        below = [rest for part, *rest in patterns if part in ("*", key)]
+        if [] in below:
+            continue
+        inner = [tuple(rest) for rest in below]
+        kept[key] = _without_left_out(value, inner) if isinstance(value, dict) and inner else value
+    return kept
 
 
 def known(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[ConfigProblem]]:
@@ -93,24 +93,87 @@ def known(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[ConfigProblem
 
     The part is in the one form in which values are written.
 
-    A wrong value counts as not understood, alone: what stands beside it stays in force. What is
-    left out on purpose is not mentioned.
+    A wrong value counts as not understood, alone: what stands beside it stays in force. What
+    lacks something is not understood as a whole. What is left out on purpose is not mentioned.
     """
-    kept = without_left_out(partial)
-    unknown: list[ConfigProblem] = []
-    while found := problems(kept):
-        unknown += found
-        before = kept
-        for problem in sorted(found, key=_last_item_first):
-            kept = unset(kept, problem.path) if problem.path else {}
-        if kept == before:  # no path leads there: the whole section goes
-            sections = {parse_path(problem.path)[0] for problem in found}
-            kept = {key: value for key, value in kept.items() if key not in sections}
+    kept, found = _bounded(without_left_out(partial))
+    unknown = [problem for _, problem in found]
+    while found := placed_problems(kept):
+        unknown += [problem for _, problem in found]
+        gone = _Gone()
+        for keys, _ in found:
+            gone.add(ROOT, kept, keys)
+        kept = {} if gone.whole else gone.taken_from(ROOT, kept)
     return normal(kept), unknown
 
 
-def _last_item_first(problem: ConfigProblem) -> list[tuple[int, str]]:
-    """Items are taken out of a list from its end, so that numbers stay true."""
-    keys = parse_path(problem.path) if problem.path else ()
-    plain = [key for key in keys if not isinstance(key, Element)]
-    return [(-int(key), "") if key.isdigit() else (0, key) for key in plain]
+class _Gone:
+    """A place that is to be taken out, or places below it: all of them in one pass."""
+
+    def __init__(self) -> None:
+        self.whole = False
+        self._below: dict[str, _Gone] = {}
+
+    def add(self, node: Node | None, value: JsonValue, keys: Sequence[str]) -> None:
+        """Add what `keys` lead to in `value`, or as far as they lead."""
+        place: _Gone = self
+        for key in keys:
+            inner = value["value"] if is_wrapper(value, node) else value
+            if isinstance(inner, dict) and key in inner:
+                value = inner[key]
+            elif isinstance(inner, list) and key.isdecimal() and int(key) < len(inner):
+                value = inner[int(key)]
+            else:
+                break
+            node = node.child(key) if node is not None else None
+            place = place._below.setdefault(key, _Gone())
+        place.whole = True
+
+    def taken_from(self, node: Node | None, value: Any) -> Any:
+        """`value` without it."""
+        if not self._below:
+            return value
+        if is_wrapper(value, node):
+            return {**value, "value": self.taken_from(node, value["value"])}
+        if isinstance(value, list):
+            kept = enumerate(value)
+            return [self._item(node, str(i), x) for i, x in kept if not self._takes(str(i))]
+        return {key: self._item(node, key, x) for key, x in value.items() if not self._takes(key)}
+
+    def _takes(self, key: str) -> bool:
+        return key in self._below and self._below[key].whole
+
+    def _item(self, node: Node | None, key: str, value: Any) -> Any:
+        below = self._below.get(key)
+        if below is None:
+            return value
+        return below.taken_from(node.child(key) if node is not None else None, value)
+
+
+_Placed = list[tuple[tuple[str, ...], ConfigProblem]]
+
+
+def _bounded(partial: Mapping[str, JsonValue]) -> tuple[Partial, _Placed]:
+    """`partial` without what no notebook can keep: what lies too deep, numbers that are none."""
+    unfit: _Placed = []
+
+    def fits(keys: tuple[str, ...], value: JsonValue) -> bool:
+        message = None
+        if isinstance(value, float) and not isfinite(value):
+            message = f"expected a number, found {value}, which no notebook can keep"
+        elif isinstance(value, (dict, list)) and len(keys) >= MAX_DEPTH:
+            message = f"more than {MAX_DEPTH} tables and lists lie within one another here"
+        if message is not None:
+            unfit.append((keys, ConfigProblem(format_path(keys), "value", message)))
+        return message is None
+
+    def bound(value: JsonValue, above: tuple[str, ...]) -> Any:
+        if isinstance(value, dict):
+            items = [((*above, key), key, item) for key, item in value.items()]
+            return {key: bound(item, keys) for keys, key, item in items if fits(keys, item)}
+        if isinstance(value, list):
+            numbered = [((*above, str(place)), item) for place, item in enumerate(value)]
+            return [bound(item, keys) for keys, item in numbered if fits(keys, item)]
+        return value
+
+    return bound(dict(partial), ()), unfit

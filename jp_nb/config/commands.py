@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from jp_nb.config.node import Flag, ShortNode, found
+from jp_nb.config.node import Flag, ShortNode, found, shortened
 from jp_nb.config.strategy import APPEND
 
 
@@ -40,7 +40,9 @@ class Command(ShortNode):
         try:
             words = shlex.split(value)
         except ValueError as exc:
-            raise ValueError(f"invalid shell quoting in command string: {value}") from exc
+            raise ValueError(
+                f"invalid shell quoting in command string: {shortened(value)}"
+            ) from exc
         if not words:
             raise ValueError("expected a command line, found nothing")
         program, *args = words

@@ -24,6 +24,7 @@ from jp_nb.config.node import (
     ShortNode,
     before,
     found,
+    shortened,
     word,
 )
 from jp_nb.config.strategy import DEEP, Merge
@@ -54,7 +55,8 @@ LABEL_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 def _label_key(value: str) -> str:
     if not LABEL_KEY.fullmatch(value):
         raise ValueError(
-            f"{value!r} is no name for a label: a letter, then letters, digits, _ and - alone"
+            f"{shortened(value)!r} is no name for a label: a letter, then letters, digits, _ "
+            "and - alone"
         )
     return value
 

@@ -12,10 +12,11 @@ import json
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import JsonValue
 
+from jp_nb.config.assign import FILE_ONLY as FILE_ONLY
 from jp_nb.config.assign import assign, read_json
 from jp_nb.config.check import checked, require, without_left_out
 from jp_nb.config.defaults import ENVIRONMENT_PREFIX
@@ -62,12 +63,13 @@ def from_text(text: str, name: str, file: str) -> Layer:
     Raises:
         ConfigError: If it cannot be read, or with everything that is wrong in it.
     """
+    text = text.removeprefix("\ufeff")  # some editors begin a file with a byte order mark
+    form = "JSON" if file.endswith(".json") else "TOML"
     try:
-        partial = read_json(text) if file.endswith(".json") else tomllib.loads(text)
-    except tomllib.TOMLDecodeError as exc:
-        raise ConfigError(f"not TOML: {exc}", kind="malformed", layer=name, file=file) from exc
-    except ValueError as exc:
-        raise ConfigError(f"not JSON: {exc}", kind="malformed", layer=name, file=file) from exc
+        partial = read_json(text) if form == "JSON" else tomllib.loads(text)
+    except (ValueError, RecursionError) as exc:
+        why = "nested too deep" if isinstance(exc, RecursionError) else str(exc)
+        raise ConfigError(f"not {form}: {why}", kind="malformed", layer=name, file=file) from exc
     if not isinstance(partial, dict):
         raise ConfigError("expected an object", kind="malformed", layer=name, file=file)
     return Layer(name, checked(without_left_out(partial), layer=name, file=file), file)
@@ -164,18 +166,13 @@ def fold(layers: Iterable[Layer]) -> Partial:
     return result
 
 
-def set_by(layers: Iterable[Layer], path: str) -> list[tuple[Layer, JsonValue]]:
-    """Which layers say something at `path`, the deciding one last."""
-    return [(x, value) for x in layers if (value := at(x.partial, path)) is not None]
-
-
 # --- what a stranger may not decide ----------------------------------------------------------
 
 
 def without_foreign_authority(partial: Partial) -> tuple[Partial, dict[str, JsonValue]]:
     """`partial` without what a stranger's record may not decide, and what was left out, by path.
 
-    Ignored are leaves that could run code, reach a host, name a key or widen access.
+    Ignored are leaves with authority, and values that switch on or hide something.
 
     Source: `design/document.md` section 5.
     """
@@ -198,25 +195,39 @@ def without_foreign_authority(partial: Partial) -> tuple[Partial, dict[str, Json
     return admit(ROOT, partial, ()), ignored
 
 
+_WORDS_ALONE: Final = tuple(
+    tuple(path.split("."))
+    for path in (
+        "template.values",
+        "user.name",
+        "assistant.name",
+        "assistant.system_prompt",
+        "assistant.system_prompt_sections",
+        "assistant.instructions",
+        "assistant.tool_choice",
+        "assistant.model",
+        "conversation.tools.*.enable",
+        "conversation.tools.*.cancellation_response",
+        "conversation.tools.*.style.hidden",
+        "conversation.tools.*.style.inline_results",
+        "conversation.tools.*.style.error",
+        "style",
+    )
+)
+"""What a stranger may set, with all below it, but for the values that `_widens` names."""
+
+
 def has_authority(keys: Sequence[str]) -> bool:
-    """Whether a value at `keys` could run code, reach a host, name a key or widen access."""
-    match tuple(map(str, keys)):
-        case ("providers" | "extends" | "config_load_paths" | "interpolation", *_):
-            return True
-        case ("conversation", "attachments" | "labels", *_):
-            return True
-        case ("conversation", "tools", _, field, *_) if field in _OWNERS_FIELDS:
-            return True
-        case ("conversation", "tools", _, "questions", _, "answer" | "target", *_):
-            return True
-        case ("conversation", "tools", _, "style", "parameters", *_):
-            return True
-        case found:
-            return any("command" in key or key == "cmd" for key in found)
+    """Whether a value at `keys` is the user's alone to set.
 
-
-_OWNERS_FIELDS = frozenset({"source", "command", "run", "format", "result", "access", "options"})
-"""Of a tool: what only the person at whose machine it runs may set."""
+    That is what could run code, reach a host, name a key, widen access, spend money out of
+    sight, hide what happens, or pass for the user's own words. A table that also holds other
+    things has none of its own.
+    """
+    return not any(
+        all(part in ("*", key) for part, key in zip(allowed, keys, strict=False))
+        for allowed in _WORDS_ALONE
+    )
 
 
 def _widens(keys: tuple[str, ...], value: JsonValue) -> bool:
@@ -226,6 +237,10 @@ def _widens(keys: tuple[str, ...], value: JsonValue) -> bool:
             return value in (True, "true", "on", "always")
         case ["conversation", "tools", _, "style", "hidden"]:
             return value is True
+        case ["style", "tool_call", "show"]:
+            return value is False
+        case ["style", "reasoning", "display"]:
+            return value in ("hidden", 0)
         case _:
             return False
 

@@ -23,6 +23,7 @@ from jp_nb.config.node import (
     Positive,
     before,
     found,
+    shortened,
 )
 from jp_nb.config.strategy import APPEND_SET, SHALLOW, Merge
 
@@ -50,13 +51,13 @@ MODEL_NAME = re.compile(r"[A-Za-z0-9_.:/~-]+")
 def _provider_problem(provider: str) -> str | None:
     if provider in PROVIDER_NAMES:
         return None
-    return f"unknown provider {provider!r}, expected one of {', '.join(PROVIDER_NAMES)}"
+    return f"unknown provider {shortened(provider)!r}, expected one of {', '.join(PROVIDER_NAMES)}"
 
 
 def _name_problem(name: str) -> str | None:
     if MODEL_NAME.fullmatch(name):
         return None
-    return f"model name {name!r} may hold letters, digits and any of _ . : / ~ - alone"
+    return f"model name {shortened(name)!r} may hold letters, digits and any of _ . : / ~ - alone"
 
 
 def model_problem(provider: str, name: str) -> str | None:

@@ -5,16 +5,16 @@ Source: `spec/config.md` section 3.
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Mapping
-from functools import cache
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Any
 
-from pydantic import BaseModel, JsonValue
+from pydantic import JsonValue
 
 from jp_nb.config.app_config import AppConfig, ModelId
 from jp_nb.config.model_config import read_model_id
-from jp_nb.config.paths import format_path
+from jp_nb.config.node import shortened
+from jp_nb.config.partial import is_wrapper
+from jp_nb.config.paths import ROOT, Node, format_path
 from jp_nb.errors import ConfigError
 
 PATH = "assistant.model.id"
@@ -42,7 +42,8 @@ def resolve(reference: ModelId | str, aliases: Aliases, *, path: str = PATH) -> 
     if isinstance(reference, str) and "/" not in reference:
         known = ", ".join(sorted(aliases)) or "none is defined"
         raise ConfigError(
-            f"{reference!r} is neither an alias (known: {known}) nor `provider/name`", path=path
+            f"{shortened(reference)!r} is neither an alias (known: {known}) nor `provider/name`",
+            path=path,
         )
     return _model(reference, path)
 
@@ -103,26 +104,8 @@ def references(config: AppConfig) -> list[tuple[str, ModelId | str]]:
         found.append((path, reference if isinstance(reference, str) else ModelId(**reference)))
         return reference
 
-    _settled(AppConfig, config.model_dump(mode="json", exclude_none=True), (), note)
+    _with_models(ROOT, config.model_dump(mode="json", exclude_none=True), note)
     return found
-
-
-def resolve_all(config: AppConfig) -> AppConfig:
-    """`config` without an alias where a model is named.
-
-    Raises:
-        ConfigError: If one cannot be resolved; the path tells which.
-    """
-    aliases = config.providers.llm.aliases
-    check_aliases(aliases)
-    if not any(isinstance(reference, str) for _, reference in references(config)):
-        return config
-
-    def settle(path: str, reference: Any) -> Any:
-        return dict(resolve(reference, aliases, path=path)) if _is_name(reference) else reference
-
-    dumped = config.model_dump(mode="json", exclude_none=True)
-    return AppConfig.model_validate(_settled(AppConfig, dumped, (), settle))
 
 
 def resolve_partial(partial: Mapping[str, JsonValue], aliases: Aliases) -> dict[str, JsonValue]:
@@ -140,7 +123,7 @@ def resolve_partial(partial: Mapping[str, JsonValue], aliases: Aliases) -> dict[
         except ConfigError:
             return reference
 
-    return _settled(AppConfig, dict(partial), (), settle)  # type: ignore[no-any-return]
+    return _with_models(ROOT, dict(partial), settle)  # type: ignore[no-any-return]
 
 
 def _is_name(reference: Any) -> bool:
@@ -151,44 +134,17 @@ Settle = Callable[[str, Any], Any]
 """From the path of a reference, and the reference, to what is to stand there."""
 
 
-def _settled(node: Any, value: Any, keys: tuple[str, ...], settle: Settle) -> Any:
+def _with_models(node: Node | None, value: Any, settle: Settle, keys: tuple[str, ...] = ()) -> Any:
     """`value` of `node`, with every reference in it settled."""
-    if value is None or keys == _ALIAS_KEYS:
+    if value is None or node is None or node.kind == "json" or keys == _ALIAS_KEYS:
         return value
-    if node is ModelId:
+    if node.table is ModelId:
         return settle(format_path(keys), value)
-    if isinstance(value, list) and get_origin(node) is list:
-        below = _below(node, "")
-        return [_settled(below, v, (*keys, str(i)), settle) for i, v in enumerate(value)]
-    if not isinstance(value, dict) or node is None:
+    if is_wrapper(value, node):
+        return {**value, "value": _with_models(node, value["value"], settle, keys)}
+    if isinstance(value, list) and node.kind == "list":
+        numbered = enumerate(value)
+        return [_with_models(node.item, x, settle, (*keys, str(i))) for i, x in numbered]
+    if not isinstance(value, dict):
         return value
-    if _is_wrapped(node, value):
-        return {**value, "value": _settled(node, value["value"], keys, settle)}
-    return {k: _settled(_below(node, k), v, (*keys, k), settle) for k, v in value.items()}
-
-
-def _is_wrapped(node: Any, value: Mapping[str, Any]) -> bool:
-    """Whether a list or a map is written with its strategy."""
-    if get_origin(node) is list:
-        return "value" in value
-    return get_origin(node) is dict and "value" in value and isinstance(value.get("strategy"), str)
-
-
-@cache
-def _below(node: Any, key: str) -> Any:
-    """What holds fields or items below `node` at `key`: a model, a map, a list; else None."""
-    if isinstance(node, type) and issubclass(node, BaseModel):
-        field = node.model_fields.get(key)
-        return None if field is None else _container(field.annotation)
-    return _container(get_args(node)[-1]) if get_origin(node) in (dict, list) else None
-
-
-def _container(annotation: Any) -> Any:
-    """Of several forms, the one that holds something."""
-    if get_origin(annotation) is Annotated:
-        return _container(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, types.UnionType):
-        found = (_container(member) for member in get_args(annotation))
-        return next((form for form in found if form is not None), None)
-    is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
-    return annotation if is_model or get_origin(annotation) in (dict, list) else None
+    return {k: _with_models(node.child(k), v, settle, (*keys, k)) for k, v in value.items()}

@@ -99,9 +99,24 @@ _SECRET_KEY = re.compile(
     r"($|[.\[\"])"
 )
 _SECRET_VALUE = re.compile(
-    r"//[^/\s]*@|:[^/\s@]+@|^(sk|pk|ghp|gho|xai|key|AIza)[-_A-Za-z0-9]{12,}", re.I
+    r"//[^/\s]*@|:[^/\s@]+@|\b(sk|pk|rk|gsk)[-_]\w"
+    r"|\b(sk|pk|ghp|gho|xai|key|AIza)[-_A-Za-z0-9]{12,}"
+    r"|(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{20,}",
+    re.I,
 )
 _LONGEST = 80
+_BEGINNING = 4
+
+
+def _may_be_secret(text: str) -> bool:
+    return _SECRET_VALUE.search(text[: 5 * _LONGEST]) is not None
+
+
+def shortened(text: str) -> str:
+    """`text` for an error: not too long, and of what may be a key its beginning alone."""
+    if _may_be_secret(text):
+        return f"{text[:_BEGINNING]}…"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def found(value: object, path: str = "") -> str:
@@ -118,7 +133,7 @@ def found(value: object, path: str = "") -> str:
             return "found a list"
         case None:
             return "found nothing"
-    if _SECRET_KEY.search(path) or (isinstance(value, str) and _SECRET_VALUE.search(value)):
+    if _SECRET_KEY.search(path) or (isinstance(value, str) and _may_be_secret(value)):
         return "found something else (not shown: it may be a secret)"
     shown = repr(value) if isinstance(value, (str, int, float)) else str(value)
     if isinstance(value, bool):

@@ -11,8 +11,9 @@ Source: `spec/config.md` sections 4 and 5, `spec/conversation-stream.md` 5.2 and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, TypeGuard
 
 from pydantic import BaseModel, JsonValue, ValidationError
@@ -329,6 +330,8 @@ def _unset(
 def _fewer(node: Node, items: Sequence[JsonValue], keys: Sequence[str]) -> list[JsonValue]:
     """`items` without the one that `keys` name, or without what they name inside of it."""
     key, rest = keys[0], keys[1:]
+    if isinstance(key, _Items):
+        return [item for item in items if not key.name(node, item)]
     kept: list[JsonValue] = []
     for place, item in enumerate(items):
         named = str(place) == key
@@ -339,6 +342,37 @@ def _fewer(node: Node, items: Sequence[JsonValue], keys: Sequence[str]) -> list[
         elif rest:
             kept.append(_unset(node.item, item, rest, {}) if isinstance(item, dict) else item)
     return kept
+
+
+class _Items(str):
+    """The last part of a path that stands for many: items of one list, all in brackets."""
+
+    __slots__ = ("_forms", "_names")
+    _names: set[str]
+    _forms: set[str]
+
+    def __new__(cls, elements: Iterable[Element]) -> _Items:
+        made = super().__new__(cls)
+        made._names = set(elements)
+        made._forms = {canonical(element.json) for element in elements}
+        return made
+
+    def name(self, node: Node, item: JsonValue) -> bool:
+        """Whether `item` of the list `node` is one of them."""
+        return identity(node, item) in self._names or canonical(item) in self._forms
+
+
+def _together(paths: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """The keys of `paths`; items of one list that follow one another are one path."""
+    parsed = map(parse_path, paths)
+    for above, group in groupby(parsed, lambda k: k[:-1] if isinstance(k[-1], Element) else k):
+        several = list(group)
+        items = [keys[-1] for keys in several if isinstance(keys[-1], Element)]
+        node = node_at(above) if len(items) == len(several) > 1 else None
+        if node is not None and node.kind == "list":
+            yield (*above, _Items(items))
+        else:
+            yield from several
 
 
 def identity(node: Node, item: JsonValue) -> str | None:
@@ -374,11 +408,11 @@ def apply(
     A field that the change both unsets and sets takes the new value as it is. `below` shows where
     something is unset only.
     """
-    for path in change.unsets:
-        partial = unset(partial, path, below)
+    for keys in _together(change.unsets):
+        partial = _unset(ROOT, partial, keys, below or {})
     if not change.unsets:
         return merge(partial, change.delta)
-    gone = [parse_path(path) for path in change.unsets]
+    gone = {parse_path(path) for path in change.unsets}
     return merge(_cleared(ROOT, partial, change.delta, (), gone), change.delta)
 
 
@@ -387,7 +421,7 @@ def _cleared(
     partial: Partial,
     delta: Mapping[str, JsonValue],
     above: tuple[str, ...],
-    gone: Sequence[tuple[str, ...]],
+    gone: Set[tuple[str, ...]],
 ) -> Partial:
     """`partial` without lists, texts and maps that `delta` sets at or below a path in `gone`."""
     result = partial
@@ -395,7 +429,7 @@ def _cleared(
         keys, below = (*above, key), node.child(key) if node is not None else None
         if key not in result:
             continue
-        if any(keys[: len(path)] == path for path in gone):
+        if any(keys[:length] in gone for length in range(1, len(keys) + 1)):
             result = {name: item for name, item in result.items() if name != key}
             continue
         inner = result[key]

@@ -8,9 +8,8 @@ Source: `spec/config.md` sections 4.1 to 4.5.
 
 from __future__ import annotations
 
-import difflib
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ForwardRef, Optional, Union, get_args, get_origin
 
@@ -31,7 +30,7 @@ from jp_nb.config.app_config import CONFIG_PROBLEMS, AppConfig
 from jp_nb.config.left_out import left_out
 from jp_nb.config.model_config import ModelParameters
 from jp_nb.config.node import PLAIN, TABLE, TABLE_OR_PLAIN, ShortNode, found
-from jp_nb.config.paths import format_path
+from jp_nb.config.paths import ROOT, Node, format_path, forms_of, is_model, node_at, unknown_key
 from jp_nb.config.strategy import Merge
 from jp_nb.errors import ConfigProblem
 
@@ -106,7 +105,7 @@ def _wrappable(field: FieldInfo) -> str | None:
     """`list`, `text` or `map` if the field takes `{value, strategy}`."""
     forms = {
         form if form is str else get_origin(form)
-        for form in _forms(field.annotation)
+        for form in forms_of(field.annotation)
         if form is not type(None)
     }
     if forms == {str}:
@@ -175,7 +174,7 @@ def _with(metadata: Sequence[Any], annotation: Any) -> Any:
 
 
 def _partial_type(annotation: Any, owner: type[BaseModel]) -> Any:
-    if _is_model(annotation):
+    if is_model(annotation):
         name = f"Partial{annotation.__name__}"
         return ForwardRef(name) if annotation is owner else partial_of(annotation)
     origin, arguments = get_origin(annotation), get_args(annotation)
@@ -192,19 +191,6 @@ def _partial_type(annotation: Any, owner: type[BaseModel]) -> Any:
 
 def _without_absent(entries: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in entries.items() if value is not None}
-
-
-def _is_model(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
-
-
-def _forms(annotation: Any) -> list[Any]:
-    """The members of a union, without metadata; otherwise the annotation alone."""
-    if get_origin(annotation) is Annotated:
-        return _forms(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, types.UnionType):
-        return [form for one in get_args(annotation) for form in _forms(one)]
-    return [annotation]
 
 
 def normal(partial: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -225,59 +211,76 @@ def problems(partial: Mapping[str, JsonValue]) -> list[ConfigProblem]:
     return []
 
 
+def placed_problems(
+    partial: Mapping[str, JsonValue],
+) -> list[tuple[tuple[str, ...], ConfigProblem]]:
+    """As `problems`, with the keys that lead to each, and left-out settings are wrong."""
+    try:
+        partial_of(AppConfig).model_validate(partial)
+    except ValidationError as exc:
+        return list(_problems(exc).values())
+    return []
+
+
 def problems_of(exc: ValidationError) -> list[ConfigProblem]:
     """What `exc`, of an `AppConfig` or a partial of it, says in words: one problem a path."""
-    told: dict[str, ConfigProblem] = {}
+    return [problem for _, problem in _problems(exc).values() if not left_out(problem.path)]
+
+
+_HINTS = 20
+"""For how many unknown keys the nearest known one is looked for."""
+
+
+def _problems(exc: ValidationError) -> dict[str, tuple[tuple[str, ...], ConfigProblem]]:
+    """The first problem of every path, with its keys (none if fields do not fit together)."""
+    told: dict[str, tuple[tuple[str, ...], ConfigProblem]] = {}
+    hints = _HINTS
     for error in exc.errors(include_url=False):
-        for problem in _problems(error):
-            if not left_out(problem.path):
-                told.setdefault(problem.path, problem)
-    return list(told.values())
-
-
-def _problems(error: ErrorDetails) -> Iterator[ConfigProblem]:
-    if error["type"] == CONFIG_PROBLEMS:
-        for path, message in error["ctx"]["problems"]:
-            yield ConfigProblem(path, "value", message)
-        return
-    keys = _keys(error["loc"])
-    path = format_path(keys)
-    if error["type"] == "extra_forbidden":
-        yield ConfigProblem(path, "unknown_key", _unknown_key(keys))
-    else:
-        yield ConfigProblem(path, *_in_words(error, path))
+        if error["type"] == CONFIG_PROBLEMS:
+            for path, message in error["ctx"]["problems"]:
+                told.setdefault(path, ((), ConfigProblem(path, "value", message)))
+            continue
+        keys = _keys(error)
+        path = format_path(keys)
+        if path in told:
+            continue
+        if error["type"] == "extra_forbidden":
+            above, node = keys[:-1], node_at(keys[:-1])
+            message = "unknown key"
+            if node is not None:
+                message = unknown_key(node, keys[-1], above, hint=hints > 0)
+            hints -= 1
+            told[path] = (keys, ConfigProblem(path, "unknown_key", message))
+        else:
+            told[path] = (keys, ConfigProblem(path, *_in_words(error, path)))
+    return told
 
 
 _KEY_ITSELF = "[key]"
 
 
-def _keys(loc: tuple[str | int, ...]) -> list[str]:
+def _keys(error: ErrorDetails) -> tuple[str, ...]:
     """The keys that lead to an error, without the names that unions give their members."""
-    parts = [str(part) for part in loc]
-    if parts[-1:] == [_KEY_ITSELF]:
-        parts.pop()
-    return [part for part in parts if part not in (TABLE.tag, PLAIN.tag)]
+    unknown = error["type"] == "extra_forbidden"
+    keys: list[str] = []
+    nodes: list[Node | None] = [ROOT]
+    told_apart = False
+    for part in map(str, error["loc"]):
+        node = nodes[-1]
+        tagged = node is not None and node.tagged and not told_apart
+        if tagged and part in (TABLE.tag, PLAIN.tag):
+            told_apart = True
+        elif part == _KEY_ITSELF and not unknown and len(nodes) > 1 and _is_map(nodes[-2]):
+            break
+        else:
+            keys.append(part)
+            nodes.append(node.child(part) if node is not None else None)
+            told_apart = False
+    return tuple(keys)
 
 
-def _unknown_key(keys: list[str]) -> str:
-    node: Any = AppConfig
-    for key in keys[:-1]:
-        node = _below(node, key)
-    known = sorted(node.model_fields) if _is_model(node) else []
-    near = difflib.get_close_matches(keys[-1], known, n=1)
-    hint = f"did you mean {format_path([*keys[:-1], near[0]])!r}? " if near else ""
-    return f"unknown key, {hint}expected one of: {', '.join(known)}"
-
-
-def _below(node: Any, key: str) -> Any:
-    """What the tree has at `key` of `node`: of several forms the one that has fields or items."""
-    annotation: Any = None
-    if _is_model(node) and key in node.model_fields:
-        annotation = node.model_fields[key].annotation
-    elif get_origin(node) in (dict, list):
-        annotation = get_args(node)[-1]
-    forms = _forms(annotation)
-    return next((form for form in forms if _is_model(form) or get_origin(form)), None)
+def _is_map(node: Node | None) -> bool:
+    return node is not None and node.kind == "map"
 
 
 _EXPECTED = {

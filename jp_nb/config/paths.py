@@ -11,6 +11,7 @@ Source: `spec/config.md` section 9, `spec/conversation-stream.md` 5.3.
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import types
@@ -22,6 +23,7 @@ from pydantic import BaseModel, JsonValue, TypeAdapter
 from pydantic.fields import FieldInfo
 
 from jp_nb.config.app_config import AppConfig
+from jp_nb.config.node import TABLE_OR_PLAIN, shortened
 from jp_nb.config.strategy import APPEND, REPLACE, Merge
 from jp_nb.errors import ConfigError
 
@@ -32,6 +34,11 @@ Kind = Literal["table", "map", "list", "text", "scalar", "json"]
 _PLAIN_KEY = re.compile(r"[^.\[\]]+")
 _BRACKETED = re.compile(r"\[([^\]]*)\]")
 _DECODER = json.JSONDecoder()
+
+MAX_LENGTH: Final = 100_000
+"""Characters of a path: an item of a list may be named by all that it says."""
+MAX_DEPTH: Final = 32
+"""Keys of a path, and tables and lists within one another: what lies deeper nobody looks at."""
 
 
 class Element(str):
@@ -48,6 +55,11 @@ class Element(str):
         return made
 
 
+def is_index(key: str) -> bool:
+    """Whether `key` is the number of an item of a list."""
+    return key.isascii() and key.isdigit() and len(key) < 10
+
+
 def canonical(value: JsonValue) -> str:
     """The one JSON text of `value`: compact, keys sorted."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
@@ -62,7 +74,7 @@ def parse_path(path: str) -> tuple[str, ...]:
     """
     keys: list[str] = []
     place = 0
-    while place < len(path):
+    while place < len(path) <= MAX_LENGTH and len(keys) <= MAX_DEPTH:
         if path[place] == "[":
             element, place = _element(path, place)
             keys.append(element)
@@ -78,20 +90,50 @@ def parse_path(path: str) -> tuple[str, ...]:
             place += 1
         elif path[place] != "[":
             break
-    raise ConfigError(f"{path!r} is no path, expected keys with dots between", kind="malformed")
+    raise ConfigError(
+        f"{shortened(path)!r} is no path, expected keys with dots between, at most {MAX_DEPTH}",
+        kind="malformed",
+    )
 
 
 def _element(path: str, start: int) -> tuple[Element, int]:
     try:
         value, end = _DECODER.raw_decode(path, start + 1)
-        if path[end : end + 1] == "]":
+        if path[end : end + 1] == "]" and not deeper(value, MAX_DEPTH):
             return Element(value), end + 1
-    except ValueError:
+    except (ValueError, RecursionError):
         pass  # the other form: a bare identity
     found = _BRACKETED.match(path, start)
     if found is None or not found[1]:
-        raise ConfigError(f"{path!r}: a bracket is not closed, or empty", kind="malformed")
+        raise ConfigError(
+            f"{shortened(path)!r}: a bracket is not closed, or empty", kind="malformed"
+        )
     return Element(found[1]), found.end()
+
+
+def deeper(value: object, depth: int) -> bool:
+    """Whether more than `depth` tables and lists lie within one another in `value`."""
+    level = [value]
+    while level := [x for x in level if isinstance(x, (dict, list))]:
+        if depth == 0:
+            return True
+        depth -= 1
+        level = [x for one in level for x in (one.values() if isinstance(one, dict) else one)]
+    return False
+
+
+def end_of_path(text: str) -> int:
+    """Where the first `=` of `text` is that no brackets of a path hold; -1 if nowhere."""
+    place = 0
+    while place < len(text) and text[place] != "=":
+        if text[place] != "[":
+            place += 1
+            continue
+        try:
+            _, place = _element(text, place)
+        except ConfigError:
+            return text.find("=", place)  # said by who reads the path
+    return place if place < len(text) else -1
 
 
 def format_path(keys: Sequence[str]) -> str:
@@ -120,12 +162,13 @@ class Node:
         table: The model of a `table`.
         merge: How a later value meets an earlier one.
         optional: Whether nothing is a value too.
+        tagged: Whether validation tells a table here from something plain.
     """
 
     def __init__(self, annotation: Any, metadata: Sequence[Any] = ()) -> None:
         self.annotation = Annotated[annotation, *metadata] if metadata else annotation
-        bare, found = _bare(annotation)
-        forms = _forms(bare)
+        _, found = _bare(annotation)
+        forms = forms_of(annotation)
         self.optional = type(None) in forms
         forms = [form for form in forms if form is not type(None)]
         self.kind: Kind = _kind(forms)
@@ -134,6 +177,7 @@ class Node:
         self._below = [get_args(f)[-1] for f in forms if get_origin(f) in (dict, list)]
         own = [item for item in (*metadata, *found) if isinstance(item, Merge)]
         self.merge = own[0] if own else (APPEND if self.kind == "list" else REPLACE)
+        self.tagged = _is_tagged(self.annotation)
         self._fields: dict[str, Node] = {}
 
     def __repr__(self) -> str:
@@ -158,7 +202,7 @@ class Node:
             case "map":
                 return self.item
             case "list":
-                return self.item if key.isdigit() or isinstance(key, Element) else None
+                return self.item if is_index(key) or isinstance(key, Element) else None
             case "table":
                 return self._field(key)
         return None
@@ -200,19 +244,18 @@ class Node:
     @property
     def words(self) -> list[str]:
         """The words that may stand here, if it is a closed set (or partly one)."""
-        bare, _ = _bare(self.annotation)
         found: list[str] = []
-        for form in _forms(bare):
+        for form in forms_of(self.annotation):
             if form is bool:
                 found += ["true", "false"]
             elif get_origin(form) is Literal:
                 found += [str(word) for word in get_args(form)]
         return found
 
-    @property
+    @cached_property
     def takes_any_text(self) -> bool:
         """Whether a text stands for itself here, whatever it says."""
-        return self.kind in ("json", "text") or str in _forms(_bare(self.annotation)[0])
+        return self.kind in ("json", "text") or str in forms_of(self.annotation)
 
     @property
     def requires(self) -> list[str]:
@@ -255,11 +298,18 @@ def _bare(annotation: Any) -> tuple[Any, list[Any]]:
     return annotation, found
 
 
-def _forms(annotation: Any) -> list[Any]:
-    """The members of a union, each without metadata; otherwise the annotation alone."""
-    if get_origin(annotation) in (Union, types.UnionType):
-        return [form for arg in get_args(annotation) for form in _forms(_bare(arg)[0])]
-    return [annotation]
+def forms_of(annotation: Any) -> list[Any]:
+    """The members of a union, otherwise the annotation alone, without metadata."""
+    bare, _ = _bare(annotation)
+    if get_origin(bare) in (Union, types.UnionType):
+        return [form for arg in get_args(bare) for form in forms_of(arg)]
+    return [bare]
+
+
+def _is_tagged(annotation: Any) -> bool:
+    bare, found = _bare(annotation)
+    members = get_args(bare) if get_origin(bare) in (Union, types.UnionType) else ()
+    return TABLE_OR_PLAIN in found or any(_is_tagged(member) for member in members)
 
 
 def _is_json(annotation: Any) -> bool:
@@ -293,6 +343,25 @@ def node_of(path: str) -> Node | None:
         return node_at(parse_path(path)) if path else ROOT
     except ConfigError:
         return None
+
+
+def unknown_key(node: Node, key: str, above: Sequence[str] = (), *, hint: bool = True) -> str:
+    """What to say about `key`, which `node` does not have.
+
+    Args:
+        node: Where it was looked for.
+        key: What was looked for.
+        above: The keys that lead to `node`.
+        hint: Whether to look for the nearest key, which takes its time.
+    """
+    if node.kind == "list":
+        return "expected the number of an item, or an item in brackets"
+    known = sorted(node.fields)
+    if not known:
+        return "unknown key, nothing lies below it"
+    near = difflib.get_close_matches(key, known, n=1) if hint else []
+    meant = f"did you mean {format_path([*above, near[0]])!r}? " if near else ""
+    return f"unknown key, {meant}expected one of: {', '.join(known)}"
 
 
 def is_map(path: str) -> bool:
@@ -346,7 +415,7 @@ def lookup(value: Any, keys: Sequence[str]) -> Any:
     for key in keys:
         if isinstance(value, Mapping):
             value = value.get(str(key))
-        elif isinstance(value, list) and key.isdigit() and int(key) < len(value):
+        elif isinstance(value, list) and is_index(key) and int(key) < len(value):
             value = value[int(key)]
         else:
             return None

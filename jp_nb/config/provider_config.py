@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from jp_nb.config.model_config import ModelIdOrAlias
-from jp_nb.config.node import Count, Flag, Node, word
+from jp_nb.config.node import Count, Flag, Node, shortened, word
 from jp_nb.config.strategy import APPEND, APPEND_SET
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -21,13 +21,18 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def _no_credentials(value: str) -> str:
     try:
-        host = urlsplit(value).netloc
+        parts = urlsplit(value)
     except ValueError:
         raise ValueError("expected an address such as https://host") from None
-    if "@" in host:
+    if "@" in parts.netloc:
         raise ValueError(
             "an address holds no user and no password: put a key into an environment variable "
             "and name that in api_key_env"
+        )
+    if "?" in value or "#" in value:
+        raise ValueError(
+            "an address ends before `?` and `#`: put a key into an environment variable and name "
+            "that in api_key_env"
         )
     return value
 
@@ -87,7 +92,7 @@ class OpenRouter(ProviderConfig):
 
 def _alias(value: str) -> str:
     if not value.strip() or "/" in value:
-        raise ValueError(f"{value!r} is no alias: expected a word without `/`")
+        raise ValueError(f"{shortened(value)!r} is no alias: expected a word without `/`")
     return value
 
 

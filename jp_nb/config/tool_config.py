@@ -21,6 +21,7 @@ from jp_nb.config.node import (
     ShortNode,
     before,
     found,
+    shortened,
     word,
 )
 from jp_nb.config.strategy import APPEND
@@ -65,8 +66,8 @@ class Enable(ShortNode):
         if isinstance(text, str) and text in _ENABLE_WORDS:
             return dict(_ENABLE_WORDS[text])
         raise ValueError(
-            f'invalid enable value: \'{value}\', expected a boolean, one of "on", "off", '
-            '"explicit", "always", or a { state, allow_toggle } table'
+            f"invalid enable value: '{shortened(str(value))}', expected a boolean, "
+            'one of "on", "off", "explicit", "always", or a { state, allow_toggle } table'
         )
 
     @model_serializer(mode="plain")
@@ -203,7 +204,7 @@ def _source(value: str) -> str:
     kind, dot, rest = value.partition(".")
     if kind not in SOURCES:
         raise ValueError(
-            f"Unknown tool source: {value}, must be one of: builtin, local, mcp, python"
+            f"Unknown tool source: {shortened(value)}, must be one of: builtin, local, mcp, python"
         )
     if kind == "mcp" and not rest.partition(".")[0]:
         raise ValueError(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from jp_nb.errors import StorageError
 from jp_nb.headless.files import read_notebook
 from jp_nb.notebook.document import carrier
@@ -11,23 +13,34 @@ from jp_nb.record.document import Document, NewerVersionError
 from jp_nb.record.timestamps import utc_now
 
 
-def load_conversation(path: Path | str) -> Document:
+def load_conversation(path: Path | str, *, tolerant: bool = False) -> Document:
     """What the notebook at `path` keeps, wherever in it that is.
+
+    With `tolerant`, an entry that is damaged is no error: it is listed in the stream's `damage`.
 
     Raises:
         StorageError: If it is no notebook, holds no conversation, or a damaged one; the message
             names file and place.
     """
-    path = Path(path)
-    metadata = read_notebook(path).metadata
+    stored = load_stored(path)
+    try:
+        return Document.load(stored, clock=utc_now, tolerant=tolerant)
+    except NewerVersionError as exc:
+        raise NewerVersionError(f"{path}: {exc}") from exc
+    except StorageError as exc:
+        raise StorageError(f"{path}: {exc}") from exc
+
+
+def load_stored(path: Path | str) -> JsonValue:
+    """The `jp` object of the notebook at `path`, whatever is in it.
+
+    Raises:
+        StorageError: If it is no notebook, or holds no such object.
+    """
+    metadata = read_notebook(Path(path)).metadata
     stored = carrier.read(metadata)
     if stored is None:
         if carrier.unreadable(metadata):
             raise StorageError(f"{path}: the copy that a headless run left is damaged")
         raise StorageError(f"{path} holds no conversation")
-    try:
-        return Document.load(stored, clock=utc_now)
-    except NewerVersionError as exc:
-        raise NewerVersionError(f"{path}: {exc}") from exc
-    except StorageError as exc:
-        raise StorageError(f"{path}: {exc}") from exc
+    return stored

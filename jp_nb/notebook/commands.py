@@ -9,7 +9,6 @@ import difflib
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from jp_nb.config.assign import is_assignment
@@ -160,23 +159,24 @@ class Commands:
     # --- JP's directories --------------------------------------------------------------------
 
     def _export(self, rest: str) -> None:
-        from jp_nb.notebook.document.jp_directories import save_directory
+        from jp_nb.notebook.document.jp_directories import folder_at, save_directory
 
         options = OPTIONS["export"].parse_args(split(rest))
-        folder = self._session.files.folder / Path(options.folder).expanduser()
-        document = self._session.document.to_json()
-        dropped = save_directory(document, folder, options.dialect)
-        for line in dropped:
-            print(f"jp_nb: dropped: {report.plain_text(line)}")
+        folder = folder_at(options.folder, self._session.files.folder)
+        saved = save_directory(self._session.document.to_json(), folder, options.dialect)
+        for line in saved.dropped:
+            print(f"jp_nb: dropped: {one_line(line, limit=1000)}")
+        for name in saved.others:
+            print(f"jp_nb: also written, as it was imported: {one_line(name)}")
         print(f"jp_nb: written to {report.plain_text(str(folder))}")
 
     def _import(self, rest: str) -> None:
-        from jp_nb.notebook.document.jp_directories import load_directory
+        from jp_nb.notebook.document.jp_directories import folder_at, load_directory
         from jp_nb.record.document import Document
         from jp_nb.record.timestamps import utc_now
 
         path = _one("import", "a JP conversation directory", rest)
-        folder = self._session.files.folder / Path(path).expanduser()
+        folder = folder_at(path, self._session.files.folder)
         loaded = Document.load(load_directory(folder, clock=utc_now), clock=utc_now)
         self._session.adopt_imported(loaded)
         self._say_summary()

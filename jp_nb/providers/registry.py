@@ -11,6 +11,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from jp_nb.agent.ports import Provider
+from jp_nb.config.node import found
 from jp_nb.errors import ConfigError
 
 DEFAULTS: Final[Mapping[str, Mapping[str, object]]] = {
@@ -143,6 +144,5 @@ class _Settings:
         return url
 
     def _wrong(self, key: str, expected: str, value: object) -> ConfigError:
-        return ConfigError(
-            f"expected {expected}, found {value!r}", path=f"providers.llm.{self._provider}.{key}"
-        )
+        path = f"providers.llm.{self._provider}.{key}"
+        return ConfigError(f"expected {expected}, {found(value, path)}", path=path)

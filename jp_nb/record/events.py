@@ -37,6 +37,7 @@ from jp_nb.record.inquiry import (
 )
 
 __all__ = [
+    "BESIDE_CONFIG",
     "CONVERSATION_KINDS",
     "KNOWN",
     "LINKABLE",
@@ -227,12 +228,13 @@ CONVERSATION_KINDS = frozenset(KNOWN) - {"config_delta", "compaction"}
 LINKABLE = CONVERSATION_KINDS - {"turn_start", "chat_request"}
 """Kinds that may name the request they answer."""
 
-_BESIDE_CONFIG = frozenset(
+BESIDE_CONFIG = frozenset(
     {
         *("type", "op", "timestamp", "unsets", "claims", "metadata", *LINKS),
         *("verbatim", "spelling"),  # what an import adds
     }
 )
+"""Keys of a `config_delta` that are no configuration where that stands on the entry itself."""
 
 
 @cache
@@ -288,7 +290,7 @@ def _global_payload(raw: RawEntry, model: type[Entry]) -> RawEntry:
             payload.pop("timestamp", None)
         if "delta" not in payload and payload.get("op") is None:
             # In the first weeks of the format the configuration stood on the entry itself.
-            config = {key: payload.pop(key) for key in raw if key not in _BESIDE_CONFIG}
+            config = {key: payload.pop(key) for key in raw if key not in BESIDE_CONFIG}
             payload["delta"] = config
     return payload
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.record.events import CONVERSATION_KINDS
+from jp_nb.record.events import BESIDE_CONFIG, CONVERSATION_KINDS
 from jp_nb.record.jp_json import (
     JsonObject,
     Source,
@@ -41,12 +41,6 @@ FIRST_GAP, GAP = f"[\n{PAD}", f",\n{PAD}"
 """What stands in front of the first entry, and of the others."""
 
 _OURS = ("verbatim", "spelling")
-_NO_CONFIG = frozenset(
-    {
-        *("type", "timestamp", "op", "delta", "unsets", "claims"),
-        *("event_id", "request_id", "metadata"),
-    }
-)
 
 # --- one entry -------------------------------------------------------------------------------
 
@@ -77,8 +71,8 @@ def plain(raw: JsonObject) -> JsonObject:
         how["fields"] = fields
     if _is_flat(raw):
         how["flat"] = True
-        config = {key: item for key, item in entry.items() if key not in _NO_CONFIG}
-        entry = {key: item for key, item in entry.items() if key in _NO_CONFIG}
+        config = {key: item for key, item in entry.items() if key not in BESIDE_CONFIG}
+        entry = {key: item for key, item in entry.items() if key in BESIDE_CONFIG}
         entry["delta"] = config
     verbatim: list[JsonValue] = []
 
@@ -100,18 +94,29 @@ def _is_flat(raw: Mapping[str, JsonValue]) -> bool:
     """Whether the configuration stands on the delta itself, as in 2025."""
     if raw.get("type") != "config_delta" or "delta" in raw or raw.get("op") is not None:
         return False
-    return any(key not in _NO_CONFIG and key not in _OURS for key in raw)
+    return not raw.keys() <= BESIDE_CONFIG
 
 
 def encoded(entry: Mapping[str, JsonValue]) -> JsonObject:
-    """The entry as JP stores it: `plain` undone."""
+    """The entry as JP stores it: `plain` undone.
+
+    Anybody may have written the hints. One that would make the entry say something else is passed
+    over.
+    """
     how = spelling_of(entry)
     verbatim = entry.get("verbatim")
     kept = set(filter(_is_text, verbatim)) if isinstance(verbatim, list) else set()
     raw = {key: item for key, item in entry.items() if key not in _OURS}
-    _convert(raw, lambda text, pointer: text if pointer in kept else to_base64(text))
+
+    def encode(text: str, pointer: str) -> str:
+        return text if pointer in kept and from_base64(text) is None else to_base64(text)
+
+    _convert(raw, encode)
     if how.get("flat") is True and isinstance(delta := raw.get("delta"), dict):
-        raw = {key: item for key, item in raw.items() if key != "delta"} | delta
+        rest = {key: item for key, item in raw.items() if key != "delta"}
+        alone = rest.keys() <= BESIDE_CONFIG and not delta.keys() & (BESIDE_CONFIG | {"delta"})
+        if alone and _is_flat(rest | delta):
+            raw = rest | delta
     fields = how.get("fields")
     if isinstance(fields, dict):
         raw |= {key: item for key, item in fields.items() if key in _OURS}
@@ -251,7 +256,7 @@ def _says(text: str, entry: JsonObject, index: int) -> bool:
     if source.text != text:
         return False
     if not isinstance(source.value, dict):
-        return how.get("element") is True
+        return how.get("element") is True and entry.keys() == {"spelling"}
     read = plain(source.value)
     flags: JsonObject = {key: how[key] for key in ("flat", "fields") if key in how}
     alike = same(spelling_of(read), flags)

@@ -5,7 +5,7 @@ in plain text. What such an object cannot say stays beside it, so that what nobo
 written back as it was read: on the entries (`jp_nb.record.jp_entries`) and in
 `conversation.origin`:
 
-- `directory`: its name; `entries`: how many came from there;
+- `directory`: its name, for the reader; `entries`: how many came from there;
 - `metadata`: the text of that file;
 - `base_config`: the spelling of that file; in the shape `{base, init}` also `init`, the number of
   entries at the front of `events` that stand there (None: no such key), and `extra` keys;
@@ -48,7 +48,7 @@ from jp_nb.record.jp_json import (
     spelling,
     to_bytes,
 )
-from jp_nb.record.timestamps import Clock, conversation_id, format_timestamp
+from jp_nb.record.timestamps import Clock, conversation_id, format_timestamp, parse_timestamp
 
 METADATA = "metadata.json"
 BASE_CONFIG = "base_config.json"
@@ -60,9 +60,12 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_OTHER_BYTES = 64 * 1024
 """All other files of a directory together: they travel with the head of the conversation."""
 
+MAX_NAME_BYTES = 200
+"""Longest name of another file: beside it stands a temporary one whose name is longer."""
+
 Dialect = Literal["native", "jp-head"]
 
-_OTHER_NAME = re.compile(r"\w[\w .-]{0,200}")
+_OTHER_NAME = re.compile(r"\w[\w .-]*")
 _AFTER, _EMPTY = "\n]\n", "[]\n"
 _BEFORE_ONE = re.compile("\ufeff?[ \t\r\n]*\\[[ \t\r\n]*")
 _BETWEEN = re.compile("[ \t\r\n]*,[ \t\r\n]*")
@@ -71,9 +74,8 @@ _BEHIND = re.compile("[ \t\r\n]*\\][ \t\r\n]*")
 
 
 class Directory(NamedTuple):
-    """A conversation directory: its name, its files, and what could not be said in them."""
+    """A conversation directory: its files, and what could not be said in them."""
 
-    name: str
     files: dict[str, bytes]
     dropped: list[str]
 
@@ -81,22 +83,27 @@ class Directory(NamedTuple):
 # --- reading ---------------------------------------------------------------------------------
 
 
-def read_directory(name: str, files: Mapping[str, bytes], *, clock: Clock) -> JsonObject:
+def read_directory(
+    name: str, files: Mapping[str, bytes], *, clock: Clock, left_out: Iterable[str] = ()
+) -> JsonObject:
     """The `jp` object of the conversation that JP keeps in the directory `name`.
 
     Its id comes from the name; if that names none, from the first entry's time, else the clock.
+    `left_out` are names of what else is there and was not read.
 
     Raises:
         StorageError: If a file is missing, is no UTF-8 or no JSON of a conversation; the message
             names it.
     """
     try:
-        return _read(name, files, clock)
+        return _read(name, files, clock, left_out)
     except RecursionError as exc:
         raise StorageError("nested too deeply", place=name) from exc
 
 
-def _read(name: str, files: Mapping[str, bytes], clock: Clock) -> JsonObject:
+def _read(
+    name: str, files: Mapping[str, bytes], clock: Clock, left_out: Iterable[str]
+) -> JsonObject:
     if EVENTS not in files:
         older = ": JP itself no longer reads messages.json" if "messages.json" in files else ""
         raise StorageError(f"no conversation of JP, {EVENTS} is missing{older}", place=name)
@@ -106,7 +113,7 @@ def _read(name: str, files: Mapping[str, bytes], clock: Clock) -> JsonObject:
     title: JsonValue = None
     if METADATA in files:
         origin["metadata"] = text = _text(files, METADATA)
-        title = _object(read_value(text, METADATA).value, METADATA).get("title")
+        title = _metadata(text).get("title")
     if BASE_CONFIG in files:
         config, init, kept = _read_base(_text(files, BASE_CONFIG))
         events = [*init, *events]
@@ -122,7 +129,7 @@ def _read(name: str, files: Mapping[str, bytes], clock: Clock) -> JsonObject:
     if after != (_AFTER if sources else _EMPTY):
         origin["after"] = after
     origin["entries"] = len(events)
-    origin |= _others(files)
+    origin |= _others(files, left_out)
     head: JsonObject = {"id": _identifier(name, events, clock)}
     if isinstance(title, str) and title:
         head["title"] = title
@@ -150,13 +157,13 @@ def _object(value: JsonValue, place: str) -> JsonObject:
     return value
 
 
-def _others(files: Mapping[str, bytes]) -> JsonObject:
+def _others(files: Mapping[str, bytes], unread: Iterable[str]) -> JsonObject:
     """The files that JP knows nothing of; temporary ones are nobody's."""
     kept: JsonObject = {}
-    left_out: list[JsonValue] = []
+    left_out: set[str] = {file for file in unread if not is_temporary(file)}
     room = MAX_OTHER_BYTES
     for file in sorted(files.keys() - set(FILES)):
-        if file.endswith(".tmp"):
+        if is_temporary(file):
             continue
         content = files[file]
         try:
@@ -165,38 +172,39 @@ def _others(files: Mapping[str, bytes]) -> JsonObject:
             kept[file] = content.decode()
             room -= len(content)
         except ValueError:
-            left_out.append(file)
+            left_out.add(file)
     found: JsonObject = {}
     if kept:
         found["files"] = kept
     if left_out:
-        found["left_out"] = left_out
+        found["left_out"] = list[JsonValue](sorted(left_out))
     return found
 
 
 def is_other_name(file: str) -> bool:
     """Whether a conversation may bring a file of that name: a plain one, and not hidden."""
     plain = _OTHER_NAME.fullmatch(file) is not None and not file.endswith((".", " "))
-    return plain and file.lower() not in FILES and not file.endswith(".tmp")
+    short = len(to_bytes(file)) <= MAX_NAME_BYTES
+    return plain and short and file.casefold() not in FILES and not is_temporary(file)
+
+
+def is_temporary(file: str) -> bool:
+    """Whether that is the name of a file that JP has not finished."""
+    return file.casefold().endswith(".tmp")
 
 
 def _identifier(name: str, events: Iterable[JsonObject], clock: Clock) -> str:
     digits = name.partition("-")[0]
     if digits.isascii() and digits.isdecimal():
         return f"jp-c{digits}"
-    moments = (instant(entry.get("timestamp")) for entry in events)
+    moments = (_moment(entry.get("timestamp")) for entry in events)
     return conversation_id(next((m for m in moments if m is not None), None) or clock())
 
 
-def instant(timestamp: JsonValue) -> datetime | None:
-    """The moment that a stored timestamp means; None if it means none."""
-    if not isinstance(timestamp, str):
-        return None
-    try:
-        found = datetime.fromisoformat(timestamp)
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+def _moment(timestamp: JsonValue) -> datetime | None:
+    """The moment that a stored timestamp means; None if it means none that JP could have seen."""
+    found = parse_timestamp(timestamp) if isinstance(timestamp, str) else None
+    return found if found is not None and found.year >= 1970 else None
 
 
 def _read_base(text: str) -> tuple[JsonObject, list[JsonObject], JsonObject]:
@@ -235,11 +243,11 @@ def _base_value(
     config: JsonObject, init: Sequence[JsonObject], kept: Mapping[str, JsonValue]
 ) -> JsonObject:
     """What `base_config.json` says, as a value."""
-    if "init" not in kept:
+    if "init" not in kept and "base" not in config:
         return config
-    extra = kept.get("extra")
-    value: JsonObject = {"base": config, **(extra if isinstance(extra, dict) else {})}
-    if kept["init"] is not None:
+    extra = mapping(kept.get("extra"))
+    value: JsonObject = {k: v for k, v in extra.items() if k != "init"} | {"base": config}
+    if kept.get("init") is not None:
         value["init"] = [encoded(entry) for entry in init]
     return value
 
@@ -252,31 +260,41 @@ def _without_delta(entry: JsonObject) -> tuple[JsonObject, JsonObject]:
     return delta, {"entry": {k: v for k, v in entry.items() if k != "delta"}, "delta": True}
 
 
-def _leading_entry(leading: JsonObject, config: JsonObject) -> JsonObject:
+def _leading_entry(leading: JsonObject, config: JsonObject) -> JsonObject | None:
+    """The entry that led the older layout; None if it would not say that `config` alone."""
     entry = mapping(leading.get("entry"))
-    return {**entry, "delta": config} if leading.get("delta") or config else entry
+    if leading.get("delta") or config:
+        entry = {**entry, "delta": config}
+    read = plain(encoded(entry))
+    said, _ = _without_delta(read)
+    return entry if read.get("type") == "config_delta" and same(said, config) else None
 
 
 # --- writing ---------------------------------------------------------------------------------
 
 
-def write_directory(jp: Mapping[str, JsonValue], *, dialect: Dialect = "native") -> Directory:
+def write_directory(
+    jp: Mapping[str, JsonValue], *, dialect: Dialect = "native", metadata: bytes | None = None
+) -> Directory:
     """The directory of the conversation at the top of `jp` (or of one of its `others`).
+
+    `metadata` is that file as it is there now: what it says else stays.
 
     `native` gives what was read byte for byte, and what was added in JP's form. `jp-head` is what
     JP reads today: what it cannot read is left out or put in another way, and listed.
 
     Raises:
-        StorageError: If `jp` holds no conversation; for `jp-head` also if JP could not load it
-            whatever is left out.
+        StorageError: If `jp` holds no conversation, or `metadata` cannot be read; for `jp-head`
+            also if JP could not load it whatever is left out.
     """
     try:
-        return _write(jp, dialect)
+        there = None if metadata is None else _text({METADATA: metadata}, METADATA)
+        return _write(jp, dialect, there)
     except RecursionError as exc:
         raise StorageError("nested too deeply") from exc
 
 
-def _write(jp: Mapping[str, JsonValue], dialect: Dialect) -> Directory:
+def _write(jp: Mapping[str, JsonValue], dialect: Dialect, there: str | None) -> Directory:
     head = _object(jp.get("conversation"), "conversation")
     config = _object(jp.get("base_config", {}), "base_config")
     events = jp.get("events", [])
@@ -286,17 +304,17 @@ def _write(jp: Mapping[str, JsonValue], dialect: Dialect) -> Directory:
     origin = _origin(head)
     texts: dict[str, str] = {}
     dropped: list[str] = []
-    if (metadata := _metadata_text(head, origin, entries)) is not None:
+    if (metadata := _metadata_text(head, origin, entries, there)) is not None:
         texts[METADATA] = metadata
-    kept, leading = mapping(origin.get("base_config")), origin.get("leading")
+    kept, leading = mapping(origin.get("base_config")), mapping(origin.get("leading"))
     if dialect == "jp-head":
         from jp_nb.record.jp_dialect import for_head
 
         base, entries, dropped = for_head(config, entries)
         unchanged = "init" not in kept and base == config
         texts[BASE_CONFIG] = _base_text(base, [], kept if unchanged else {})
-    elif isinstance(leading, dict):
-        entries = [_leading_entry(leading, config), *entries]
+    elif leading and (first := _leading_entry(leading, config)) is not None:
+        entries = [first, *entries]
     else:
         count = _init_count(kept, entries)
         texts[BASE_CONFIG] = _base_text(config, entries[:count], kept)
@@ -307,7 +325,7 @@ def _write(jp: Mapping[str, JsonValue], dialect: Dialect) -> Directory:
         names = sorted(name for name in files if is_other_name(name))
         texts |= {name: text for name in names if isinstance(text := files[name], str)}
     contents = {name: to_bytes(text) for name, text in texts.items()}
-    return Directory(_name(head, origin), contents, dropped)
+    return Directory(contents, dropped)
 
 
 def _init_count(kept: Mapping[str, JsonValue], entries: Sequence[JsonObject]) -> int:
@@ -329,49 +347,46 @@ def _origin(head: Mapping[str, JsonValue]) -> JsonObject:
     return origin
 
 
-def _name(head: Mapping[str, JsonValue], origin: Mapping[str, JsonValue]) -> str:
-    directory = origin.get("directory")
-    if isinstance(directory, str) and directory and not set(directory) & set("/\\\0"):
-        return directory
-    return directory_name(str(head.get("id", "")), head.get("title"))
-
-
-def directory_name(identifier: str, title: JsonValue) -> str:
-    """What JP calls the directory of a conversation: `17738399468-a-title`."""
-    number = re.sub(r"[^0-9A-Za-z]", "", identifier.removeprefix("jp-c"))
-    if not isinstance(title, str):
-        return number
-    start = title.strip()[:60]
-    slug = "".join(sign if sign.isalnum() else "-" for sign in start).rstrip("-").lower()
-    if not slug:
-        return number
-    name = f"{number}-{slug}"
-    return name.rpartition("-")[0] if len(to_bytes(title)) > 60 else name
-
-
 def _metadata_text(
-    head: Mapping[str, JsonValue], origin: Mapping[str, JsonValue], entries: Sequence[JsonObject]
+    head: Mapping[str, JsonValue],
+    origin: Mapping[str, JsonValue],
+    entries: Sequence[JsonObject],
+    there: str | None,
 ) -> str | None:
-    """`metadata.json`; None if there was none and nothing has changed since."""
-    text = origin.get("metadata")
-    old: JsonObject = {}
-    if isinstance(text, str):
-        old = _object(read_value(text, METADATA).value, METADATA)
+    """`metadata.json`; None if there was none and nothing has changed since.
+
+    Of the text that is `there` (else: that was read) nothing else is changed than the title, if
+    it was changed here, and the time, if that is later.
+    """
+    kept = origin.get("metadata")
+    read = _metadata(kept) if isinstance(kept, str) else {}
+    text = there if there is not None else kept
+    old = _metadata(text) if isinstance(text, str) else {}
     known = origin.get("entries")
     grown = not isinstance(known, int) or len(entries) > known
     title = head.get("title")
-    title = title if isinstance(title, str) and title else None
-    if not grown and title in (None, old.get("title")):
-        return text if isinstance(text, str) else None
-    new = dict(old)
-    if title:
-        new = {"title": title, **{k: v for k, v in old.items() if k != "title"}}
-    moments = (instant(entry.get("timestamp")) for entry in reversed(entries))
+    if not isinstance(title, str) or not title or same(title, read.get("title")):
+        title = None  # nobody gave it another one here
+    if same(title, old.get("title")):
+        title = None
+    moments = (_moment(entry.get("timestamp")) for entry in reversed(entries))
     moment = next((found for found in moments if found is not None), None)
-    before = instant(old.get("last_activated_at"))
-    if before is None or (grown and moment is not None and moment > before):
+    before = _moment(old.get("last_activated_at"))
+    later = grown and (before is None or (moment is not None and moment > before))
+    if title is None and not later and isinstance(text, str):
+        return text
+    if title is None and not grown:
+        return None
+    new = dict(old)
+    if title is not None:
+        new = {**new, "title": title} if "title" in new else {"title": title, **new}
+    if later or before is None:
         new["last_activated_at"] = format_timestamp(moment or _created(head))
     return render(new) + "\n"
+
+
+def _metadata(text: str) -> JsonObject:
+    return _object(read_value(text, METADATA).value, METADATA)
 
 
 def _created(head: Mapping[str, JsonValue]) -> datetime:

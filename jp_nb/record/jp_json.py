@@ -344,8 +344,13 @@ def in_order(value: JsonValue) -> JsonValue:
 
 
 def same(one: JsonValue, other: JsonValue) -> bool:
-    """Whether two values are equal, as far as a page can tell: `1.0` is `1`."""
+    """Whether two values are equal, as far as a page can tell.
+
+    To it `1.0` is `1`, and half a character is U+FFFD.
+    """
     if isinstance(one, dict) and isinstance(other, dict):
+        if one.keys() != other.keys():
+            one, other = _whole_keys(one), _whole_keys(other)
         return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(same(a, b) for a, b in zip(one, other, strict=True))
@@ -353,7 +358,13 @@ def same(one: JsonValue, other: JsonValue) -> bool:
         return one is other
     if isinstance(one, (int, float)) and isinstance(other, (int, float)):
         return one == other or _as_float(one) == _as_float(other)
+    if isinstance(one, str) and isinstance(other, str):
+        return one == other or to_bytes(one) == to_bytes(other)
     return one == other
+
+
+def _whole_keys(value: JsonObject) -> JsonObject:
+    return {to_bytes(key).decode(): item for key, item in value.items()}
 
 
 def _as_float(number: int | float) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jp_nb.config.assign import parse_assignment
-from jp_nb.config.partial import Partial, apply, at, merge, settled
+from jp_nb.config.partial import Partial, apply, at, merge, settled, validate
 from jp_nb.errors import ConfigError
 
 WORDS = "assistant.model.parameters.stop_words"
@@ -130,6 +130,12 @@ NOW: Partial = {
         ("assistant.instructions.0.items.0=z", "assistant.instructions.0.items", ["z"]),
         ("assistant.instructions.0.examples.1.good=G", "assistant.instructions.0.examples.1",
          {"good": "G", "bad": "b"}),
+        # keys and items that hold what separates paths
+        ('providers.llm.aliases["gpt-4.1"]=openai/gpt-4.1', 'providers.llm.aliases["gpt-4.1"]',
+         {"provider": "openai", "name": "gpt-4.1"}),
+        ('template.values["a=b"]=c=d', 'template.values["a=b"]', "c=d"),
+        ("template.values[a=b] := 1", 'template.values["a=b"]', 1),
+        ("template.values.v=[a=b", "template.values.v", "[a=b"),
         # the root
         ('{"user": {"name": "Ada"}}', "user.name", "Ada"),
         # nothing
@@ -153,6 +159,17 @@ def test_an_assignment_is_read_as_its_target_wants(text: str, path: str, value: 
         ("a::=1", "", "malformed", "is not an assignment"),
         ("[1]", "", "malformed", "is not an assignment"),
         ("a..b=1", "", "malformed", "is no path"),
+        ("template.values.v:=1e999", "template.values.v", "malformed", "1e999 is no number"),
+        ("template.values.v:=[-Infinity]", "template.values.v", "malformed", "is no number"),
+        ("template.values.v:=" + "[" * 99999, "template.values.v", "malformed", "more than 32"),
+        ("template.values.v:=" + "[" * 40 + "]" * 40, "template.values.v", "malformed",
+         "more than 32"),
+        ("extends=a.toml", "extends", "value", "only a configuration file says this"),
+        ("inherit=false", "inherit", "value", "only a configuration file says this"),
+        ("inherit:=null", "inherit", "value", "only a configuration file says this"),
+        ("id=x", "id", "value", "only a configuration file says this"),
+        ("loader.reset=none", "loader", "value", "only a configuration file says this"),
+        ('{"extends": ["a.toml"]}', "extends", "value", "only a configuration file says this"),
         ('a["x=1', "", "malformed", "a bracket is not closed"),
         ("{bad", "", "malformed", "not JSON"),
         ('{"user": {"nme": 1}}', "user.nme", "unknown_key", "did you mean 'user.name'"),
@@ -194,6 +211,30 @@ def test_a_field_of_what_is_no_table_now_says_so() -> None:
     now = merge(NOW, {"assistant": {"model": {"id": "fast"}}})
     with pytest.raises(ConfigError, match=r'`assistant.model.id` is "fast" now'):
         parse_assignment("assistant.model.id.name=x", now)
+
+
+def test_a_field_of_an_alias_with_dots_needs_a_table_too() -> None:
+    now = merge(NOW, {"providers": {"llm": {"aliases": {"gpt-4.1": "fast"}}}})
+    with pytest.raises(ConfigError, match=r'aliases\["gpt-4.1"\]` is "fast" now'):
+        parse_assignment('providers.llm.aliases["gpt-4.1"].name=x', now)
+
+
+def test_more_of_a_prompt_goes_on_after_what_lies_below() -> None:
+    for current in ({}, NOW):
+        change = parse_assignment("assistant.system_prompt+= More.", current)
+        assert change.delta["assistant"] == {
+            "system_prompt": {"value": " More.", "strategy": "append"}
+        }
+
+
+def test_what_does_not_fit_together_can_be_put_right_one_by_one() -> None:
+    tool: Partial = {"source": "builtin", "access": {"fs": [{"path": "."}]}}
+    now: Partial = {"conversation": {"tools": {"t": tool}}}
+    with pytest.raises(ConfigError, match="only supported on local tools"):
+        validate(now)
+    for text in ("user.name=A", f"{TOOL}.source=local"):
+        now = apply(now, parse_assignment(text, now))
+    assert validate(now).conversation.tools["t"].source == "local"
 
 
 def test_all_that_is_wrong_in_an_object_is_told_at_once() -> None:

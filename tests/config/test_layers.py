@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
-from jp_nb.config.check import known
+from jp_nb.config.check import checked, known
 from jp_nb.config.layers import (
+    FILE_ONLY,
     Include,
     Layer,
     fold,
@@ -16,10 +18,10 @@ from jp_nb.config.layers import (
     has_authority,
     includes,
     inherited,
-    set_by,
     without_foreign_authority,
 )
-from jp_nb.config.partial import Partial, at, settled
+from jp_nb.config.partial import Partial, at, build, settled
+from jp_nb.config.paths import fields
 from jp_nb.errors import ConfigError
 
 WORDS = "assistant.model.parameters.stop_words"
@@ -43,8 +45,6 @@ def test_layers_win_from_low_to_high_and_lists_say_how_they_meet() -> None:
     assert at(folded, "user.name") == "e"
     assert at(folded, WORDS) == ["file", "env"]
     assert at(folded, "assistant.request.max_retries") == 3
-    said = [(layer.name, layer.file, value) for layer, value in set_by([low, env], WORDS)]
-    assert said == [("workspace file", "f.toml", ["file"]), ("environment", None, ["env"])]
 
 
 # --- environment -----------------------------------------------------------------------------
@@ -75,6 +75,32 @@ def test_a_variable_is_read_as_its_target_wants(
     assert at(settled(layer.partial), path) == value
 
 
+def test_an_operator_counts_once() -> None:
+    with pytest.raises(ConfigError, match="not JSON"):
+        from_environment({"JP_CFG_ASSISTANT__REQUEST__MAX_RETRIES": "::1"})
+    layer = from_environment({"JP_CFG_USER__NAME": "++x"})
+    assert at(layer.partial, "user.name") == "+x"
+
+
+def test_a_variable_adds_to_the_prompt_of_the_files_below() -> None:
+    low = file('[assistant]\nsystem_prompt = "File."')
+    env = from_environment({"JP_CFG_ASSISTANT__SYSTEM_PROMPT": "+ More."})
+    assert at(settled(fold([low, env])), "assistant.system_prompt") == "File. More."
+
+
+@pytest.mark.parametrize("path", FILE_ONLY)
+def test_what_only_a_file_says_of_itself_is_no_variable(path: str) -> None:
+    variable = "JP_CFG_LOADER__RESET" if path == "loader" else f"JP_CFG_{path.upper()}"
+    with pytest.raises(ConfigError, match="only a configuration file says this"):
+        from_environment({variable: "none"})
+
+
+def test_variables_need_not_fit_together_alone() -> None:
+    layer = from_environment({"JP_CFG_CONVERSATION__TOOLS__T__SOURCE": "builtin",
+                              "JP_CFG_CONVERSATION__TOOLS__T__ACCESS": ':{"fs": []}'})  # fmt: skip
+    assert at(layer.partial, "conversation.tools.t.source") == "builtin"
+
+
 @pytest.mark.parametrize(
     "environ", [{"JP_CFG_USR__NAME": "x"}, {"JP_CFG_STYLE__TOOL_CALL__SHOW": "x"}]
 )
@@ -96,13 +122,34 @@ def test_all_wrong_variables_are_named_at_once() -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [("c.toml", "a = "), ("c.toml", "a = 1"), ("c.json", "{"), ("c.json", "[]"), ("c.json", "NaN"),
-     ("c.toml", "[user]\nname = 5")],
+     ("c.toml", "[user]\nname = 5"),
+     ("c.json", '{"template": {"values": {"x": 1e999}}}'), ("c.json", '{"x":' * 9999),
+     ("c.toml", "[template.values]\nx = nan"), ("c.toml", "[template.values]\nx = -inf"),
+     ("c.toml", "[template.values]\nx = 1e999"), ("c.toml", "x = " + "[" * 9999),
+     ("c.toml", "[template.values]\nx = " + "[" * 40 + "]" * 40)],
 )  # fmt: skip
 def test_a_wrong_file_is_named(name: str, text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         from_text(text, "user file", f"/x/{name}")
     assert (caught.value.layer, caught.value.file) == ("user file", f"/x/{name}")
     assert f"(from user file: /x/{name})" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("c.toml", '[user]\nname = "A"'), ("c.json", '{"user": {"name": "A"}}')]
+)
+def test_a_file_may_begin_with_a_byte_order_mark(name: str, text: str) -> None:
+    assert file("\ufeff" + text, name).partial == {"user": {"name": "A"}}
+
+
+def test_what_is_no_number_in_a_layer_is_refused_with_all_else_that_is_wrong() -> None:
+    partial: Any = {"template": {"values": {"x": [1, float("inf")]}}, "user": {"nme": 1}}
+    with pytest.raises(ConfigError) as caught:
+        checked(partial, layer="registrations")
+    assert [problem.path for problem in caught.value.problems] == [
+        "template.values.x.1",
+        "user.nme",
+    ]
 
 
 def test_everything_wrong_in_a_file_is_told_at_once_with_paths_and_near_keys() -> None:
@@ -146,6 +193,8 @@ def test_the_nearest_file_that_does_not_inherit_cuts_off_the_weaker_ones() -> No
     assert inherited([[user], [near], [outer]]) == [near, outer]
     included = file("inherit = false")
     assert inherited([[user], [included, outer]]) == [included, outer]
+    allowing = file("inherit = true")
+    assert inherited([[user], [near, allowing]]) == [user, near, allowing]
 
 
 # --- what others wrote -----------------------------------------------------------------------
@@ -170,6 +219,38 @@ def test_the_nearest_file_that_does_not_inherit_cuts_off_the_weaker_ones() -> No
         ({"conversation": {"tools": {"a.b": {"x": 1}}}}, {"conversation": {"tools": {"a.b": {}}}},
          ['conversation.tools["a.b"].x']),
         ({"style": {"code": {"color": True}}, "editor": {"cmd": "vi"}}, {}, []),
+        # Items are numbered as they stood: each wrong one goes, each right one stays.
+        ({"assistant": {"model": {"parameters": {"stop_words": [1, "a", 2, "b", 3]}}}},
+         {"assistant": {"model": {"parameters": {"stop_words": ["a", "b"]}}}},
+         [f"{WORDS}.0", f"{WORDS}.2", f"{WORDS}.4"]),
+        ({"assistant": {"model": {"parameters": {"stop_words":
+            {"value": [1, "a", 2], "strategy": "replace"}}}}},
+         {"assistant": {"model": {"parameters": {"stop_words":
+            {"value": ["a"], "strategy": "replace"}}}}},
+         [f"{WORDS}.0", f"{WORDS}.2"]),
+        # What lacks something goes as a whole, and nothing else.
+        ({"assistant": {"name": "N", "system_prompt_sections": [{"tag": "t"}, "right"]}},
+         {"assistant": {"name": "N", "system_prompt_sections": [{"content": "right"}]}},
+         ["assistant.system_prompt_sections.0.content"]),
+        ({"assistant": {"instructions": [{"examples": [{"good": "g"}, "e"], "items": [5, "i"]}]}},
+         {"assistant": {"instructions": [{"examples": ["e"], "items": ["i"]}]}},
+         ["assistant.instructions.0.examples.0.bad", "assistant.instructions.0.items.0"]),
+        # A wrong table beside wrong things below another one.
+        ({"user": 5, "assistant": {"name": 5, "model": 5}}, {}, ["user", "assistant.name",
+                                                               "assistant.model"]),
+        # Names that a union gives its members are only names here.
+        ({"~table": 1, "[key]": 1, "user": {"name": "A"}}, {"user": {"name": "A"}},
+         ["~table", '["[key]"]']),
+        ({"providers": {"llm": {"aliases": {"~table": {"auth": 1}, "a": "b"}}}},
+         {"providers": {"llm": {"aliases": {"a": "b"}}}}, ["providers.llm.aliases.~table.auth"]),
+        ({"assistant": {"model": {"id": {"~table": 1, "name": "x"}}}},
+         {"assistant": {"model": {"id": {"name": "x"}}}}, ["assistant.model.id.~table"]),
+        ({"conversation": {"labels": {"[key]": "x", "a": {"[key]": 1}, "b": "c"}}},
+         {"conversation": {"labels": {"b": {"value": "c"}}}},
+         ['conversation.labels["[key]"]', 'conversation.labels.a["[key]"]']),
+        # What no notebook can keep.
+        ({"template": {"values": {"x": float("nan"), "y": [float("inf"), 1]}}},
+         {"template": {"values": {"y": [1]}}}, ["template.values.x", "template.values.y.0"]),
     ],
 )  # fmt: skip
 def test_what_is_not_understood_is_left_out_alone(
@@ -182,6 +263,43 @@ def test_what_is_not_understood_is_left_out_alone(
     assert repr(partial) == before
 
 
+def _nested(depth: int, value: Any) -> Any:
+    for _ in range(depth):
+        value = {"items": value}
+    return {"conversation": {"tools": {"t": {"parameters": {"p": value}, "run": "ask"}}}}
+
+
+def test_what_lies_too_deep_is_not_understood_and_its_place_is_named() -> None:
+    found, problems = known(_nested(800, {"type": "string"}))
+    place = "conversation.tools.t.parameters.p" + ".items" * 27
+    assert [problem.path for problem in problems] == [place]
+    assert at(found, "conversation.tools.t.run") == "ask"
+    assert at(found, place) is None
+    assert at(found, place.removesuffix(".items")) == {}
+    whole = _nested(20, {"type": "string"})
+    assert known(whole) == (whole, [])
+
+
+@pytest.mark.parametrize(
+    "partial",
+    [
+        {"assistant": {"instructions": [{"titel": "x"}] * 4000}},
+        {"assistant": {"instructions": [5] * 4000}},
+        {"assistant": {f"instruction{i}": 1 for i in range(4000)}},
+        {f"k{i}": 1 for i in range(4000)},
+        {"conversation": {"tools": {f"t{i}": {"run": "no", "x": 1} for i in range(4000)}}},
+        {"k" * 200_000: 1, "style": {"code": {f"k{i}": 1 for i in range(4000)}}},
+        _nested(200, {"type": "string"}),
+    ],
+    ids=["keys in items", "items", "keys", "keys of the root", "tools", "long", "deep"],
+)
+def test_a_record_full_of_wrong_things_costs_little_time(partial: Any) -> None:
+    known({})
+    start = time.process_time()
+    known(partial)
+    assert time.process_time() - start < 1.5
+
+
 def _plain(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
@@ -189,44 +307,145 @@ def _plain(value: Any) -> Any:
     return {key: item for key, item in found.items() if item != {}}
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "providers.llm.openai.base_url", "providers.llm.anthropic.api_key_env",
-        "providers.mcp.m.command", "providers.llm.aliases.fast", "extends", "config_load_paths",
-        "conversation.attachments", "conversation.labels.a.value.cmd", "conversation.labels.a",
-        "conversation.tools.t.source", "conversation.tools.t.command", "conversation.tools.t.run",
-        "conversation.tools.*.run", "conversation.tools.t.result", "conversation.tools.t.format",
-        "conversation.tools.t.access.fs", "conversation.tools.t.access.config",
-        "conversation.tools.t.questions.q.answer", "conversation.tools.t.questions.q.target",
-        "conversation.tools.t.style.parameters", "conversation.tools.t.options.x",
-    ],
-)  # fmt: skip
-def test_what_could_run_code_or_widen_access_has_authority(path: str) -> None:
-    assert has_authority(path.split("."))
+# --- what a stranger may not decide ----------------------------------------------------------
+
+MODEL = [
+    "model.id.provider", "model.id.name", "model.id", "model.parameters.max_tokens",
+    "model.parameters.reasoning.effort", "model.parameters.reasoning.exclude",
+    "model.parameters.temperature", "model.parameters.top_p", "model.parameters.top_k",
+    "model.parameters.stop_words",
+]  # fmt: skip
+REQUEST = [
+    "request.max_retries", "request.base_backoff_ms", "request.max_backoff_secs",
+    "request.stream_idle_timeout_secs", "request.max_response_bytes", "request.cache",
+]  # fmt: skip
+PROMPT = ["system_prompt", "system_prompt_sections"]
+SHOWN = ["show", "delay_secs", "interval_ms"]
+COMMAND = ["program", "args", "shell"]
+PARAM = ["type", "default", "required", "summary", "description", "examples", "enum", "items",
+         "properties.*", "properties"]  # fmt: skip
+TOOL = "conversation.tools.*"
+QUESTION = f"{TOOL}.questions.*"
+
+HARMLESS = [
+    "template.values", "template.values.*", "user.name",
+    *(f"assistant.{key}" for key in ("name", *PROMPT, "instructions", "tool_choice", *MODEL)),
+    "conversation.tools",  # a table of others
+    f"{TOOL}.enable.allow_toggle",  # whether to switch it stays the user's
+    f"{TOOL}.cancellation_response", f"{TOOL}.style.inline_results",
+    f"{TOOL}.style.error.inline_results",
+    *(f"style.{key}.{shown}" for key in ("mcp_startup", "streaming.progress", "tool_call.progress",
+                                         "tool_call.preparing") for shown in SHOWN),
+    "style.update_interval_ms",
+]  # fmt: skip
+BY_VALUE: dict[str, tuple[Any, Any]] = {
+    f"{TOOL}.enable.state": (True, False),
+    f"{TOOL}.style.hidden": (True, False),
+    "style.tool_call.show": (False, True),
+    "style.reasoning.display": ("hidden", "full"),
+}
+"""Of these a stranger may not set the first value, and may set the other one."""
+AUTHORITY = [
+    "inherit", "id", "extends", "loader.reset", "config_load_paths",
+    *(f"assistant.{key}" for key in REQUEST),
+    "conversation.title.generate.auto", "conversation.title.from_heading",
+    *(f"conversation.title.generate.{key}" for key in MODEL),
+    f"{TOOL}.source", *(f"{TOOL}.command.{key}" for key in COMMAND),
+    f"{TOOL}.summary", f"{TOOL}.description", f"{TOOL}.examples",
+    f"{TOOL}.parameters", *(f"{TOOL}.parameters.*.{key}" for key in PARAM),
+    f"{TOOL}.run", f"{TOOL}.format", f"{TOOL}.result",
+    *(f"{TOOL}.style.parameters.{key}" for key in COMMAND),
+    f"{TOOL}.questions", f"{QUESTION}.answer", f"{QUESTION}.prompt_label",
+    *(f"{QUESTION}.target.{key}" for key in (*PROMPT, "tool_choice", *MODEL, *REQUEST, "name",
+                                             "instructions")),
+    f"{TOOL}.options", f"{TOOL}.options.*",
+    *(f"{TOOL}.access.{key}" for key in ("fs", "net", "env", "config")),
+    "conversation.compaction.rules", "conversation.attachments",
+    "conversation.labels", "conversation.labels.*.value",
+    *(f"conversation.labels.*.value.cmd.{key}" for key in COMMAND),
+    "conversation.labels.*.apply_on.new", "conversation.labels.*.apply_on.fork",
+    "conversation.labels.*.run",
+    *(f"conversation.inquiry.assistant.{key}" for key in (*PROMPT, "tool_choice", *MODEL,
+                                                          *REQUEST)),
+    "interrupt.escalation_cooldown_secs", "interrupt.streaming.action",
+    "interrupt.tool_call.action",
+    "providers.llm.aliases", "providers.llm.aliases.*", "providers.llm.aliases.*.provider",
+    "providers.llm.aliases.*.name",
+    *(f"providers.llm.{name}.{key}" for name in (
+        "anthropic", "cerebras", "deepseek", "google", "llamacpp", "ollama", "openai",
+        "openrouter", "xai") for key in ("api_key_env", "base_url")),
+    "providers.llm.anthropic.chain_on_max_tokens", "providers.llm.anthropic.beta_headers",
+    "providers.llm.openai.base_url_env", "providers.llm.openai.dialect",
+    "providers.llm.openrouter.app_name", "providers.llm.openrouter.app_referrer",
+    "providers.mcp", *(f"providers.mcp.*.{key}" for key in (
+        "type", "command", "arguments", "variables", "checksum.algorithm", "checksum.value",
+        "optional", "startup_timeout_secs")),
+    "prompt.channel", "prompt.rendered_timeout_s", "prompt.timeout_s", "prompt.notify",
+    "record.headless", "record.journal", "interpolation.max_chars",
+]  # fmt: skip
+
+
+def test_whether_a_stranger_may_set_it_is_judged_for_every_field_once() -> None:
+    """A new field belongs into one of the lists: may whoever wrote the notebook decide it?"""
+    judged = [*HARMLESS, *BY_VALUE, *AUTHORITY]
+    assert sorted(judged) == sorted(fields())
+
+
+@pytest.mark.parametrize("path", [*AUTHORITY, "not.a.field"])
+@pytest.mark.parametrize("key", ["*", "x", "a.b", "enable", "style"])
+def test_what_is_the_users_to_decide_has_authority(path: str, key: str) -> None:
+    assert has_authority([key if part == "*" else part for part in path.split(".")])
 
 
 @pytest.mark.parametrize(
-    "path",
-    [
-        "assistant.model.id", "assistant.model.parameters.temperature", "assistant.instructions",
-        "user.name", "style.tool_call.show", "conversation.tools.t.description",
-        "conversation.tools.t.enable", "conversation.tools.t.questions.q.prompt_label",
-    ],
+    "path", [*HARMLESS, *BY_VALUE, "assistant", "conversation.tools.*", "assistant.model",
+             "assistant.model.parameters.keep_alive", "assistant.instructions.title"]
 )  # fmt: skip
-def test_what_only_changes_words_has_none(path: str) -> None:
-    assert not has_authority(path.split("."))
+@pytest.mark.parametrize("key", ["*", "x", "run_command", "command", "cmd", "a.b"])
+def test_what_only_changes_words_has_none_whatever_it_is_called(path: str, key: str) -> None:
+    assert not has_authority([key if part == "*" else part for part in path.split(".")])
+
+
+@pytest.mark.parametrize("path", BY_VALUE)
+def test_of_some_fields_a_stranger_may_set_one_value_and_not_the_other(path: str) -> None:
+    refused, allowed = BY_VALUE[path]
+    path = path.replace("*", "run_command")
+    assert without_foreign_authority(build(path, allowed)) == (build(path, allowed), {})
+    assert without_foreign_authority(build(path, refused)) == ({}, {path: refused})
+
+
+@pytest.mark.parametrize("word", [True, "true", "on", "always"])
+def test_every_word_that_switches_a_tool_on_is_refused(word: Any) -> None:
+    enable = "conversation.tools.t.enable"
+    assert without_foreign_authority(build(enable, word)) == ({}, {enable: word})
+    understood, _ = known(build(enable, word))
+    kept, ignored = without_foreign_authority(understood)
+    assert at(kept, f"{enable}.state") is None
+    assert f"{enable}.state" in ignored
+
+
+@pytest.mark.parametrize("word", [False, "false", "off", "explicit"])
+def test_a_stranger_may_switch_a_tool_off(word: Any) -> None:
+    understood, _ = known(build("conversation.tools.run_command.enable", word))
+    assert without_foreign_authority(understood) == (understood, {})
 
 
 def test_what_a_stranger_may_not_decide_is_taken_out_and_listed() -> None:
     partial: Partial = {
         "user": {"name": "E"},
+        "template": {"values": {"command": "x", "cmd": {"command": "y"}}},
         "providers": {"llm": {"openai": {"base_url": "http://evil"}}},
-        "conversation": {"tools": {"a.b": {"run": "unattended", "description": "d"}}},
+        "conversation": {"tools": {"a.b": {"run": "unattended", "cancellation_response": "d"}}},
+        "interrupt": {"streaming": {"action": "continue"}},
     }
     kept, ignored = without_foreign_authority(partial)
-    assert kept == {"user": {"name": "E"}, "conversation": {"tools": {"a.b": {"description": "d"}}}}
+    assert kept == {
+        "user": {"name": "E"},
+        "template": {"values": {"command": "x", "cmd": {"command": "y"}}},
+        "conversation": {"tools": {"a.b": {"cancellation_response": "d"}}},
+    }
     assert ignored == {
         "providers.llm.openai.base_url": "http://evil",
         'conversation.tools["a.b"].run': "unattended",
+        "interrupt.streaming.action": "continue",
     }

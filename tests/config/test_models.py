@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.config.app_config import AppConfig, ModelId
-from jp_nb.config.models import check_aliases, parse, references, resolve, resolve_all
+from jp_nb.config.models import check_aliases, parse, references, resolve
 from jp_nb.config.models import resolve_partial as settle
 from jp_nb.errors import ConfigError
 from tests.config.spellings import partials
@@ -112,22 +112,11 @@ PATHS = [
 ALIASES = {"fast": "quick", "quick": "openai/gpt"}
 
 
-def test_every_reference_of_a_configuration_is_found_and_resolved() -> None:
+def test_every_reference_of_a_configuration_is_found() -> None:
     config = AppConfig.model_validate({**EVERYWHERE, "providers": {"llm": {"aliases": ALIASES}}})
     assert references(config) == [(path, "fast") for path in PATHS]
-    whole = resolve_all(config)
+    whole = AppConfig.model_validate(settle(EVERYWHERE, ALIASES))
     assert references(whole) == [(path, GPT) for path in PATHS]
-    assert whole.providers == config.providers
-    assert resolve_all(whole) is whole
-
-
-def test_a_reference_that_cannot_be_resolved_is_named() -> None:
-    config = AppConfig.model_validate(
-        {"conversation": {"title": {"generate": {"model": {"id": "nothing"}}}}}
-    )
-    with pytest.raises(ConfigError, match="neither an alias") as caught:
-        resolve_all(config)
-    assert caught.value.path == "conversation.title.generate.model.id"
 
 
 def test_a_layer_is_resolved_as_far_as_possible() -> None:

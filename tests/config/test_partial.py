@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -85,6 +86,11 @@ def folded(path: str, parts: Sequence[Any]) -> Any:
         (RULES, [[{"reasoning": "strip"}], [{"reasoning": "strip"}]],
          [{"reasoning": "strip"}, {"reasoning": "strip"}]),
         ("extends", [["a"], ["b"]], ["a"]),
+        (SECTIONS, [wrapped([A], dedup=True), wrapped([A, B], "append", dedup="inherit")], [A, B]),
+        (SECTIONS, [wrapped([A], dedup="inherit"), [A]], [A, A]),
+        (ATTACHMENTS, [wrapped(["file:x"], dedup="inherit"), ["file:x"]], ["file:x"]),
+        (WORDS, [wrapped(["a"], dedup=False), wrapped(["a"], "append", dedup="inherit")],
+         ["a", "a"]),
         # Texts.
         (PROMPT, ["P", "Q"], "Q"),
         (PROMPT, ["P", wrapped("Q")], "PQ"),
@@ -107,6 +113,11 @@ def folded(path: str, parts: Sequence[Any]) -> Any:
         (LABELS, [{"a": {"value": "1", "run": "deny"}}, wrapped({"a": {"value": "2"}}, "merge")],
          {"a": {"value": "2"}}),
         (LABELS, [{"value": "1"}, {"x": "2"}], {"value": "1", "x": "2"}),
+        # With a key that no strategy has, it is no strategy but a map or any JSON.
+        (LABELS, [{"a": "1"}, {"value": "1", "strategy": "replace", "x": "2"}],
+         {"a": "1", "value": "1", "strategy": "replace", "x": "2"}),
+        (OPTIONS, [{"a": {"b": 1}}, {"a": {"value": 2, "strategy": "replace", "x": 3}}],
+         {"a": {"b": 1, "value": 2, "strategy": "replace", "x": 3}}),
         # Any JSON: objects meet, lists replace; a strategy needs both keys.
         (OPTIONS, [{"value": 1}, {"a": [1]}, {"a": [2]}], {"value": 1, "a": [2]}),
         (OPTIONS, [{"a": {"b": 1}}, {"a": {"c": 2}}], {"a": {"b": 1, "c": 2}}),
@@ -225,6 +236,32 @@ def test_folding_with_replace_is_not_so_order_counts() -> None:
     assert at(settled(merge(merge(one, two), three)), SECTIONS) == [B, A, C]
 
 
+@pytest.mark.parametrize(
+    ("path", "before", "after", "delta"),
+    [
+        # A model is stored whole: half an id is hard to read.
+        ("assistant.model.id", {"provider": "openai", "name": "a"},
+         {"provider": "openai", "name": "b"}, {"provider": "openai", "name": "b"}),
+        # Repeats that the list would drop.
+        (WORDS, ["a"], ["a", "a"], {"value": ["a", "a"], "strategy": "replace", "dedup": False}),
+        (WORDS, ["a"], ["a", "b"], ["b"]),
+        (WORDS, ["a", "b"], ["b"], {"value": ["b"], "strategy": "replace"}),
+    ],
+)  # fmt: skip
+def test_a_difference_is_written_as_short_as_it_may(
+    path: str, before: Any, after: Any, delta: Any
+) -> None:
+    change = diff(build(path, before), build(path, after))
+    assert change == Change(build(path, delta))
+    assert settled(apply(build(path, before), change)) == build(path, after)
+
+
+def test_an_empty_list_says_nothing_unless_it_replaces() -> None:
+    assert settled(build(SECTIONS, [])) == {"assistant": {}}
+    assert settled(build(SECTIONS, wrapped([], "replace"))) == build(SECTIONS, [])
+    assert settled(build(OPTIONS, {"a": []})) == build(OPTIONS, {"a": []})
+
+
 # --- removing --------------------------------------------------------------------------------
 
 
@@ -263,6 +300,28 @@ def test_an_item_of_a_list_and_a_key_of_a_map_can_be_unset(
     path: str, value: Any, target: str, left: Any
 ) -> None:
     assert at(settled(unset(build(path, value), target)), path) == left
+
+
+def test_many_items_of_a_list_are_unset_in_one_pass() -> None:
+    items: list[Any] = [{"title": f"t{i}"} for i in range(4000)]
+    path = "assistant.instructions"
+    gone = [f"{path}[t{i}]" for i in range(0, 4000, 2)]
+    gone += [f'{path}[{{"title": "t{i}"}}]' for i in range(1, 3999, 2)]
+    start = time.process_time()
+    left = apply(build(path, items), Change(unsets=(*gone, "user.name")))
+    assert time.process_time() - start < 1.5
+    assert left == build(path, [{"title": "t3999"}])
+
+
+def test_items_of_several_lists_and_keys_in_brackets_are_unset_in_turn() -> None:
+    now = merge(build(ATTACHMENTS, ["file:x", "file:y"]), build(OPTIONS, {"a.b": 1, "c": 2}))
+    now = merge(now, build(WORDS, wrapped(["a", "b"], "replace")))
+    unsets = (f"{ATTACHMENTS}[file:x]", f"{ATTACHMENTS}[file:z]", f"{WORDS}[a]", f"{WORDS}[b]",
+              f'{OPTIONS}["a.b"]', f"{OPTIONS}[c]")  # fmt: skip
+    left = apply(now, Change(unsets=unsets))
+    assert at(left, ATTACHMENTS) == ["file:y"]
+    assert at(left, WORDS) == []
+    assert at(left, OPTIONS) == {}
 
 
 def test_what_lies_below_shows_again_where_something_is_unset() -> None:

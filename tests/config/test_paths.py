@@ -43,6 +43,30 @@ def test_what_is_no_path_is_refused(text: str) -> None:
         parse_path(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "template.values" + "[" * 3000,
+        "template.values" + "[" * 3000 + "]" * 3000,
+        'template.values[{"a":' + '{"a":' * 3000,
+        ".".join("a" * 100),
+        "a" * 200_000,
+        "a[" + "b" * 200_000,
+    ],
+)
+def test_a_path_that_is_too_long_or_too_deep_is_refused_in_short(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_path(text)
+    assert caught.value.kind == "malformed"
+    assert len(str(caught.value)) < 250
+
+
+def test_a_number_in_other_digits_is_no_number_of_an_item() -> None:
+    assert paths.node_of("assistant.instructions.\u00b2") is None
+    assert paths.node_of("assistant.instructions." + "9" * 5000) is None
+    assert paths.lookup(["a"], ["\u00b2"]) is None
+
+
 @given(
     st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=4),
     st.none() | json_values,

@@ -429,3 +429,37 @@ def test_a_value_where_jp_has_a_table_is_left_out() -> None:
 def test_tools_know_what_jp_knows() -> None:
     assert "prompt_label" not in TOOL
     assert "config" not in TOOL["access"]
+
+
+# --- what a change of one line would break -----------------------------------------------------
+
+
+def test_a_response_closes_no_question_of_an_earlier_turn() -> None:
+    asked, closed = pair(1, outcome="cancelled", reason="user")
+    written = for_head([START, TALK[0], asked, START, TALK[0], closed])
+    kinds = [e["type"] for e in entries(written)]
+    assert kinds == [*["turn_start", "chat_request", "inquiry_request"], *kinds[:2]]
+
+
+def test_aliases_that_name_each_other_name_no_provider() -> None:
+    aliases: Any = {"providers": {"llm": {"aliases": {"a": "b", "b": "a"}}}}
+    model = {"assistant": {"model": {"id": "a"}}}
+    written = for_head([delta(model)], merge(BASE, aliases))
+    assert entries(written)[0]["delta"] == model
+
+
+def test_a_tool_that_is_new_does_not_change_how_a_delta_is_written() -> None:
+    change = {
+        "conversation": {"tools": {"new": {"source": "local.new"}}, "attachments": ["b"]},
+        "assistant": BASE["assistant"],
+    }
+    start = merge(BASE, {"conversation": {"attachments": ["a"]}})
+    written = for_head([delta(change)], start)
+    assert entries(written)[0] == delta(change)
+    assert written.dropped == []
+
+
+@pytest.mark.parametrize("half", [{"name": "m-2"}, {"provider": "openai"}])
+def test_half_a_model_that_jp_knows_is_written_whole(half: dict[str, str]) -> None:
+    written = for_head([delta({"assistant": {"model": {"id": half}}})])
+    assert entries(written)[0]["delta"] == {"assistant": {"model": {"id": MODEL | half}}}

@@ -24,7 +24,7 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
-from jp_nb.record.jp_files import Directory, directory_name, read_directory, write_directory
+from jp_nb.record.jp_files import Directory, read_directory, write_directory
 from jp_nb.record.jp_json import number_text, read_value, render, same
 from jp_nb.record.projection import Projection
 from jp_nb.record.thread import thread_of
@@ -166,7 +166,7 @@ G5 = directory(
 @pytest.mark.parametrize("files", [G1, G2, G3, G4, G5], ids=["G1", "G2", "G3", "G4", "G5"])
 def test_every_generation_comes_back_byte_for_byte(files: dict[str, bytes]) -> None:
     jp = imported(files)
-    assert write_directory(jp) == Directory(NAME, files, [])
+    assert write_directory(jp) == Directory(files, [])
     assert jp["conversation"]["id"] == "jp-c17700000001"
     assert (jp["conversation"]["title"], jp["conversation"]["made"]) == ("On tides", "imported")
     assert "signature" not in jp
@@ -348,7 +348,7 @@ def test_a_directory_without_metadata_gets_none_until_something_changes() -> Non
 def test_the_id_comes_from_the_name_else_from_the_first_entry(name: str, identifier: str) -> None:
     jp = imported(directory(TALK), name)
     assert jp["conversation"]["id"] == identifier
-    assert write_directory(jp).name == name
+    assert jp["conversation"]["origin"]["directory"] == name
 
 
 def test_the_id_of_an_empty_nameless_conversation_is_of_now() -> None:
@@ -370,15 +370,15 @@ def test_other_files_come_along_if_they_are_text_and_harmless() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["../x", "a/b", "a\\b", "..", ".bashrc", "EVENTS.json", "events.json", "x.tmp", "", "c:x"],
+    [
+        *("../x", "a/b", "a\\b", "..", ".bashrc", "EVENTS.json", "events.json", "x.tmp", "", "c:x"),
+        *("x.TMP", "event\u017f.json", "x.\u1d40mp.tMp", "\u00e4" * 101, "a" * 201),
+    ],
 )
 def test_a_notebook_cannot_name_files_elsewhere(name: str) -> None:
     jp = imported(directory(TALK))
     jp["conversation"]["origin"]["files"] = {name: "x"}
-    jp["conversation"]["origin"]["directory"] = "../elsewhere"
-    written = write_directory(jp)
-    assert written.files == directory(TALK)
-    assert written.name == "17700000001-on-tides"
+    assert write_directory(jp).files == directory(TALK)
 
 
 # --- bytes that no plain JSON writer gives -----------------------------------------------------
@@ -474,8 +474,6 @@ def test_a_spelling_that_does_not_fit_is_passed_over(spelling: Any) -> None:
     jp["conversation"]["origin"]["after"] = "] evil"
     jp["conversation"]["origin"]["base_config"] = {"after": "x", "order": "x", "text": "["}
     written = write_directory(jp)
-    if spelling == {"element": True, "text": "3"}:
-        return  # an entry may say that it is none
     assert json.loads(written.files["events.json"])[1] == {"n": 1, "t": "a", "type": "x"}
     assert json.loads(written.files["base_config.json"]) == BASE
 
@@ -634,7 +632,6 @@ def test_a_fork_is_a_conversation_of_its_own() -> None:
     jp = imported(G5)
     jp["conversation"] |= {"id": "jp-c17800000000", "parent": {"id": "jp-c17700000001"}}
     written = write_directory(jp)
-    assert written.name == "17800000000-on-tides"
     assert json.loads(written.files["base_config.json"]) == BASE
     assert json.loads(written.files["events.json"])[0]["type"] == "config_delta"
 
@@ -642,7 +639,6 @@ def test_a_fork_is_a_conversation_of_its_own() -> None:
 def test_a_conversation_made_in_a_notebook_is_stored_as_jp_would() -> None:
     document = Document.new(clock=clock, made="live", base_config=BASE)
     written = write_directory(document.to_json())
-    assert written.name == "17829072002"
     assert written.files == {
         "metadata.json": jp_text({"last_activated_at": "2026-07-01 12:00:00.2"}),
         "base_config.json": jp_text(kept(BASE)),
@@ -651,31 +647,11 @@ def test_a_conversation_made_in_a_notebook_is_stored_as_jp_would() -> None:
     document.conversation.head["title"] = "Who's there?"
     document.conversation.start_turn(ChatRequest(content="half \ud83c"))
     written = write_directory(document.to_json())
-    assert written.name == "17829072002-who-s-there"
     assert json.loads(written.files["metadata.json"]) == {
         "title": "Who's there?",
         "last_activated_at": NOW,
     }
     assert json.loads(written.files["events.json"])[1]["content"] == "half \ufffd"
-
-
-@pytest.mark.parametrize(
-    ("title", "name"),
-    [
-        (None, "5"),
-        ("", "5"),
-        (" ?! ", "5"),
-        ("  Ab, cd!  ", "5-ab--cd"),
-        ("Überfluß 三", "5-überfluß-三"),
-        ("a" * 60, "5-" + "a" * 60),
-        ("a" * 61, "5"),
-        ("word " * 12, "5-word-word-word-word-word-word-word-word-word-word-word-word"),
-        ("word " * 13, "5-word-word-word-word-word-word-word-word-word-word-word"),
-        ("x " + "ä" * 31, "5-x"),
-    ],
-)
-def test_the_name_of_a_directory(title: str | None, name: str) -> None:
-    assert directory_name("jp-c5", title) == name
 
 
 def test_little_is_kept_beside_what_jp_itself_wrote() -> None:
@@ -690,3 +666,238 @@ def test_little_is_kept_beside_what_jp_itself_wrote() -> None:
 def test_what_is_no_conversation_is_not_written(jp: Any) -> None:
     with pytest.raises(StorageError):
         write_directory(jp)
+
+
+def test_a_name_of_200_bytes_is_written() -> None:
+    jp = imported(directory(TALK))
+    name = "\u00e4" * 100
+    jp["conversation"]["origin"]["files"] = {name: "x"}
+    assert write_directory(jp).files == directory(TALK) | {name: b"x"}
+
+
+# --- times -------------------------------------------------------------------------------------
+
+FAR = [
+    "9999-12-31T23:59:59-23:59",
+    "0001-01-01T00:00:00+23:59",
+    "0001-01-01 00:00:00.0",
+    "20260202",
+]
+
+
+@pytest.mark.parametrize("planted", FAR)
+def test_a_time_that_no_clock_can_show_is_passed_over(planted: str) -> None:
+    jp = imported(directory(TALK))
+    jp["events"].append({**TALK[0], "timestamp": planted})
+    written = json.loads(write_directory(jp).files["metadata.json"])
+    assert written["last_activated_at"] == "2026-02-02 03:00:05.25"
+    jp["conversation"]["origin"]["metadata"] = json.dumps({"last_activated_at": planted})
+    written = json.loads(write_directory(jp).files["metadata.json"])
+    assert written["last_activated_at"] == "2026-02-02 03:00:05.25"
+
+
+def test_the_id_is_not_of_a_time_that_no_clock_can_show() -> None:
+    jp = imported(directory([{**TALK[0], "timestamp": planted} for planted in FAR]), "x")
+    assert jp["conversation"]["id"] == "jp-c17829072002"
+
+
+def test_the_last_activity_is_never_put_back() -> None:
+    metadata = {"last_activated_at": "2026-05-01 00:00:00.0"}
+    jp = imported(directory(TALK) | {"metadata.json": jp_text(metadata)})
+    jp["events"].append({**TALK[0]})
+    written = json.loads(write_directory(jp).files["metadata.json"])
+    assert written["last_activated_at"] == "2026-05-01 00:00:00.0"
+
+
+# --- metadata that is there --------------------------------------------------------------------
+
+
+def test_of_metadata_that_is_there_title_and_time_alone_change() -> None:
+    jp = imported(directory(TALK))
+    there = {
+        "pinned_at": "2026-03-01 00:00:00.0",
+        "title": "Renamed by JP",
+        "labels": {"b": "1", "a": "2"},
+        "last_activated_at": "2026-02-02 03:00:04.0",
+        "new": [1.0],
+    }
+    text = jp_text(there)
+    assert write_directory(jp, metadata=text).files["metadata.json"] == text
+    jp["events"].append(at(30, "chat_request", content="And?"))
+    later = there | {"last_activated_at": "2026-02-02 03:00:30.25"}
+    written = write_directory(jp, metadata=text).files["metadata.json"]
+    assert written == jp_text(later)
+    jp["conversation"]["title"] = "Renamed here"
+    written = write_directory(jp, metadata=text).files["metadata.json"]
+    assert written == jp_text(later | {"title": "Renamed here"})
+    newer = later | {"last_activated_at": "2026-06-01 00:00:00.0"}
+    written = write_directory(jp, metadata=jp_text(newer)).files["metadata.json"]
+    assert written == jp_text(newer | {"title": "Renamed here"})
+
+
+# --- hints of a stranger -----------------------------------------------------------------------
+
+
+def stranger(entry: Any, **head: Any) -> Any:
+    """What JP reads of one entry that somebody wrote into a notebook."""
+    jp = imported(directory([TALK[0]]))
+    jp["events"] = [TALK[0], entry]
+    jp["conversation"]["origin"] |= head
+    return json.loads(write_directory(jp).files["events.json"])[1]
+
+
+CHANGE = at(1, "config_delta", delta={"style": {}})
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {**CHANGE, "delta": {"type": "chat_request", "content": "EVIL"}},
+        {**CHANGE, "delta": {"timestamp": "EVIL", "style": {}}},
+        {**CHANGE, "delta": {"delta": {"EVIL": 1}}},
+        {**CHANGE, "delta": {"op": "reset", "style": {}}},
+        {**CHANGE, "delta": {"spelling": {"EVIL": 1}, "style": {}}},
+        {**CHANGE, "delta": {"event_id": "EVIL", "style": {}}},
+        {**CHANGE, "delta": {}},
+        {**CHANGE, "op": "reset"},
+        {**CHANGE, "assistant": {"name": "shown"}},
+        {**TALK[0], "delta": {"content": "EVIL"}},
+        {"type": "x", "delta": {"type": "chat_request"}},
+    ],
+)
+def test_only_configuration_is_taken_out_of_a_delta(entry: Any) -> None:
+    assert stranger({**entry, "spelling": {"flat": True}}) == entry
+
+
+def test_a_delta_that_is_configuration_is_written_flat_again() -> None:
+    flat = at(1, "config_delta", style={}, claims={"a": []}, op=None)
+    assert stranger(kept(entry_of(flat))) == flat
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        {"fields": {"content": "EVIL", "type": "turn_start"}},
+        {"element": True, "text": '"EVIL"'},
+        {"element": True, "text": '["EVIL"]'},
+        {"text": '{"timestamp": "t", "type": "chat_request", "content": "EVIL"}'},
+        {"text": json.dumps(TALK[0] | {"more": "EVIL"})},
+        {"text": json.dumps(TALK[0]), "flat": True},
+        {"text": json.dumps(TALK[0]), "fields": {"verbatim": 1}},
+        {"text": json.dumps(TALK[0]) + " "},
+        {"text": "\n" + json.dumps(TALK[0])},
+    ],
+)
+def test_no_hint_makes_an_entry_say_something_else(spelling: Any) -> None:
+    jp = imported(directory(TALK))
+    jp["events"] = [{**TALK[0], "spelling": spelling}]
+    text = write_directory(jp).files["events.json"]
+    said = json.loads(text)[0]
+    assert {k: v for k, v in said.items() if k not in ("verbatim", "spelling")} == TALK[0]
+    assert text.decode().splitlines()[:2] == ["[", "  {"]
+    assert b"EVIL" not in text
+
+
+def test_what_is_kept_as_found_would_not_be_decoded() -> None:
+    entry = {**RESULT, "content": b64("EVIL"), "verbatim": ["/content"]}
+    assert stranger(entry)["content"] == b64(b64("EVIL"))
+
+
+@pytest.mark.parametrize(
+    ("number", "token"),
+    [(10, "1_0"), (10, "10\n"), (10, "10 "), (1, "01"), (1, "+1"), (1, "\u0661"), (1, '1, "a": 2')],
+)
+def test_a_number_is_written_as_one(number: int, token: str) -> None:
+    jp = imported(directory([]))
+    jp["events"] = [{"n": number, "type": "x", "spelling": {"numbers": {"/n": token}}}]
+    assert write_directory(jp).files["events.json"] == jp_text([{"n": number, "type": "x"}])
+
+
+def test_integers_that_a_page_cannot_hold_are_kept_as_text() -> None:
+    big = [2**53 - 1, 2**53 + 1, -(2**53) - 1, 2**63 - 1]
+    files = directory([{"n": big, "type": "x"}], {"b": big})
+    assert write_directory(imported(files)).files == files
+
+
+@pytest.mark.parametrize(
+    "leading",
+    [
+        {"entry": {**TALK[0], "content": "EVIL"}},
+        {"entry": {**TALK[0], "content": "EVIL"}, "delta": True},
+        {"entry": {"EVIL": 1}},
+        {"entry": at(0, "config_delta", delta={"EVIL": 1})},
+        {"entry": at(0, "config_delta", EVIL={"a": 1})},
+        {"entry": {}},
+        {"entry": 3},
+        {},
+        [3],
+    ],
+)
+@pytest.mark.parametrize("config", [{}, BASE])
+def test_only_a_change_of_the_configuration_leads(leading: Any, config: Any) -> None:
+    jp = imported(directory(TALK))
+    jp["conversation"]["origin"] = {"leading": leading}
+    jp["base_config"] = config
+    files = write_directory(jp).files
+    again = imported(files)
+    assert again["base_config"] == config
+    assert again["events"] == jp["events"]
+    assert all(b"EVIL" not in content for name, content in files.items() if not config)
+
+
+def test_a_leading_entry_without_configuration_takes_one_up() -> None:
+    jp = imported(directory([at(0, "config_delta"), *TALK], None))
+    jp["base_config"] = {"assistant": {"name": "Tess"}}
+    files = write_directory(jp).files
+    assert "base_config.json" not in files
+    assert json.loads(files["events.json"])[0]["delta"] == {"assistant": {"name": "Tess"}}
+
+
+def test_events_do_not_stand_in_the_base_configuration() -> None:
+    jp = imported(G5)
+    jp["conversation"]["origin"]["base_config"]["init"] = 4
+    jp["events"][1] = TALK[0]
+    files = write_directory(jp).files
+    assert len(json.loads(files["base_config.json"])["init"]) == 1
+    assert json.loads(files["events.json"])[0] == TALK[0]
+
+
+def test_beside_the_base_configuration_stands_no_other() -> None:
+    jp = imported(directory([], {"base": BASE, "x": 1}))
+    jp["conversation"]["origin"]["base_config"]["extra"] = {"base": {"EVIL": 1}, "init": [], "x": 1}
+    del jp["conversation"]["origin"]["base_config"]["order"]
+    assert json.loads(write_directory(jp).files["base_config.json"]) == {"base": BASE, "x": 1}
+    jp = imported(directory([]))
+    jp["base_config"] = {"base": {"EVIL": 1}}
+    assert imported(write_directory(jp).files)["base_config"] == jp["base_config"]
+
+
+# --- half a character --------------------------------------------------------------------------
+
+
+def mended(value: Any) -> Any:
+    """What is left after a carrier: half a character is U+FFFD."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {mended(key): mended(item) for key, item in value.items()}
+    return [mended(item) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("file", ["metadata.json", "base_config.json", "events.json"])
+def test_half_a_character_comes_back_after_a_page(file: str) -> None:
+    value: Any = {"title": "\ud83d x", "k\ud83d": ["\udc00", "\U0001f315"]}
+    if file == "events.json":
+        value = [TALK[0] | value, {**CALL, "arguments": {"\ud83d": "\ud83d", "a": "-\udc00"}}]
+    files = directory(TALK) | {file: json.dumps(value, indent=2).encode()}
+    jp = mended(imported(files))
+    assert "\\ud83d" in files[file].decode()
+    assert write_directory(kept(jp)).files == files
+
+
+def test_another_text_is_not_half_a_character() -> None:
+    text = json.dumps([TALK[0] | {"content": "\ud83d x"}]).encode()
+    files = directory([]) | {"events.json": text}
+    jp = imported(files)
+    jp["events"][0]["content"] = "\ufffd y"
+    assert json.loads(write_directory(jp).files["events.json"])[0]["content"] == "\ufffd y"

@@ -156,14 +156,7 @@ class Saved(NamedTuple):
     others: list[str]
 
 
-def save_directory(
-    jp: Mapping[str, JsonValue], folder: Path, dialect: Dialect = "native"
-) -> list[str]:
-    """`save`, of which you get what could not be said."""
-    return save(jp, folder, dialect).dropped
-
-
-def save(jp: Mapping[str, JsonValue], folder: Path, dialect: Dialect = "native") -> Saved:
+def save_directory(jp: Mapping[str, JsonValue], folder: Path, dialect: Dialect = "native") -> Saved:
     """Write the conversation at the top of `jp` into `folder`.
 
     A folder that holds something else is left alone, and so is one where an entry or the base
