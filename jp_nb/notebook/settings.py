@@ -16,7 +16,14 @@ from pydantic import JsonValue
 from jp_nb.config.app_config import AppConfig
 from jp_nb.config.assign import is_assignment, parse_assignment
 from jp_nb.config.check import require
-from jp_nb.config.layers import ENVIRONMENT, REGISTRATIONS, Layer, fold, without_foreign_authority
+from jp_nb.config.layers import (
+    ENVIRONMENT,
+    FILE_ONLY,
+    REGISTRATIONS,
+    Layer,
+    fold,
+    without_foreign_authority,
+)
 from jp_nb.config.models import parse, resolve, resolve_partial
 from jp_nb.config.partial import (
     Change,
@@ -46,8 +53,6 @@ from jp_nb.tools.python import REGISTRY
 MODEL = "assistant.model.id"
 MAX_LISTED = 20
 """Of paths in one warning."""
-NEVER_STORED = ("extends", "inherit", "id", "loader")
-"""What a file says about itself: it means nothing in a record."""
 
 
 def base_config(files: ConfigFiles) -> Partial:
@@ -64,7 +69,7 @@ def base_config(files: ConfigFiles) -> Partial:
 
 
 def _to_store(partial: Partial) -> Partial:
-    return {key: value for key, value in pinned(partial).items() if key not in NEVER_STORED}
+    return {key: value for key, value in pinned(partial).items() if key not in FILE_ONLY}
 
 
 def _with_model(partial: Partial) -> Partial:
@@ -315,7 +320,7 @@ def _read(text: str, current: Partial, files: ConfigFiles) -> list[tuple[Change,
         return [(change, Source.assignment(change))]
     found = []
     for layer in files.named(text, validate(current).config_load_paths):
-        delta = {key: value for key, value in layer.partial.items() if key not in NEVER_STORED}
+        delta = {key: value for key, value in layer.partial.items() if key not in FILE_ONLY}
         names, label = files.claim_names(layer)
         change = Change(_resolved(delta, merge(current, delta)))
         current = apply(current, change)
