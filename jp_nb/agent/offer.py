@@ -17,6 +17,7 @@ from jp_nb.config.app_config import (
     STAR,
     AppConfig,
     QuestionConfig,
+    enabling,
 )
 from jp_nb.config.app_config import Tool as ToolConfig
 from jp_nb.tools.arguments import schema_of
@@ -58,10 +59,7 @@ class Offer:
 
 def is_enabled(tool: ToolConfig, star: ToolConfig) -> bool:
     """The tool's own state, else that of `*`, else on."""
-    for config in (tool, star):
-        if config.enable is not None and config.enable.state is not None:
-            return config.enable.state
-    return True
+    return enabling(tool, star)[0]
 
 
 def offer(config: AppConfig, executors: Mapping[str, Mapping[str, Tool]]) -> Offer:

@@ -54,6 +54,7 @@ from jp_nb.config.tool_config import (
     RunMode,
     Tool,
     ToolStyle,
+    enabling,
 )
 
 __all__ = [
@@ -99,6 +100,7 @@ __all__ = [
     "Style",
     "Tool",
     "ToolStyle",
+    "enabling",
     "left_out",
     "model_problem",
 ]
@@ -207,7 +209,7 @@ def _misfits(config: AppConfig) -> Iterator[tuple[str, str]]:
     choice = config.assistant.tool_choice
     chosen = tools.get(choice)
     if chosen is not None and choice not in ("auto", "none", "required", STAR):
-        state, toggle = _effective(chosen, star)
+        state, toggle = enabling(chosen, star)
         if not state and toggle == "never":
             yield (
                 "assistant.tool_choice",
@@ -233,11 +235,3 @@ def _access_misfits(name: str, tool: Tool) -> Iterator[tuple[str, str]]:
                     f"{path}: `access.{kind}` is only supported on local tools, but '{name}' is "
                     "a python tool: what runs in the kernel cannot be held to it",
                 )
-
-
-def _effective(tool: Tool, star: Tool) -> tuple[bool, str]:
-    """State and toggle rule of `tool`, each its own, else that of `*`, else on and any."""
-    halves = [config.enable for config in (tool, star) if config.enable is not None]
-    state = next((half.state for half in halves if half.state is not None), True)
-    toggle = next((half.allow_toggle for half in halves if half.allow_toggle is not None), "any")
-    return state, toggle

@@ -245,3 +245,11 @@ DEFAULTABLE = frozenset(
     {"enable", "run", "format", "result", "cancellation_response", "style", "questions"}
 )
 """What the entry `*` may hold. `questions` there are those that no tool asks."""
+
+
+def enabling(tool: Tool, star: Tool) -> tuple[bool, str]:
+    """State and toggle rule of `tool`: each half its own, else that of `*`, else on and any."""
+    halves = [config.enable for config in (tool, star) if config.enable is not None]
+    state = next((half.state for half in halves if half.state is not None), True)
+    toggle = next((half.allow_toggle for half in halves if half.allow_toggle is not None), "any")
+    return state, toggle

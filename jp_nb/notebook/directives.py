@@ -10,25 +10,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+Kind = Literal["cfg", "no_cfg", "unset", "tool", "no_tool"]
+
 
 @dataclass(frozen=True, slots=True)
 class Directive:
     """One change that somebody asks for.
 
     Attributes:
-        kind: `cfg` (`-c`), `no_cfg` (`-C`), or `unset`.
+        kind: `cfg` (`-c`), `no_cfg` (`-C`), `unset`, `tool` (`-t`) or `no_tool` (`-T`).
         text: An assignment, a JSON object, or the name of a configuration file; for `unset` a
-            path.
+            path; for tools a name, or "" for all.
     """
 
-    kind: Literal["cfg", "no_cfg", "unset"]
+    kind: Kind
     text: str
 
 
 class Collect(argparse.Action):
     """Keeps options of several kinds in one list, so that their order is not lost."""
 
-    def __init__(self, *args: Any, kind: Literal["cfg", "no_cfg", "unset"], **rest: Any) -> None:
+    def __init__(self, *args: Any, kind: Kind, **rest: Any) -> None:
         super().__init__(*args, **rest)
         self._kind = kind
 
@@ -41,7 +43,7 @@ class Collect(argparse.Action):
     ) -> None:
         """Add what one option says."""
         before = getattr(namespace, self.dest) or []
-        setattr(namespace, self.dest, [*before, Directive(self._kind, str(values))])
+        setattr(namespace, self.dest, [*before, Directive(self._kind, str(values or ""))])
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -49,4 +51,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     for flags, kind in ((("-c", "--cfg"), "cfg"), (("-C", "--no-cfg"), "no_cfg")):
         parser.add_argument(
             *flags, dest="directives", metavar="X", action=Collect, kind=kind, default=[]
+        )
+
+
+def add_tool_options(parser: argparse.ArgumentParser) -> None:
+    """Let `parser` take `-t [NAME]` and `-T [NAME]`, in one order with `-c` and `-C` (D20)."""
+    for flags, kind in ((("-t", "--tool"), "tool"), (("-T", "--no-tool"), "no_tool")):
+        parser.add_argument(
+            *flags, dest="directives", metavar="NAME", nargs="?", action=Collect, kind=kind
         )

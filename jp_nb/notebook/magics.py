@@ -16,7 +16,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_
 
 import jp_nb
 from jp_nb.errors import JpNbError, UsageError
-from jp_nb.notebook.directives import add_options
+from jp_nb.notebook.directives import add_options, add_tool_options
 from jp_nb.notebook.options import OptionParser
 from jp_nb.notebook.prompt.plain import one_line, plain
 from jp_nb.notebook.session import Session
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 _KEPT = "_jp_nb_session"
 """Attribute of the shell that keeps the session while the extension is unloaded."""
 
-USAGE = "%%jp [-m MODEL] [-c X]… [-C X]… [-n] [-o NAME] [--strict]   and the request below"
+USAGE = (
+    "%%jp [-m MODEL] [-c X]… [-C X]… [-t [NAME]]… [-T [NAME]]… [-n] [-o NAME] [--strict]"
+    "   and the request below"
+)
 
 
 def ask_options() -> OptionParser:
@@ -35,6 +38,7 @@ def ask_options() -> OptionParser:
     parser = OptionParser(USAGE)
     parser.add_argument("-m", "--model")
     add_options(parser)
+    add_tool_options(parser)
     parser.add_argument("-n", "--new", action="store_true")
     parser.add_argument("-o", "--out")
     parser.add_argument("--strict", action="store_true")

@@ -39,6 +39,7 @@ from jp_nb.config.partial import (
 )
 from jp_nb.config.paths import Element, format_path, node_of, parse_path
 from jp_nb.config.secrets import masked
+from jp_nb.config.toggles import require_tools, toggled
 from jp_nb.errors import UsageError
 from jp_nb.notebook.config_files import ConfigFiles
 from jp_nb.notebook.directives import Directive
@@ -219,12 +220,20 @@ class Settings:
         directives = list(directives)
         if {"NONE", "WORKSPACE"} <= {x.text for x in directives if x.kind == "cfg"}:
             raise UsageError("-c takes NONE or WORKSPACE, not both")
+        names = [x.text for x in directives if x.kind in ("tool", "no_tool") and x.text]
+        if names:
+            require_tools(draft.config(), names)
         for directive in directives:
             match directive.kind:
                 case "cfg":
                     self._set(draft, directive.text)
                 case "no_cfg":
                     said += self._take_back(draft, directive.text)
+                case "tool" | "no_tool":
+                    on = directive.kind == "tool"
+                    change = toggled(draft.config(), directive.text, on=on)
+                    if change:
+                        draft.add(change, claims_for(change, Source.assignment(change)))
                 case "unset":
                     require(directive.text)
                     change = Change(unsets=(directive.text,))

@@ -570,3 +570,16 @@ def test_who_speaks_in_a_conversation_that_a_run_began_keeps_it(notebook: Notebo
     head["made"] = "imported"
     notebook.ask("Second.")
     assert head["made"] == "imported"
+
+
+def test_tools_are_switched_for_the_conversation_in_the_order_of_the_line(
+    notebook: Notebook,
+) -> None:
+    notebook.ask("Go.", Directive("no_tool", ""), Directive("no_tool", "ask_user"))
+    assert notebook.session.turns.offer(notebook.session.config).tools == {}
+    notebook.ask("Go on.", Directive("tool", "ask_user"))
+    assert list(notebook.session.turns.offer(notebook.session.config).tools) == ["ask_user"]
+    notebook.ask("Still.")
+    assert list(notebook.session.turns.offer(notebook.session.config).tools) == ["ask_user"]
+    with pytest.raises(ConfigError, match="Tool not found: aks_user"):
+        notebook.ask("Again.", Directive("tool", "aks_user"))

@@ -1,0 +1,117 @@
+"""`-t` and `-T`: what switches tools on and off, and what is locked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jp_nb.config.app_config import STAR, AppConfig, Tool, enabling
+from jp_nb.config.partial import apply, settled, to_partial, validate
+from jp_nb.config.toggles import require_tools, toggled
+from jp_nb.errors import ConfigError
+from jp_nb.notebook.magics import ask_options
+from tests.fakes import configured
+
+RULES = ("any", "if_named", "if_named_or_group", "never")
+
+
+def config_of(**enable: Any) -> AppConfig:
+    tools: Any = {n: {"source": "python", "enable": value} for n, value in enable.items()}
+    return validate({"conversation": {"tools": tools}})
+
+
+def states(config: AppConfig) -> dict[str, bool]:
+    tools = config.conversation.tools
+    star = tools.get(STAR, Tool())
+    return {name: enabling(tool, star)[0] for name, tool in tools.items() if name != STAR}
+
+
+def after(config: AppConfig, *directives: tuple[str, bool]) -> AppConfig:
+    for name, on in directives:
+        config = validate(settled(apply(to_partial(config), toggled(config, name, on=on))))
+    return config
+
+
+@pytest.mark.parametrize("state", [True, False])
+@pytest.mark.parametrize("wanted", [True, False])
+@pytest.mark.parametrize("rule", RULES)
+def test_all_at_once_changes_what_anybody_may_change(rule: str, state: bool, wanted: bool) -> None:
+    config = config_of(t={"state": state, "allow_toggle": rule})
+    assert states(after(config, ("", wanted))) == {"t": wanted if rule == "any" else state}
+
+
+@pytest.mark.parametrize("state", [True, False])
+@pytest.mark.parametrize("rule", RULES[:3])
+def test_by_its_name_a_tool_changes_unless_it_is_locked_and_keeps_its_rule(
+    rule: str, state: bool
+) -> None:
+    config = after(config_of(t={"state": state, "allow_toggle": rule}), ("t", not state))
+    enable = config.conversation.tools["t"].enable
+    assert enable is not None
+    assert (enable.state, enable.allow_toggle) == (not state, rule)
+
+
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [
+        (True, "cannot disable `t`: this tool is configured as locked-on"),
+        (False, "cannot enable `t`: this tool is configured as locked-off"),
+    ],
+)
+def test_a_locked_tool_says_so_unless_it_is_so_already(state: bool, says: str) -> None:
+    config = config_of(t={"state": state, "allow_toggle": "never"})
+    with pytest.raises(ConfigError) as caught:
+        toggled(config, "t", on=not state)
+    assert says in str(caught.value)
+    assert not toggled(config, "t", on=state)
+
+
+def test_what_is_inherited_from_all_tools_counts() -> None:
+    tools: Any = {"t": {"source": "python"}, STAR: {"enable": {"allow_toggle": "if_named"}}}
+    config = validate({"conversation": {"tools": tools}})
+    assert states(after(config, ("", False))) == {"t": True}
+    assert states(after(config, ("t", False))) == {"t": False}
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [(["a"], "Tool not found: a"), (["a", "t", "b", "*"], "Tools not found: a, b, *")],
+)
+def test_unknown_names_are_told_together(names: list[str], says: str) -> None:
+    with pytest.raises(ConfigError, match=says.replace("*", r"\\*")):
+        require_tools(config_of(t="on"), names)
+
+
+def shipped() -> AppConfig:
+    return configured(
+        {"conversation": {"tools": {"mine": {"source": "python"}, "other": {"source": "python"}}}}
+    )
+
+
+@pytest.mark.req("R083-33")
+def test_all_off_leaves_the_one_that_asks_the_person() -> None:
+    found = states(after(shipped(), ("", False)))
+    assert found["ask_user"]
+    assert not found["mine"]
+    assert not found["other"]
+
+
+@pytest.mark.req("R083-34")
+def test_by_its_name_it_goes_too_and_both_together_turn_everything_off() -> None:
+    found = states(after(shipped(), ("ask_user", False)))
+    assert (found["ask_user"], found["mine"]) == (False, True)
+    assert not any(states(after(shipped(), ("", False), ("ask_user", False))).values())
+
+
+def test_options_keep_their_order_with_those_of_the_configuration() -> None:
+    line = ["-T", "-T", "ask_user", "-c", "a=1", "-t", "mine", "-C", "a=1", "-t"]
+    found = [(x.kind, x.text) for x in ask_options().parse_args(line).directives]
+    assert found == [
+        ("no_tool", ""),
+        ("no_tool", "ask_user"),
+        ("cfg", "a=1"),
+        ("tool", "mine"),
+        ("no_cfg", "a=1"),
+        ("tool", ""),
+    ]
