@@ -132,7 +132,7 @@ def test_no_key_presses_a_button_that_has_no_default(opened: Opened) -> None:
     notebook.page.keyboard.press("Tab")
     notebook.page.keyboard.press("Enter")
     assert "value='run'" in answer_of(notebook)
-    assert "Run local rename tool? (asked by tool rename) → Run" in notebook.output_text(1)
+    notebook.output_text(1, contains="Run local rename tool? (asked by tool rename) → Run")
 
 
 def test_who_types_elsewhere_keeps_the_focus(opened: Opened) -> None:
