@@ -290,8 +290,9 @@ def test_a_conversation_goes_out_to_jps_form_and_comes_back(
     notebook: Notebook, folder: Path
 ) -> None:
     notebook.ask("First.", Directive("cfg", "assistant.name=N"))
-    notebook.jp("export out")
-    events = json.loads((folder / "out" / "events.json").read_text())
+    out = notebook.ids[0].removeprefix("jp-c")  # JP names a conversation by its directory
+    notebook.jp(f"export {out}")
+    events = json.loads((folder / out / "events.json").read_text())
     assert [entry["type"] for entry in events][-3:] == [
         "turn_start",
         "chat_request",
@@ -299,9 +300,9 @@ def test_a_conversation_goes_out_to_jps_form_and_comes_back(
     ]
     identifier = notebook.ids[0]
     with pytest.raises(StorageError, match=f"has a conversation {identifier} already"):
-        notebook.jp("import out")
+        notebook.jp(f"import {out}")
     other = Notebook(folder, days=1)
-    other.jp("import out")
+    other.jp(f"import {out}")
     assert other.ids == [identifier]
     assert other.value("assistant.name") == "N"
     assert [turn.text for turn in other.session.log()] == ["one"]
