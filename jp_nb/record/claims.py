@@ -28,7 +28,7 @@ from jp_nb.config.partial import (
 from jp_nb.config.paths import ROOT, Element, Node, canonical, format_path, node_at, parse_path
 from jp_nb.errors import ConfigError
 from jp_nb.record.events import claim_of
-from jp_nb.record.projection import Step
+from jp_nb.record.projection import Step, related
 
 MAX_LABEL_CHARS = 80
 UNCLAIMED: JsonValue = None
@@ -133,9 +133,9 @@ class Claims:
 
     def owner(self, keys: tuple[str, ...]) -> JsonValue:
         """The newest claim at, above or below `keys`; None if nobody's."""
-        if any(_related(keys, other) for other in self._unclaimed):
+        if any(related(keys, other) for other in self._unclaimed):
             return None
-        found = [claim for other, claim in self._newest.items() if _related(keys, other)]
+        found = [claim for other, claim in self._newest.items() if related(keys, other)]
         return max(found, key=lambda claim: claim[0])[1] if found else None
 
     def hold(self, claims: Mapping[str, JsonValue]) -> bool:
@@ -147,11 +147,6 @@ class Claims:
         if not hashes_of(claim):
             return not hashes_of(owner)
         return owner == claim and self._newest.get(keys, (0, None))[1] == claim
-
-
-def _related(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    length = min(len(one), len(other))
-    return one[:length] == other[:length]
 
 
 # --- taking back -----------------------------------------------------------------------------
@@ -240,7 +235,7 @@ def _value(partial: Partial, keys: tuple[str, ...]) -> JsonValue:
 
 def _claim_at(step: Step, keys: tuple[str, ...]) -> tuple[JsonValue] | None:
     """What `step` claims about `keys`; None if it says nothing."""
-    return next(((claim,) for path, claim in _claims_of(step) if _related(keys, path)), None)
+    return next(((claim,) for path, claim in _claims_of(step) if related(keys, path)), None)
 
 
 def _claims_of(step: Step) -> Iterator[tuple[tuple[str, ...], JsonValue]]:

@@ -9,7 +9,6 @@ Source: `spec/conversation-stream.md` section 5.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -153,7 +152,7 @@ class Projection:
     def _steps(self, last: Step | None = None) -> Iterator[Step]:
         if last is None:
             below = fold(self.layers())
-            base = base_partial(self._stream.base_config)
+            base = base_partial(self._stream.base_config, self.not_understood)
             if self._stored >= 0:
                 base = self._admit(base, foreign=self._is_foreign(-1))
             last = Step(-1, None, Change(base), below, below, merge(below, base))
@@ -316,11 +315,13 @@ def _provider(partial: Partial) -> str:
     return provider if isinstance(provider, str) else ""
 
 
-def base_partial(base_config: Mapping[str, JsonValue]) -> Partial:
+def base_partial(
+    base_config: Mapping[str, JsonValue], not_understood: dict[str, ConfigProblem]
+) -> Partial:
     """The partial of a stored base configuration: itself, or the one in `{base, init}`.
 
     The deltas in `init` are folded in: they were there before anything was said. What in them is
-    no path unsets nothing.
+    no path unsets nothing, and is put among what is `not_understood`.
     """
     base = base_config.get("base")
     if not isinstance(base, dict):
@@ -335,8 +336,10 @@ def base_partial(base_config: Mapping[str, JsonValue]) -> Partial:
             continue
         unsets, values = delta.get("unsets"), delta.get("delta")
         for path in unsets[:MAX_FOREIGN_UNSETS] if isinstance(unsets, list) else ():
-            with suppress(ConfigError):
+            try:
                 partial = unset(partial, str(path))
+            except ConfigError as exc:
+                not_understood[str(path)] = ConfigProblem(str(path), "malformed", str(exc))
         partial = merge(partial, values if isinstance(values, dict) else {})
     return partial
 
@@ -345,7 +348,7 @@ def _touches(change: Change, path: str) -> bool:
     if at(change.delta, path) is not None:
         return True
     keys = parse_path(path)
-    return any(_covers(parse_path(unset), keys) for unset in change.unsets)
+    return any(related(parse_path(unset), keys) for unset in change.unsets)
 
 
 def _only_unsets(change: Change, path: str) -> bool:
@@ -354,7 +357,7 @@ def _only_unsets(change: Change, path: str) -> bool:
     )  # fmt: skip
 
 
-def _covers(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+def related(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     """Whether one path leads to the other."""
     length = min(len(one), len(other))
     return one[:length] == other[:length]
