@@ -16,6 +16,7 @@ from pydantic import JsonValue
 from jp_nb.config.app_config import AppConfig
 from jp_nb.config.assign import is_assignment, parse_assignment
 from jp_nb.config.check import require
+from jp_nb.config.defaults import DEFAULT_MODEL
 from jp_nb.config.layers import (
     ENVIRONMENT,
     FILE_ONLY,
@@ -138,7 +139,7 @@ class Settings:
         found = at(self.projection.partial(), MODEL)
         if isinstance(found, dict):
             return f"{found.get('provider')}/{found.get('name')}"
-        return str(found)
+        return str(found or DEFAULT_MODEL)
 
     def warnings(self) -> list[str]:
         """What a stranger's record sets and is not followed in, and what nobody understands."""

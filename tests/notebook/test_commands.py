@@ -212,7 +212,7 @@ def test_everything_begins_again_from_nothing_or_from_the_workspace(notebook: No
     assert (notebook.value("user.name"), notebook.value("assistant.name")) == ("file", None)
     notebook.jp("config -c NONE")
     assert notebook.value("user.name") is None
-    assert notebook.session.settings.model != "scripted/talk"
+    assert notebook.session.settings.model == "scripted/welcome"  # what answers if nobody says
 
 
 def test_a_base_configuration_holds_what_was_set_and_the_model_alone(notebook: Notebook) -> None:
