@@ -135,6 +135,9 @@ class EventProvider:
         finally:
             self.closed += 1
 
+    def check_schema(self, schema: Mapping[str, Any]) -> None:
+        return None
+
     async def aclose(self) -> None:
         return None
 
@@ -162,6 +165,7 @@ class FakePrompter:
         self.asked: list[Prompt] = []
         self.most_at_once = 0
         self._shown = 0
+        self._open: set[asyncio.Future[PromptEnd]] = set()
 
     def nobody(self) -> NobodyThere | None:
         return None if self.away is None else NobodyThere(self.away)
@@ -177,9 +181,26 @@ class FakePrompter:
             await asyncio.sleep(0)
             if isinstance(end, Exception):
                 raise end
-            return await end() if callable(end) else end
+            return await self._unless_interrupted(end) if callable(end) else end
         finally:
             self._shown -= 1
+
+    async def _unless_interrupted(self, end: Callable[[], Awaitable[PromptEnd]]) -> PromptEnd:
+        answer = asyncio.ensure_future(end())
+        self._open.add(answer)
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if answer in self._open:
+                raise
+            return NotAnswered("interrupted", "form")
+        finally:
+            self._open.discard(answer)
+            answer.cancel()
+
+    def interrupt(self) -> None:
+        while self._open:
+            self._open.pop().cancel()
 
 
 def yes(value: Any = True, *, remember: bool = False) -> Answered:
@@ -198,6 +219,9 @@ class InlineCell:
 
     async def call(self, function: Callable[[], T]) -> T:
         return function()
+
+    def release(self) -> None:
+        return None
 
 
 # --- a turn ----------------------------------------------------------------------------------

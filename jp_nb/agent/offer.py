@@ -20,28 +20,42 @@ from jp_nb.config.app_config import (
     enabling,
 )
 from jp_nb.config.app_config import Tool as ToolConfig
+from jp_nb.config.tool_config import FormatMode, ResultMode, RunMode
 from jp_nb.tools.arguments import schema_of
-from jp_nb.tools.base import NotFound, Tool
+from jp_nb.tools.base import ArgumentFormatter, NotFound, Tool
 
-OfferedRun = Literal["ask", "unattended", "skip"]
-OfferedResult = Literal["unattended", "ask", "skip"]
-RUN_BY_SOURCE: dict[str, OfferedRun] = {"python": "unattended", "builtin": "unattended"}
+RUN_BY_SOURCE: dict[str, RunMode] = {"python": "unattended", "builtin": "unattended"}
 
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """A tool that may run: its executor and everything configured about it, resolved."""
+    """A tool that may run: its executor and everything configured about it, resolved.
+
+    Attributes:
+        format: Whether `formatter` may run before anybody permitted the call.
+        formatter: Writes arguments for the person, if a command is configured for that.
+        parameters: How arguments are shown without a formatter; None: in the line of the call.
+        inline_results: How much of a result is shown; None: nothing.
+        inline_errors: How much of an error is shown below its line; None: nothing.
+        access: Grants as configured, for the tool to look at; None if it has none.
+    """
 
     name: str
     executor: Tool
     definition: ToolDefinition
-    run: OfferedRun
-    result: OfferedResult
+    run: RunMode
+    result: ResultMode
     cancellation_response: str
     hidden: bool
     questions: Mapping[str, QuestionConfig]
     options: Mapping[str, JsonValue]
     source: str
+    format: FormatMode = "ask"
+    formatter: ArgumentFormatter | None = None
+    parameters: Literal["json", "function_call", "off"] | None = None
+    inline_results: Literal["off", "full"] | int | None = None
+    inline_errors: Literal["off", "full"] | int | None = None
+    access: JsonValue = None
 
     @property
     def kind(self) -> str:
@@ -94,6 +108,7 @@ def _resolve(name: str, tool: ToolConfig, star: ToolConfig, executor: Tool) -> O
     source = tool.source or ""
     hidden = tool.style.hidden if tool.style.hidden is not None else star.style.hidden
     by_source = RUN_BY_SOURCE.get(source.partition(".")[0], "ask")
+    run = tool.run or star.run or by_source
     return OfferedTool(
         name=name,
         executor=executor,
@@ -102,8 +117,8 @@ def _resolve(name: str, tool: ToolConfig, star: ToolConfig, executor: Tool) -> O
             tool.summary or tool.description or "",
             executor.schema or schema_of(_parameters(tool)),
         ),
-        run=_decided(tool.run or star.run or by_source),
-        result=_decided(tool.result or star.result or "unattended"),
+        run=run,
+        result=tool.result or star.result or "unattended",
         cancellation_response=(
             tool.cancellation_response or star.cancellation_response or CANCELLATION
         ),
@@ -111,6 +126,7 @@ def _resolve(name: str, tool: ToolConfig, star: ToolConfig, executor: Tool) -> O
         questions=tool.questions,
         options=tool.options,
         source=source,
+        format=tool.format or star.format or ("unattended" if run == "unattended" else "ask"),
     )
 
 
@@ -120,8 +136,3 @@ def _parameters(tool: ToolConfig) -> dict[str, JsonValue]:
         name: node.model_dump(mode="json", exclude_unset=True, exclude_none=True)
         for name, node in tool.parameters.items()
     }
-
-
-def _decided(mode: Literal["ask", "unattended", "edit", "skip"]) -> OfferedRun:
-    """`mode` as a person can decide it: `edit` asks, and what is asked about stays as it is."""
-    return "ask" if mode == "edit" else mode

@@ -168,6 +168,14 @@ class Provider(Protocol):
         """
         ...
 
+    def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
+        """See whether a structured answer can be asked for with `schema`. Sends nothing.
+
+        Raises:
+            UsageError: If not; the message names the place in the schema and what to do.
+        """
+        ...
+
     async def aclose(self) -> None:
         """Close connections."""
         ...
@@ -178,11 +186,15 @@ class Provider(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A button that decides at once; `key` is its single key on stdin (architecture D35)."""
+    """A button that decides at once; `key` is its single key on stdin (architecture D35).
+
+    `on_form` is false for what only makes sense on stdin, such as printing once more.
+    """
 
     key: str
     label: str
     value: str
+    on_form: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +279,10 @@ class Prompter(Protocol):
         """Put `prompt` to the person and wait. Cancelling the task takes the prompt away."""
         ...
 
+    def interrupt(self) -> None:
+        """End every prompt that was put so far as interrupted, soon; from the agent's loop."""
+        ...
+
 
 # --- the cell shows --------------------------------------------------------------------------
 
@@ -290,17 +306,31 @@ class EndOfText:
 
 @dataclass(frozen=True, slots=True)
 class ToolBegins:
-    """A tool call is about to run."""
+    """A tool call is about to run.
+
+    Attributes:
+        parameters: How its arguments are shown: `line` in the line of the call, `json` below it,
+            `off` not at all.
+        formatted: What a formatter made of them, shown below the line instead.
+    """
 
     call_id: str
     name: str
     arguments: Mapping[str, JsonValue]
     hidden: bool = False
+    parameters: Literal["line", "json", "off"] = "line"
+    formatted: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ToolEnds:
-    """A tool call has its response. `traceback` is shown folded to the person alone."""
+    """A tool call has its response.
+
+    Attributes:
+        traceback: Shown folded to the person alone.
+        skipped: Whether the tool did not run, or was cut short, because somebody wanted that.
+        result_lines: How many lines of `content` are shown; None: all of them.
+    """
 
     call_id: str
     name: str
@@ -309,6 +339,8 @@ class ToolEnds:
     seconds: float
     hidden: bool = False
     traceback: str | None = None
+    skipped: bool = False
+    result_lines: int | None = 0
 
 
 @dataclass(frozen=True, slots=True)

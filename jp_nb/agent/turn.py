@@ -17,6 +17,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from jp_nb.agent.coordinator import Call, Coordinator
+from jp_nb.agent.inquiry import InquiryBackend
 from jp_nb.agent.offer import Offer
 from jp_nb.agent.ports import (
     CellThread,
@@ -40,6 +41,7 @@ from jp_nb.agent.ports import (
 from jp_nb.agent.questions import TurnState
 from jp_nb.agent.response import ResponseBuilder, add_usage
 from jp_nb.config.app_config import Request as RequestConfig
+from jp_nb.config.style_config import Interrupt as InterruptConfig
 from jp_nb.errors import PromptUnavailable, ProviderError
 from jp_nb.record.events import ChatRequest, ChatResponse, Entry, ToolCallRequest, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
@@ -52,7 +54,12 @@ MAX_BREAKS = 4
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What the configuration in force comes to: all that one model request needs."""
+    """What the configuration in force comes to: all that one model request needs.
+
+    Attributes:
+        inquiry: Answers questions of tools by asking a model.
+        interrupts: What an interrupt of the kernel does.
+    """
 
     provider: Provider
     provider_name: str
@@ -62,6 +69,8 @@ class Resolved:
     tool_choice: str
     parameters: ModelParameters
     request: RequestConfig
+    inquiry: InquiryBackend | None = None
+    interrupts: InterruptConfig = field(default_factory=InterruptConfig)
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,6 +149,7 @@ class CellLoop:
         self._bell = _Bell()
         self._listener: Listener = self._bell
         self._thread: int | None = None
+        self._held = False
 
     @property
     def serving_elsewhere(self) -> bool:
@@ -185,6 +186,15 @@ class CellLoop:
         self._listener.wake()
         return await asyncio.wrap_future(called.future)
 
+    def hold(self) -> None:
+        """Start no call any more until `release`: the kernel was interrupted."""
+        self._held = True
+
+    def release(self) -> None:
+        """Let calls run again; from any thread."""
+        self._held = False
+        self._listener.wake()
+
     def listen(self, listener: Listener | None) -> None:
         """Sleep with `listener` from now on, None: the usual way; on the cell's thread."""
         self._listener = listener or self._bell
@@ -203,7 +213,7 @@ class CellLoop:
                     continue
                 if until():
                     return
-                if tools and _run_first(self._calls):
+                if tools and not self._held and _run_first(self._calls):
                     continue
                 self._listener.wait(self._patience())
         finally:

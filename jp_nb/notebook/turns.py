@@ -6,29 +6,24 @@ Source: `design/architecture.md` sections 2 and 3, `design/interface.md` section
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-from collections.abc import Mapping
 from concurrent.futures import CancelledError, Future
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.offer import Offer, offer
+from jp_nb.agent.offer import Offer
 from jp_nb.agent.ports import (
     Answered,
-    ModelParameters,
     NobodyThere,
     NotAnswered,
     Notice,
-    Provider,
     QuestionPrompt,
 )
 from jp_nb.agent.turn import Resolved, TurnEnd, TurnLoop
-from jp_nb.config.app_config import AppConfig, Llm
-from jp_nb.config.models import resolve
+from jp_nb.config.app_config import AppConfig
 from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, UsageError
 from jp_nb.notebook.agent_thread import AgentThread
 from jp_nb.notebook.cell_loop import CellLoop
@@ -36,16 +31,13 @@ from jp_nb.notebook.config_files import workspace_root
 from jp_nb.notebook.document import homes, variables
 from jp_nb.notebook.interpolate import interpolate
 from jp_nb.notebook.prompt.engine import NotebookPrompter, PromptSettings, static_record
+from jp_nb.notebook.resolving import Resolver
 from jp_nb.notebook.transcript import Transcript
 from jp_nb.notebook.turn_display import TurnDisplay, display_publisher
-from jp_nb.providers import registry
 from jp_nb.record.events import ChatRequest
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, thread_of
 from jp_nb.record.turn_view import Turn, TurnUsage, read_turn
-from jp_nb.tools.base import Tool
-from jp_nb.tools.builtin import BUILTINS
-from jp_nb.tools.python import REGISTRY
 from jp_nb.tools.question import Question
 
 if TYPE_CHECKING:
@@ -63,7 +55,7 @@ class TurnRunner:
         self._cell = CellLoop()
         self._prompter = NotebookPrompter(self._cell)
         self._agent = AgentThread()
-        self._providers: dict[str, Provider] = {}
+        self._resolver = Resolver(session)
         self._known: dict[tuple[str, int], tuple[TurnUsage, str]] = {}
         self._running: Future[TurnEnd] | None = None
         self._threads: tuple[ConversationStream, Thread] | None = None
@@ -108,7 +100,7 @@ class TurnRunner:
         turn = TurnLoop(
             stream=stream,
             thread=self._thread(stream),
-            resolve=self.resolve,
+            resolve=self._resolver.resolve,
             prompter=self._prompter,
             cell=self._cell,
             display=display,
@@ -186,58 +178,13 @@ class TurnRunner:
         """The workspace's folder (D23)."""
         return workspace_root(self._session.files.folder)
 
-    # --- what the configuration comes to -----------------------------------------------------
-
     def resolve(self, config: AppConfig | None = None) -> Resolved:
-        """Provider, model and tools of `config`, else of the configuration in force.
+        """What `config` comes to; see `Resolver.resolve`."""
+        return self._resolver.resolve(config)
 
-        Raises:
-            ConfigError: If one of them cannot be had; the message names the path.
-        """
-        config = config or self._session.settings.projection.config()
-        model = resolve(config.assistant.model.id, config.providers.llm.aliases)
-        tools = self.offer(config)
-        parameters = config.assistant.model.parameters
-        return Resolved(
-            provider=self._provider(model.provider, config.providers.llm),
-            provider_name=model.provider,
-            model=model.name,
-            system=config.assistant.system(),
-            offer=tools,
-            tool_choice=_tool_choice(config.assistant.tool_choice, tools),
-            parameters=ModelParameters(
-                max_tokens=parameters.max_tokens,
-                reasoning=_json(parameters.reasoning),
-                temperature=parameters.temperature,
-                top_p=parameters.top_p,
-                top_k=parameters.top_k,
-                stop_words=tuple(parameters.stop_words),
-                other=parameters.model_extra or {},
-            ),
-            request=config.assistant.request,
-        )
-
-    @staticmethod
-    def offer(config: AppConfig) -> Offer:
+    def offer(self, config: AppConfig) -> Offer:
         """The tools that `config` enables."""
-        executors: Mapping[str, Mapping[str, Tool]] = {
-            "builtin": BUILTINS,
-            "python": REGISTRY.all(),
-        }
-        return offer(config, executors)
-
-    def _provider(self, name: str, llm: Llm) -> Provider:
-        """A provider with its settings: the same one as long as they are the same."""
-        settings: dict[str, Any]
-        if name == "scripted":
-            settings = {"folders": [str(self._session.files.folder)]}
-        else:
-            given = getattr(llm, name, None)  # a known name may have no settings
-            settings = given.model_dump() if given is not None else {}
-        key = json.dumps([name, settings], sort_keys=True)
-        if key not in self._providers:
-            self._providers[key] = registry.create(name, settings)
-        return self._providers[key]
+        return self._resolver.offer(config)
 
     # --- a question from ordinary code -------------------------------------------------------
 
@@ -280,8 +227,7 @@ class TurnRunner:
     def close(self) -> None:
         """Close prompts, providers and the agent's thread."""
         self._prompter.cell_ends()
-        self._agent.close(*(provider.aclose() for provider in self._providers.values()))
-        self._providers.clear()
+        self._agent.close(*self._resolver.take_providers())
 
 
 def _prompt_settings(config: AppConfig) -> PromptSettings:
@@ -291,18 +237,3 @@ def _prompt_settings(config: AppConfig) -> PromptSettings:
         timeout=config.prompt.timeout_s,
         notify=config.prompt.notify == "on",
     )
-
-
-def _tool_choice(choice: str, tools: Offer) -> str:
-    if choice in ("auto", "none", "required"):
-        return choice
-    if choice not in tools.tools:
-        raise ConfigError(
-            f"tool choice '{choice}' does not match any enabled tools", path="assistant.tool_choice"
-        )
-    return f"tool:{choice}"
-
-
-def _json(value: object) -> JsonValue:
-    dump = getattr(value, "model_dump", None)
-    return dump() if dump is not None else value  # type: ignore[return-value]

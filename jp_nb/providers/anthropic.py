@@ -113,6 +113,9 @@ class AnthropicProvider:
             recover=recover,
         )
 
+    def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
+        """Every schema is taken; see `agent.ports.Provider`."""
+
     async def aclose(self) -> None:
         """Close connections."""
         await self._http.aclose()

@@ -236,6 +236,9 @@ class ChatProvider:
             idle_timeout=request.idle_timeout,
         )
 
+    def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
+        """Every schema is taken; see `agent.ports.Provider`."""
+
     async def aclose(self) -> None:
         """Close connections."""
         await self._http.aclose()

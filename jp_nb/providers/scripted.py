@@ -290,6 +290,9 @@ class ScriptedProvider:
         reason: FinishReason = reply.finish
         yield Finished(reason)
 
+    def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
+        """Every schema is taken; see `agent.ports.Provider`."""
+
     async def aclose(self) -> None:
         """Nothing is open."""
 

@@ -24,6 +24,10 @@ class CellThread(Protocol):
         """Run `function` there, one at a time, and return or raise what it does."""
         ...
 
+    def release(self) -> None:
+        """Let functions run that were held back since the cell was interrupted."""
+        ...
+
 
 class Tool(Protocol):
     """A tool that can be registered under a name and run."""
@@ -42,10 +46,20 @@ class Tool(Protocol):
         """Who asks when the tool registered as `name` has a question."""
         ...
 
+    def prepare(
+        self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
+    ) -> Mapping[str, JsonValue] | Failure:
+        """`arguments` as the tool will get them, or why it cannot run with them.
+
+        Called before anybody is asked and before anything runs. `arguments` have the types that
+        `schema` declares where that could be told.
+        """
+        ...
+
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
     ) -> Outcome:
-        """Run once.
+        """Run once. Cancelling it ends whatever it started.
 
         Raises:
             ToolError: A message for the model.
@@ -54,18 +68,40 @@ class Tool(Protocol):
         ...
 
 
-class NotFound:
-    """Stands in for a builtin that does not exist: configured, offered, and failing when run."""
+class ToolDefaults:
+    """What most tools do where a `Tool` has a choice."""
 
     registration: Mapping[str, JsonValue] = {}
     schema: Mapping[str, JsonValue] | None = None
 
+    def inquiry_source(self, name: str) -> InquirySource:
+        """The tool itself asks."""
+        return InquirySource.tool(name)
+
+    def prepare(
+        self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
+    ) -> Mapping[str, JsonValue] | Failure:
+        """The arguments as they are: the tool looks at them when it runs."""
+        return arguments
+
+
+class ArgumentFormatter(Protocol):
+    """Writes the arguments of a call for the person (`style.parameters` as a command)."""
+
+    async def format(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> str:
+        """The text below the call's header; "" for none.
+
+        Raises:
+            ToolError: If it cannot; the tool is not run then.
+        """
+        ...
+
+
+class NotFound(ToolDefaults):
+    """Stands in for a builtin that does not exist: configured, offered, and failing when run."""
+
     def __init__(self, name: str) -> None:
         self.name = name
-
-    def inquiry_source(self, name: str) -> InquirySource:
-        """Never asks."""
-        return InquirySource.tool(name)
 
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread

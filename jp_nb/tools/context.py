@@ -33,8 +33,10 @@ class ToolContext:
         config: The configuration it may read, if any.
         delta_rejection: Set on a run that follows a rejected configuration change.
         root: The workspace's folder.
-        action: `run`.
+        action: `run`; `format_arguments` where a call is only to be shown.
         conversation_id: Such as `jp-c17738399468`.
+        workspace_id: The workspace's id; "" if it has none.
+        catalog: Documentation, in Markdown, of every tool on offer, by name.
         call_id: The model's id of this call.
     """
 
@@ -46,5 +48,7 @@ class ToolContext:
     config: JsonValue = None
     delta_rejection: DeltaRejection | None = None
     root: str = ""
-    action: Literal["run"] = "run"
+    action: Literal["run", "format_arguments"] = "run"
     conversation_id: str = ""
+    workspace_id: str = ""
+    catalog: Mapping[str, str] = field(default_factory=dict)

@@ -23,15 +23,14 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from jp_nb.config.app_config import RunMode
 from jp_nb.errors import ToolError, UsageError
-from jp_nb.record.events import InquirySource
-from jp_nb.tools.base import CellThread
+from jp_nb.tools.base import CellThread, ToolDefaults
 from jp_nb.tools.context import ToolContext
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
 
 TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
-class PythonTool:
+class PythonTool(ToolDefaults):
     """A function as a tool. Calling it calls the function.
 
     A `def` runs on the cell's thread, an `async def` on the agent's loop, and with `thread=True`
@@ -76,10 +75,6 @@ class PythonTool:
 
     def __repr__(self) -> str:
         return f"<tool {self.name}{inspect.signature(self.function)}>"
-
-    def inquiry_source(self, name: str) -> InquirySource:
-        """The tool itself asks."""
-        return InquirySource.tool(name)
 
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread

@@ -829,6 +829,9 @@ async def test_a_tool_of_the_cell_that_the_interrupt_cut_short_counts_as_cancell
         async def call(self, function: Any) -> Any:
             raise Cut from KeyboardInterrupt()
 
+        def release(self) -> None:
+            pass
+
     bench = Bench([reply(call("t")), DONE], tools=[returning("x")])
     bench.loop.cell = Cell()
     await bench.run()

@@ -88,6 +88,19 @@ class NotebookPrompter:
             self._withdraw(waiting)
             raise
 
+    def interrupt(self) -> None:
+        """End every prompt that was put so far as interrupted; what is put later is shown."""
+        pending = list(self._open)
+
+        def end() -> None:
+            # What waits is ended first, or ending the one on screen would show the next.
+            for waiting in reversed(pending):
+                if (deadline := waiting.deadline) is not None:
+                    deadline.expire()
+                self._end(waiting, NotAnswered("interrupted", waiting.channel))
+
+        self._loop.post(end)
+
     # --- the cell's thread -------------------------------------------------------------------
 
     def cell_begins(self, settings: PromptSettings, place: Place | None = None) -> None:
@@ -105,10 +118,6 @@ class NotebookPrompter:
         """Take away whatever is still open: no form outlives its cell."""
         self._end_all("cancelled")
         self._place = None
-
-    def interrupt(self) -> None:
-        """End every open or queued prompt as interrupted."""
-        self._end_all("interrupted")
 
     def ask_here(self, prompt: Prompt, *, keeps_record: bool = True) -> PromptEnd:
         """Put `prompt` to the person from code that runs in the cell, and wait.
@@ -130,7 +139,7 @@ class NotebookPrompter:
         try:
             self._loop.serve(waiting.future.done, tools=False)
         except BaseException:
-            self.interrupt()
+            self._end_all("interrupted")
             raise
         return waiting.future.result()
 

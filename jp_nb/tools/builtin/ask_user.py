@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pydantic import JsonValue
 
 from jp_nb.record.events import InquirySource
-from jp_nb.tools.base import CellThread
+from jp_nb.tools.base import CellThread, ToolDefaults
 from jp_nb.tools.context import ToolContext
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.tools.question import AnswerType, BooleanAnswer, Question, SelectAnswer, TextAnswer
@@ -59,7 +59,7 @@ PARAMETERS: dict[str, JsonValue] = {
 }
 
 
-class AskUser:
+class AskUser(ToolDefaults):
     """Validates the question, has it asked, hands the answer to the model."""
 
     registration: Mapping[str, JsonValue] = {
@@ -72,7 +72,6 @@ class AskUser:
         "description": DESCRIPTION,
         "parameters": PARAMETERS,
     }
-    schema: Mapping[str, JsonValue] | None = None
 
     def inquiry_source(self, name: str) -> InquirySource:
         """The assistant asks, through this tool."""
