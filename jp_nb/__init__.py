@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from jp_nb.errors import (
+        AnswerError,
         ConfigError,
         JpNbError,
         PromptCancelled,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AnswerError": "jp_nb.errors",
     "ConfigError": "jp_nb.errors",
     "JpNbError": "jp_nb.errors",
     "PromptCancelled": "jp_nb.errors",
@@ -64,6 +66,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AnswerError",
     "ConfigError",
     "Conversation",
     "JpNbError",
@@ -139,6 +142,8 @@ def query(
     cfg: str | Sequence[str] = (),
     no_cfg: str | Sequence[str] = (),
     new: bool = False,
+    schema: object = None,
+    tool_use: str | bool | None = None,
     strict: bool = False,
 ) -> Turn:
     """Ask the model: `%%jp` as a function, with the same display in the running cell.
@@ -149,22 +154,34 @@ def query(
         cfg: As `-c`, once or several times.
         no_cfg: As `-C`, once or several times, after `cfg`.
         new: As `-n`.
+        schema: As `-s`: a type that pydantic can describe, a JSON schema, or the name of one.
+        tool_use: True as `-u`, the name of a tool as `-u NAME`, False as `-U`.
         strict: As `--strict`.
 
     Raises:
-        UsageError: If jp_nb is not loaded, or `text` is empty or names something unknown.
+        UsageError: If jp_nb is not loaded, `text` is empty or names something unknown, or
+            `schema` or `tool_use` is wrong; nothing was recorded.
         ConfigError: If an option is wrong; nothing was recorded.
         ProviderError: If the model could not be reached.
+        AnswerError: If a structured answer did not come, or does not fit `schema`.
         PromptUnavailable: If `strict` and nobody could decide something.
     """
-    from jp_nb.notebook.directives import Directive
+    from jp_nb.notebook.directives import Directive, tool_choice
     from jp_nb.notebook.magics import guarded
 
     session = _loaded()
     directives = [Directive("cfg", x) for x in _several(cfg)]
     directives += [Directive("no_cfg", x) for x in _several(no_cfg)]
     with guarded(session):
-        return session.ask(text, model=model, directives=directives, new=new, strict=strict)
+        return session.ask(
+            text,
+            model=model,
+            directives=directives,
+            new=new,
+            schema=schema,
+            tool_choice=tool_choice(tool_use),
+            strict=strict,
+        )
 
 
 def _several(texts: str | Sequence[str]) -> Sequence[str]:

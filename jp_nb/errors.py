@@ -5,6 +5,7 @@ JpNbError
 ├── ConfigError         a value the user wrote is wrong; names the path and where it came from
 ├── ProviderError       the model could not be reached, or refused
 │   └── ProtocolError   it sent bytes its API does not document
+├── AnswerError         a structured answer did not come, or does not fit its schema
 ├── StorageError        the notebook holds something we cannot read
 ├── PromptUnavailable   a question that only a person may answer, and nobody is there
 └── PromptCancelled     a question that somebody was asked and did not answer
@@ -15,7 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 ProviderErrorKind = Literal[
     "timeout", "connect", "rate_limit", "transient", "quota", "output_limit", "other"
@@ -113,6 +117,22 @@ class ProviderError(JpNbError):
 
 class ProtocolError(ProviderError):
     """The server sent something that its API does not document."""
+
+
+class AnswerError(JpNbError):
+    """The model gave no structured answer, or one that does not fit the schema asked for.
+
+    The turn is in the record, and is the last one: the message names what does not fit, and where.
+
+    Attributes:
+        data: The answer as it came; None if there was none.
+        text: What the model said beside it, or instead.
+    """
+
+    def __init__(self, message: str, *, data: JsonValue = None, text: str = "") -> None:
+        super().__init__(message)
+        self.data = data
+        self.text = text
 
 
 class StorageError(JpNbError):

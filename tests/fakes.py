@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
+from jp_nb.agent.inquiry import Inquiry, InquiryBackend, InquiryError
 from jp_nb.agent.offer import Offer, offer
 from jp_nb.agent.ports import (
     Answered,
@@ -28,6 +29,7 @@ from jp_nb.agent.ports import (
     TextPart,
     ToolCallArguments,
     ToolCallStart,
+    Usage,
 )
 from jp_nb.agent.turn import Resolved, TurnEnd, TurnLoop
 from jp_nb.config.app_config import AppConfig
@@ -36,7 +38,7 @@ from jp_nb.config.layers import Layer, fold
 from jp_nb.config.partial import Partial, validate
 from jp_nb.record.events import ChatRequest, Entry
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.thread import ThreadEntry, thread_of
+from jp_nb.record.thread import Thread, ThreadEntry, thread_of
 from jp_nb.record.turn_view import Turn, read_turn
 from jp_nb.tools.base import Tool
 from jp_nb.tools.builtin import BUILTINS
@@ -142,6 +144,49 @@ class EventProvider:
         return None
 
 
+class MockInquiryBackend:
+    """A model that answers tools' questions with `answers`: by inquiry id, else by `schema_id`.
+
+    An answer may also be an exception to raise, or a function to await for it. An id without an
+    answer is an error.
+
+    Attributes:
+        asked: The inquiries, each with the thread as it was when it came.
+        running: How many inquiries are under way.
+        most_at_once: The largest number of them at the same time.
+        cancelled: Ids of the inquiries that were cancelled.
+    """
+
+    def __init__(self, answers: Mapping[str, Any] | None = None) -> None:
+        self._answers = dict(answers or {})
+        self.on_usage: Callable[[Usage], None] | None = None
+        self.asked: list[tuple[Inquiry, list[ThreadEntry]]] = []
+        self.running = 0
+        self.most_at_once = 0
+        self.cancelled: list[str] = []
+
+    async def inquire(self, thread: Thread, inquiry: Inquiry) -> Any:
+        self.asked.append((inquiry, [item.entry for item in thread]))
+        self.running += 1
+        self.most_at_once = max(self.most_at_once, self.running)
+        try:
+            return await self._answer(inquiry)
+        except asyncio.CancelledError:
+            self.cancelled.append(inquiry.id)
+            raise
+        finally:
+            self.running -= 1
+
+    async def _answer(self, inquiry: Inquiry) -> Any:
+        for key in (inquiry.id, inquiry.schema_id):
+            if key in self._answers:
+                answer = self._answers[key]
+                if isinstance(answer, Exception):
+                    raise answer
+                return await answer() if callable(answer) else answer
+        raise InquiryError(f"nothing was prepared for {inquiry.id!r} or {inquiry.schema_id!r}")
+
+
 # --- a person --------------------------------------------------------------------------------
 
 
@@ -236,6 +281,7 @@ class Bench:
         tools: Python tools by name.
         person: Who is asked.
         config: A partial over the registrations.
+        inquiry: Answers tools' questions in place of a person.
         shown: What the display was given.
         slept: The waits before retries.
     """
@@ -250,6 +296,7 @@ class Bench:
     stream: ConversationStream = field(default_factory=new_stream)
     shown: list[DisplayEvent] = field(default_factory=list)
     slept: list[float] = field(default_factory=list)
+    inquiry: InquiryBackend | None = None
 
     def __post_init__(self) -> None:
         self.provider = EventProvider(*self.scripts)
@@ -287,6 +334,8 @@ class Bench:
             tool_choice=config.assistant.tool_choice,
             parameters=ModelParameters(),
             request=self.request,
+            interrupts=config.interrupt,
+            inquiry=self.inquiry,
         )
 
     async def run(self, text: str = "Go.") -> TurnEnd:

@@ -1,40 +1,44 @@
 """One batch of tool calls: events in, one response for each call out.
 
 All calls start at once. Every change of state happens in one loop that takes events from one
-queue; runs and prompts are tasks that post an event when they end. Prompts wait in a FIFO with
-one of them active. No tool is known here by name.
+queue; runs, inquiries and prompts are tasks that post an event when they end. Prompts wait in a
+line with one of them on screen. No tool is known here by name.
 
-Source: `spec/tools-and-turn-loop.md` sections 5 and 9.
+Source: `spec/tools-and-turn-loop.md` sections 5, 9 and 11.6.
 """
 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import copy
-import json
 import logging
-import os
-import traceback
-from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from time import monotonic
-from typing import Any, assert_never
+from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
+from jp_nb.agent.calls import Call, traceback_of
+from jp_nb.agent.decisions import (
+    NOT_DELIVERED_BY_CONFIGURATION,
+    SKIPPED,
+    SKIPPED_REMEMBERED,
+    Delivery,
+    Permission,
+    delivery,
+    permission,
+)
+from jp_nb.agent.inquiry import Inquiry, InquiryBackend, InquiryError
+from jp_nb.agent.interrupts import Interrupts, Verdict, menu
 from jp_nb.agent.offer import OfferedTool
 from jp_nb.agent.ports import (
-    Action,
-    ActionPrompt,
     Answered,
     CellThread,
     Display,
     NobodyThere,
     NotAnswered,
-    Prompt,
     PromptEnd,
     Prompter,
     QuestionEnds,
@@ -42,6 +46,7 @@ from jp_nb.agent.ports import (
     ToolBegins,
     ToolEnds,
 )
+from jp_nb.agent.prompt_queue import PromptQueue, summary
 from jp_nb.agent.questions import (
     CANCELLED_BY_USER,
     AskModel,
@@ -56,8 +61,10 @@ from jp_nb.agent.questions import (
     reusable,
     route,
 )
+from jp_nb.config.style_config import Interrupt as InterruptConfig
 from jp_nb.errors import ToolError
-from jp_nb.record.events import Entry, InquiryResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.record.events import Entry, InquiryResponse, ToolCallResponse
+from jp_nb.record.thread import Thread
 from jp_nb.tools.arguments import coerce_arguments
 from jp_nb.tools.context import ToolContext
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
@@ -65,15 +72,6 @@ from jp_nb.tools.question import BooleanAnswer, Question
 
 log = logging.getLogger(__name__)
 
-MACHINERY = tuple(
-    str(folder) + os.sep
-    for folder in (
-        Path(__file__).resolve().parent.parent,
-        Path(asyncio.__file__).parent,
-        Path(concurrent.futures.__file__).parent,
-    )
-)
-"""What runs tools: frames of it say nothing about why a tool failed."""
 STOP_GRACE = 2.0
 """Seconds that cancelled tools have to clean up."""
 
@@ -82,44 +80,49 @@ UNAVAILABLE = (
     "no longer enabled. Do not retry this tool until it is available again in the list of enabled "
     "tools."
 )
+NOT_FORMATTED = "Tool '{}' was not executed because the argument formatter failed: {}"
 INQUIRY_FAILED = (
     "The tool '{tool}' asked a follow-up question (\"{text}\") that was routed to a secondary "
     "assistant for resolution, but the secondary assistant failed to provide a valid answer. "
     "Error: {error}. You may retry the tool call or end the turn."
 )
 NO_INQUIRY_BACKEND = "No inquiry backend is available"
+CANCELLED_WITH_MESSAGE = "Tool run cancelled by user with a custom message:\n\n{}"
+RESTARTED = "restarted"
 
-PERMISSION = (
-    Action("y", "Run", "run"),
-    Action("Y", "Run, for this turn", "run_turn"),
-    Action("n", "Skip", "skip"),
-    Action("N", "Skip, for this turn", "skip_turn"),
-)
-DELIVERY = (Action("y", "Deliver", "deliver"), Action("n", "Skip", "skip"))
-SOURCES = {"builtin": "built-in", "python": "Python", "local": "local", "mcp": "mcp"}
-
-
-@dataclass(slots=True, eq=False)
-class Call:
-    """One tool call on its way to a response. `tool` is None if it is not on offer."""
-
-    request: ToolCallRequest
-    tool: OfferedTool | None
-    bad_arguments: str | None = None
-    arguments: dict[str, JsonValue] = field(default_factory=dict)
-    answers: dict[str, JsonValue] = field(default_factory=dict)
-    response: ToolCallResponse | None = None
-    traceback: str | None = None
-    started: float = 0.0
+_Event = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
-    """A prompt in the queue; `settle` takes its end, `skip` says whether it is still needed."""
+class Surroundings:
+    """What the calls of one batch have in common.
 
-    prompt: Prompt
-    settle: Callable[[PromptEnd], None]
-    skip: Callable[[], bool]
+    Attributes:
+        thread: What a provider sees of the conversation, for questions that a model answers.
+        inquiry: Asks a model; None if there is none.
+        catalog: Documentation of the tools on offer, by name.
+        interrupts: What an interrupt does.
+    """
+
+    thread: Thread
+    inquiry: InquiryBackend | None = None
+    catalog: Mapping[str, str] = field(default_factory=dict)
+    interrupts: InterruptConfig = field(default_factory=InterruptConfig)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEnd:
+    """How a batch ended.
+
+    Attributes:
+        responses: In call order.
+        stopped: Whether the turn is to end.
+        unsaid: What the person said to the model, if no call was left to carry it.
+    """
+
+    responses: list[ToolCallResponse]
+    stopped: bool = False
+    unsaid: str = ""
 
 
 class Coordinator:
@@ -131,6 +134,7 @@ class Coordinator:
         cell: The cell's thread, for tools that need it.
         display: Shows what happens.
         state: What is remembered in this turn.
+        interrupts: Decides what an interrupt does.
         context: Fields of `ToolContext` that are the same for every call: `root`,
             `conversation_id`.
 
@@ -146,6 +150,7 @@ class Coordinator:
         cell: CellThread,
         display: Display,
         state: TurnState,
+        interrupts: Interrupts,
         context: Mapping[str, str] | None = None,
     ) -> None:
         self._record = record
@@ -153,106 +158,244 @@ class Coordinator:
         self._cell = cell
         self._display = display
         self._state = state
+        self._interrupts = interrupts
         self._context = dict(context or {})
-        self._events: asyncio.Queue[Callable[[], None]] = asyncio.Queue()
+        self._events: asyncio.Queue[_Event] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._prompts: deque[_Waiting] = deque()
-        self._active: _Waiting | None = None
+        self._prompts = PromptQueue(prompter, self._spawn)
         self._open: dict[str, tuple[Call, Question]] = {}
         self._calls: Sequence[Call] = ()
-        self._stopping = False
+        self._batch = Surroundings(Thread())
+        self._menu_open = False
+        self._verdict: Verdict | None = None
+        self._cutting = False
+        self._epoch = 0
         self.unavailable: str | None = None
 
     # --- the loop ----------------------------------------------------------------------------
 
-    async def run(self, calls: Sequence[Call]) -> list[ToolCallResponse]:
-        """The responses to `calls`, in call order.
+    async def run(self, calls: Sequence[Call], batch: Surroundings) -> BatchEnd:
+        """See `calls` through; every one of them has a response in the end.
 
         Cancelling it leaves calls open: `stop` then gives every call its response.
         """
-        self._calls = calls
+        self._calls, self._batch = calls, batch
         for call in calls:
+            call.started = monotonic()
             self._begin(call)
-        while any(call.response is None for call in calls):
+        while self._menu_open or any(call.response is None for call in calls):
             handle = await self._events.get()
             handle()
-        return [call.response for call in calls if call.response is not None]
+            if self._verdict is not None:
+                verdict, self._verdict = self._verdict, None
+                end = await self._carry_out(verdict)
+                if end is not None:
+                    return end
+        return BatchEnd(self._responses())
 
     async def stop(self) -> list[ToolCallResponse]:
-        """Cancel what runs, close what is open; the responses, in call order.
+        """Cancel what runs, close what is open; the responses, in call order."""
+        await self._cut()
+        self._cancel_open_calls("")
+        return self._responses()
 
-        A call whose prompt is dropped ends as if the person had cancelled that prompt, any other
-        one with its tool's `cancellation_response`.
-        """
-        self._stopping = True
-        running = list(self._tasks)
-        for task in running:
-            task.cancel()
-        if running:
-            await asyncio.wait(running, timeout=STOP_GRACE)
-        while not self._events.empty():  # ends that came before the cancellation still count
-            self._events.get_nowait()()
-        while self._active is not None:
-            dropped, self._active = self._active, None
-            dropped.settle(NotAnswered("interrupted"))
-            self._show_next()
-        for inquiry_id, (call, question) in list(self._open.items()):
-            end = cancelled(inquiry_id, "user", end="interrupted")
-            self._close(call, question, end)
-        for call in self._calls:
-            if call.response is None:
-                text = call.tool.cancellation_response if call.tool else CANCELLED_BY_USER
-                self._finish(call, text, is_error=False)
+    def _responses(self) -> list[ToolCallResponse]:
         return [call.response for call in self._calls if call.response is not None]
 
-    def _spawn(self, work: Coroutine[Any, Any, Callable[[], None]]) -> None:
-        """Run `work` beside the loop; what it returns is handled in the loop."""
-        if self._stopping:
-            work.close()
-            return
+    def _open_calls(self) -> list[Call]:
+        return [call for call in self._calls if call.response is None]
+
+    def _spawn(self, work: Callable[[], Awaitable[_Event]]) -> asyncio.Task[None]:
+        """Run `work` beside the loop; what it returns is handled in the loop.
+
+        What was begun before the calls were cut is not heard any more.
+        """
+        epoch = self._epoch
 
         async def run() -> None:
-            self._events.put_nowait(await work)
+            try:
+                handle = await work()
+            except Exception as exc:  # a fault of ours: the loop raises it, and nobody waits
+                handle = partial(_raise, exc)
+            if epoch == self._epoch:
+                self._events.put_nowait(handle)
 
         task = asyncio.get_running_loop().create_task(run())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        if self._cutting:
+            task.cancel()
+        return task
+
+    # --- interrupts --------------------------------------------------------------------------
+
+    def interrupt(self) -> None:
+        """The kernel was interrupted; from the agent's loop, while a batch runs."""
+        self._events.put_nowait(self._interrupted)
+
+    def _interrupted(self) -> None:
+        settings = self._batch.interrupts
+        again = self._menu_open or self._cutting
+        verdict = self._interrupts.at_once("tool_call", settings, in_menu=again)
+        self._prompter.interrupt()  # what is on screen ends first (D24)
+        if verdict is not None:
+            self._decide(verdict)
+            return
+        self._menu_open = True
+        self._prompts.add(
+            lambda ask: menu(ask, "tool_call", settings), settle=self._decide, first=True
+        )
+
+    def _decide(self, verdict: Verdict) -> None:
+        self._menu_open = False
+        if self._verdict is None or not self._verdict.escalated:
+            self._verdict = verdict
+
+    async def _carry_out(self, verdict: Verdict) -> BatchEnd | None:
+        """Do what an interrupt came to; None if the batch goes on."""
+        if verdict.choice == "continue":
+            for call in self._open_calls():
+                if call.cut:
+                    self._cancel(call, "")
+            self._cell.release()
+            return None
+        await self._cut()
+        later, self._verdict = self._verdict, None
+        if later is not None and later.escalated:
+            verdict = later
+        if verdict.choice == "restart":
+            self._cell.release()
+            for call in self._open_calls():
+                self._restart(call)
+            return None
+        open_calls = self._open_calls()
+        self._cancel_open_calls(verdict.text)
+        if verdict.choice == "reply":
+            self._cell.release()
+            return BatchEnd(self._responses(), unsaid="" if open_calls else verdict.text)
+        return BatchEnd(self._responses(), stopped=True)
+
+    async def _cut(self) -> None:
+        """End every task; what ended before still counts. Prompts and inquiries are dropped."""
+        self._cutting = True
+        try:
+            running = list(self._tasks)
+            self._prompts.clear()
+            for task in running:
+                task.cancel()
+            if running:
+                await asyncio.wait(running, timeout=STOP_GRACE)
+            while not self._events.empty():
+                self._events.get_nowait()()
+        finally:
+            self._cutting, self._menu_open = False, False
+            self._epoch += 1
+        self._prompts.clear()
+        for inquiry_id, (call, question) in list(self._open.items()):
+            self._close(call, question, cancelled(inquiry_id, "user", end="interrupted"))
+
+    def _cancel_open_calls(self, message: str) -> None:
+        for call in self._open_calls():
+            self._cancel(call, message)
+
+    def _cancel(self, call: Call, message: str) -> None:
+        text = call.tool.cancellation_response if call.tool else CANCELLED_BY_USER
+        if message:
+            text = CANCELLED_WITH_MESSAGE.format(message)
+        self._finish(call, text, skipped=True)
+
+    def _restart(self, call: Call) -> None:
+        if call.begun:
+            self._show_end(call, RESTARTED, is_error=False, skipped=True)
+        call.begin_again()
+        self._begin(call)
 
     # --- one call ----------------------------------------------------------------------------
 
     def _begin(self, call: Call) -> None:
-        call.started = monotonic()
         tool = call.tool
-        if tool is not None:
-            given = copy.deepcopy(call.request.arguments)  # the record's own is nobody else's
-            call.arguments = coerce_arguments(given, tool.definition.parameters)
         if tool is None:
-            self._finish(call, UNAVAILABLE.format(call.request.name), is_error=True)
-        elif call.bad_arguments is not None:
-            self._finish(call, call.bad_arguments, is_error=True)
-        elif tool.run == "skip":
-            self._finish(call, "Tool skipped by user.", is_error=False)
-        elif tool.run == "ask":
-            self._ask_permission(call, tool)
-        else:
-            self._start(call, tool)
+            self._fail(call, UNAVAILABLE.format(call.request.name))
+            return
+        if call.bad_arguments is not None:
+            self._fail(call, call.bad_arguments)
+            return
+        prepared = _prepare(tool, call.request.arguments)
+        if isinstance(prepared, Failure):
+            self._fail(call, prepared.message)
+            return
+        call.arguments = prepared
+        match tool.run:
+            case "skip":
+                self._finish(call, SKIPPED, skipped=True)
+            case "unattended":
+                self._start(call, tool)
+            case "ask" | "edit":
+                self._ask_permission(call, tool)
+            case _:
+                assert_never(tool.run)
 
     def _start(self, call: Call, tool: OfferedTool) -> None:
-        request = call.request
-        self._display(ToolBegins(request.id, request.name, call.arguments, tool.hidden))
+        self._formatted(call, tool, lambda: self._start_formatted(call, tool))
+
+    def _start_formatted(self, call: Call, tool: OfferedTool) -> None:
+        shown: Literal["line", "json", "off"] = "line"
+        if call.formatted is not None or tool.parameters == "off":
+            shown = "off"
+        elif tool.parameters == "json":
+            shown = "json"
+        call.begun = True
+        self._display(
+            ToolBegins(
+                call.request.id,
+                call.request.name,
+                call.arguments,
+                tool.hidden,
+                parameters=shown,
+                formatted=call.formatted,
+            )
+        )
         self._run_again(call, tool)
 
-    def _run_again(self, call: Call, tool: OfferedTool) -> None:
-        self._spawn(self._execute(call, tool))
+    def _formatted(self, call: Call, tool: OfferedTool, then: _Event) -> None:
+        """Have the arguments written for the person, if that is configured, and go on."""
+        formatter = tool.formatter
+        if formatter is None or call.formatted is not None:
+            then()
+            return
+        context = self._tool_context(call, tool, action="format_arguments")
 
-    async def _execute(self, call: Call, tool: OfferedTool) -> Callable[[], None]:
-        context = ToolContext(
+        async def write() -> _Event:
+            try:
+                text = await formatter.format(copy.deepcopy(call.arguments), context)
+            except Exception as exc:
+                problem = str(exc) if isinstance(exc, ToolError) else summary(exc)
+                return lambda: self._fail(call, NOT_FORMATTED.format(tool.name, problem))
+            return lambda: shown(text)
+
+        def shown(text: str) -> None:
+            call.formatted = text
+            then()
+
+        self._spawn(write)
+
+    def _run_again(self, call: Call, tool: OfferedTool) -> None:
+        self._spawn(lambda: self._execute(call, tool))
+
+    def _tool_context(self, call: Call, tool: OfferedTool, *, action: str = "run") -> ToolContext:
+        return ToolContext(
             name=tool.name,
             call_id=call.request.id,
             answers=dict(call.answers),
             options=tool.options,
+            access=tool.access,
+            catalog=self._batch.catalog,
+            action=action,  # type: ignore[arg-type]  # one of its two words
             **self._context,  # type: ignore[arg-type]  # its keys are texts
         )
+
+    async def _execute(self, call: Call, tool: OfferedTool) -> _Event:
+        context = self._tool_context(call, tool)
         try:
             arguments = copy.deepcopy(call.arguments)  # a run may change what it gets
             outcome = await tool.executor.run(arguments, context, self._cell)
@@ -265,31 +408,43 @@ class Coordinator:
             outcome = Failure(str(exc))
         except BaseException as exc:
             if isinstance(exc.__cause__, KeyboardInterrupt):  # the cell was interrupted
-                text = tool.cancellation_response
-                return lambda: self._finish(call, text, is_error=False)
+                return lambda: setattr(call, "cut", True)  # what follows is about to be decided
             # SystemExit and KeyboardInterrupt out of a task would end the agent's loop.
-            outcome = Failure(_summary(exc))
-            call.traceback = _traceback(exc)
+            outcome = Failure(summary(exc))
+            call.traceback = traceback_of(exc)
         return lambda: self._settle_run(call, tool, outcome)
 
     def _settle_run(self, call: Call, tool: OfferedTool, outcome: Outcome) -> None:
         match outcome:
             case Success() if outcome.config is not None or outcome.unset:
                 text = f"{tool.name} proposed a configuration change, which no tool may do here."
-                self._finish(call, text, is_error=True)
+                self._fail(call, text)
             case Success(content=content):
-                self._deliver(call, tool, content, is_error=False)
+                self._deliver(call, tool, Delivery(content))
             case Failure(message=message, trace=trace):
                 text = "\n".join([message, "", "Trace:", *trace]) if trace else message
-                self._deliver(call, tool, text, is_error=True)
+                self._deliver(call, tool, Delivery(text, is_error=True))
             case NeedsInput(question=question):
                 self._ask(call, tool, question)
             case _:
                 assert_never(outcome)
 
-    def _finish(self, call: Call, content: str, *, is_error: bool) -> None:
-        call.response = ToolCallResponse(id=call.request.id, content=content, is_error=is_error)
-        hidden = call.tool is not None and call.tool.hidden
+    def _fail(self, call: Call, text: str) -> None:
+        self._finish(call, text, is_error=True)
+
+    def _finish(
+        self, call: Call, content: str, *, is_error: bool = False, skipped: bool = False
+    ) -> None:
+        metadata: dict[str, JsonValue] = {}
+        if call.edited:
+            metadata["edited_arguments"] = copy.deepcopy(call.arguments)
+        call.response = ToolCallResponse(
+            id=call.request.id, content=content, is_error=is_error, metadata=metadata
+        )
+        self._show_end(call, content, is_error=is_error, skipped=skipped)
+
+    def _show_end(self, call: Call, content: str, *, is_error: bool, skipped: bool) -> None:
+        tool = call.tool
         self._display(
             ToolEnds(
                 call_id=call.request.id,
@@ -297,38 +452,12 @@ class Coordinator:
                 content=content,
                 is_error=is_error,
                 seconds=monotonic() - call.started,
-                hidden=hidden,
+                hidden=tool is not None and tool.hidden,
                 traceback=call.traceback,
+                skipped=skipped,
+                result_lines=0 if tool is None or skipped else _lines(tool, is_error=is_error),
             )
         )
-
-    # --- prompts: one at a time, first come first served -------------------------------------
-
-    def _enqueue(self, waiting: _Waiting) -> None:
-        self._prompts.append(waiting)
-        self._show_next()
-
-    def _show_next(self) -> None:
-        while self._prompts and self._active is None:
-            waiting = self._prompts.popleft()
-            if waiting.skip():
-                continue
-            self._active = waiting
-            self._spawn(self._prompt(waiting))
-
-    async def _prompt(self, waiting: _Waiting) -> Callable[[], None]:
-        try:
-            end = await self._prompter.ask(waiting.prompt)
-        except Exception as exc:
-            log.exception("A prompt failed")
-            end = NobodyThere(f"the prompt failed: {_summary(exc)}")
-
-        def settle() -> None:
-            self._active = None
-            waiting.settle(end)
-            self._show_next()
-
-        return settle
 
     # --- permission and delivery -------------------------------------------------------------
 
@@ -336,20 +465,18 @@ class Coordinator:
         nobody = self._prompter.nobody()
         if nobody is not None:
             self._refuse_for_want_of_a_person(call, tool, "run", nobody)
-            return
-        arguments = json.dumps(call.arguments, ensure_ascii=False, indent=2)
-        prompt = ActionPrompt(
-            text=f"Run {SOURCES.get(tool.kind, tool.kind)} {tool.name} tool?",
-            actions=PERMISSION,
-            tool=tool.name,
-            detail=arguments if call.arguments else None,
-        )
-        self._enqueue(
-            _Waiting(
-                prompt,
-                settle=lambda end: self._settle_permission(call, tool, end),
-                skip=lambda: self._use_remembered_permission(call, tool),
-            )
+        elif tool.format == "unattended":
+            self._formatted(call, tool, lambda: self._queue_permission(call, tool))
+        else:
+            self._queue_permission(call, tool)
+
+    def _queue_permission(self, call: Call, tool: OfferedTool) -> None:
+        self._prompts.add(
+            lambda ask: permission(
+                ask, tool, call.arguments, lambda given: _prepare(tool, given), call.formatted
+            ),
+            settle=lambda decided: self._settle_permission(call, tool, decided),
+            skip=lambda: self._use_remembered_permission(call, tool),
         )
 
     def _use_remembered_permission(self, call: Call, tool: OfferedTool) -> bool:
@@ -359,61 +486,56 @@ class Coordinator:
         if remembered:
             self._start(call, tool)
         else:
-            self._finish(call, "Tool skipped by user (remembered).", is_error=False)
+            self._finish(call, SKIPPED_REMEMBERED, skipped=True)
         return True
 
-    def _settle_permission(self, call: Call, tool: OfferedTool, end: PromptEnd) -> None:
-        if isinstance(end, NobodyThere):
-            self._refuse_for_want_of_a_person(call, tool, "run", end)
+    def _settle_permission(self, call: Call, tool: OfferedTool, decided: Permission) -> None:
+        if decided.nobody is not None:
+            self._refuse_for_want_of_a_person(call, tool, "run", decided.nobody)
             return
-        decision = end.value if isinstance(end, Answered) else "skip"
-        if decision in ("run_turn", "skip_turn"):
-            self._state.permissions[tool.name] = decision == "run_turn"
-        if decision in ("run", "run_turn"):
-            self._start(call, tool)
-        else:
-            self._finish(call, "Tool skipped by user.", is_error=False)
+        if decided.remembered:
+            self._state.permissions[tool.name] = decided.runs
+        if not decided.runs:
+            self._finish(call, decided.skipped, skipped=True)
+            return
+        if decided.arguments is not None and decided.arguments != call.arguments:
+            call.arguments, call.edited, call.formatted = decided.arguments, True, None
+        self._start(call, tool)
 
     def _refuse_for_want_of_a_person(
         self, call: Call, tool: OfferedTool, setting: str, nobody: NobodyThere
     ) -> None:
         self.unavailable = nobody.reason
-        text = (
+        self._fail(
+            call,
             f"{tool.name} needs a person's decision and nobody can be asked: {nobody.reason}. The "
             f'owner may set conversation.tools.{tool.name}.{setting} = "unattended". Do not retry '
-            "this tool call in this turn."
+            "this tool call in this turn.",
         )
-        self._finish(call, text, is_error=True)
 
-    def _deliver(self, call: Call, tool: OfferedTool, content: str, *, is_error: bool) -> None:
-        if tool.result == "skip":
-            self._finish(call, "Result delivery skipped by configuration.", is_error=False)
-        elif tool.result == "unattended":
-            self._finish(call, content, is_error=is_error)
-        else:
-            self._ask_delivery(call, tool, content, is_error)
+    def _deliver(self, call: Call, tool: OfferedTool, result: Delivery) -> None:
+        match tool.result:
+            case "skip":
+                self._finish(call, NOT_DELIVERED_BY_CONFIGURATION, skipped=True)
+            case "unattended":
+                self._finish(call, result.content, is_error=result.is_error)
+            case "ask" | "edit":
+                self._ask_delivery(call, tool, result)
+            case _:
+                assert_never(tool.result)
 
-    def _ask_delivery(self, call: Call, tool: OfferedTool, content: str, is_error: bool) -> None:
-        def settle(end: PromptEnd) -> None:
-            if isinstance(end, NobodyThere):
-                self._refuse_for_want_of_a_person(call, tool, "result", end)
-            elif isinstance(end, Answered) and end.value == "deliver":
-                self._finish(call, content, is_error=is_error)
-            else:
-                self._finish(call, "Result delivery skipped by user.", is_error=False)
+    def _ask_delivery(self, call: Call, tool: OfferedTool, result: Delivery) -> None:
+        def settle(decided: Delivery) -> None:
+            if decided.nobody is not None:
+                self._refuse_for_want_of_a_person(call, tool, "result", decided.nobody)
+                return
+            self._finish(call, decided.content, is_error=decided.is_error, skipped=decided.withheld)
 
         nobody = self._prompter.nobody()
         if nobody is not None:
-            settle(nobody)
+            self._refuse_for_want_of_a_person(call, tool, "result", nobody)
             return
-        prompt = ActionPrompt(
-            text=f"Deliver {tool.name} result to assistant?",
-            actions=DELIVERY,
-            tool=tool.name,
-            detail=content,
-            default="deliver",
-        )
-        self._enqueue(_Waiting(prompt, settle=settle, skip=lambda: False))
+        self._prompts.add(lambda ask: delivery(ask, tool, result), settle=settle)
 
     # --- questions ---------------------------------------------------------------------------
 
@@ -432,11 +554,10 @@ class Coordinator:
         inquiry_id: str,
         nobody: NobodyThere | None,
     ) -> None:
-        config = tool.questions.get(question.id)
         way = route(
             tool.name,
             question,
-            config,
+            tool.questions.get(question.id),
             remembered=self._state.remembered(tool.name, question),
             nobody=nobody is not None,
         )
@@ -449,19 +570,51 @@ class Coordinator:
                 if nobody is not None and end:
                     self.unavailable = nobody.reason
                 self._close(call, question, cancelled(inquiry_id, reason, end=end))
-                self._finish(call, text, is_error=True)
+                self._fail(call, text)
             case AskModel():
-                if nobody is not None:
-                    self.unavailable = nobody.reason
-                self._close(call, question, cancelled(inquiry_id, "backend_error"))
-                error = INQUIRY_FAILED.format(
-                    tool=tool.name, text=question.text, error=NO_INQUIRY_BACKEND
-                )
-                self._finish(call, error, is_error=True)
+                self._spawn(lambda: self._inquire(call, tool, question, inquiry_id, nobody))
             case AskPerson():
                 self._prompt_for(call, tool, question, inquiry_id)
             case _:
                 assert_never(way)
+
+    async def _inquire(
+        self,
+        call: Call,
+        tool: OfferedTool,
+        question: Question,
+        inquiry_id: str,
+        nobody: NobodyThere | None,
+    ) -> _Event:
+        """Let a model answer; `nobody` says why no person could."""
+        problem = NO_INQUIRY_BACKEND
+        if self._batch.inquiry is not None:
+            inquiry = Inquiry(inquiry_id, call.request.id, tool.name, question)
+            try:
+                answer = await self._batch.inquiry.inquire(self._batch.thread, inquiry)
+            except InquiryError as exc:
+                problem = str(exc)
+            except Exception as exc:
+                log.exception("An inquiry failed")
+                problem = type(exc).__name__
+            else:
+                return lambda: self._settle_inquiry(call, tool, question, inquiry_id, answer)
+
+        def fail() -> None:
+            if nobody is not None:
+                self.unavailable = nobody.reason
+            self._close(call, question, cancelled(inquiry_id, "backend_error"))
+            self._fail(
+                call, INQUIRY_FAILED.format(tool=tool.name, text=question.text, error=problem)
+            )
+
+        return fail
+
+    def _settle_inquiry(
+        self, call: Call, tool: OfferedTool, question: Question, inquiry_id: str, answer: JsonValue
+    ) -> None:
+        self._close(call, question, answered(inquiry_id, question, answer, "model"))
+        self._answer(call, tool, question, answer)
 
     def _prompt_for(
         self, call: Call, tool: OfferedTool, question: Question, inquiry_id: str
@@ -493,11 +646,11 @@ class Coordinator:
                         self._state.remember(tool.name, question, value)
                     self._answer(call, tool, question, value)
                 case NotAnswered():
-                    self._finish(call, CANCELLED_BY_USER, is_error=False)
+                    self._finish(call, CANCELLED_BY_USER, skipped=True)
                 case _:
                     assert_never(end)
 
-        self._enqueue(_Waiting(prompt, settle=settle, skip=use_remembered))
+        self._prompts.add(lambda ask: ask(prompt), settle=settle, skip=use_remembered)
 
     def _answer(self, call: Call, tool: OfferedTool, question: Question, answer: JsonValue) -> None:
         call.answers[question.id] = answer
@@ -523,18 +676,21 @@ class Coordinator:
         )
 
 
-def _summary(exc: BaseException) -> str:
-    """Type and text of `exc`, whatever its own code makes of that."""
-    try:
-        text = str(exc)
-    except Exception:
-        text = ""
-    return f"{type(exc).__name__}: {text}" if text else type(exc).__name__
+def _raise(exc: Exception) -> None:
+    raise exc
 
 
-def _traceback(exc: BaseException) -> str:
-    """The traceback of `exc` from the first frame that is the tool's."""
-    frame = exc.__traceback__
-    while frame is not None and frame.tb_frame.f_code.co_filename.startswith(MACHINERY):
-        frame = frame.tb_next
-    return "".join(traceback.format_exception(type(exc), exc, frame))
+def _prepare(tool: OfferedTool, given: Mapping[str, JsonValue]) -> dict[str, JsonValue] | Failure:
+    """The arguments `given` as `tool` will get them, or why it cannot run with them."""
+    schema = tool.definition.parameters
+    own = copy.deepcopy(dict(given))  # the record's are nobody else's
+    prepared = tool.executor.prepare(tool.name, coerce_arguments(own, schema), schema)
+    return prepared if isinstance(prepared, Failure) else dict(prepared)
+
+
+def _lines(tool: OfferedTool, *, is_error: bool) -> int | None:
+    """How many lines of a result are shown below the call; None: all of them."""
+    shown = tool.inline_results
+    if is_error and tool.inline_errors is not None:
+        shown = tool.inline_errors
+    return None if shown == "full" else shown if isinstance(shown, int) else 0

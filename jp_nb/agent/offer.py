@@ -5,9 +5,9 @@ Source: `spec/tools-and-turn-loop.md` section 1, `design/architecture.md` D11, D
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar, cast
 
 from pydantic import JsonValue
 
@@ -20,9 +20,14 @@ from jp_nb.config.app_config import (
     enabling,
 )
 from jp_nb.config.app_config import Tool as ToolConfig
-from jp_nb.config.tool_config import FormatMode, ResultMode, RunMode
+from jp_nb.config.commands import Command
+from jp_nb.config.tool_config import ErrorStyle, FormatMode, ResultMode, RunMode, ToolStyle
 from jp_nb.tools.arguments import schema_of
 from jp_nb.tools.base import ArgumentFormatter, NotFound, Tool
+from jp_nb.tools.command import CommandFormatter, CommandTool, called
+from jp_nb.tools.documentation import document
+
+T = TypeVar("T")
 
 RUN_BY_SOURCE: dict[str, RunMode] = {"python": "unattended", "builtin": "unattended"}
 
@@ -38,6 +43,10 @@ class OfferedTool:
         inline_results: How much of a result is shown; None: nothing.
         inline_errors: How much of an error is shown below its line; None: nothing.
         access: Grants as configured, for the tool to look at; None if it has none.
+        summary: What the model is told with every request, if not the description.
+        description: What the tool does, at length.
+        examples: How it is used.
+        described: Its parameters as they were configured.
     """
 
     name: str
@@ -56,6 +65,24 @@ class OfferedTool:
     inline_results: Literal["off", "full"] | int | None = None
     inline_errors: Literal["off", "full"] | int | None = None
     access: JsonValue = None
+    summary: str | None = None
+    description: str | None = None
+    examples: str | None = None
+    described: Mapping[str, JsonValue] = field(default_factory=dict)
+
+    @property
+    def documentation(self) -> str:
+        """All there is to say about it, in Markdown; "" if that is nothing."""
+        return document(
+            self.name, self.summary, self.description, self.examples, self.documented_schema
+        )
+
+    @property
+    def documented_schema(self) -> Mapping[str, JsonValue]:
+        """The schema of its arguments with all that is said about them, beyond what is sent."""
+        if self.executor.schema is None:
+            return {"properties": dict(self.described)}
+        return _described(self.executor.schema, self.described)
 
     @property
     def kind(self) -> str:
@@ -70,6 +97,25 @@ class Offer:
     tools: dict[str, OfferedTool]
     missing: dict[str, str]
 
+    @property
+    def documentation(self) -> Mapping[str, str]:
+        """Documentation by name; each is written when it is looked up."""
+        return _Documentation(self.tools)
+
+
+class _Documentation(Mapping[str, str]):
+    def __init__(self, tools: Mapping[str, OfferedTool]) -> None:
+        self._tools = tools
+
+    def __getitem__(self, name: str) -> str:
+        return self._tools[name].documentation
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
 
 def is_enabled(tool: ToolConfig, star: ToolConfig) -> bool:
     """The tool's own state, else that of `*`, else on."""
@@ -77,7 +123,7 @@ def is_enabled(tool: ToolConfig, star: ToolConfig) -> bool:
 
 
 def offer(config: AppConfig, executors: Mapping[str, Mapping[str, Tool]]) -> Offer:
-    """The tools that `config` enables.
+    """The tools that `config` enables, and the one it forces unless that is locked off.
 
     Args:
         config: The configuration in force, registrations included.
@@ -87,7 +133,7 @@ def offer(config: AppConfig, executors: Mapping[str, Mapping[str, Tool]]) -> Off
     tools: dict[str, OfferedTool] = {}
     missing: dict[str, str] = {}
     for name, tool in config.conversation.tools.items():
-        if name == STAR or not is_enabled(tool, star):
+        if name == STAR or not (is_enabled(tool, star) or _is_forced(name, tool, config)):
             continue
         if tool.source is None:
             missing[name] = f"conversation.tools.{name}.source is not set"
@@ -97,6 +143,8 @@ def offer(config: AppConfig, executors: Mapping[str, Mapping[str, Tool]]) -> Off
         executor = executors.get(kind, {}).get(wanted if kind == "python" and wanted else name)
         if executor is None and kind == "builtin":
             executor = NotFound(name)
+        if executor is None and kind == "local":
+            executor = CommandTool(name, tool)
         if executor is None:
             missing[name] = f"its source {tool.source!r} has no such tool here"
             continue
@@ -104,30 +152,89 @@ def offer(config: AppConfig, executors: Mapping[str, Mapping[str, Tool]]) -> Off
     return Offer(tools, missing)
 
 
+def _is_forced(name: str, tool: ToolConfig, config: AppConfig) -> bool:
+    choice = config.assistant.tool_choice
+    if name != choice or choice in ("auto", "none", "required"):
+        return False
+    star = config.conversation.tools.get(STAR, ToolConfig())
+    return enabling(tool, star)[1] != "never"
+
+
 def _resolve(name: str, tool: ToolConfig, star: ToolConfig, executor: Tool) -> OfferedTool:
     source = tool.source or ""
-    hidden = tool.style.hidden if tool.style.hidden is not None else star.style.hidden
+    style = _style(tool.style, star.style)
     by_source = RUN_BY_SOURCE.get(source.partition(".")[0], "ask")
     run = tool.run or star.run or by_source
+    described = _parameters(tool)
     return OfferedTool(
         name=name,
         executor=executor,
         definition=ToolDefinition(
             name,
             tool.summary or tool.description or "",
-            executor.schema or schema_of(_parameters(tool)),
+            executor.schema or schema_of(described),
         ),
         run=run,
         result=tool.result or star.result or "unattended",
         cancellation_response=(
             tool.cancellation_response or star.cancellation_response or CANCELLATION
         ),
-        hidden=bool(hidden),
+        hidden=bool(style.hidden),
         questions=tool.questions,
         options=tool.options,
         source=source,
         format=tool.format or star.format or ("unattended" if run == "unattended" else "ask"),
+        formatter=(
+            CommandFormatter(style.parameters, called(name, tool))
+            if isinstance(style.parameters, Command)
+            else None
+        ),
+        parameters=None if isinstance(style.parameters, Command) else style.parameters,
+        inline_results=style.inline_results,
+        inline_errors=style.error.inline_results,
+        access=_access(tool),
+        summary=tool.summary,
+        description=tool.description,
+        examples=tool.examples,
+        described=described,
     )
+
+
+def _style(own: ToolStyle, star: ToolStyle) -> ToolStyle:
+    """Each field of a tool's style: its own, else that of `*`."""
+
+    def first(mine: T | None, default: T | None) -> T | None:
+        return default if mine is None else mine
+
+    return ToolStyle.model_construct(
+        hidden=first(own.hidden, star.hidden),
+        inline_results=first(own.inline_results, star.inline_results),
+        parameters=first(own.parameters, star.parameters),
+        error=ErrorStyle.model_construct(
+            inline_results=first(own.error.inline_results, star.error.inline_results)
+        ),
+    )
+
+
+def _access(tool: ToolConfig) -> JsonValue:
+    """The grants as a tool reads them: every kind of rule, and what each rule says."""
+    if tool.access is None:
+        return None
+    return cast(JsonValue, tool.access.model_dump(mode="json", exclude_none=True))
+
+
+def _described(
+    schema: Mapping[str, JsonValue], parameters: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """`schema` with what the configuration says in words about its properties."""
+    properties = schema.get("properties")
+    nodes = dict(properties) if isinstance(properties, dict) else {}
+    for name, said in parameters.items():
+        node = nodes.get(name)
+        if isinstance(node, dict) and isinstance(said, dict):
+            words = ("summary", "description", "examples")
+            nodes[name] = {**node, **{key: text for key, text in said.items() if key in words}}
+    return {**schema, "properties": nodes}
 
 
 def _parameters(tool: ToolConfig) -> dict[str, JsonValue]:

@@ -366,7 +366,16 @@ class Notice:
     transient: bool = False
 
 
-DisplayEvent = ShowText | DiscardText | EndOfText | ToolBegins | ToolEnds | QuestionEnds | Notice
+@dataclass(frozen=True, slots=True)
+class PersonSays:
+    """What the person said to the model in the middle of the turn."""
+
+    text: str
+
+
+DisplayEvent = (
+    ShowText | DiscardText | EndOfText | ToolBegins | ToolEnds | QuestionEnds | Notice | PersonSays
+)
 Display = Callable[[DisplayEvent], None]
 """Takes events in order, from the agent's thread; never blocks."""
 

@@ -8,16 +8,20 @@ Source: `spec/tools-and-turn-loop.md` sections 11.1 to 11.3, `spec/providers.md`
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Literal
 
 from pydantic import JsonValue
 
-from jp_nb.agent.coordinator import Call, Coordinator
+from jp_nb.agent.calls import Call
+from jp_nb.agent.coordinator import Coordinator, Surroundings
 from jp_nb.agent.inquiry import InquiryBackend
+from jp_nb.agent.interrupts import STOP, Interrupts, Verdict, menu
 from jp_nb.agent.offer import Offer
 from jp_nb.agent.ports import (
     CellThread,
@@ -30,6 +34,7 @@ from jp_nb.agent.ports import (
     ModelParameters,
     ModelRequest,
     Notice,
+    PersonSays,
     Prompter,
     Provider,
     ProviderEvent,
@@ -38,6 +43,7 @@ from jp_nb.agent.ports import (
     TextPart,
     Usage,
 )
+from jp_nb.agent.prompt_queue import Ask, asking
 from jp_nb.agent.questions import TurnState
 from jp_nb.agent.response import ResponseBuilder, add_usage
 from jp_nb.config.app_config import Request as RequestConfig
@@ -46,6 +52,8 @@ from jp_nb.errors import PromptUnavailable, ProviderError
 from jp_nb.record.events import ChatRequest, ChatResponse, Entry, ToolCallRequest, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread
+
+log = logging.getLogger(__name__)
 
 MAX_PATCHES = 10
 MAX_BREAKS = 4
@@ -95,7 +103,9 @@ class TurnLoop:
         strict: End the turn as soon as nobody could decide what only a person may (D21).
         context: `root` and `conversation_id` for tools.
         sleep: Waits before a retry.
+        clock: Seconds, for the time between two interrupts.
         usage: Tokens so far.
+        interrupts_heard: How many interrupts this turn took notice of.
     """
 
     stream: ConversationStream
@@ -107,11 +117,14 @@ class TurnLoop:
     strict: bool = False
     context: Mapping[str, str] = field(default_factory=dict)
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    clock: Callable[[], float] = monotonic
     usage: Usage = field(default_factory=Usage)
-    _task: asyncio.Task[TurnEnd] | None = None
-    _stopping: bool = False
+    interrupts_heard: int = 0
+    _phase: Callable[[], None] | None = None
     _provider_name: str = ""
-    _shown: Literal["message", "reasoning", "structured"] | None = None
+    _interrupts: Interrupts | None = None
+    _listening: _Listening | None = None
+    _late: bool = False
 
     async def run(self, request: ChatRequest) -> TurnEnd:
         """Append `request` as a new turn and see it through.
@@ -121,45 +134,50 @@ class TurnLoop:
                 before is in the record.
             PromptUnavailable: With `strict`, if nobody could decide something.
             ConfigError: If the configuration does not resolve; nothing was appended.
+            UsageError: If the model cannot be asked for that kind of answer; likewise.
         """
-        if self._stopping:
+        if self.interrupts_heard:
             return TurnEnd("interrupted", self.usage)
-        self._task = asyncio.current_task()
         resolved = self._resolve()
+        schema = request.response_schema
+        if schema is not None:
+            resolved.provider.check_schema(schema)
         self.stream.start_turn(request)
         self.thread.add(request, self._provider_name)
-        schema = request.response_schema
+        self._interrupts = Interrupts(self.prompter, clock=self.clock)
         try:
-            await self._cycles(resolved, schema)
-        except asyncio.CancelledError:
-            if not self._stopping or self._task is None:
-                raise
-            self._task.uncancel()
-            return TurnEnd("interrupted", self.usage)
-        return TurnEnd("completed", self.usage)
+            status = await self._cycles(resolved, schema, self._interrupts)
+        finally:
+            self._phase = None
+        return TurnEnd(status, self.usage)
 
     def interrupt(self) -> None:
-        """Stop: keep what arrived, give every open tool call its response, end the turn.
+        """The kernel was interrupted; from the agent's loop.
 
-        From the agent's loop. Before `run` has begun, nothing of the turn is recorded; a second
-        call changes nothing.
+        Before `run` has begun, nothing of the turn is recorded. After it ended, nothing happens.
         """
-        if self._stopping:
-            return
-        self._stopping = True
-        if self._task is not None:
-            self._task.cancel()
+        self.interrupts_heard += 1
+        if self._phase is not None:
+            self._phase()
 
     def _resolve(self) -> Resolved:
         resolved = self.resolve()
         self._provider_name = resolved.provider_name
+        if resolved.inquiry is not None:
+            resolved.inquiry.on_usage = self.add_usage
         return resolved
 
     def _record(self, entry: Entry) -> None:
         self.stream.append(entry)
         self.thread.add(self.stream.entries[-1], self._provider_name)
 
-    async def _cycles(self, resolved: Resolved, schema: Mapping[str, JsonValue] | None) -> None:
+    def add_usage(self, more: Usage) -> None:
+        """Count tokens that something beside the main stream took."""
+        self.usage = add_usage(self.usage, more)
+
+    async def _cycles(
+        self, resolved: Resolved, schema: Mapping[str, JsonValue] | None, interrupts: Interrupts
+    ) -> Literal["completed", "interrupted"]:
         choice = resolved.tool_choice
         coordinator = Coordinator(
             record=self._record,
@@ -167,13 +185,17 @@ class TurnLoop:
             cell=self.cell,
             display=self.display,
             state=TurnState(),
+            interrupts=interrupts,
             context=self.context,
         )
         while True:
-            calls = await self._stream(resolved, choice, schema)
+            calls = await self._response(resolved, choice, schema, interrupts)
+            if calls is None:
+                return "interrupted"
             if not calls:
-                return
-            await self._execute(coordinator, calls)
+                return "completed"
+            if await self._execute(coordinator, calls, resolved):
+                return "interrupted"
             if self.strict and coordinator.unavailable is not None:
                 raise PromptUnavailable(
                     "a question needs a person and nobody can be asked: "
@@ -185,19 +207,69 @@ class TurnLoop:
 
     # --- executing ---------------------------------------------------------------------------
 
-    async def _execute(self, coordinator: Coordinator, calls: Sequence[Call]) -> None:
+    async def _execute(
+        self, coordinator: Coordinator, calls: Sequence[Call], resolved: Resolved
+    ) -> bool:
+        """Run `calls` and record their responses; whether the turn is to end."""
+        self._phase = coordinator.interrupt
+        batch = Surroundings(
+            thread=self.thread,
+            inquiry=resolved.inquiry,
+            catalog=resolved.offer.documentation,
+            interrupts=resolved.interrupts,
+        )
+        if self._late:
+            coordinator.interrupt()
         try:
-            responses = await coordinator.run(calls)
+            end = await coordinator.run(calls, batch)
         except (asyncio.CancelledError, Exception):  # the record stays well formed
             self._commit(await coordinator.stop())
             raise
-        self._commit(responses)
+        self._commit(end.responses)
+        if end.unsaid:
+            self._say(end.unsaid)
+        return end.stopped
 
     def _commit(self, responses: Sequence[ToolCallResponse]) -> None:
         start = len(self.stream)
         self.stream.append(*responses)
         for entry in self.stream.entries[start:]:
             self.thread.add(entry, self._provider_name)
+
+    def _say(self, text: str) -> None:
+        """Record what the person says to the model in the middle of a turn."""
+        self._record(ChatRequest(content=text))
+        self.display(PersonSays(text))
+
+    # --- streaming, and what an interrupt makes of it ------------------------------------------
+
+    async def _response(
+        self,
+        resolved: Resolved,
+        choice: str,
+        schema: Mapping[str, JsonValue] | None,
+        interrupts: Interrupts,
+    ) -> list[Call] | None:
+        """The tool calls of the model's response; None if the turn is to end."""
+        while True:
+            work = asyncio.ensure_future(self._stream(resolved, choice, schema))
+            listening = _Listening(
+                work, interrupts, resolved.interrupts, asking(self.prompter), self.cell.release
+            )
+            self._listening, self._phase = listening, listening.interrupt
+            try:
+                calls = await work
+                self._late = listening.late
+                return calls if calls or not listening.late else None
+            except asyncio.CancelledError:
+                if listening.verdict is None:
+                    raise
+            finally:
+                listening.close()
+                self._listening = None
+            if listening.verdict.choice != "reply":
+                return None
+            self._say(listening.verdict.text)
 
     # --- streaming ---------------------------------------------------------------------------
 
@@ -219,9 +291,10 @@ class TurnLoop:
                 if not exc.retryable or attempt > most or breaks > MAX_BREAKS * max(most, 1):
                     raise
                 await self._wait(exc, attempt, resolved.request)
+                await self._decided()
                 continue
             except BaseException:  # interrupted, or a provider's fault
-                self._keep_partial(one)
+                self._keep_or_discard(one)
                 raise
             if finished is not None:
                 self._finish(finished, one)
@@ -257,14 +330,25 @@ class TurnLoop:
     async def _attempt(
         self, provider: Provider, request: ModelRequest, one: _Attempt
     ) -> Finished | None:
-        """How one response ended; None if the provider asks to be called again."""
+        """How one response ended; None if the provider asks to be called again.
+
+        Not before it is decided what an interrupt does: until then nothing is recorded.
+        """
         try:
             finished = await self._consume(provider, request, one)
+            if finished is None and one.retry is None:
+                raise ProviderError("the stream ended before the answer did", kind="transient")
+        except ProviderError:
+            await self._decided()
+            raise
         finally:
-            self.usage = add_usage(self.usage, one.builder.usage)
-        if finished is None and one.retry is None:
-            raise ProviderError("the stream ended before the answer did", kind="transient")
+            self.add_usage(one.builder.usage)
+        await self._decided()
         return finished
+
+    async def _decided(self) -> None:
+        if self._listening is not None:
+            await self._listening.decided.wait()
 
     async def _consume(
         self, provider: Provider, request: ModelRequest, one: _Attempt
@@ -314,6 +398,14 @@ class TurnLoop:
         elif finished.reason == "other":
             self.display(Notice(f"⚠ The model stopped: {finished.detail or 'no reason given'}"))
 
+    def _keep_or_discard(self, one: _Attempt) -> None:
+        verdict = self._listening.verdict if self._listening is not None else None
+        if verdict is not None and verdict.choice == "abort":
+            self.display(DiscardText())
+            self.display(Notice("⚠ Aborted: what the model had begun to say is discarded"))
+        else:
+            self._keep_partial(one)
+
     def _keep_partial(self, one: _Attempt) -> None:
         """Store the texts of an answer that broke off; tool calls in it never ran: they drop."""
         for entry in (*one.entries, *one.builder.peek()):
@@ -330,6 +422,73 @@ class TurnLoop:
             for entry in one.entries
             if isinstance(entry, ToolCallRequest)
         ]
+
+
+class _Listening:
+    """Hears interrupts while a model answers, and asks the person what to do.
+
+    Attributes:
+        decided: Set unless the person is being asked.
+        verdict: Why `work` was cancelled; None if it was not, or not from here.
+        late: Whether an interrupt came when the answer was just complete.
+    """
+
+    def __init__(
+        self,
+        work: asyncio.Future[list[Call]],
+        interrupts: Interrupts,
+        settings: InterruptConfig,
+        ask: Ask,
+        release: Callable[[], None],
+    ) -> None:
+        self._work = work
+        self._interrupts = interrupts
+        self._settings = settings
+        self._ask = ask
+        self._release = release
+        self._menu: asyncio.Task[None] | None = None
+        self.decided = asyncio.Event()
+        self.decided.set()
+        self.verdict: Verdict | None = None
+        self.late = False
+
+    def interrupt(self) -> None:
+        """The kernel was interrupted."""
+        if self._work.done():
+            self.late = True
+            return
+        in_menu = self._menu is not None
+        verdict = self._interrupts.at_once("streaming", self._settings, in_menu=in_menu)
+        if verdict is not None:
+            self.close()
+            self._carry_out(verdict)
+            return
+        self.decided.clear()
+        self._menu = asyncio.get_running_loop().create_task(self._have_menu())
+
+    def close(self) -> None:
+        """Take the menu away."""
+        menu_task, self._menu = self._menu, None
+        if menu_task is not None:
+            menu_task.cancel()
+
+    async def _have_menu(self) -> None:
+        try:
+            verdict = await menu(self._ask, "streaming", self._settings)
+        except Exception:
+            log.exception("The menu failed")
+            verdict = STOP
+        self._menu = None
+        self._carry_out(verdict)
+
+    def _carry_out(self, verdict: Verdict) -> None:
+        if verdict.choice in ("continue", "reply"):
+            self._release()
+        if verdict.choice == "continue":
+            self.decided.set()
+        elif self.verdict is None:
+            self.verdict = verdict
+            self._work.cancel()
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from jp_nb.config.partial import at
 from jp_nb.config.paths import parse_path
 from jp_nb.config.secrets import masked
 from jp_nb.errors import ConfigError, PromptCancelled, UsageError
-from jp_nb.notebook import report
+from jp_nb.notebook import report, tool_report
 from jp_nb.notebook.directives import Collect, Directive, add_options
 from jp_nb.notebook.options import OptionParser
 from jp_nb.notebook.prompt.plain import one_line
@@ -116,7 +116,12 @@ class Commands:
         return lambda path: to_text(masked(at(config, path), parse_path(path)))
 
     def _tools(self, rest: str) -> None:
-        report.show(self._shell, report.tools(self._session.config, self._session.turns.offer))
+        config, offer = self._session.config, self._session.turns.offer
+        if not rest.strip():
+            report.show(self._shell, tool_report.tools(config, offer))
+        else:
+            name = _one("tools", "the name of one tool", rest)
+            report.show(self._shell, tool_report.tool(name, config, offer))
 
     def _log(self, rest: str) -> None:
         if rest and not (rest.isdecimal() and len(rest) < MAX_DIGITS and int(rest)):

@@ -91,6 +91,9 @@ class Facts(Protocol):
     def variables(self) -> Sequence[str]:
         """Names of the notebook."""
 
+    def schemas(self) -> Sequence[str]:
+        """Those that an answer may have to fit."""
+
 
 # --- a cell, a line, a word ------------------------------------------------------------------
 
@@ -209,7 +212,7 @@ def _quoted(text: str, quote: str) -> str | None:
 
 # --- options and arguments -------------------------------------------------------------------
 
-Kind = Literal["path", "setting", "change", "model", "tool", "id", "turn", "folder", "variable"]
+Kind = Literal["path", "setting", "change", "model", "tool", "id", "turn", "folder", "schema"]
 
 _OF_SUBCOMMANDS: Final[dict[str, Kind]] = {
     "config": "setting",
@@ -220,12 +223,13 @@ _OF_SUBCOMMANDS: Final[dict[str, Kind]] = {
     "switch": "id",
     "tools": "tool",
 }
+_TAKE_ONE: Final = ("drop", "fork", "import", "switch", "tools")
 _OF_OPTIONS: Final[dict[str, Kind]] = {
     "--cfg": "change",
     "--explain": "path",
     "--model": "model",
     "--no-cfg": "change",
-    "--schema": "variable",
+    "--schema": "schema",
     "--unset": "path",
     "-T": "tool",
     "-t": "tool",
@@ -251,6 +255,8 @@ def _word(command: str, done: Sequence[str], text: str, facts: Facts) -> Complet
     flags = _starting(text, [flag for option in options for flag in option.flags])
     if text.startswith("-"):
         return flags
+    if done and command in _TAKE_ONE:
+        return Completions(len(text), [])
     found = _argument(_OF_SUBCOMMANDS.get(command), command, text, facts)
     return found if found.texts or text else flags
 
@@ -280,8 +286,8 @@ def _argument(kind: Kind | None, command: str, text: str, facts: Facts) -> Compl
             return _starting(text, map(str, reversed(range(facts.turns()))))
         case "folder":
             return _file(text, facts.entries, suffixes=())
-        case "variable":
-            return _starting(text, sorted(facts.variables()))
+        case "schema":
+            return _starting(text, sorted(facts.schemas()))
     return Completions(len(text), [])
 
 

@@ -131,6 +131,14 @@ class SessionFacts:
         hidden = getattr(shell, "user_ns_hidden", {})
         return [n for n in list(shell.user_ns) if isinstance(n, str) and n not in hidden]
 
+    def schemas(self) -> Sequence[str]:
+        """Names of models, types and JSON schemas that the user bound."""
+        from jp_nb.notebook.structured import may_describe
+
+        values = self._session.shell.user_ns
+        names = (name for name in self.variables() if not name.startswith("_"))
+        return [name for name in names if may_describe(values.get(name))]
+
 
 def _described(action: Action) -> Option:
     takes: Literal["nothing", "one", "perhaps one"] = "one"

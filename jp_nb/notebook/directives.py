@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from jp_nb.errors import UsageError
+
 Kind = Literal["cfg", "no_cfg", "unset", "tool", "no_tool"]
 
 
@@ -60,3 +62,35 @@ def add_tool_options(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             *flags, dest="directives", metavar="NAME", nargs="?", action=Collect, kind=kind
         )
+
+
+def add_tool_choice(parser: argparse.ArgumentParser) -> None:
+    """Let `parser` take `-u [NAME]` and `-U`; they come as `tool_uses`, for `tool_choice`."""
+    parser.add_argument(
+        "-u", "--tool-use", dest="tool_uses", metavar="NAME", nargs="?", action="append",
+        const=True, default=[],
+    )  # fmt: skip
+    parser.add_argument("-U", "--no-tool-use", dest="tool_uses", action="append_const", const=False)
+
+
+def tool_choice(*uses: str | bool | None) -> str | None:
+    """The `agent.ports.ToolChoice` that `uses` ask for; None: the configured one.
+
+    Args:
+        uses: The name of the tool that the model has to call first, True for any, False for none.
+
+    Raises:
+        UsageError: If they are more than one, or a name is empty.
+    """
+    match [use for use in uses if use is not None]:
+        case []:
+            return None
+        case [True]:
+            return "required"
+        case [False]:
+            return "none"
+        case [str(name)] if name.strip():
+            return f"tool:{name}"
+        case [str()]:
+            raise UsageError("-u takes the name of a tool, or nothing for any of them")
+    raise UsageError("one request takes one of -u, -u NAME and -U: leave the others out")

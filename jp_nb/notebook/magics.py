@@ -16,7 +16,12 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_
 
 import jp_nb
 from jp_nb.errors import JpNbError, UsageError
-from jp_nb.notebook.directives import add_options, add_tool_options
+from jp_nb.notebook.directives import (
+    add_options,
+    add_tool_choice,
+    add_tool_options,
+    tool_choice,
+)
 from jp_nb.notebook.options import OptionParser
 from jp_nb.notebook.prompt.plain import one_line, plain
 from jp_nb.notebook.session import Session
@@ -28,8 +33,8 @@ _KEPT = "_jp_nb_session"
 """Attribute of the shell that keeps the session while the extension is unloaded."""
 
 USAGE = (
-    "%%jp [-m MODEL] [-c X]… [-C X]… [-t [NAME]]… [-T [NAME]]… [-n] [-o NAME] [--strict]"
-    "   and the request below"
+    "%%jp [-m MODEL] [-c X]… [-C X]… [-t [NAME]]… [-T [NAME]]… [-u [NAME] | -U] [-n] [-s NAME] "
+    "[-o NAME] [--strict]   and the request below"
 )
 
 
@@ -39,7 +44,9 @@ def ask_options() -> OptionParser:
     parser.add_argument("-m", "--model")
     add_options(parser)
     add_tool_options(parser)
+    add_tool_choice(parser)
     parser.add_argument("-n", "--new", action="store_true")
+    parser.add_argument("-s", "--schema", metavar="NAME")
     parser.add_argument("-o", "--out")
     parser.add_argument("--strict", action="store_true")
     return parser
@@ -96,6 +103,8 @@ class JpMagics(Magics):
                 model=options.model,
                 directives=options.directives,
                 new=options.new,
+                schema=options.schema,
+                tool_choice=tool_choice(*options.tool_uses),
                 strict=options.strict,
             )
         finally:

@@ -6,13 +6,10 @@ Source: `design/interface.md` section 2.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jp_nb.agent.offer import Offer, is_enabled
-from jp_nb.config.app_config import STAR, AppConfig
-from jp_nb.config.app_config import Tool as ToolConfig
 from jp_nb.config.secrets import masked
 from jp_nb.notebook.markdown import safe_markdown
 from jp_nb.notebook.prompt.plain import markdown as no_markup
@@ -29,7 +26,7 @@ SUBCOMMANDS = (
     ("config --explain PATH", "say which layer and file set it"),
     ("config --unset PATH", "take back what this conversation set there"),
     ("config -c X, config -C X", "apply a configuration file, or take back what it set"),
-    ("tools", "the tools the model may call"),
+    ("tools [NAME]", "the tools the model may call, or all about one"),
     ("log [N]", "the last turns, and the other conversations of this notebook"),
     ("new", "start a new conversation in this notebook"),
     ("fork [TURN]", "go on from a turn in a conversation of its own"),
@@ -90,31 +87,6 @@ def subcommands() -> Report:
     listed = table(("%jp", "does"), SUBCOMMANDS)
     rest = "A request to the model is written below %%jp."
     return Report(f"{listed.markdown}\n\n{rest}", f"{listed.text}\n{rest}")
-
-
-def tools(config: AppConfig, offer: Callable[[AppConfig], Offer]) -> Report:
-    """Every configured tool: on or off, where it comes from, how it runs."""
-    offered = offer(config)
-    star = config.conversation.tools.get(STAR, ToolConfig())
-    rows = []
-    for name, tool in config.conversation.tools.items():
-        if name == STAR:
-            continue
-        found = offered.tools.get(name)
-        state = "on" if is_enabled(tool, star) else "off"
-        if name in offered.missing:
-            state = f"missing: {offered.missing[name]}"
-        rows.append(
-            (
-                name,
-                state,
-                tool.source or "",
-                found.run if found else tool.run or star.run or "",
-                found.result if found else tool.result or star.result or "",
-                "none",
-            )
-        )
-    return table(("tool", "state", "source", "run", "result", "grants"), rows)
 
 
 def log(document: Document, turns: Sequence[Turn]) -> Report:

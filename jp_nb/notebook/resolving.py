@@ -5,18 +5,24 @@ Source: `spec/tools-and-turn-loop.md` section 10.4, `spec/config.md` section 2.
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
-from jp_nb.agent.offer import Offer, offer
-from jp_nb.agent.ports import ModelParameters, Provider
+from jp_nb.agent.inquiry import InquiryModel, LlmInquiryBackend
+from jp_nb.agent.offer import Offer, is_enabled, offer
+from jp_nb.agent.ports import ModelParameters, Provider, ToolChoice
 from jp_nb.agent.turn import Resolved
-from jp_nb.config.app_config import AppConfig, Llm
+from jp_nb.config import inquiries
+from jp_nb.config.app_config import STAR, AppConfig, Llm
+from jp_nb.config.app_config import Tool as ToolConfig
+from jp_nb.config.assistant_config import Assistant, QuestionAssistant
+from jp_nb.config.model_config import ModelParameters as ParameterConfig
 from jp_nb.config.models import resolve
-from jp_nb.errors import ConfigError
+from jp_nb.errors import ConfigError, UsageError
 from jp_nb.providers import registry
 from jp_nb.tools.base import Tool
 from jp_nb.tools.builtin import BUILTINS
@@ -33,35 +39,85 @@ class Resolver:
         self._session = session
         self._providers: dict[str, Provider] = {}
 
-    def resolve(self, config: AppConfig | None = None) -> Resolved:
+    def for_turn(self, tool_choice: ToolChoice | None) -> Callable[[], Resolved]:
+        """What resolves the configuration in force, again and again; first with `tool_choice`."""
+        waiting = [tool_choice]
+
+        def resolve() -> Resolved:
+            return self.resolve(tool_choice=waiting.pop() if waiting else None)
+
+        return resolve
+
+    def resolve(
+        self, config: AppConfig | None = None, *, tool_choice: ToolChoice | None = None
+    ) -> Resolved:
         """Provider, model and tools of `config`, else of the configuration in force.
+
+        `tool_choice` counts instead of the configured one.
 
         Raises:
             ConfigError: If one of them cannot be had; the message names the path.
+            UsageError: If no tool is as `tool_choice` says.
         """
         config = config or self._session.settings.projection.config()
         model = resolve(config.assistant.model.id, config.providers.llm.aliases)
         tools = self.offer(config)
-        parameters = config.assistant.model.parameters
+        provider = self._provider(model.provider, config.providers.llm)
         return Resolved(
-            provider=self._provider(model.provider, config.providers.llm),
+            provider=provider,
             provider_name=model.provider,
             model=model.name,
             system=config.assistant.system(),
             offer=tools,
-            tool_choice=_tool_choice(config.assistant.tool_choice, tools),
-            parameters=ModelParameters(
-                max_tokens=parameters.max_tokens,
-                reasoning=_json(parameters.reasoning),
-                temperature=parameters.temperature,
-                top_p=parameters.top_p,
-                top_k=parameters.top_k,
-                stop_words=tuple(parameters.stop_words),
-                other=parameters.model_extra or {},
+            tool_choice=(
+                _tool_choice(config.assistant.tool_choice, tools)
+                if tool_choice is None
+                else _asked_for(tool_choice, config, tools)
             ),
+            parameters=_parameters(config.assistant.model.parameters),
             request=config.assistant.request,
+            inquiry=self._inquiry(config, tools, (provider, model.name)),
             interrupts=config.interrupt,
         )
+
+    def _inquiry(
+        self, config: AppConfig, tools: Offer, own: tuple[Provider, str]
+    ) -> LlmInquiryBackend:
+        """What answers the questions of `tools`; `own` is the conversation's provider and model.
+
+        Raises:
+            ConfigError: If a model cannot be had; its path is the override's.
+        """
+        llm = config.providers.llm
+        base = inquiries.for_inquiries(config)
+        if base.model.id != config.assistant.model.id:
+            own = self._override(base, llm, inquiries.PATH)
+        overrides: dict[tuple[str, str], InquiryModel] = {}
+        for tool in tools.tools.values():
+            for question, choice in tool.questions.items():
+                if not isinstance(choice.target, QuestionAssistant):
+                    continue
+                other, theirs = inquiries.for_question(base, choice.target), own
+                if other.model.id != base.model.id:
+                    path = inquiries.target_path(tool.name, question)
+                    theirs = self._override(other, llm, path)
+                overrides[tool.name, question] = _inquiry_model(other, theirs)
+        return LlmInquiryBackend(
+            default=_inquiry_model(base, own),
+            overrides=overrides,
+            tools=tuple(tool.definition for tool in tools.tools.values()),
+            conversation_id=self._session.document.conversation.id,
+        )
+
+    def _override(self, assistant: Assistant, llm: Llm, path: str) -> tuple[Provider, str]:
+        try:
+            model = resolve(assistant.model.id, llm.aliases, path=path)
+            return self._provider(model.provider, llm), model.name
+        except ConfigError as exc:
+            text = exc.problems[0].message if exc.path == path else str(exc)
+            raise ConfigError(
+                f"the model that answers questions cannot be used: {text}", path=path
+            ) from exc
 
     def offer(self, config: AppConfig) -> Offer:
         """The tools that `config` enables."""
@@ -91,14 +147,62 @@ class Resolver:
         return self._providers[key]
 
 
-def _tool_choice(choice: str, tools: Offer) -> str:
+def _tool_choice(choice: str, tools: Offer) -> ToolChoice:
+    """The configured choice; one that is disabled is on offer all the same (section 1.3)."""
     if choice in ("auto", "none", "required"):
         return choice
     if choice not in tools.tools:
+        reason = f": {tools.missing[choice]}" if choice in tools.missing else ""
         raise ConfigError(
-            f"tool choice '{choice}' does not match any enabled tools", path="assistant.tool_choice"
+            f"tool choice '{choice}' does not match any enabled tools{reason}",
+            path="assistant.tool_choice",
         )
     return f"tool:{choice}"
+
+
+def _asked_for(choice: ToolChoice, config: AppConfig, tools: Offer) -> ToolChoice:
+    """The choice that somebody made for one request: what it names has to be on (section 1.3)."""
+    if choice == "required" and not tools.tools:
+        raise UsageError("-u wants a tool called and none is enabled: -t NAME enables one")
+    name = choice.removeprefix("tool:")
+    if name == choice:
+        return choice
+    configured = config.conversation.tools
+    if name == STAR or name not in configured:
+        near = difflib.get_close_matches(name, [n for n in configured if n != STAR], n=1)
+        raise UsageError(
+            f"Tool not found: {name}" + (f"; did you mean {near[0]!r}?" if near else "")
+        )
+    if not is_enabled(configured[name], configured.get(STAR, ToolConfig())):
+        reason = f"it is off, and `-t {name}` on the same line turns it on"
+    elif name not in tools.tools:
+        reason = tools.missing.get(name, "it is not available here")
+    else:
+        return choice
+    raise UsageError(f"tool choice '{name}' does not match any enabled tools: {reason}")
+
+
+def _inquiry_model(assistant: Assistant, model: tuple[Provider, str]) -> InquiryModel:
+    provider, name = model
+    return InquiryModel(
+        provider=provider,
+        model=name,
+        system=assistant.system(),
+        parameters=_parameters(assistant.model.parameters),
+        request=assistant.request,
+    )
+
+
+def _parameters(given: ParameterConfig) -> ModelParameters:
+    return ModelParameters(
+        max_tokens=given.max_tokens,
+        reasoning=_json(given.reasoning),
+        temperature=given.temperature,
+        top_p=given.top_p,
+        top_k=given.top_k,
+        stop_words=tuple(given.stop_words),
+        other=given.model_extra or {},
+    )
 
 
 def _json(value: object) -> JsonValue:

@@ -9,7 +9,7 @@ Source: `design/architecture.md` sections 2 and 3, `design/interface.md` section
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from jp_nb.record.timestamps import Clock, utc_now
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+    from jp_nb.agent.ports import ToolChoice
     from jp_nb.config.app_config import AppConfig
     from jp_nb.notebook.directives import Directive
     from jp_nb.notebook.settings import Settings
@@ -377,14 +378,28 @@ class Session:
         model: str | None = None,
         directives: Sequence[Directive] = (),
         new: bool = False,
+        schema: object = None,
+        tool_choice: ToolChoice | None = None,
         strict: bool = False,
     ) -> Turn:
         """Run one turn and show it in the cell.
 
+        Args:
+            text: The request, with `{{name}}` in it.
+            model: For this and later turns.
+            directives: Changes of the configuration, likewise.
+            new: Begin a new conversation.
+            schema: What the answer has to fit: see `structured.describe`.
+            tool_choice: For the first request of the turn, instead of the configured one.
+            strict: What nobody can decide ends the turn.
+
         Raises:
-            UsageError: If `text` is empty or names something unknown, or a turn runs already.
+            UsageError: If `text` is empty or names something unknown, `schema` is none or the
+                model cannot answer in it, no tool is as `tool_choice` says, or a turn runs
+                already; nothing was recorded.
             ConfigError: If an option or the configuration is wrong; nothing was recorded.
             ProviderError: If the model could not be reached. What arrived is in the record.
+            AnswerError: If a structured answer did not come, or does not fit. It is in the record.
             PromptUnavailable: If `strict` and nobody could decide something.
             KeyboardInterrupt: If the turn was interrupted. What arrived is in the record.
         """
@@ -394,7 +409,8 @@ class Session:
         cell_id = self._cell_id()
         again = not new and self._is_beginning_again(content, cell_id)
         fresh = self._empty_conversation(with_parent=new) if new or again else None
-        self._check(fresh, directives, model)
+        wanted = self._described(schema)
+        self._check(fresh, directives, model, wanted, tool_choice)
         if fresh is not None:
             self._install(fresh, made_here=True)
         if again:
@@ -405,17 +421,38 @@ class Session:
         self.configure(*directives, model=model)
         metadata: dict[str, JsonValue] = {"cell_id": cell_id} if cell_id else {}
         author = self.config.user.name
-        request = ChatRequest(content=content, author=author, metadata=metadata)
-        return turns.run(request, strict=strict)
+        request = ChatRequest(content=content, schema=wanted, author=author, metadata=metadata)
+        turn = turns.run(request, strict=strict, tool_choice=tool_choice)
+        if wanted is not None:
+            from jp_nb.notebook.structured import check_answer
+
+            made = self.document.conversation.last_turn()
+            check_answer(made.entries if made else (), wanted, text=turn.text)
+        return turn
+
+    def _described(self, schema: object) -> dict[str, JsonValue] | None:
+        if schema is None:
+            return None
+        from jp_nb.notebook.structured import describe
+
+        return describe(schema, self.shell.user_ns)
 
     def _check(
-        self, fresh: ConversationStream | None, directives: Sequence[Directive], model: str | None
+        self,
+        fresh: ConversationStream | None,
+        directives: Sequence[Directive],
+        model: str | None,
+        schema: Mapping[str, JsonValue] | None,
+        tool_choice: ToolChoice | None,
     ) -> None:
         """Raise what is wrong with the options, before they change anything."""
         settings = self.settings
         if fresh is not None:
             settings = type(settings)(fresh, self.files, trusted=True, made_here=True)
-        self.turns.resolve(settings.preview(directives, model=model))
+        preview = settings.preview(directives, model=model)
+        resolved = self.turns.resolve(preview, tool_choice=tool_choice)
+        if schema is not None:
+            resolved.provider.check_schema(schema)
 
     def _cell_id(self) -> str | None:
         kernel: Any = getattr(self.shell, "kernel", None)

@@ -6,7 +6,6 @@ Source: `design/interface.md` section 3.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
@@ -18,18 +17,15 @@ from jp_nb.agent.ports import (
     DisplayEvent,
     EndOfText,
     Notice,
+    PersonSays,
     QuestionEnds,
     ShowText,
     ToolBegins,
     ToolEnds,
 )
-from jp_nb.notebook.markdown import break_math, code_block, code_span, safe_markdown
-from jp_nb.notebook.prompt import plain as text_of_strangers
+from jp_nb.notebook.markdown import code_block, safe_markdown
 from jp_nb.notebook.prompt.plain import one_line, plain
-
-MAX_CALL_CHARS = 120
-_CELL_FILE = re.compile(r'File "[^"]*ipykernel_\d+/\d+\.py"')
-_INPUT_FILE = re.compile(r'File "<ipython-input-[^"]*>"')
+from jp_nb.notebook.tool_calls import call_markdown, call_plain, folded, no_markup
 
 
 @dataclass(slots=True)
@@ -56,7 +52,7 @@ class ToolPiece:
     ends: ToolEnds | None = None
 
 
-Piece = TextPiece | ToolPiece | QuestionEnds | Notice
+Piece = TextPiece | ToolPiece | QuestionEnds | Notice | PersonSays
 
 
 class Transcript:
@@ -83,12 +79,8 @@ class Transcript:
 
     def _apply(self, event: DisplayEvent) -> None:
         match event:
-            case ShowText(kind=kind, text=text):
-                last = self.pieces[-1] if self.pieces else None
-                if not isinstance(last, TextPiece) or last.done or last.kind != kind:
-                    last = TextPiece(kind)
-                    self.pieces.append(last)
-                last.chunks.append(text)
+            case ShowText():
+                self._add_text(event)
             case EndOfText():
                 if self.pieces and isinstance(self.pieces[-1], TextPiece):
                     self.pieces[-1].done = True
@@ -101,10 +93,20 @@ class Transcript:
                 self._end_tool(event)
             case Notice(transient=True):
                 pass
+            case PersonSays():
+                self.pieces.append(event)
+                self._response = len(self.pieces)
             case QuestionEnds() | Notice():
                 self.pieces.append(event)
             case _:
                 assert_never(event)
+
+    def _add_text(self, event: ShowText) -> None:
+        last = self.pieces[-1] if self.pieces else None
+        if not isinstance(last, TextPiece) or last.done or last.kind != event.kind:
+            last = TextPiece(event.kind)
+            self.pieces.append(last)
+        last.chunks.append(event.text)
 
     def _begin_tool(self, event: ToolBegins) -> None:
         if self._show_tools and not event.hidden:
@@ -118,7 +120,7 @@ class Transcript:
         if piece is not None:
             piece.ends = event
         elif self._show_tools and not event.hidden:
-            begins = ToolBegins(event.call_id, event.name, {}, event.hidden)
+            begins = ToolBegins(event.call_id, event.name, {}, event.hidden, parameters="off")
             self.pieces.append(ToolPiece(begins, event))
             self._response = len(self.pieces)
 
@@ -169,18 +171,20 @@ class Transcript:
             case TextPiece():
                 return code_block(_pretty(piece.text))
             case ToolPiece():
-                return _tool_markdown(piece, live)
+                return call_markdown(piece.begins, piece.ends, live=live)
             case QuestionEnds():
                 return _question_markdown(piece)
             case Notice(text=text):
                 return f"*{no_markup(one_line(text, limit=2000))}*"
+            case PersonSays(text=text):
+                return f"> 💬 {no_markup(one_line(text, limit=2000))}"
             case _:
                 assert_never(piece)
 
     def _reasoning_markdown(self, piece: TextPiece) -> str:
         if not self._show_reasoning or not piece.text.strip():
             return ""
-        return _folded("Reasoning", safe_markdown(piece.text))
+        return folded("Reasoning", safe_markdown(piece.text))
 
     def plain_text(self) -> str:
         """The turn as text, for terminals and diffs."""
@@ -196,12 +200,13 @@ class Transcript:
             case TextPiece():
                 return plain(piece.text).strip("\n")
             case ToolPiece():
-                mark, tail = _tool_state(piece, live=False)
-                return f"{mark} {call_text(piece.begins)}{tail}"
+                return call_plain(piece.begins, piece.ends)
             case QuestionEnds():
                 return question_text(piece)
             case Notice(text=text):
                 return plain(text)
+            case PersonSays(text=text):
+                return f"> {one_line(text, limit=2000)}"
             case _:
                 assert_never(piece)
 
@@ -210,45 +215,6 @@ def _is_final(piece: Piece) -> bool:
     if isinstance(piece, ToolPiece):
         return piece.ends is not None
     return piece.done if isinstance(piece, TextPiece) else True
-
-
-def call_text(begins: ToolBegins) -> str:
-    """`name(a=1, b="x")`, shortened; empty arguments are left out."""
-    shown = {k: v for k, v in begins.arguments.items() if v not in (None, {}, [])}
-    text = ", ".join(
-        f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in shown.items()
-    )
-    return one_line(f"{begins.name}({text})", limit=MAX_CALL_CHARS)
-
-
-def _tool_state(piece: ToolPiece, *, live: bool) -> tuple[str, str]:
-    if piece.ends is None:
-        return "⚙", " …"
-    mark = "✗" if piece.ends.is_error else "✓"
-    time = f" {piece.ends.seconds:.1f} s" if live else ""
-    reason = ""
-    if piece.ends.is_error:
-        reason = f" — {one_line(piece.ends.content, limit=300)}"
-    return mark, time + reason
-
-
-def _tool_markdown(piece: ToolPiece, live: bool) -> str:
-    mark, tail = _tool_state(piece, live=live)
-    line = f"{mark} {code_span(call_text(piece.begins))}{no_markup(tail)}"
-    trace = piece.ends.traceback if piece.ends else None
-    if not trace:
-        return line
-    return f"{line}\n\n{_folded('Traceback', code_block(stable_traceback(trace)))}"
-
-
-def stable_traceback(text: str) -> str:
-    """`text` without the parts that differ from one run to the next."""
-    return _INPUT_FILE.sub('File "<cell>"', _CELL_FILE.sub('File "<cell>"', text))
-
-
-def _folded(title: str, markdown: str) -> str:
-    """Our own tags around text in which no tag is left."""
-    return f"<details><summary>{title}</summary>\n\n{markdown}\n\n</details>"
 
 
 def question_text(ends: QuestionEnds) -> str:
@@ -265,11 +231,6 @@ def _question_markdown(ends: QuestionEnds) -> str:
         context = plain(ends.question.context, limit=2000).split("\n")
         lines = [*(f"> {no_markup(line)}  " if line else ">" for line in context), ">", *lines]
     return "\n".join(lines)
-
-
-def no_markup(line: str) -> str:
-    """One line of text in which no Markdown reader sees more than text."""
-    return text_of_strangers.markdown(break_math(line))
 
 
 _ENDS: Mapping[str, str] = {

@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any, Protocol
 from uuid import uuid4
 
-from jp_nb.agent.ports import DisplayEvent, Notice
+from jp_nb.agent.ports import DisplayEvent, Notice, ToolBegins
 from jp_nb.notebook.cell_loop import CellLoop, Timer
 from jp_nb.notebook.prompt.wording import StaticRecord
 from jp_nb.notebook.transcript import Transcript
@@ -63,7 +63,7 @@ class TurnDisplay:
         self._shown = False
         self._done = False
         self._status: str | None = None
-        self._next = 0.0
+        self._next = self._spacing = 0.0
         self._timer: Timer | None = None
         self._so_far: Callable[[str], None] | None = None
         self._note: str | None = None
@@ -71,14 +71,23 @@ class TurnDisplay:
     def __call__(self, event: DisplayEvent) -> None:
         """Take `event`; from the agent's thread, and cheap: most events only join a queue."""
         self._events.append(event)
-        if self._live and not self._scheduled:
+        urgent = isinstance(event, ToolBegins)
+        if self._live and (urgent or not self._scheduled):
             self._scheduled = True
-            self._cell.post(self._due)
+            self._cell.post(self._due_at_once if urgent else self._due)
 
     # --- the cell's thread -------------------------------------------------------------------
 
     def _due(self) -> None:
-        wait = self._next - monotonic()
+        self._update_in(self._next - monotonic())
+
+    def _due_at_once(self) -> None:
+        """A tool begins: it may keep this thread, so its line comes one interval early."""
+        self._update_in(self._next - self._spacing - monotonic())
+
+    def _update_in(self, wait: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         if wait > 0:
             self._timer = self._cell.call_later(wait, self._update)
         else:
@@ -97,7 +106,9 @@ class TurnDisplay:
             size = len(bundle["text/markdown"])
             if size or self._shown:
                 self._show(dict(bundle))
-        self._next = monotonic() + self._interval * (1 + size / CHARS_PER_INTERVAL)
+        if size or self._so_far is not None:
+            self._spacing = self._interval * (1 + size / CHARS_PER_INTERVAL)
+            self._next = max(self._next, monotonic()) + self._spacing
 
     def _fold(self) -> None:
         while self._events:

@@ -21,6 +21,7 @@ from jp_nb.agent.ports import (
     NotAnswered,
     Notice,
     QuestionPrompt,
+    ToolChoice,
 )
 from jp_nb.agent.turn import Resolved, TurnEnd, TurnLoop
 from jp_nb.config.app_config import AppConfig
@@ -43,7 +44,8 @@ from jp_nb.tools.question import Question
 if TYPE_CHECKING:
     from jp_nb.notebook.session import Session
 
-INTERRUPTS_BEFORE_GIVING_UP = 3
+UNHEARD_BEFORE_GIVING_UP = 3
+"""Interrupts that the agent's loop takes no notice of: a tool blocks it."""
 
 
 class TurnRunner:
@@ -86,8 +88,13 @@ class TurnRunner:
 
     # --- one turn ----------------------------------------------------------------------------
 
-    def run(self, request: ChatRequest, *, strict: bool) -> Turn:
-        """Run `request` as a turn of the active conversation and show it in the cell."""
+    def run(
+        self, request: ChatRequest, *, strict: bool, tool_choice: ToolChoice | None = None
+    ) -> Turn:
+        """Run `request` as a turn of the active conversation and show it in the cell.
+
+        `tool_choice` counts for the first request to the model, instead of the configured one.
+        """
         session = self._session
         stream = session.document.conversation
         if stream.repair():
@@ -100,7 +107,7 @@ class TurnRunner:
         turn = TurnLoop(
             stream=stream,
             thread=self._thread(stream),
-            resolve=self._resolver.resolve,
+            resolve=self._resolver.for_turn(tool_choice),
             prompter=self._prompter,
             cell=self._cell,
             display=display,
@@ -133,22 +140,23 @@ class TurnRunner:
         """Start `turn` and do what the cell's thread has to do until it is done."""
         self._running = future = self._agent.run(turn.run(request))
         future.add_done_callback(lambda _: self._cell.wake())
+        self._cell.release()
         interrupts = 0
         while True:
             try:
-                # After an interrupt no tool starts any more, also none that waits already.
-                self._cell.serve(future.done, tools=not interrupts)
+                self._cell.serve(future.done)
                 end = future.result()
                 # An interrupt that came as the turn ended still stops what would run next.
-                return TurnEnd("interrupted", end.usage) if interrupts else end
+                late = interrupts > turn.interrupts_heard
+                return TurnEnd("interrupted", end.usage) if late else end
             except (CancelledError, asyncio.CancelledError):
                 return TurnEnd("interrupted", turn.usage)
             except KeyboardInterrupt:
                 interrupts += 1
-                if interrupts >= INTERRUPTS_BEFORE_GIVING_UP:
+                if interrupts - turn.interrupts_heard >= UNHEARD_BEFORE_GIVING_UP:
                     raise
-                self._agent.call(turn.interrupt)  # first, or the turn goes on without an answer
-                self._prompter.interrupt()
+                self._cell.hold()  # no tool starts before it is decided what goes on
+                self._agent.call(turn.interrupt)
 
     def _view(self, number: int, turn: TurnLoop, status: str) -> Turn | None:
         """The turn as code reads it; None if it never began."""
@@ -178,9 +186,11 @@ class TurnRunner:
         """The workspace's folder (D23)."""
         return workspace_root(self._session.files.folder)
 
-    def resolve(self, config: AppConfig | None = None) -> Resolved:
+    def resolve(
+        self, config: AppConfig | None = None, *, tool_choice: ToolChoice | None = None
+    ) -> Resolved:
         """What `config` comes to; see `Resolver.resolve`."""
-        return self._resolver.resolve(config)
+        return self._resolver.resolve(config, tool_choice=tool_choice)
 
     def offer(self, config: AppConfig) -> Offer:
         """The tools that `config` enables."""

@@ -17,27 +17,39 @@ Kind = Literal["message", "reasoning"]
 class AnswerText:
     """The answer's text: a message, or data that fits a schema.
 
-    Data that has to be restored to the user's schema is held back until it is complete.
+    Where data is asked for, a text that does not even begin as data does stays a message: what a
+    model says before it calls a tool, or instead of an answer. Data that has to be restored to
+    the user's schema is held back until it is complete.
     """
 
     def __init__(self, schema: AnswerSchema | None) -> None:
         self._schema = schema
-        self._kind: Literal["message", "structured"] = "message" if schema is None else "structured"
-        self._held: list[str] | None = None if schema is None or schema.as_is else []
+        self._kind: Literal["message", "structured"] | None = None
+        self._held: list[str] = []
 
     def part(self, index: int, text: str) -> list[ProviderEvent]:
         """The event for a piece of text; none while it is held back."""
-        if self._held is not None:
+        if self._schema is None:
+            return [TextPart(index, "message", text)]
+        if self._kind is None:
+            text = "".join([*self._held, text])
+            self._held = []
+            leading = text.lstrip()
+            if leading:
+                is_data = leading[0] in self._schema.begins
+                self._kind = "structured" if is_data else "message"
+        if self._kind is None or (self._kind == "structured" and not self._schema.as_is):
             self._held.append(text)
             return []
         return [TextPart(index, self._kind, text)]
 
     def complete(self, index: int) -> list[ProviderEvent]:
-        """The event for what was held back."""
-        if not self._held or self._schema is None:
-            return []
+        """The event for what was held back; what comes next is another text."""
+        kind, self._kind = self._kind, None
         text, self._held = "".join(self._held), []
-        return [TextPart(index, self._kind, self._schema.restore(text))]
+        if not text or kind is None or self._schema is None:
+            return []
+        return [TextPart(index, kind, self._schema.restore(text))]
 
 
 def is_json_object(text: str) -> bool:

@@ -114,7 +114,8 @@ class AnthropicProvider:
         )
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
-        """Every schema is taken; see `agent.ports.Provider`."""
+        """Refuse what cannot be enforced; see `agent.ports.Provider`."""
+        schemas.check_anthropic(schema)
 
     async def aclose(self) -> None:
         """Close connections."""

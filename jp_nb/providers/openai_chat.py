@@ -73,7 +73,8 @@ class Profile:
         reasoning: The members of the body that ask for an effort.
         stream_options: Whether usage has to be asked for.
         tool_choices: Whether `named` choices are understood, or `words` alone, or `nothing`.
-        answer: How a structured answer is asked for: a transform, or None for JSON mode.
+        answer: How a structured answer is asked for: a transform, or None for JSON mode, where the
+            schema is told in words.
         think_tags: Whether reasoning may come as `<think>` in the text.
         top_k: Whether there is such a parameter.
         extras: Further parameters that are passed on.
@@ -237,7 +238,8 @@ class ChatProvider:
         )
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
-        """Every schema is taken; see `agent.ports.Provider`."""
+        """Every schema is taken, as strict as it can be; see `agent.ports.Provider`."""
+        schemas.check_references(schema)
 
     async def aclose(self) -> None:
         """Close connections."""
@@ -251,7 +253,7 @@ def answer_schema(request: ModelRequest, profile: Profile) -> schemas.AnswerSche
     """The schema of a structured answer as `profile` takes it; None for text."""
     if request.schema is None:
         return None
-    return (profile.answer or schemas.plain)(request.schema)
+    return (profile.answer or schemas.for_json_mode)(request.schema)
 
 
 def build_head(
@@ -281,10 +283,11 @@ def build_head(
 def system_messages(request: ModelRequest, profile: Profile) -> list[Message]:
     """The system texts as one message: many chat templates refuse a second one."""
     texts = [text for text in request.system if text.strip()]
-    if request.schema is not None and profile.answer is None:
+    answer = answer_schema(request, profile) if profile.answer is None else None
+    if answer is not None:
         texts.append(
             "Answer with one JSON object that fits this JSON schema, and nothing else:\n"
-            + json.dumps(request.schema, ensure_ascii=False)
+            + json.dumps(answer.schema, ensure_ascii=False)
         )
     if not texts:
         return []

@@ -9,15 +9,20 @@ Source: `spec/providers.md` section 5.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from pydantic import JsonValue
 
+from jp_nb.agent.json_schema import DEFINITIONS, Path, children, loop, parts, place, target
+from jp_nb.errors import UsageError
+
 Schema = dict[str, JsonValue]
 
 _WRAPPED: Final = "value"
+_ANY_JSON: Final = '{["-0123456789tfn'
 _TO_DESCRIPTION: Final = (
     "minimum",
     "maximum",
@@ -33,14 +38,26 @@ _TO_DESCRIPTION: Final = (
     "minProperties",
     "maxProperties",
 )
-_NEVER_STRICT: Final = frozenset(
-    {"not", "if", "then", "else", "allOf", "patternProperties", "dependentRequired",
-     "dependentSchemas", "propertyNames", "prefixItems", "contains"}
+_UNENFORCEABLE: Final = (
+    "not", "if", "then", "else", "patternProperties", "propertyNames", "dependentRequired",
+    "dependentSchemas", "dependencies", "prefixItems", "additionalItems", "contains",
+    "unevaluatedProperties", "unevaluatedItems",
 )  # fmt: skip
-_DROPPED: Final = frozenset({"default", "title", "examples", "$schema", "$id"})
+_SAYS_WHAT: Final = frozenset(
+    {"type", "enum", "const", "$ref", "anyOf", "oneOf", "allOf", "properties", "items"}
+)
+"""Keywords one of which a schema needs to say something about its value that is enforced."""
+_STAYS: Final = re.compile(rf"#(/properties/{_WRAPPED}|/(\$defs|definitions)/[^/]+)?")
+"""References to what a strict schema has in the same place, and says the same of."""
+_DROPPED: Final = frozenset({"default", "title", "examples", "$schema", "$id", "$comment"})
 _FORMATS: Final = frozenset(
     {"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"}
 )
+# https://platform.openai.com/docs/guides/structured-outputs#supported-schemas, as of February 2026
+_MAX_STRICT_PROPERTIES: Final = 5000
+_MAX_STRICT_OBJECTS: Final = 10
+"""Within one another."""
+_MAX_STRICT_CHOICES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +83,23 @@ class AnswerSchema:
         """Whether an answer to `schema` is one to `original`, without `restore`."""
         return not (self.wrapped or self.nullable)
 
+    @property
+    def begins(self) -> str:
+        """The characters with which an answer may begin, as JSON, and no mere talk does."""
+        is_object = self.schema.get("type") == "object" and not self.wrapped
+        return "{[" if is_object else _ANY_JSON
+
     def restore(self, text: str) -> str:
         """The answer `text` as an answer to `original`; unchanged if it is no complete JSON."""
         try:
             value: JsonValue = json.loads(text)
-        except ValueError:
+            if self.wrapped and isinstance(value, dict) and set(value) == {_WRAPPED}:
+                value = value[_WRAPPED]
+            if self.nullable:
+                value = _without_nulls(value, self.original, self.original)
+            return json.dumps(value, ensure_ascii=False)
+        except (ValueError, RecursionError):
             return text
-        if self.wrapped and isinstance(value, dict) and set(value) == {_WRAPPED}:
-            value = value[_WRAPPED]
-        if self.nullable:
-            value = _without_nulls(value, self.original, self.original)
-        return json.dumps(value, ensure_ascii=False)
 
 
 def plain(schema: Mapping[str, JsonValue]) -> AnswerSchema:
@@ -84,49 +107,234 @@ def plain(schema: Mapping[str, JsonValue]) -> AnswerSchema:
     return AnswerSchema(schema, dict(schema))
 
 
+def for_json_mode(schema: Mapping[str, JsonValue]) -> AnswerSchema:
+    """For servers that are told the schema in words, and answer with objects alone (DeepSeek)."""
+    root, wrapped = _object_root(schema)
+    return AnswerSchema(schema, root, wrapped=wrapped)
+
+
 def for_anthropic(schema: Mapping[str, JsonValue]) -> AnswerSchema:
     """For `output_config.format` (section 5.2)."""
     root, wrapped = _object_root(schema)
-    return AnswerSchema(schema, _Walker("anthropic").node(root), wrapped=wrapped)
+    return AnswerSchema(schema, _Walker("anthropic", root).node(root), wrapped=wrapped)
 
 
 def for_openai(schema: Mapping[str, JsonValue]) -> AnswerSchema:
     """For `strict` schemas (section 5.3); not strict where the schema cannot be."""
     root, wrapped = _object_root(schema)
-    walker = _Walker("openai")
+    walker = _Walker("openai", root)
     strict = walker.node(root)
-    if not walker.possible:
+    if not walker.possible or _too_large(strict):
         return AnswerSchema(schema, root, strict=False, wrapped=wrapped)
     return AnswerSchema(schema, strict, wrapped=wrapped, nullable=walker.nullable)
 
 
+# --- what cannot be sent -----------------------------------------------------------------------
+
+
+def check_references(schema: Mapping[str, JsonValue]) -> None:
+    """Raise `UsageError` if a reference in `schema` leads nowhere, or only to itself."""
+    if (path := loop(schema, same_value=True)) is not None:
+        raise UsageError(f"{place(path)}: it refers to itself and says nothing else")
+
+
+def check_anthropic(schema: Mapping[str, JsonValue]) -> None:
+    """Raise `UsageError` if `output_config.format` cannot have answers fit `schema`.
+
+    Source: `spec/providers.md` section 5.2;
+    https://platform.claude.com/docs/en/build-with-claude/structured-outputs
+    """
+    check_references(schema)
+    if (path := loop(schema)) is not None:
+        raise _refusal(path, "it leads back to itself; write out as many levels as you need")
+    for path, part in parts(schema).items():
+        if why := _anthropic_misfit(part, schema):
+            raise _refusal(path, why)
+        for way, child in children(part):
+            if isinstance(child, bool) and way[0] != "additionalProperties":
+                word = json.dumps(child)
+                raise _refusal((*path, *way), f"`{word}` stands for a schema; write one out")
+
+
+def _refusal(path: Path, why: str) -> UsageError:
+    return UsageError(f"anthropic cannot answer in this schema: {place(path)}: {why}")
+
+
+def _anthropic_misfit(part: Mapping[str, JsonValue], root: Mapping[str, JsonValue]) -> str | None:
+    for keyword in _UNENFORCEABLE:
+        if keyword in part:
+            return f"`{keyword}` is not understood there; put it into words, as `description`"
+    if not _SAYS_WHAT & part.keys():
+        return "any value would do; add a `type`"
+    choices = part.get("enum", [])
+    if isinstance(choices, list) and any(isinstance(choice, dict | list) for choice in choices):
+        return "only texts, numbers, booleans and null can be in an `enum`"
+    if isinstance(part.get("items"), list):
+        return "`items` is one schema for every item, not a list of them"
+    if isinstance(part.get("additionalProperties"), dict) or _is_open(part):
+        return (
+            "an object's keys cannot be left to the model; name them under `properties`, or take "
+            "an array of objects with a key and a value"
+        )
+    if _is_composed(part) and expanded(part, root) is None:
+        return "the schemas of `allOf` or beside `$ref` cannot be made one; write one out"
+    return None
+
+
+def _is_open(part: Mapping[str, JsonValue]) -> bool:
+    """Whether `part` is an object that names no properties and may have some."""
+    if part.get("type") != "object" or _is_composed(part):
+        return False
+    return "properties" not in part and part.get("additionalProperties") is not False
+
+
+def _too_large(strict: Schema) -> bool:
+    """Whether OpenAI would refuse to enforce `strict` for its size."""
+    properties = choices = deepest = 0
+    for path, part in parts(strict).items():
+        names, values = part.get("properties"), part.get("enum")
+        properties += len(names) if isinstance(names, dict) else 0
+        choices += len(values) if isinstance(values, list) else 0
+        if names is not None:
+            deepest = max(deepest, 1 + path.count("properties"))
+    return (
+        properties > _MAX_STRICT_PROPERTIES
+        or choices > _MAX_STRICT_CHOICES
+        or deepest > _MAX_STRICT_OBJECTS
+    )
+
+
+# --- what is sent ------------------------------------------------------------------------------
+
+
 def _object_root(schema: Mapping[str, JsonValue]) -> tuple[Schema, bool]:
     """`schema` if its answers are objects; else an object that holds such an answer."""
-    target = _resolved(schema, schema)
-    definitions = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
-    if target.get("type") == "object" or "properties" in target:
-        return {**definitions, **target}, False
+    resolved = _resolved(schema, schema)
+    definitions = {key: schema[key] for key in DEFINITIONS if key in schema}
+    if resolved.get("type") == "object" or "properties" in resolved:
+        return {**definitions, **resolved}, False
     inner = {key: value for key, value in schema.items() if key not in definitions}
     root: Schema = {
         "type": "object",
-        "properties": {_WRAPPED: inner},
+        "properties": {_WRAPPED: _moved(inner)},
         "required": [_WRAPPED],
-        **definitions,
+        **{key: _moved(value) for key, value in definitions.items()},
     }
     return root, True
+
+
+def _moved(value: JsonValue) -> JsonValue:
+    """`value` with what it refers to at the root's new place; definitions stay where they are."""
+    if isinstance(value, list):
+        return [_moved(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    moved = {key: _moved(item) for key, item in value.items()}
+    reference = value.get("$ref")
+    kept = tuple(f"#/{key}/" for key in DEFINITIONS)
+    if isinstance(reference, str) and not reference.startswith(kept):
+        moved["$ref"] = f"#/properties/{_WRAPPED}{reference.removeprefix('#')}"
+    return moved
+
+
+def _is_composed(schema: Mapping[str, JsonValue]) -> bool:
+    """Whether `schema` says what it says in several places."""
+    beside = schema.keys() - _DROPPED - set(DEFINITIONS) - {"$ref"}
+    return "allOf" in schema or ("$ref" in schema and bool(beside))
+
+
+def expanded(
+    schema: Mapping[str, JsonValue],
+    root: Mapping[str, JsonValue],
+    within: tuple[str, ...] = (),
+) -> Mapping[str, JsonValue] | None:
+    """`schema` with what its `$ref` and `allOf` say written out; None if that is not simple.
+
+    It is simple where one says what others say nothing of, and recursion does not come in.
+    """
+    own = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
+    members: list[Mapping[str, JsonValue]] = [own]
+    reference = schema.get("$ref")
+    below: list[tuple[JsonValue, tuple[str, ...]]] = []
+    if isinstance(reference, str):
+        if reference in within:
+            return None
+        try:
+            below.append((target(root, reference)[1], (*within, reference)))
+        except LookupError:
+            return None
+    for member, inside in (*below, *((member, within) for member in _all_of(schema))):
+        written = expanded(member, root, inside) if isinstance(member, dict) else None
+        if written is None:
+            return None
+        members.append(written)
+    return _combined(members) if len(members) > 1 else own
+
+
+def _all_of(schema: Mapping[str, JsonValue]) -> list[Schema]:
+    members = schema.get("allOf")
+    return [each for each in members if isinstance(each, dict)] if isinstance(members, list) else []
+
+
+def _combined(members: Iterable[Mapping[str, JsonValue]]) -> Schema | None:
+    """What all `members` demand, as one schema; None if two of them speak of the same."""
+    result: Schema = {}
+    for member in members:
+        for key, value in member.items():
+            before = result.get(key)
+            if key not in result or before == value:
+                result[key] = value
+            elif key in _DROPPED or key == "description" or key in DEFINITIONS:
+                continue  # the first one's, which is nearest
+            elif key == "required" and isinstance(before, list) and isinstance(value, list):
+                result[key] = [*before, *(name for name in value if name not in before)]
+            elif (
+                key == "properties"
+                and isinstance(before, dict)
+                and isinstance(value, dict)
+                and before.keys().isdisjoint(value)
+            ):
+                result[key] = {**before, **value}
+            else:
+                return None
+    return result
 
 
 class _Walker:
     """Rewrites a schema, node by node, for one dialect."""
 
-    def __init__(self, dialect: Literal["anthropic", "openai"]) -> None:
+    def __init__(
+        self, dialect: Literal["anthropic", "openai"], root: Mapping[str, JsonValue]
+    ) -> None:
         self.strict = dialect == "openai"
         self.possible = True
         self.nullable = False
+        self._root = root
+        self._written_out: list[JsonValue] = []
 
     def node(self, schema: Mapping[str, JsonValue]) -> Schema:
         """The node to send for `schema`."""
-        if self.strict and (not schema or _NEVER_STRICT & schema.keys()):
+        if not _is_composed(schema):
+            return self._simple(schema)
+        # Neither dialect takes a `$ref` with anything beside it.
+        references = [each["$ref"] for each in (schema, *_all_of(schema)) if "$ref" in each]
+        if any(reference in self._written_out for reference in references):
+            if "allOf" in schema:
+                self.possible = False
+            return {"$ref": references[0]}  # once more of the same: what is beside it goes
+        self._written_out += references
+        written = expanded(schema, self._root)
+        if written is None:
+            self.possible = False
+        node = self._simple(schema if written is None else written)
+        del self._written_out[len(self._written_out) - len(references) :]
+        return node
+
+    def _simple(self, schema: Mapping[str, JsonValue]) -> Schema:
+        reference = schema.get("$ref")
+        if isinstance(reference, str) and not _STAYS.fullmatch(reference):
+            self.possible = False
+        if not _SAYS_WHAT & schema.keys() or any(word in schema for word in _UNENFORCEABLE):
             self.possible = False
         result: Schema = {}
         notes: list[str] = []
@@ -138,8 +346,12 @@ class _Walker:
             else:
                 key, value = self._keyword(key, value)
                 result[key] = value
-        if result.get("type") == "object" or "properties" in result:
+        if "properties" in result:
+            result.setdefault("type", "object")
+        if result.get("type") == "object":
             self._object(schema, result)
+        if result.get("type") == "array" and "items" not in result:
+            self.possible = False
         if notes:
             described = str(result.get("description", ""))
             result["description"] = f"{described} {{{', '.join(notes)}}}".strip()
@@ -154,8 +366,8 @@ class _Walker:
         match key, value:
             case (("properties" | "$defs" | "definitions"), dict()):
                 return key, {name: self._child(child) for name, child in value.items()}
-            case "items", dict():
-                return key, self.node(value)
+            case "items", _:
+                return key, self._child(value)
             case (("anyOf" | "oneOf"), list()):
                 return "anyOf", [self._child(child) for child in value]
             case "allOf", list():
@@ -167,7 +379,7 @@ class _Walker:
     def _child(self, value: JsonValue) -> JsonValue:
         if isinstance(value, dict):
             return self.node(value)
-        self.possible = False  # `true`: anything
+        self.possible = False  # `true`: anything; a list: one for each item
         return value
 
     def _object(self, schema: Mapping[str, JsonValue], result: Schema) -> None:
@@ -198,20 +410,14 @@ def _or_null(schema: Schema) -> Schema:
     return nullable
 
 
+# --- what comes back ---------------------------------------------------------------------------
+
+
 def _resolved(
     schema: Mapping[str, JsonValue], root: Mapping[str, JsonValue]
 ) -> Mapping[str, JsonValue]:
-    """The schema that `$ref` names, within `root`; `schema` itself if it names none."""
-    seen: set[str] = set()
-    while isinstance(ref := schema.get("$ref"), str) and ref.startswith("#/") and ref not in seen:
-        seen.add(ref)
-        target: JsonValue = dict(root)
-        for part in ref[2:].split("/"):
-            target = target.get(part) if isinstance(target, dict) else None
-        if not isinstance(target, dict):
-            break
-        schema = target
-    return schema
+    """`schema` written out, within `root`; as it stands where that is not simple."""
+    return expanded(schema, root) or schema
 
 
 def _without_nulls(
@@ -223,14 +429,67 @@ def _without_nulls(
     properties = schema.get("properties")
     if isinstance(value, list) and isinstance(items, dict):
         return [_without_nulls(item, items, root) for item in value]
-    if not isinstance(value, dict) or not isinstance(properties, dict):
-        return value
+    if isinstance(value, dict) and isinstance(properties, dict):
+        return {
+            name: _without_nulls(item, child, root) if isinstance(child, dict) else item
+            for name, item in value.items()
+            for child in [properties.get(name)]
+            if item is not None or name in _required(schema)
+        }
+    for alternative in _alternatives(schema):
+        if _fits(value, alternative, root):
+            return _without_nulls(value, alternative, root)
+    return value
+
+
+def _required(schema: Mapping[str, JsonValue]) -> list[JsonValue]:
     given = schema.get("required")
-    required = given if isinstance(given, list) else []
-    kept: dict[str, JsonValue] = {}
-    for name, item in value.items():
-        child = properties.get(name)
-        if item is None and name not in required:
-            continue
-        kept[name] = _without_nulls(item, child, root) if isinstance(child, dict) else item
-    return kept
+    return given if isinstance(given, list) else []
+
+
+def _alternatives(schema: Mapping[str, JsonValue]) -> list[Schema]:
+    listed = schema.get("anyOf") or schema.get("oneOf")
+    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+
+
+def _fits(value: JsonValue, schema: Mapping[str, JsonValue], root: Mapping[str, JsonValue]) -> bool:
+    """Whether `value`, with null for what is absent, is what `schema` says: types and choices."""
+    schema = _resolved(schema, root)
+    if "const" in schema and value != schema["const"]:
+        return False
+    choices, kinds = schema.get("enum"), schema.get("type")
+    if isinstance(choices, list) and value not in choices:
+        return False
+    if kinds is not None and not set(kinds if isinstance(kinds, list) else [kinds]) & _kinds(value):
+        return False
+    alternatives = _alternatives(schema)
+    if alternatives and not any(_fits(value, each, root) for each in alternatives):
+        return False
+    items, properties = schema.get("items"), schema.get("properties")
+    if isinstance(value, list) and isinstance(items, dict):
+        return all(_fits(item, items, root) for item in value)
+    if isinstance(value, dict) and isinstance(properties, dict):
+        required = _required(schema)
+        return all(name in value for name in required) and all(
+            isinstance(child := properties.get(name), dict)
+            and ((item is None and name not in required) or _fits(item, child, root))
+            for name, item in value.items()
+        )
+    return True
+
+
+def _kinds(value: JsonValue) -> set[JsonValue]:
+    """The names that JSON schemas have for what `value` is."""
+    match value:
+        case None:
+            return {"null"}
+        case bool():
+            return {"boolean"}
+        case str():
+            return {"string"}
+        case list():
+            return {"array"}
+        case dict():
+            return {"object"}
+    is_whole = isinstance(value, int) or value.is_integer()
+    return {"number", "integer"} if is_whole else {"number"}

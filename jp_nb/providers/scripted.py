@@ -27,6 +27,7 @@ from pydantic import (
     model_validator,
 )
 
+from jp_nb.agent.inquiry import MARK
 from jp_nb.agent.ports import (
     Finished,
     FinishReason,
@@ -266,6 +267,10 @@ class ScriptedProvider:
         """
         script = self.script(request.model)
         self.requests.append(request)
+        if question := _question(request.thread):
+            for event in _inquiry_events(script, question, request):
+                yield event
+            return
         key = (request.conversation_id, script.name)
         number = max(position(request.thread, script.name), self._next.get(key, 0))
         latest = _latest(request.thread)
@@ -295,6 +300,32 @@ class ScriptedProvider:
 
     async def aclose(self) -> None:
         """Nothing is open."""
+
+
+def _question(thread: Thread) -> str | None:
+    """The `tool.question` that the thread ends in, if it is a copy that asks one."""
+    last = thread.items[-1].entry if len(thread) else None
+    mark = last.metadata.get(MARK) if isinstance(last, ChatRequest) else None
+    return mark if isinstance(mark, str) else None
+
+
+def _inquiry_events(
+    script: Script, question: str, request: ModelRequest
+) -> Iterator[ProviderEvent]:
+    """The script's answer to a question of a tool; uses up no reply."""
+    if question not in script.inquiries:
+        known = ", ".join(repr(key) for key in sorted(script.inquiries)) or "none"
+        raise ProviderError(
+            f"the script {script.name!r} has no answer to the question {question!r} of a tool; "
+            f"its [inquiries] answer {known}"
+        )
+    data: dict[str, JsonValue] = {"answer": script.inquiries[question]}
+    match request.schema:
+        case {"properties": {"inquiry_id": {"const": constant}}}:
+            data = {"inquiry_id": constant, **data}
+    yield TextPart(0, "structured", json.dumps(data, ensure_ascii=False))
+    yield Flush(0)
+    yield Finished()
 
 
 def position(thread: Thread, script: str) -> int:

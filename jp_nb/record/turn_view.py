@@ -6,6 +6,7 @@ Source: `design/interface.md` section 2, `design/architecture.md` D40.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -114,7 +115,10 @@ class Turn:
             )
             if items
         ]
-        text = " ".join(self.text.split())
+        said = self.text
+        if not said.strip() and self.data is not None:
+            said = json.dumps(self.data, ensure_ascii=False)
+        text = " ".join(said.split())
         shown = f"{text[:67]}…" if len(text) > 68 else text
         unusual = [self.status] if self.status not in ("completed", "") else []
         facts = ", ".join([repr(shown), *counts, *unusual])

@@ -5,8 +5,9 @@ Source: `spec/tools-and-turn-loop.md` section 1.7.
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
@@ -62,8 +63,7 @@ def coerce_arguments(
     arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
     """`arguments` with JSON texts read where `schema` declares another type, at any depth."""
-    properties = schema.get("properties")
-    known = properties if isinstance(properties, dict) else {}
+    known = _properties(schema)
     return {name: coerce(value, known.get(name)) for name, value in arguments.items()}
 
 
@@ -84,6 +84,84 @@ def coerce(value: JsonValue, schema: JsonValue) -> JsonValue:
     if isinstance(value, list) and "items" in schema:
         return [coerce(item, schema["items"]) for item in value]
     return value
+
+
+def fill_defaults(
+    arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """`arguments` with the `default` of what is missing, also in given objects and lists.
+
+    An object that is missing, and has no default of its own, stays missing.
+    """
+    filled = dict(arguments)
+    for name, node in _properties(schema).items():
+        if name in filled:
+            filled[name] = _filled(filled[name], node)
+        elif isinstance(node, dict) and "default" in node:
+            filled[name] = copy.deepcopy(node["default"])
+    return filled
+
+
+def _filled(value: JsonValue, schema: JsonValue) -> JsonValue:
+    if not isinstance(schema, dict):
+        return value
+    if isinstance(value, dict):
+        return fill_defaults(value, schema)
+    if isinstance(value, list) and "items" in schema:
+        return [_filled(item, schema["items"]) for item in value]
+    return value
+
+
+def bad_arguments(
+    name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
+) -> str | None:
+    """What to tell a model whose call of `name` has unknown or missing arguments; None if none.
+
+    The first object with a problem counts. One whose schema lists no properties takes anything,
+    except for the arguments as a whole.
+    """
+    for missing, unknown in _misfits(arguments, schema):
+        return (
+            f"Invalid arguments: Invalid arguments (missing: {_listed(missing)}, "
+            f"unknown: {_listed(unknown)})\n\n"
+            f'You can call `describe_tools(tools: ["{name}"])` to learn more about how to use the '
+            "tool correctly."
+        )
+    return None
+
+
+def _misfits(
+    value: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
+) -> Iterator[tuple[list[str], list[str]]]:
+    """Missing and unknown keys of each object that has some, outer ones first."""
+    properties = _properties(schema)
+    required = schema.get("required")
+    wanted = required if isinstance(required, list) else []
+    missing = [name for name in wanted if isinstance(name, str) and name not in value]
+    unknown = [name for name in value if name not in properties]
+    if missing or unknown:
+        yield missing, unknown
+    for name, node in properties.items():
+        yield from _misfits_below(value.get(name), node)
+
+
+def _misfits_below(value: JsonValue, schema: JsonValue) -> Iterator[tuple[list[str], list[str]]]:
+    if not isinstance(schema, dict):
+        return
+    if isinstance(value, dict) and _properties(schema):
+        yield from _misfits(value, schema)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _misfits_below(item, schema.get("items"))
+
+
+def _listed(names: list[str]) -> str:
+    return json.dumps(names, ensure_ascii=False)
+
+
+def _properties(schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
 
 
 def _types(schema: Mapping[str, JsonValue]) -> set[str]:

@@ -12,6 +12,7 @@ import asyncio
 import contextvars
 import inspect
 import re
+import textwrap
 import threading
 import typing
 from collections.abc import Callable, Mapping
@@ -63,6 +64,8 @@ class PythonTool(ToolDefaults):
             "source": "python",
             "description": description or self.name,
         }
+        if examples := read_examples(function.__doc__):
+            registration["examples"] = examples
         if run is not None:
             registration["run"] = run
         self.registration: Mapping[str, JsonValue] = registration
@@ -222,6 +225,18 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
         elif current:
             arguments[current] = f"{arguments[current]} {line.strip()}".strip()
     return "\n".join(description).strip(), arguments
+
+
+def read_examples(text: str | None) -> str:
+    """What a Google-style docstring has under `Example:` or `Examples:`; "" if nothing."""
+    found: list[str] = []
+    inside = False
+    for line in inspect.cleandoc(text or "").splitlines():
+        if heading := _SECTION.match(line):
+            inside = heading[1] in ("Example", "Examples")
+        elif inside:
+            found.append(line)
+    return textwrap.dedent("\n".join(found)).strip()
 
 
 class Registry:

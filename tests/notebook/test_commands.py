@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -13,14 +14,20 @@ from typing import Any
 import nbformat
 import pytest
 
+from jp_nb.agent.offer import Offer, offer
+from jp_nb.config.app_config import CANCELLATION, AppConfig
 from jp_nb.errors import ConfigError, PromptUnavailable, StorageError, UsageError
 from jp_nb.headless.runner import run_notebook
-from jp_nb.notebook import config_files
+from jp_nb.notebook import config_files, tool_report
 from jp_nb.notebook.commands import Commands
 from jp_nb.notebook.directives import Directive
 from jp_nb.notebook.session import Session
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.timestamps import utc_now
+from jp_nb.tools.base import NotFound, Tool
+from jp_nb.tools.builtin import BUILTINS
+from tests.fakes import configured, for_tool
+from tests.notebook.test_markdown import dangers, renderings
 
 SCRIPT = '[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n[[replies]]\ntext = "three"\n'
 WORDS = "assistant.model.parameters.stop_words"
@@ -576,11 +583,194 @@ def test_who_speaks_in_a_conversation_that_a_run_began_keeps_it(notebook: Notebo
 def test_tools_are_switched_for_the_conversation_in_the_order_of_the_line(
     notebook: Notebook,
 ) -> None:
+    def offered() -> list[str]:
+        return list(notebook.session.turns.offer(notebook.session.config).tools)
+
     notebook.ask("Go.", Directive("no_tool", ""), Directive("no_tool", "ask_user"))
-    assert notebook.session.turns.offer(notebook.session.config).tools == {}
+    assert offered() == ["describe_tools"]
     notebook.ask("Go on.", Directive("tool", "ask_user"))
-    assert list(notebook.session.turns.offer(notebook.session.config).tools) == ["ask_user"]
+    assert offered() == ["ask_user", "describe_tools"]
     notebook.ask("Still.")
-    assert list(notebook.session.turns.offer(notebook.session.config).tools) == ["ask_user"]
+    assert offered() == ["ask_user", "describe_tools"]
     with pytest.raises(ConfigError, match="Tool not found: aks_user"):
         notebook.ask("Again.", Directive("tool", "aks_user"))
+
+
+# --- tools -----------------------------------------------------------------------------------
+
+TOOLS = """
+[conversation.tools.'*']
+run = "ask"
+
+[conversation.tools.fs_read]
+source = "local"
+command = "cat 'my notes.txt'"
+enable = "explicit"
+result = "edit"
+summary = "Read <b>a file</b>."
+description = "Never sent."
+options = { limit = 3, api_key = "SECRET1" }
+
+[conversation.tools.fs_read.style]
+parameters = "json"
+inline_results = 5
+
+[conversation.tools.fs_read.parameters.path]
+type = "string"
+required = true
+description = "Which one | of all."
+
+[conversation.tools.fs_read.parameters.ranges]
+type = "array"
+items = { type = "object", properties = { first = { type = "integer", default = 1 } } }
+
+[conversation.tools.fs_read.questions.sure]
+answer = true
+prompt_label = "Files"
+
+[conversation.tools.fs_read.questions.pin]
+answer = "SECRET2"
+
+[conversation.tools.fs_read.questions.which]
+target = { name = "helper", model = { parameters = { api_key = "SECRET3" } } }
+
+[conversation.tools.fs_read.access]
+fs = [{ path = "docs", read = true, write = false }]
+net = [{ host = "x.org", scheme = "https", allow = true }]
+env = [{ name = "HOME", read = true }]
+config = [
+  { path = "assistant.model", read = true, write = true },
+  { path = "user", delete = true, apply = "unattended" },
+  { path = "conversation.tools", write = "insecure_allow" },
+  { path = "style" },
+]
+
+[conversation.tools.locked]
+source = "python"
+enable = { state = false, allow_toggle = "never" }
+"""
+
+
+WHICH = '{"model": {"parameters": {"api_key": "(set, not shown)"}}, "name": "helper"}'
+
+
+@pytest.fixture
+def tooled(folder: Path) -> Iterator[Notebook]:
+    path = folder / ".jp" / "config.toml"
+    path.write_text(path.read_text() + TOOLS)
+    made = Notebook(folder)
+    yield made
+    made.session.close()
+
+
+def rows_of(text: str) -> list[list[str]]:
+    """The cells of tables of text."""
+    return [re.split(r"\s{2,}", line.strip()) for line in text.splitlines() if line]
+
+
+def test_the_tools_are_a_table(tooled: Notebook) -> None:
+    found = {row[0]: row[1:] for row in rows_of(tooled.jp("tools"))}
+    assert found["tool"] == ["state", "source", "run", "result", "grants"]
+    assert found["ask_user"] == ["on", "builtin", "unattended", "unattended", "-"]
+    assert found["describe_tools"] == ["on", "builtin", "unattended", "unattended", "-"]
+    assert found["fs_read"][:4] == ["off", "local", "ask", "edit"]
+    assert found["fs_read"][4].startswith(
+        "config assistant.model: read, write (asks); config user: unset (does not ask); "
+        "config conversation.tools: write, even grants (asks); config style: nothing; files docs: "
+    )
+    assert found["locked"][:2] == ["off", "python"]
+    assert "*" not in found
+
+
+def test_all_about_one_tool(tooled: Notebook) -> None:
+    shown = tooled.jp("tools fs_read")
+    assert rows_of(shown) == [
+        ["setting", "value"],
+        ["tool", "fs_read"],
+        ["state", "off: -t and -T may switch it by its name only"],
+        ["source", "local"],
+        ["command", "cat 'my notes.txt'"],
+        ["run", "ask"],
+        ["format", "ask"],
+        ["result", "edit"],
+        ["cancellation_response", CANCELLATION],
+        ["shown", "arguments: json, results: 5 lines"],
+        [
+            "grants",
+            "config assistant.model: read, write (asks); config user: unset (does not ask); "
+            "config conversation.tools: write, even grants (asks); config style: nothing; "
+            "files docs: read, no write; host https://x.org: yes; variable HOME: read",
+        ],
+        ["question", "who answers", "configured answer", "label"],
+        ["sure", "user", "true", "Files"],
+        ["pin", "user", '"(set, not shown)"', "-"],
+        ["which", f"assistant, with {WHICH}", "-", "-"],
+        ["option", "value"],
+        ["limit", "3"],
+        ["api_key", '"(set, not shown)"'],
+        ["parameter", "type", "required", "values", "what for"],
+        ["path", "string", "yes", "-", "Which one | of all."],
+        ["ranges", "array of object", "no", "-", "-"],
+        ["ranges.first", "integer", "no", "default 1", "-"],
+        ["What the model is told about it:"],
+        ["Read <b>a file</b>."],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [
+        ("locked", "off: neither -t nor -T switches it"),
+        ("describe_tools", "on: neither -t nor -T switches it"),
+        ("ask_user", "on: -t and -T may switch it by its name only"),
+    ],
+)
+def test_whether_a_tool_may_be_switched_is_said(tooled: Notebook, name: str, state: str) -> None:
+    locked = "locked-" if "neither" in state else ""
+    assert ["state", f"{locked}{state}"] in rows_of(tooled.jp(f"tools {name}"))
+
+
+def test_a_tool_that_does_not_run_says_why(tooled: Notebook) -> None:
+    shown = tooled.jp("tools locked")
+    assert ["missing", "its source 'python' has no such tool here"] in rows_of(shown)
+    assert "run" not in dict(row for row in rows_of(shown) if len(row) == 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("fs_raed", r"^Tool not found: fs_raed: did you mean `%jp tools fs_read`\?$"),
+        ("zzz", "^Tool not found: zzz; `%jp tools` lists them$"),
+        ("'*'", r"^Tool not found: \*"),
+        ("a b", "takes the name of one tool"),
+    ],
+)
+def test_a_tool_that_is_not_there_is_no_tool(tooled: Notebook, name: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        tooled.jp(f"tools {name}")
+
+
+HOSTILE = "<b9 onclick=x> | ` ```\n# head\n[a](javascript:x)\x1b[31m"
+
+
+def test_whatever_is_said_of_a_tool_is_only_text() -> None:
+    settings: dict[str, Any] = {
+        "source": "local",
+        "command": {"program": HOSTILE, "args": [HOSTILE]},
+        "description": HOSTILE,
+        "cancellation_response": HOSTILE,
+        "options": {HOSTILE: HOSTILE},
+        "questions": {HOSTILE: {"answer": HOSTILE, "prompt_label": HOSTILE}},
+        "parameters": {HOSTILE: {"type": "string", "description": HOSTILE, "default": HOSTILE}},
+        "access": {"config": [{"path": "user"}], "env": [{"name": HOSTILE}]},
+    }
+    config = configured(for_tool(HOSTILE, **settings))
+
+    def offered(config: AppConfig) -> Offer:
+        executors: dict[str, dict[str, Tool]] = {"local": {HOSTILE: NotFound("")}}
+        return offer(config, {**executors, "builtin": BUILTINS})
+
+    for shown in (tool_report.tool(HOSTILE, config, offered), tool_report.tools(config, offered)):
+        assert dangers(shown.markdown) == []
+        assert "\x1b" not in shown.markdown + shown.text
+        assert "<h1" not in "".join(renderings(shown.markdown))

@@ -46,6 +46,8 @@ class Known:
                 Option(("-m", "--model"), "one"),
                 *changes,
                 Option(("-t",), "perhaps one"),
+                Option(("-u", "--tool-use"), "perhaps one"),
+                Option(("-U", "--no-tool-use")),
                 Option(("-s", "--schema"), "one"),
                 Option(("--strict",)),
             ],
@@ -80,6 +82,9 @@ class Known:
 
     def variables(self) -> Sequence[str]:
         return ["rows", "name", "names", "_secret"]
+
+    def schemas(self) -> Sequence[str]:
+        return ["Trip", "Row"]
 
 
 FACTS: Facts = Known()
@@ -169,7 +174,9 @@ def lines(before: str, facts: Facts = FACTS) -> list[str]:
         # tools
         ("%%jp -t ^as", ["ask_user"]),
         ("%%jp -t ^--st", ["--strict"]),
+        ("%jp tools ^", ["ask_user", "fs_read"]),
         ("%jp tools ^f", ["fs_read"]),
+        ("%jp tools fs_read ", []),  # it takes one
         # conversations, turns, folders
         ("%jp switch ^", ["jp-c2", "jp-c1"]),
         ("%jp drop ^d", ["damaged"]),
@@ -184,8 +191,15 @@ def lines(before: str, facts: Facts = FACTS) -> list[str]:
         ("%jp export d ^--d", ["--dialect"]),
         ("%jp trust ^", ["--yes", "--revoke"]),
         ("%%jp ^--s", ["--schema", "--strict"]),
-        ("%%jp ^--", ["--model", "--cfg", "--no-cfg", "--schema", "--strict"]),
-        ("%%jp -s ^ro", ["rows"]),
+        ("%%jp ^--", ["--model", "--cfg", "--no-cfg", "--tool-use", "--no-tool-use", "--schema",
+                     "--strict"]),
+        ("%%jp -s ^", ["Row", "Trip"]),
+        ("%%jp --schema=^T", ["Trip"]),
+        ("%%jp -s ro", []),
+        ("%%jp -u ^as", ["ask_user"]),
+        ("%%jp --tool-use=^f", ["fs_read"]),
+        ("%%jp -u ^--st", ["--strict"]),
+        ("%%jp -U as", []),
         ("%jp config ^-", ["-c", "--cfg", "-C", "--no-cfg", "--unset", "--explain"]),
         ("%jp trust --yes=", []),
         # names in a request
@@ -370,6 +384,8 @@ def test_ids_turns_and_names_are_those_of_the_notebook(kernel: FrontEnd) -> None
     assert not any("jp-c" in line for line in tab(kernel, "%jp switch |"))  # it was empty
     kernel.run("%jp new")
     assert tab(kernel, "%jp drop |") == [switch.replace("switch", "drop")]
+    kernel.run("delta_shape = {'type': 'object'}; delta_plain = {'a': 1}")
+    assert tab(kernel, "%%jp -s delta_|\nGo.") == ["%%jp -s delta_shape\nGo."]
     kernel.run("delta_rows = [1]")
     assert tab(kernel, "%%jp\nAbout {{delta_r|}}.") == ["%%jp\nAbout {{delta_rows}}."]
 
@@ -377,6 +393,8 @@ def test_ids_turns_and_names_are_those_of_the_notebook(kernel: FrontEnd) -> None
 def test_a_tool_is_offered_once_it_is_defined(kernel: FrontEnd) -> None:
     kernel.run("import jp_nb\n@jp_nb.tool\ndef look_up(x: str) -> str:\n    return x")
     assert tab(kernel, "%jp tools loo|") == ["%jp tools look_up"]
+    assert tab(kernel, "%%jp -u loo|\nGo.") == ["%%jp -u look_up\nGo."]
+    assert tab(kernel, "%jp tools des|") == ["%jp tools describe_tools"]
     assert tab(kernel, "%jp config conversation.tools.loo|") == [
         "%jp config conversation.tools.look_up."
     ]

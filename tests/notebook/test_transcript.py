@@ -122,6 +122,143 @@ def test_a_question_is_shown_with_its_answer_or_the_reason_there_is_none(
     assert says in folded(question(**fields)).plain_text()
 
 
+# --- what is shown of a call beyond its line -------------------------------------------------
+
+ARGUMENTS: dict[str, Any] = {"path": "a.txt", "none": None, "empty": {}, "list": [], "zero": 0}
+
+
+def called(*, content: str = "", error: bool = False, **more: Any) -> Transcript:
+    shown = {key: more.pop(key) for key in ("parameters", "formatted") if key in more}
+    return folded(
+        ToolBegins("c", "t", ARGUMENTS, **shown), ToolEnds("c", "t", content, error, 1.25, **more)
+    )
+
+
+@pytest.mark.parametrize(
+    ("style", "text", "markdown"),
+    [
+        (
+            {},
+            '✓ t(path="a.txt", zero=0)',
+            '✓ `t(path="a.txt", zero=0)`',
+        ),
+        ({"parameters": "off"}, "✓ t", "✓ `t`"),
+        (
+            {"parameters": "json"},
+            '✓ t\n    {\n      "path": "a.txt",\n      "zero": 0\n    }',
+            '✓ `t`\n\n```json\n{\n  "path": "a.txt",\n  "zero": 0\n}\n```',
+        ),
+        (
+            {"parameters": "json", "formatted": "\nread\n  a.txt\n"},
+            "✓ t\n    read\n      a.txt",
+            "✓ `t`\n\n```text\nread\n  a.txt\n```",
+        ),
+        ({"parameters": "json", "formatted": ""}, "✓ t", "✓ `t`"),
+        ({"formatted": "read"}, "✓ t\n    read", "✓ `t`\n\n```text\nread\n```"),
+    ],
+)
+def test_arguments_are_shown_as_the_style_says(
+    style: dict[str, Any], text: str, markdown: str
+) -> None:
+    assert called(**style).bundle() == {"text/plain": text, "text/markdown": markdown}
+
+
+def test_arguments_that_say_nothing_leave_no_block() -> None:
+    begins = ToolBegins("c", "t", {"none": None, "empty": {}, "list": []}, parameters="json")
+    assert folded(begins).bundle() == {"text/plain": "⚙ t …", "text/markdown": "⚙ `t` …"}
+
+
+LINES = "one\ntwo\nthree\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "below"),
+    [
+        (0, []),
+        (1, ["one", "… 2 more lines"]),
+        (2, ["one", "two", "… 1 more line"]),
+        (3, ["one", "two", "three"]),
+        (None, ["one", "two", "three"]),
+    ],
+)
+def test_so_many_lines_of_a_result_are_shown_and_how_many_are_not(
+    lines: int | None, below: list[str]
+) -> None:
+    shown = called(parameters="off", content=LINES, result_lines=lines)
+    block = "\n\n```text\n{}\n```".format("\n".join(below)) if below else ""
+    assert shown.markdown() == f"✓ `t`{block}"
+    assert shown.plain_text().split("\n") == ["✓ t", *(f"    {line}" for line in below)]
+
+
+@pytest.mark.parametrize(
+    ("content", "lines", "text"),
+    [
+        ("no such file", 0, "✗ t — no such file"),
+        ("no such file", 10, "✗ t — no such file"),  # the line says it all
+        (LINES, 0, "✗ t — one two three"),
+        (LINES, 2, "✗ t\n    one\n    two\n    … 1 more line"),
+        (LINES, None, "✗ t\n    one\n    two\n    three"),
+    ],
+)
+def test_of_an_error_there_is_always_something_to_see(
+    content: str, lines: int | None, text: str
+) -> None:
+    shown = called(parameters="off", content=content, error=True, result_lines=lines)
+    assert shown.plain_text() == text
+    assert shown.markdown().count("one") == text.count("one")
+
+
+@pytest.mark.parametrize("error", [False, True])
+def test_a_call_that_somebody_skipped_has_its_own_mark_and_the_reason(error: bool) -> None:
+    reason = "Tool skipped by user:\nnot now"
+    shown = called(parameters="off", content=reason, error=error, skipped=True, result_lines=None)
+    assert shown.bundle() == {
+        "text/plain": "⊘ t — Tool skipped by user: not now",
+        "text/markdown": "⊘ `t` — Tool skipped by user: not now",
+    }
+
+
+def test_a_call_that_never_began_has_its_line_too() -> None:
+    ends = ToolEnds("c", "t", "Tool skipped by user.", False, 0.0, skipped=True)
+    assert folded(ends).plain_text() == "⊘ t — Tool skipped by user."
+
+
+@pytest.mark.parametrize("shown", [{"formatted": "x" * 5000}, {"content": "x" * 5000}])
+def test_very_long_lines_are_cut(shown: dict[str, Any]) -> None:
+    text = called(parameters="off", result_lines=None, **shown).plain_text()
+    assert "x" * 1000 in text
+    assert "x" * 1001 not in text
+    assert text.endswith("… (4000 more characters)")
+
+
+def test_what_is_shown_of_one_call_is_bounded() -> None:
+    shown = called(parameters="json", content="line\n" * 100_000, result_lines=None)
+    assert len(shown.markdown()) < 110_000
+    assert "more characters)" in shown.markdown()
+    few = called(parameters="off", content="line\n" * 100_000, result_lines=1)
+    assert few.plain_text() == "✓ t\n    line\n    … 99999 more lines"
+
+
+FENCES = "```\n~~~\n````\n✓ `rm()`\n\x1b[31m\u202e"
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        {"formatted": FENCES, "content": ""},
+        {"parameters": "off", "content": FENCES},
+        {"parameters": "off", "content": FENCES, "error": True},
+    ],
+)
+def test_nothing_leaves_its_block(shown: dict[str, Any]) -> None:
+    bundle = called(result_lines=None, **shown).bundle()
+    lines = bundle["text/markdown"].split("\n")
+    assert lines[2] == "`````text"  # longer than any fence within
+    assert lines.index("`````") == len(lines) - 1
+    assert all(line.startswith("    ") for line in bundle["text/plain"].split("\n")[1:])
+    assert not any(char in text for text in bundle.values() for char in "\x1b\u202e")
+
+
 def test_whatever_models_and_tools_say_there_is_no_html_in_it() -> None:
     evil = f"{HTML} `{HTML}` ```\n{HTML}\n $$ {HTML}"
     transcript = folded(
@@ -130,6 +267,12 @@ def test_whatever_models_and_tools_say_there_is_no_html_in_it() -> None:
         *text(evil, kind="structured"),
         ToolBegins("c", "t", {"a": evil}),
         ToolEnds("c", "t", evil, True, 1.0, traceback=evil),
+        ToolBegins("d", evil, {evil: evil}, parameters="json"),
+        ToolEnds("d", evil, evil, False, 1.0, result_lines=None),
+        ToolBegins("e", "t", {}, formatted=evil),
+        ToolEnds("e", "t", evil, True, 1.0, result_lines=3),
+        ToolBegins("f", evil, {}, parameters="off"),
+        ToolEnds("f", evil, evil, False, 1.0, skipped=True),
         QuestionEnds(
             "c",
             "t",

@@ -307,6 +307,8 @@ def test_an_interrupt_keeps_what_arrived_and_the_next_cell_works(
     else:
         user.wait(lambda m: seen[script] in str(m["content"].get("data", "")))
     user.manager.interrupt_kernel()
+    user.form("Interrupted")
+    user.click("Stop (save & exit)" if script == "slow" else "Stop (cancel & exit)")
     user.finish(request)
     failure = error(user, request)
     assert failure is not None

@@ -16,7 +16,7 @@ from jp_nb.agent.ports import (
     ToolCallArguments,
     ToolCallStart,
 )
-from jp_nb.errors import ProviderError
+from jp_nb.errors import ProviderError, UsageError
 from jp_nb.providers.anthropic import AnthropicDecoder, AnthropicRendering, build_head
 from jp_nb.providers.registry import create
 from jp_nb.record.events import ChatResponse
@@ -231,6 +231,39 @@ def test_models_without_sampling_get_none() -> None:
         head = build_head(ask(model=model, parameters=parameters))
         assert not {"temperature", "top_p", "top_k"} & head.keys()
     assert build_head(ask(model="claude-sonnet-4-6", parameters=parameters))["temperature"] == 0.5
+
+
+async def test_a_structured_answer_and_the_text_before_a_call() -> None:
+    schema: dict[str, Any] = {"type": "array", "items": {"type": "integer", "minimum": 1}}
+    call = ToolCall("weather", {"city": "Delft"})
+    replies: list[Reply | str] = [
+        Reply(text="Let me look.", tool_calls=(call,)),
+        '{"value": [1, 2]}',
+    ]
+    with LoopbackServer(replies) as server:
+        provider = create("anthropic", {"base_url": server.url})
+        first = await collect(provider, ask(schema=schema, tools=(WEATHER,)))
+        second = await collect(provider, ask(schema=schema, tools=(WEATHER,)))
+        await provider.aclose()
+    assert (text_of(first), text_of(first, "structured")) == ("Let me look.", "")
+    assert (text_of(second), text_of(second, "structured")) == ("", "[1, 2]")
+    wrapped = {"type": "array", "items": {"type": "integer", "description": "{minimum: 1}"}}
+    assert server.requests[0].body["output_config"]["format"] == {
+        "type": "json_schema",
+        "schema": {
+            "type": "object",
+            "properties": {"value": wrapped},
+            "required": ["value"],
+            "additionalProperties": False,
+        },
+    }
+
+
+def test_a_schema_that_cannot_be_enforced_is_refused() -> None:
+    provider = create("anthropic", {"base_url": "http://127.0.0.1:1"})
+    provider.check_schema({"type": "string"})
+    with pytest.raises(UsageError, match=r"^anthropic cannot answer in this schema: \$: an object"):
+        provider.check_schema({"type": "object"})
 
 
 async def test_requests_stay_valid_and_cheap_over_many_cycles() -> None:

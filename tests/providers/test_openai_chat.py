@@ -15,7 +15,7 @@ from jp_nb.agent.ports import (
     ToolCallArguments,
     ToolCallStart,
 )
-from jp_nb.errors import ProviderError
+from jp_nb.errors import ProviderError, UsageError
 from jp_nb.providers.openai_chat import (
     DETAILS,
     PROFILES,
@@ -260,6 +260,57 @@ async def test_a_structured_answer_is_restored_to_the_users_schema() -> None:
         seen = await collect(provider, ask(schema={"type": "array", "items": {"type": "integer"}}))
         assert text_of(seen, "structured") == "[1]"
         await provider.aclose()
+
+
+async def test_where_only_objects_come_a_list_is_wrapped_in_words() -> None:
+    schema: dict[str, Any] = {"type": "array", "items": {"type": "integer"}}
+    with LoopbackServer([Reply(text='{"value": [1]}')]) as server:
+        provider = create("deepseek", {"base_url": server.url})
+        seen = await collect(provider, ask(schema=schema))
+        await provider.aclose()
+    assert text_of(seen, "structured") == "[1]"
+    prompt = server.requests[0].body["messages"][0]
+    assert prompt["role"] == "system"
+    assert json.loads(prompt["content"].partition("\n")[2])["properties"] == {"value": schema}
+
+
+@pytest.mark.parametrize(
+    ("name", "schema", "text", "kind"),
+    [
+        ("openai", SCHEMA, ' \n{"ok": true, "why": null}', "structured"),
+        ("openai", SCHEMA, "Let me look.", "message"),
+        ("openai", SCHEMA, '{"ok": tr', "structured"),  # cut off: what came is kept
+        ("openai", {"type": "boolean"}, '{"value": true}', "structured"),
+        ("openai", {"type": "boolean"}, "true", "structured"),
+        ("openai", {"type": "boolean"}, "Yes.", "message"),
+        ("llamacpp", SCHEMA, '{"ok": true}', "structured"),
+        ("llamacpp", SCHEMA, "true, I think", "message"),
+        ("llamacpp", {"type": "string"}, '"a"', "structured"),
+        ("llamacpp", {"type": "number"}, "-1", "structured"),
+        ("llamacpp", {"type": "string"}, "A word.", "message"),
+        ("openai", None, '{"ok": true}', "message"),
+    ],
+)
+async def test_a_text_that_does_not_begin_as_data_stays_a_text(
+    name: str, schema: dict[str, Any] | None, text: str, kind: str
+) -> None:
+    with LoopbackServer([Reply(text=text, delta_chars=1)]) as server:
+        provider = create(name, {"base_url": server.url})
+        seen = await collect(provider, ask(schema=schema))
+        await provider.aclose()
+    other = {"structured": "message", "message": "structured"}[kind]
+    assert text_of(seen, kind)
+    assert text_of(seen, other) == ""
+    if kind == "message":
+        assert text_of(seen, kind) == text
+
+
+def test_schemas_that_cannot_be_strict_are_taken_and_broken_ones_are_not() -> None:
+    provider = create("openai", {"base_url": "http://127.0.0.1:1"})
+    provider.check_schema({"type": "object", "patternProperties": {"x": {"type": "string"}}})
+    provider.check_schema({"type": "array", "items": {"$ref": "#"}})
+    with pytest.raises(UsageError, match="leads out of this schema"):
+        provider.check_schema({"$ref": "https://example.org/a"})
 
 
 @pytest.mark.parametrize("name", sorted(PROFILES))

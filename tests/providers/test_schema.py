@@ -5,8 +5,18 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from jp_nb.providers.schema import for_anthropic, for_openai, plain
+from jp_nb.errors import UsageError
+from jp_nb.providers.schema import (
+    check_anthropic,
+    check_references,
+    for_anthropic,
+    for_json_mode,
+    for_openai,
+    plain,
+)
 
 NESTED: dict[str, Any] = {
     "type": "object",
@@ -68,7 +78,13 @@ def test_openai_answers_are_restored() -> None:
         {"type": "object", "additionalProperties": {"type": "string"}},
         {"type": "object", "properties": {"x": {}}},
         {"type": "object", "properties": {"x": True}},
-        {"type": "object", "properties": {"x": {"allOf": [{"type": "string"}]}}},
+        {"type": "object", "properties": {"x": {"title": "Anything"}}},
+        {"type": "object", "properties": {"x": {"type": "array"}}},
+        {"type": "object", "properties": {"x": {"type": "array", "items": True}}},
+        {"type": "object", "properties": {"x": {"type": "array", "items": [{"type": "null"}]}}},
+        {"type": "object", "properties": {"x": {"type": "array", "prefixItems": []}}},
+        {"type": "object", "properties": {"x": {"type": "null"}, "y": {"$ref": "#/properties/x"}}},
+        {"type": "object", "properties": {"x": {"type": "string", "allOf": [{"type": "null"}]}}},
     ],
 )
 def test_what_cannot_be_strict_is_sent_as_it_is(schema: dict[str, Any]) -> None:
@@ -112,3 +128,315 @@ def test_anthropic_keeps_choices_and_describes_bounds() -> None:
 def test_grammars_take_any_schema() -> None:
     assert plain(NESTED).schema == NESTED
     assert plain(NESTED).as_is
+
+
+# --- references and what is composed ---------------------------------------------------------
+
+PERSON: dict[str, Any] = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "born": {"type": "integer"}},
+    "required": ["name"],
+}
+
+
+@pytest.mark.parametrize("transform", [for_openai, for_anthropic])
+def test_a_reference_with_something_beside_it_is_written_out(transform: Any) -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "boss": {"$ref": "#/$defs/Person", "description": "Who decides.", "default": {}},
+            "plain": {"$ref": "#/$defs/Person", "default": {}},
+        },
+        "required": ["boss", "plain"],
+        "$defs": {"Person": {**PERSON, "description": "Somebody."}},
+    }
+    properties: Any = transform(schema).schema["properties"]
+    assert properties["plain"] == {"$ref": "#/$defs/Person"}
+    assert "$ref" not in properties["boss"]
+    assert properties["boss"]["description"] == "Who decides."
+    assert list(properties["boss"]["properties"]) == ["name", "born"]
+    assert properties["boss"]["additionalProperties"] is False
+
+
+def test_recursion_with_something_beside_it_ends() -> None:
+    node: dict[str, Any] = {
+        "type": "object",
+        "properties": {"next": {"$ref": "#/$defs/Node", "description": "Below."}},
+    }
+    schema: dict[str, Any] = {"$ref": "#/$defs/Node", "$defs": {"Node": node}}
+    sent = for_openai(schema)
+    assert sent.strict
+    text = json.dumps(sent.schema)
+    assert text.count("Below.") < 5
+    assert '{"$ref": "#/$defs/Node"}' in text
+    restored = json.loads(sent.restore('{"next": {"next": {"next": null}}}'))
+    assert restored == {"next": {"next": {}}}
+
+
+@pytest.mark.parametrize("transform", [for_openai, for_anthropic])
+def test_all_of_is_made_one_object(transform: Any) -> None:
+    schema: dict[str, Any] = {
+        "allOf": [
+            {"$ref": "#/$defs/Person"},
+            {"type": "object", "properties": {"pay": {"type": "number"}}, "required": ["pay"]},
+        ],
+        "description": "Who works here.",
+        "$defs": {"Person": PERSON},
+    }
+    check_anthropic(schema)
+    sent = transform(schema)
+    assert sent.strict
+    assert not sent.wrapped
+    assert "allOf" not in sent.schema
+    assert list(sent.schema["properties"]) == ["name", "born", "pay"]
+    assert sent.schema["description"] == "Who works here."
+    assert sorted(sent.schema["required"])[-2:] == ["name", "pay"]
+    restored = json.loads(sent.restore('{"name": "A", "born": 1, "pay": 2}'))
+    jsonschema.validate(restored, schema)
+
+
+def test_what_refers_to_the_root_still_does_where_the_root_is_wrapped() -> None:
+    schema: dict[str, Any] = {"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"const": 1}]}}
+    sent = for_openai(schema)
+    jsonschema.validate({"value": [1, [1, []]]}, sent.schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"value": [{"value": [1]}]}, sent.schema)
+    assert json.loads(sent.restore('{"value": [1, [1, []]]}')) == [1, [1, []]]
+
+
+def test_pointers_with_escapes_are_followed() -> None:
+    schema: dict[str, Any] = {
+        "$ref": "#/$defs/a~1b%20c",
+        "$defs": {"a/b c": {"type": "object", "properties": {}}},
+    }
+    check_references(schema)
+    assert not for_openai(schema).wrapped
+
+
+# --- what comes back -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "restored"),
+    [
+        ({"who": {"name": "A", "born": None}}, {"who": {"name": "A"}}),
+        ({"who": {"kind": "firm", "note": None}}, {"who": {"kind": "firm"}}),
+        ({"who": {"kind": "club", "note": None}}, {"who": {"kind": "club", "note": None}}),
+        ({"who": [{"name": "A", "born": None}, None]}, {"who": [{"name": "A"}, None]}),
+        ({"who": 7}, {"who": 7}),
+        ({"who": None}, {}),
+        ({"who": "nobody said that"}, {"who": "nobody said that"}),
+        ([1], [1]),
+    ],
+)
+def test_nulls_go_in_the_alternative_that_the_answer_is(answer: Any, restored: Any) -> None:
+    firm = {"kind": {"const": "firm"}, "note": {"type": "string"}}
+    club = {"kind": {"const": "club"}, "note": {"type": ["string", "null"]}}
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {
+            "who": {
+                "anyOf": [
+                    {"type": "integer"},
+                    {"$ref": "#/$defs/Person"},
+                    {"type": "object", "properties": firm, "required": ["kind"]},
+                    {"type": "object", "properties": club, "required": ["kind", "note"]},
+                    {
+                        "type": "array",
+                        "items": {"oneOf": [{"type": "null"}, {"$ref": "#/$defs/Person"}]},
+                    },
+                ]
+            }
+        },
+        "$defs": {"Person": PERSON},
+    }
+    sent = for_openai(schema)
+    assert sent.strict
+    assert json.loads(sent.restore(json.dumps(answer))) == restored
+
+
+Asked = tuple[dict[str, Any], Any, Any]
+"""A schema, a value that fits it, and the same as a strict answer says it."""
+SCALARS: st.SearchStrategy[Asked] = st.sampled_from(
+    [
+        ({"type": "string", "maxLength": 9}, "ü", "ü"),
+        ({"type": "integer"}, 7, 7),
+        ({"type": ["number", "null"]}, None, None),
+        ({"const": "c"}, "c", "c"),
+        ({"enum": [1, None]}, 1, 1),
+    ]
+)
+
+
+def objects(inner: st.SearchStrategy[Asked]) -> st.SearchStrategy[Asked]:
+    """Objects with properties that must, may and happen to be there."""
+
+    def build(members: list[tuple[Asked, str]]) -> Asked:
+        named = {f"p{number}": member for number, member in enumerate(members)}
+        schema: dict[str, Any] = {
+            "type": "object",
+            "properties": {name: asked[0] for name, (asked, _) in named.items()},
+            "required": [name for name, (_, how) in named.items() if how == "must"],
+        }
+        # An optional property that is null is one that is absent.
+        there = {
+            name: asked
+            for name, (asked, how) in named.items()
+            if how == "must" or (how == "is" and asked[1] is not None)
+        }
+        value = {name: asked[1] for name, asked in there.items()}
+        answer = {name: there[name][2] if name in there else None for name in named}
+        return schema, value, answer
+
+    return st.lists(st.tuples(inner, st.sampled_from(["must", "is", "may"]))).map(build)
+
+
+def others(inner: st.SearchStrategy[Asked]) -> st.SearchStrategy[Asked]:
+    """Lists, and alternatives to null."""
+    lists = inner.map(lambda a: ({"type": "array", "items": a[0]}, [a[1]] * 2, [a[2]] * 2))
+    either = inner.map(lambda a: ({"anyOf": [{"type": "null"}, a[0]]}, a[1], a[2]))
+    return lists | either
+
+
+@given(asked=st.recursive(SCALARS, lambda inner: objects(inner) | others(inner), max_leaves=12))
+def test_a_strict_answer_comes_back_as_the_value_that_it_says(asked: Asked) -> None:
+    schema, value, answer = asked
+    jsonschema.validate(value, schema)
+    sent = for_openai(schema)
+    assert sent.strict
+    told = {"value": answer} if sent.wrapped else answer
+    jsonschema.validate(told, sent.schema)
+    assert json.loads(sent.restore(json.dumps(told))) == value
+    check_anthropic(schema)
+    sent = for_anthropic(schema)
+    told = {"value": value} if sent.wrapped else value
+    jsonschema.validate(told, sent.schema)
+    assert json.loads(sent.restore(json.dumps(told))) == value
+
+
+@pytest.mark.parametrize("text", ['{"a": ' * 2000 + "1" + "}" * 2000, "[" * 200_000, "{", ""])
+def test_what_cannot_be_restored_stays_as_it_came(text: str) -> None:
+    recursive = {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}}
+    schema: dict[str, Any] = {"$ref": "#/$defs/A", "$defs": {"A": recursive}}
+    assert for_openai(schema).nullable
+    assert for_openai(schema).restore(text) == text
+
+
+def test_json_mode_gets_an_object_and_gives_what_was_asked_for() -> None:
+    schema: dict[str, Any] = {"type": "array", "items": {"type": "string", "maxLength": 3}}
+    sent = for_json_mode(schema)
+    assert sent.schema["properties"] == {"value": schema}  # words say what no grammar can
+    assert sent.restore('{"value": ["a"]}') == '["a"]'
+    assert for_json_mode(NESTED).schema == NESTED
+
+
+# --- what cannot be sent ---------------------------------------------------------------------
+
+
+def in_object(schema: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"x": schema}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "place", "what"),
+    [
+        (NESTED, "$.$defs.Stop.properties.next", "leads back to itself"),
+        (in_object({"$ref": "#"}), "$.properties.x", "leads back to itself"),
+        (in_object({"type": "array", "items": {"type": "object", "patternProperties": {}}}),
+         "$.properties.x.items", "`patternProperties`"),
+        (in_object({"type": "object", "propertyNames": {"type": "string"}}), "$.properties.x",
+         "`propertyNames`"),
+        (in_object({"type": "string", "not": {"const": "a"}}), "$.properties.x", "`not`"),
+        ({"type": "object", "properties": {}, "if": {"type": "object"}}, "$", "`if`"),
+        ({"type": "object", "properties": {}, "dependentRequired": {"a": ["b"]}}, "$",
+         "`dependentRequired`"),
+        ({"type": "object", "properties": {}, "dependentSchemas": {}}, "$", "`dependentSchemas`"),
+        (in_object({"type": "array", "prefixItems": [{"type": "null"}]}), "$.properties.x",
+         "`prefixItems`"),
+        (in_object({"type": "array", "items": [{"type": "null"}]}), "$.properties.x", "`items`"),
+        (in_object({"type": "array", "contains": {"type": "null"}}), "$.properties.x",
+         "`contains`"),
+        (in_object({}), "$.properties.x", "add a `type`"),
+        (in_object({"title": "Anything"}), "$.properties.x", "add a `type`"),
+        (in_object(True), "$.properties.x", "`true`"),
+        (in_object({"enum": [1, [2]]}), "$.properties.x", "`enum`"),
+        (in_object({"type": "object"}), "$.properties.x", "keys cannot be left to the model"),
+        (in_object({"type": "object", "additionalProperties": {"type": "string"}}),
+         "$.properties.x", "name them under `properties`"),
+        (in_object({"type": "object", "properties": {}, "additionalProperties": {}}),
+         "$.properties.x", "keys cannot be left"),
+        (in_object({"type": "string", "allOf": [{"type": "integer"}]}), "$.properties.x",
+         "cannot be made one"),
+        ({"anyOf": [{"type": "string"}, {"type": "object"}]}, "$.anyOf[1]", "keys cannot be left"),
+    ],
+)  # fmt: skip
+def test_what_anthropic_cannot_enforce_is_named_with_its_place(
+    schema: dict[str, Any], place: str, what: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        check_anthropic(schema)
+    message = str(caught.value)
+    assert message.startswith(f"anthropic cannot answer in this schema: {place}: ")
+    assert what in message
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string"},
+        {"enum": ["a", 1, None, True]},
+        {"const": "a"},
+        {"type": ["array", "null"], "items": {"type": "number", "minimum": 1}, "maxItems": 3},
+        {"type": "object", "properties": {}, "additionalProperties": True},
+        {"type": "object", "additionalProperties": False},
+        in_object({"oneOf": [{"type": "null"}, {"$ref": "#/$defs/A"}]}) | {"$defs": {"A": PERSON}},
+        in_object({"$ref": "#/$defs/A", "description": "d"}) | {"$defs": {"A": PERSON}},
+        # a property may have any name
+        {"type": "object", "properties": {"not": {"type": "string"}, "if": {"type": "string"}}},
+    ],
+)
+def test_what_anthropic_takes(schema: dict[str, Any]) -> None:
+    check_anthropic(schema)
+    text = json.dumps(for_anthropic(schema).schema)
+    for word in ("minimum", "maxItems", "oneOf"):
+        assert f'"{word}":' not in text
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (in_object({"$ref": "#/$defs/Gone"}), "$.properties.x.$ref: '#/$defs/Gone' leads to noth"),
+        ({"$ref": "https://example.org/a"}, "$.$ref: 'https://example.org/a' leads out of this"),
+        ({"$ref": "#"}, "$: it refers to itself"),
+    ],
+)
+def test_references_that_lead_nowhere(schema: dict[str, Any], message: str) -> None:
+    for check in (check_references, check_anthropic):
+        with pytest.raises(UsageError) as caught:
+            check(schema)
+        assert message in str(caught.value)
+
+
+def deep(levels: int) -> dict[str, Any]:
+    schema = PERSON
+    for _ in range(levels - 1):
+        schema = in_object(schema)
+    return schema
+
+
+def wide(properties: int) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {f"p{number}": {"type": "null"} for number in range(properties)},
+    }
+
+
+@pytest.mark.parametrize(
+    ("make", "most"),
+    [(deep, 10), (wide, 5000), (lambda n: in_object({"enum": list(range(n))}), 1000)],
+)
+def test_what_is_too_large_for_openai_to_enforce_is_sent_as_it_is(make: Any, most: int) -> None:
+    assert for_openai(make(most)).strict
+    sent = for_openai(make(most + 1))
+    assert not sent.strict
+    assert sent.schema == make(most + 1)

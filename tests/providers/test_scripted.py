@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -8,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from jp_nb.agent.inquiry import MARK
 from jp_nb.agent.ports import (
     Finished,
     Flush,
+    ModelRequest,
     TextPart,
     ToolCallArguments,
     ToolCallStart,
@@ -19,6 +22,7 @@ from jp_nb.agent.ports import (
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.providers.registry import create
 from jp_nb.providers.scripted import POSITION, Script, ScriptedProvider, find_script, position
+from jp_nb.record.events import ChatRequest
 from jp_nb.record.thread import Thread
 from tests.providers.helpers import (
     ask,
@@ -272,3 +276,41 @@ async def test_a_reply_with_when_is_passed_over_unless_the_latest_entries_say_so
     await collect(provider, ask(user("red, blue?")))
     request = ask(user("red, blue?"), said("Which colour?"), user(choice))
     assert text_of(await collect(provider, request)) == answer
+
+
+# --- questions of tools ------------------------------------------------------------------------
+
+
+def asks(key: str = "rename.confirm", **properties: Any) -> Any:
+    """A request that ends in a question of a tool."""
+    question = ChatRequest(content="Sure?", metadata={MARK: key})
+    schema = {"properties": {"inquiry_id": {"type": "string", "const": "id-1"}, **properties}}
+    return ask(user("a"), called("c1"), result("c1", "Tool paused"), question, schema=schema)
+
+
+async def test_a_question_of_a_tool_is_answered_and_uses_up_no_reply() -> None:
+    provider = ScriptedProvider(Script.parse(TOML))
+    await collect(provider, ask())
+    for _ in range(2):
+        seen = await collect(provider, asks())
+        assert json.loads(text_of(seen, "structured")) == {"inquiry_id": "id-1", "answer": True}
+        assert [type(event).__name__ for event in seen] == ["TextPart", "Flush", "Finished"]
+    assert len(provider.requests) == 3
+    request = ask(user("a"), called("c1"), result("c1", "sunny"))
+    assert text_of(await collect(provider, request)) == "It will be sunny."
+
+
+async def test_a_question_that_the_script_does_not_answer_is_told_with_those_it_does() -> None:
+    _, error = await failure(ScriptedProvider(Script.parse(TOML, name="w")), asks("rename.other"))
+    for part in ("'w'", "'rename.other'", "'rename.confirm'"):
+        assert part in str(error)
+    assert not error.retryable
+    _, error = await failure(ScriptedProvider.from_replies(["x"]), asks())
+    assert "answer none" in str(error)
+
+
+async def test_only_a_thread_that_ends_in_the_question_asks_it() -> None:
+    provider = ScriptedProvider.from_replies(["One.", "Said."])
+    thread = asks().thread
+    thread.add(said("x"), "scripted")
+    assert text_of(await collect(provider, ModelRequest(model="m", thread=thread))) == "Said."

@@ -95,8 +95,6 @@ class NotebookPrompter:
         def end() -> None:
             # What waits is ended first, or ending the one on screen would show the next.
             for waiting in reversed(pending):
-                if (deadline := waiting.deadline) is not None:
-                    deadline.expire()
                 self._end(waiting, NotAnswered("interrupted", waiting.channel))
 
         self._loop.post(end)

@@ -34,6 +34,9 @@ from jp_nb.tools.question import BooleanAnswer, SecretAnswer, SelectAnswer, Text
 RADIO_BUTTONS = 8
 """Up to so many options are all in view; beyond, a drop-down list holds them."""
 
+MAX_ROWS = 16
+"""Of the box for a text."""
+
 log = logging.getLogger(__name__)
 
 Message = Mapping[str, JsonValue]
@@ -234,8 +237,9 @@ class Form:
             cancel.on_click(lambda _: self._cancel())
             return [submit, cancel]
         buttons = []
-        labels = wording.option_labels(tuple(action.label for action in prompt.actions))
-        for action, label in zip(prompt.actions, labels, strict=True):
+        offered = [action for action in prompt.actions if action.on_form]
+        labels = wording.option_labels(tuple(action.label for action in offered))
+        for action, label in zip(offered, labels, strict=True):
             button = _button(label)
             if action.value == prompt.default:
                 button.button_style = "primary"
@@ -327,7 +331,10 @@ def _select(prompt: QuestionPrompt, options: tuple[str, ...]) -> _Control:
 def _textarea(prompt: QuestionPrompt) -> _Control:
     preset = wording.preselected(prompt)
     text = preset if isinstance(preset, str) else ""
-    area = widgets.Textarea(value=text, rows=min(8, text.count("\n") + 2))
+    rows = text.count("\n") + 2
+    area = widgets.Textarea(value=text, rows=min(MAX_ROWS, rows))
+    if rows > 2:  # such as arguments in JSON
+        area.add_class("jp-nb-code")
 
     def read(message: Message) -> Answered:
         value = message.get("value")

@@ -17,7 +17,7 @@ from jp_nb.agent.ports import (
     QuestionPrompt,
 )
 from jp_nb.notebook.prompt import wording
-from jp_nb.notebook.prompt.plain import one_line
+from jp_nb.notebook.prompt.plain import one_line, plain
 from jp_nb.tools.question import BooleanAnswer, SecretAnswer, SelectAnswer, TextAnswer
 
 ATTEMPTS = 5
@@ -216,14 +216,19 @@ def _text(prompt: QuestionPrompt, channel: Literal["stdin", "terminal"]) -> _Dia
             return Answered("", channel)
         return Answered(line if line.strip() else default, channel)
 
-    shown = f" [{one_line(default, limit=80)}]" if default else ""
+    above = [] if "\n" not in default else [plain(default).strip("\n")]
+    short = "as above" if above else one_line(default, limit=80)
     explained = ["  Type one line of text."]
     explained += (
-        [f"  Enter alone: {one_line(default)}", '  "" is the empty text.']
+        [
+            "  Enter alone: the text above." if above else f"  Enter alone: {one_line(default)}",
+            '  "" is the empty text.',
+        ]
         if default
         else ["  Enter alone is the empty text."]
     )
-    return _Dialogue(above=[], prompt=f"Text{shown}: ", help=explained, parse=parse)
+    prompt_text = f"Text [{short}]: " if default else "Text: "
+    return _Dialogue(above=above, prompt=prompt_text, help=explained, parse=parse)
 
 
 def _secret(channel: Literal["stdin", "terminal"]) -> _Dialogue:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jp_nb.tools.base import Tool
 from jp_nb.tools.builtin.ask_user import AskUser
+from jp_nb.tools.builtin.describe_tools import DescribeTools
 
-BUILTINS: dict[str, Tool] = {"ask_user": AskUser()}
+BUILTINS: dict[str, Tool] = {"ask_user": AskUser(), "describe_tools": DescribeTools()}
 """Executor by the key of `conversation.tools`."""

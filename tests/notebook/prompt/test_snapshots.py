@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from html import unescape
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
 import ipywidgets
 import pytest
@@ -15,35 +16,9 @@ from jp_nb.notebook.prompt.form import Form, OwnOutput
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.wording import static_record, without_form
 from jp_nb.tools.question import Question
-from tests.notebook.prompt.prompts import CASES, DELTA, prompt_of
-from tests.notebook.prompt.test_stdin import Typist
+from tests.notebook.prompt.prompts import PERMISSION, PROMPTS, TYPED, prompt_of
 
-Persistence = Literal["none", "turn"]
-CONTEXT = "HTML.jp-nb-context: Two lines\nof context."
-ACTIONS = ["Button.jp-nb-submit: Submit", "Button: Cancel"]
-
-FORMS: dict[tuple[str, Persistence], list[str]] = {
-    ("boolean", "none"): ["ToggleButtons.jp-nb-control: Yes | (No)"],
-    ("boolean", "turn"): [
-        "ToggleButtons.jp-nb-control: Yes | Yes, for this turn | (No) | No, for this turn"
-    ],
-    ("select", "none"): ["RadioButtons.jp-nb-control: red | (green)"],
-    ("text", "none"): ["Textarea.jp-nb-control: because"],
-    ("secret", "none"): [],
-}
-QUESTIONS = {
-    "boolean": "Delete it?",
-    "select": "Which colour?",
-    "text": "Why?",
-    "secret": "Key?",
-}
-STDIN: dict[tuple[str, Persistence], list[str]] = {
-    ("boolean", "none"): ["[y/n/?] (n) "],
-    ("boolean", "turn"): ["[y/Y/n/N/?] (n) "],
-    ("select", "none"): ["  1  red", "  2  green", "Number [2]: "],
-    ("text", "none"): ["Text [because]: "],
-    ("secret", "none"): ["Secret: "],
-}
+SNAPSHOTS = Path(__file__).with_name("snapshots")
 
 
 def unshown(prompt: Prompt) -> Form:
@@ -85,60 +60,66 @@ def tree(widget: ipywidgets.Widget) -> Iterator[str]:
             options = enumerate(widget.options)
             yield f"{name}: " + " | ".join(f"({o})" if i == widget.index else o for i, o in options)
         case ipywidgets.Textarea():
-            yield f"{name}: {widget.value}"
+            yield f"{name} ({widget.rows} rows):"
+            yield from (f"  {line}" for line in widget.value.split("\n"))
     if getattr(widget, "secret", False):
         yield "Beacon: password field"
 
 
-@pytest.mark.req("R083-66", "R083-19", "R083-60", "R083-61", "R083-62", "R083-64", "R083-65")
-@pytest.mark.parametrize(("kind", "persistence", "label"), CASES)
-def test_the_form_of_each_question(
-    kind: str, persistence: Persistence, label: str | None, shown: Any
-) -> None:
-    control = FORMS.get((kind, persistence)) or FORMS[kind, "none"]
-    assert shown(prompt_of(kind, persistence, label)) == [
-        *([f"HTML.jp-nb-header: {label}"] if label else []),
-        CONTEXT,
-        f"HTML.jp-nb-question: {QUESTIONS[kind]}",
-        *control,
-        *(["Beacon: password field"] if kind == "secret" else []),
-        *ACTIONS,
-    ]
+def parts_of(text: str) -> dict[str, str]:
+    """The parts of a snapshot by their headings."""
+    parts = re.split(r"^=== (.*) ===\n", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+class Scribe:
+    """A console at which `lines` are typed, and all that is then to be read there."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = list(lines)
+        self.read_so_far: list[str] = []
+
+    def write(self, text: str) -> None:
+        self.read_so_far += text.split("\n")
+
+    def read(self, prompt: str, *, secret: bool) -> str:
+        line = self.lines.pop(0)
+        self.read_so_far.append(f"{prompt}{'•' * len(line) if secret else line}⏎")
+        return line
+
+
+def snapshot(prompt: Prompt, typed: list[str], form: list[str]) -> str:
+    """All that a person sees of `prompt`, and what comes of the dialogue on stdin."""
+    scribe = Scribe(typed)
+    end = ask_on_stdin(prompt, scribe, "stdin")
+    record = static_record(prompt, end)
+    assert isinstance(end, Answered)
+    answer = repr(end.value) + (", remembered" if end.remember else "")
+    blocks = {
+        "form": [line.replace("\n", "\n    ") for line in form],
+        "stdin": [*scribe.read_so_far, f"= {answer}"],
+        "record": [record.plain, record.markdown],
+    }
+    lines = [x for name, block in blocks.items() for x in (name, *(f"  {b}" for b in block))]
+    return "\n".join(line.rstrip() for line in lines)
 
 
 @pytest.mark.req("R083-66", "R083-19", "R083-60", "R083-61", "R083-62", "R083-64", "R083-65")
-@pytest.mark.parametrize(("kind", "persistence", "label"), CASES)
-def test_the_same_question_on_stdin(kind: str, persistence: Persistence, label: str | None) -> None:
-    typist = Typist()
-    ask_on_stdin(prompt_of(kind, persistence, label), typist, "stdin")
-    assert typist.shown == [
-        *([label] if label else []),
-        "Two lines\nof context.",
-        QUESTIONS[kind],
-        *(STDIN.get((kind, persistence)) or STDIN[kind, "none"]),
-    ]
+@pytest.mark.parametrize(("kind", "part"), PROMPTS)
+def test_what_a_person_sees(kind: str, part: str, shown: Any) -> None:
+    stored = parts_of((SNAPSHOTS / f"{kind}.txt").read_text(encoding="utf-8"))
+    prompt = PROMPTS[kind, part]
+    assert snapshot(prompt, TYPED[kind], shown(prompt)) == stored[part].strip()
 
 
-ANSWERS: dict[str, bool | str] = {
-    "boolean": True,
-    "select": "red",
-    "text": "no\nreason",
-    "secret": "hunter2",
-}
-ANSWERED = {"boolean": "Yes", "select": "red", "text": "no reason", "secret": "(secret)"}
-
-
-@pytest.mark.req("R083-66", "R083-62")
-@pytest.mark.parametrize(("kind", "persistence", "label"), CASES)
-def test_the_record_of_each_question(
-    kind: str, persistence: Persistence, label: str | None
-) -> None:
-    prompt = prompt_of(kind, persistence, label)
-    remember = kind == "boolean" and persistence == "turn"
-    record = static_record(prompt, Answered(ANSWERS[kind], "form", remember=remember))
-    asked = f"Assistant: {QUESTIONS[kind]}" if label else QUESTIONS[kind]
-    answered = ANSWERED[kind] + (", for this turn" if remember else "")
-    assert record == (f"{asked} → {answered}", f"{asked} → **{answered}**")
+@pytest.mark.req("R083-66")
+def test_there_is_a_snapshot_of_everything_and_of_nothing_else() -> None:
+    stored = {
+        (path.stem, part)
+        for path in SNAPSHOTS.iterdir()
+        for part in parts_of(path.read_text(encoding="utf-8"))
+    }
+    assert stored == set(PROMPTS)
 
 
 @pytest.mark.parametrize(
@@ -159,18 +140,21 @@ def test_the_empty_text_is_told_from_no_answer() -> None:
     assert static_record(prompt_of("text", "turn", None), Answered("", "form")).plain == 'Why? → ""'
 
 
-def test_the_form_of_a_delta(shown: Any) -> None:
-    assert shown(DELTA) == [
-        "HTML.jp-nb-question: Apply delta?",
-        'HTML.jp-nb-table: path | now | proposed\nassistant.model.id | "a/opus" | "a/sonnet"',
-        "Button.jp-nb-default: Apply",
-        "Button: Reject",
-        "HTML.jp-nb-by: asked by tool change_model",
-    ]
-    assert static_record(DELTA, Answered("reject", "form")) == (
-        "Apply delta? (asked by tool change_model) → Reject",
-        "Apply delta? (asked by tool change_model) → **Reject**",
-    )
+def test_what_is_for_stdin_alone_has_no_button(shown: Any) -> None:
+    labels = [line.partition(": ")[2] for line in shown(PERMISSION) if line.startswith("Button")]
+    assert labels == [action.label for action in PERMISSION.actions if action.key != "p"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "rows", "code"), [(0, 2, False), (1, 2, False), (2, 3, True), (40, 16, True)]
+)
+def test_the_box_grows_with_what_is_to_be_edited(
+    lines: int, rows: int, code: bool, shown: Any
+) -> None:
+    text = "\n".join(["x"] * lines)
+    prompt = QuestionPrompt(Question.free_text("q", "Why?").with_default(text))
+    (box,) = [line for line in shown(prompt) if line.startswith("Textarea")]
+    assert box == f"Textarea{'.jp-nb-code' if code else ''}.jp-nb-control ({rows} rows):"
 
 
 def test_many_options_are_a_dropdown_and_twins_are_told_apart(shown: Any) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -153,6 +154,42 @@ def test_the_context_is_above_the_question_and_the_label_above_both() -> None:
         "Why?",
         "Text: ",
     ]
+
+
+def keyed(keys: str, **more: Any) -> ActionPrompt:
+    actions = tuple(Action(key, f"Do {key}", f"do_{key}", on_form=key != "p") for key in keys)
+    return ActionPrompt("What now?", actions, **more)
+
+
+@pytest.mark.parametrize("keys", ["yYnNpre", "yne", "crsa", "crts"])
+def test_every_action_has_its_key_and_no_other_is_taken(keys: str) -> None:
+    for key in keys:
+        typist = Typist("", "x", f" {key} ")
+        assert ask_on_stdin(keyed(keys), typist, "stdin") == Answered(f"do_{key}", "stdin")
+        again = f"Please type one of {', '.join(keys)}, or ? for help."
+        assert typist.shown == [
+            "What now?",
+            *[f"[{'/'.join(keys)}/?] ", again] * 2,
+            typist.shown[1],
+        ]
+
+
+def test_an_upper_case_key_is_another_one() -> None:
+    with_default = keyed("yYn", default="do_n")
+    assert ask_on_stdin(with_default, Typist("Y"), "stdin") == Answered("do_Y", "stdin")
+    assert ask_on_stdin(with_default, Typist(""), "stdin") == Answered("do_n", "stdin")
+
+
+def test_a_default_of_several_lines_is_all_there_above_the_input() -> None:
+    default = '{\n  "path": "\x1b[2Ja.txt"\n}'
+    prompt = with_default(TEXT, default)
+    typist = Typist("?", "")
+    assert ask_on_stdin(prompt, typist, "stdin") == Answered(default, "stdin")  # as it was
+    assert typist.shown[:3] == ["Why?", '{\n  "path": "a.txt"\n}', "Text [as above]: "]
+    assert "  Enter alone: the text above." in typist.shown
+    assert ask_on_stdin(prompt, Typist('""'), "stdin") == Answered("", "stdin")
+    line = '{"path": "b.txt", "lines": [1, 2]}'
+    assert ask_on_stdin(prompt, Typist(line), "stdin") == Answered(line, "stdin")
 
 
 def test_a_table_is_aligned() -> None:

@@ -1,0 +1,72 @@
+"""A tool call on its way to a response."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+
+from pydantic import JsonValue
+
+from jp_nb.agent.offer import OfferedTool
+from jp_nb.record.events import ToolCallRequest, ToolCallResponse
+
+MACHINERY = tuple(
+    str(folder) + os.sep
+    for folder in (
+        Path(__file__).resolve().parent.parent,
+        Path(asyncio.__file__).parent,
+        Path(concurrent.futures.__file__).parent,
+    )
+)
+"""What runs tools: frames of it say nothing about why a tool failed."""
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One tool call. `tool` is None if it is not on offer.
+
+    Attributes:
+        bad_arguments: What is wrong with the model's arguments as JSON.
+        arguments: What the tool runs with.
+        edited: Whether a person changed them.
+        answers: Answers to the tool's questions so far.
+        formatted: What a formatter made of the arguments.
+        begun: Whether the call was shown.
+        cut: Whether an interrupt of the cell ended its function; what follows is decided then.
+        response: Once there is one, nothing changes any more.
+        traceback: For the person alone.
+        started: When it began, on the monotonic clock.
+    """
+
+    request: ToolCallRequest
+    tool: OfferedTool | None
+    bad_arguments: str | None = None
+    arguments: dict[str, JsonValue] = field(default_factory=dict)
+    edited: bool = False
+    answers: dict[str, JsonValue] = field(default_factory=dict)
+    formatted: str | None = None
+    begun: bool = False
+    cut: bool = False
+    response: ToolCallResponse | None = None
+    traceback: str | None = None
+    started: float = 0.0
+
+    def begin_again(self) -> None:
+        """Forget what came of it so far."""
+        self.arguments, self.answers = {}, {}
+        self.edited = self.begun = self.cut = False
+        self.formatted = self.traceback = None
+        self.started = monotonic()
+
+
+def traceback_of(exc: BaseException) -> str:
+    """The traceback of `exc` from the first frame that is the tool's."""
+    frame = exc.__traceback__
+    while frame is not None and frame.tb_frame.f_code.co_filename.startswith(MACHINERY):
+        frame = frame.tb_next
+    return "".join(traceback.format_exception(type(exc), exc, frame))

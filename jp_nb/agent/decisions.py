@@ -1,0 +1,252 @@
+"""What a person decides about a tool call: whether it runs, with what, and what the model reads.
+
+Each decision is a dialogue, so that editing and giving reasons keep the screen until it is made.
+
+Source: `spec/tools-and-turn-loop.md` sections 9.3 and 11.4, `design/architecture.md` D10, D35.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from pydantic import JsonValue
+
+from jp_nb.agent.offer import OfferedTool
+from jp_nb.agent.ports import (
+    Action,
+    ActionPrompt,
+    Answered,
+    NobodyThere,
+    NotAnswered,
+    PromptEnd,
+    QuestionPrompt,
+)
+from jp_nb.agent.prompt_queue import Ask
+from jp_nb.tools.outcome import Failure
+from jp_nb.tools.question import Question
+
+PERMISSION = (
+    Action("y", "Run", "run"),
+    Action("Y", "Run, for this turn", "run_turn"),
+    Action("n", "Skip", "skip"),
+    Action("N", "Skip, for this turn", "skip_turn"),
+    Action("p", "Print arguments", "print", on_form=False),
+    Action("r", "Reason", "reason"),
+    Action("e", "Edit", "edit"),
+)
+DELIVERY = (
+    Action("y", "Deliver", "deliver"),
+    Action("n", "Skip", "skip"),
+    Action("e", "Edit", "edit"),
+)
+SOURCES = {"builtin": "built-in", "python": "Python", "local": "local", "mcp": "MCP"}
+
+SKIPPED = "Tool skipped by user."
+SKIPPED_REMEMBERED = "Tool skipped by user (remembered)."
+EDIT_CANCELLED = "Edit cancelled"
+NOT_DELIVERED = "Result delivery skipped by user."
+NOT_DELIVERED_BY_CONFIGURATION = "Result delivery skipped by configuration."
+RESULT_EDIT_CANCELLED = "Result edit cancelled."
+
+Arguments = dict[str, JsonValue]
+Prepare = Callable[[Arguments], Arguments | Failure]
+"""Arguments as the tool will get them, or why it cannot run with them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """Whether a tool runs.
+
+    Attributes:
+        runs: With `arguments` where somebody edited them.
+        remembered: For the rest of the turn, for every call of that tool.
+        skipped: The response of one that does not run.
+        nobody: Nobody could be asked: it is refused.
+    """
+
+    runs: bool
+    arguments: Arguments | None = None
+    remembered: bool = False
+    skipped: str = SKIPPED
+    nobody: NobodyThere | None = None
+
+
+SKIP = Permission(runs=False)
+
+
+async def permission(
+    ask: Ask,
+    tool: OfferedTool,
+    arguments: Arguments,
+    prepare: Prepare,
+    formatted: str | None = None,
+) -> Permission:
+    """Ask whether `tool` runs with `arguments`: mode `ask`, or `edit` which edits them first.
+
+    `formatted` is what a formatter made of them, shown above the exact ones.
+    """
+    if tool.run == "edit":
+        edited = await _edit_arguments(ask, tool, arguments, prepare)
+        if isinstance(edited, dict):
+            return Permission(runs=True, arguments=edited)
+        if isinstance(edited, NobodyThere):
+            return Permission(runs=False, nobody=edited)
+        if isinstance(edited, NotAnswered):
+            return Permission(runs=False, skipped=_skipped(EDIT_CANCELLED))
+    return await _ask_permission(ask, tool, arguments, prepare, formatted)
+
+
+async def _ask_permission(
+    ask: Ask, tool: OfferedTool, arguments: Arguments, prepare: Prepare, formatted: str | None
+) -> Permission:
+    detail = [text for text in (formatted, to_text(arguments) if arguments else None) if text]
+    prompt = ActionPrompt(
+        text=f"Run {SOURCES.get(tool.kind, tool.kind)} {tool.name} tool?",
+        actions=PERMISSION,
+        tool=tool.name,
+        detail="\n\n".join(detail) or None,
+    )
+    while True:
+        end = await ask(prompt)
+        if isinstance(end, NobodyThere):
+            return Permission(runs=False, nobody=end)
+        match end.value if isinstance(end, Answered) else "skip":
+            case "run" | "run_turn" as word:
+                return Permission(runs=True, remembered=word == "run_turn")
+            case "skip" | "skip_turn" as word:
+                return Permission(runs=False, remembered=word == "skip_turn")
+            case "reason" | "edit" as word:
+                decided = (
+                    await _with_reason(ask, tool)
+                    if word == "reason"
+                    else await _with_edits(ask, tool, arguments, prepare)
+                )
+                if decided is not None:
+                    return decided
+
+
+async def _with_reason(ask: Ask, tool: OfferedTool) -> Permission | None:
+    """Skip for a reason; None to ask again."""
+    end = await ask(QuestionPrompt(_reason(tool), tool=tool.name))
+    if not isinstance(end, Answered):
+        return None if _goes_back(end) else SKIP
+    text = str(end.value).strip()
+    return Permission(runs=False, skipped=_skipped(text)) if text else SKIP
+
+
+async def _with_edits(
+    ask: Ask, tool: OfferedTool, arguments: Arguments, prepare: Prepare
+) -> Permission | None:
+    """Run with other arguments; None to ask again."""
+    edited = await _edit_arguments(ask, tool, arguments, prepare)
+    if isinstance(edited, dict):
+        return Permission(runs=True, arguments=edited)
+    return None if edited is None or _goes_back(edited) else SKIP
+
+
+def _goes_back(end: PromptEnd) -> bool:
+    """Whether somebody closed the prompt to get back to the one it came from."""
+    return isinstance(end, NotAnswered) and end.end in ("cancelled", "declined")
+
+
+def _skipped(reason: str) -> str:
+    return f"{SKIPPED[:-1]}: {reason}"
+
+
+def _reason(tool: OfferedTool) -> Question:
+    return Question.free_text("reason", f"Why is {tool.name} not to run? (the model is told)")
+
+
+async def _edit_arguments(
+    ask: Ask, tool: OfferedTool, arguments: Arguments, prepare: Prepare
+) -> Arguments | NotAnswered | NobodyThere | None:
+    """The arguments as somebody edited them; None if they were emptied."""
+    question = Question.free_text("arguments", f"Arguments of {tool.name}, as JSON:")
+    question = question.with_default(to_text(arguments))
+    while True:
+        end = await ask(QuestionPrompt(question, tool=tool.name))
+        if not isinstance(end, Answered):
+            return end
+        text = str(end.value)
+        if not text.strip():
+            return None
+        problem = _problem(text, prepare)
+        if isinstance(problem, dict):
+            return problem
+        question = question.with_default(text).with_context(problem)
+
+
+def _problem(text: str, prepare: Prepare) -> Arguments | str:
+    """The arguments that `text` says, or what is wrong with it."""
+    try:
+        value = json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError) as exc:
+        return f"Invalid JSON: {exc}"
+    if not isinstance(value, dict):
+        return "Invalid JSON: expected an object"
+    prepared = prepare(value)
+    return prepared.message if isinstance(prepared, Failure) else prepared
+
+
+def _no_number(text: str) -> JsonValue:
+    raise ValueError(f"{text} is no JSON number")
+
+
+def to_text(value: JsonValue) -> str:
+    """`value` as JSON that a person reads."""
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+# --- delivery ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What the model reads of a result.
+
+    Attributes:
+        withheld: Whether somebody wanted that the model does not read it.
+        nobody: Nobody could be asked: the result is withheld with an error.
+    """
+
+    content: str
+    is_error: bool = False
+    withheld: bool = False
+    nobody: NobodyThere | None = None
+
+
+async def delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
+    """Ask what the model reads of `result`: mode `ask`, or `edit` which edits it at once."""
+    if tool.result == "edit":
+        return await _edit_result(ask, tool, result)
+    prompt = ActionPrompt(
+        text=f"Deliver {tool.name} result to assistant?",
+        actions=DELIVERY,
+        tool=tool.name,
+        detail=result.content,
+        default="deliver",
+    )
+    end = await ask(prompt)
+    if isinstance(end, NobodyThere):
+        return replace(result, nobody=end)
+    match end.value if isinstance(end, Answered) else "skip":
+        case "deliver":
+            return result
+        case "edit":
+            edited = await _edit_result(ask, tool, result)
+            lost = Delivery(RESULT_EDIT_CANCELLED, withheld=True)
+            return lost if edited.nobody is not None else edited
+        case _:
+            return Delivery(NOT_DELIVERED, withheld=True)
+
+
+async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
+    """The edited result; the original one if the text was emptied or the editing cancelled."""
+    question = Question.free_text("result", f"Result of {tool.name}, as the model reads it:")
+    end = await ask(QuestionPrompt(question.with_default(result.content), tool=tool.name))
+    if isinstance(end, NobodyThere):
+        return replace(result, nobody=end)
+    text = str(end.value) if isinstance(end, Answered) else ""
+    return Delivery(text) if text.strip() and text != result.content else result

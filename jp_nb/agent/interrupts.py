@@ -1,0 +1,145 @@
+"""What an interrupt of the kernel does to a turn: a menu, a configured action, or an end.
+
+Source: `spec/tools-and-turn-loop.md` sections 11.5 and 11.6, `design/architecture.md` D24.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+from typing import Literal
+
+from jp_nb.agent.ports import (
+    Action,
+    ActionPrompt,
+    Answered,
+    NotAnswered,
+    Prompter,
+    QuestionPrompt,
+)
+from jp_nb.agent.prompt_queue import Ask
+from jp_nb.config.style_config import Interrupt as InterruptConfig
+from jp_nb.tools.question import Question
+
+Phase = Literal["streaming", "tool_call"]
+Choice = Literal["continue", "reply", "restart", "stop", "abort"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What an interrupt comes to.
+
+    Attributes:
+        choice: `continue` as if nothing had been; `reply` with `text`; `restart` the tool calls
+            that have no response; `stop` and keep, or `abort` and discard, what arrived.
+        text: What the person says to the model.
+        escalated: Whether it was an interrupt of the interrupt: nobody is asked again.
+    """
+
+    choice: Choice
+    text: str = ""
+    escalated: bool = False
+
+
+STOP = Verdict("stop")
+ESCALATED = Verdict("stop", escalated=True)
+CONTINUE = Verdict("continue")
+
+MENUS: dict[Phase, tuple[Action, ...]] = {
+    "streaming": (
+        Action("c", "Continue", "continue"),
+        Action("r", "Reply (stop & respond)", "reply"),
+        Action("s", "Stop (save & exit)", "stop"),
+        Action("a", "Abort (discard & exit)", "abort"),
+    ),
+    "tool_call": (
+        Action("c", "Continue", "continue"),
+        Action("r", "Stop & Reply", "reply"),
+        Action("t", "Restart", "restart"),
+        Action("s", "Stop (cancel & exit)", "stop"),
+    ),
+}
+TEXTS: dict[Phase, str] = {
+    "streaming": "Your message:",
+    "tool_call": "What the model is told instead of the results:",
+}
+
+
+class Interrupts:
+    """Decides what each interrupt of one turn does.
+
+    Args:
+        prompter: Asks the person.
+        clock: Seconds.
+    """
+
+    def __init__(self, prompter: Prompter, *, clock: Callable[[], float] = monotonic) -> None:
+        self._prompter = prompter
+        self._clock = clock
+        self._last: float | None = None
+
+    def at_once(
+        self, phase: Phase, settings: InterruptConfig, *, in_menu: bool = False
+    ) -> Verdict | None:
+        """An interrupt came: what it does without anybody being asked; None for the menu.
+
+        Args:
+            phase: What it came into.
+            settings: What is configured.
+            in_menu: Whether the menu of an earlier one is open.
+        """
+        now, before = self._clock(), self._last
+        self._last = now
+        if in_menu:
+            return ESCALATED
+        if before is not None and now - before < settings.escalation_cooldown_secs:
+            return ESCALATED
+        action = _action(phase, settings)
+        if action in ("continue", "restart", "stop", "abort"):
+            return Verdict(action)
+        return STOP if self._prompter.nobody() is not None else None
+
+
+async def menu(ask: Ask, phase: Phase, settings: InterruptConfig) -> Verdict:
+    """Ask the person what to do. Whoever closes the menu goes on."""
+    if _action(phase, settings) == "reply":
+        return await _reply(ask, phase) or STOP
+    while True:
+        end = await ask(ActionPrompt("Interrupted", MENUS[phase]))
+        match end:
+            case Answered(value="reply"):
+                verdict = await _reply(ask, phase)
+                if verdict is not None:
+                    return verdict
+            case Answered(value=choice):
+                return Verdict(choice)  # type: ignore[arg-type]  # one of the actions
+            case NotAnswered(end="cancelled" | "declined"):
+                return CONTINUE
+            case NotAnswered(end="interrupted"):
+                return ESCALATED
+            case _:
+                return STOP
+
+
+def _action(phase: Phase, settings: InterruptConfig) -> Choice | Literal["prompt"]:
+    if phase == "streaming":
+        return settings.streaming.action
+    action = settings.tool_call.action
+    return "reply" if action == "respond" else action
+
+
+async def _reply(ask: Ask, phase: Phase) -> Verdict | None:
+    """What the person says to the model; None to go back to the menu."""
+    end = await ask(QuestionPrompt(Question.free_text("reply", TEXTS[phase])))
+    match end:
+        case Answered(value=str() as text) if text.strip():
+            return Verdict("reply", text)
+        case Answered():  # tools that were cancelled need no words
+            return Verdict("reply") if phase == "tool_call" else None
+        case NotAnswered(end="cancelled" | "declined"):
+            return None
+        case NotAnswered(end="interrupted"):
+            return ESCALATED
+        case _:
+            return STOP

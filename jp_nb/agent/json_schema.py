@@ -1,0 +1,156 @@
+"""JSON schemas as data: their parts with places, and what their references name.
+
+Source: https://json-schema.org/draft/2020-12/json-schema-core sections 8.2, 10 and 11
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+from urllib.parse import unquote
+
+from pydantic import JsonValue
+
+from jp_nb.errors import UsageError
+
+Path = tuple[str | int, ...]
+Schema = Mapping[str, JsonValue]
+
+DEFINITIONS: Final = ("$defs", "definitions")
+_ONE: Final = frozenset(
+    {"additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items",
+     "not", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
+)  # fmt: skip
+_SEVERAL: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
+_NAMED: Final = frozenset(
+    {"properties", "patternProperties", "dependentSchemas", "dependencies", *DEFINITIONS}
+)
+_SAME_VALUE: Final = frozenset(
+    {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
+)
+"""Keywords whose schemas say something of the same value, not of a part of it."""
+_PLAIN_KEY: Final = re.compile(r"[\w$-]+")
+
+
+def place(path: Iterable[str | int]) -> str:
+    """`path` in words: `$.properties.x.items`, `$.anyOf[0]`, `$.properties["a b"]`."""
+    steps = []
+    for key in path:
+        if isinstance(key, int):
+            steps.append(f"[{key}]")
+        else:
+            steps.append(f".{key}" if _PLAIN_KEY.fullmatch(key) else f'["{key}"]')
+    return "$" + "".join(steps)
+
+
+def children(schema: Schema) -> Iterator[tuple[Path, Schema | bool]]:
+    """The schemas directly in `schema`, with the way to them; the first key is the keyword."""
+    for keyword, value in schema.items():
+        inner: Iterable[tuple[Path, JsonValue]] = ()
+        if isinstance(value, list) and keyword in _SEVERAL:
+            inner = (((keyword, number), item) for number, item in enumerate(value))
+        elif isinstance(value, dict) and keyword in _NAMED:
+            inner = (((keyword, name), item) for name, item in value.items())
+        elif keyword in _ONE:
+            inner = [((keyword,), value)]
+        for path, item in inner:
+            if isinstance(item, dict | bool):
+                yield path, item
+
+
+def target(root: Schema, reference: str) -> tuple[Path, JsonValue]:
+    """What `reference`, such as `#/$defs/City`, names in `root`, and where that is.
+
+    Raises:
+        LookupError: If it leads out of `root`, or to nothing there; says which.
+    """
+    if reference != "#" and not reference.startswith("#/"):
+        raise LookupError("leads out of this schema: write `#/$defs/NAME`, and put it there")
+    path: list[str | int] = []
+    found: JsonValue = dict(root)
+    for part in reference[2:].split("/") if reference != "#" else ():
+        key = unquote(part).replace("~1", "/").replace("~0", "~")
+        if isinstance(found, dict) and key in found:
+            found = found[key]
+            path.append(key)
+        elif isinstance(found, list) and key.isdecimal() and int(key) < len(found):
+            found = found[int(key)]
+            path.append(int(key))
+        else:
+            raise LookupError(f"leads to nothing: there is no {place([*path, key])}")
+    return tuple(path), found
+
+
+def parts(root: Schema) -> dict[Path, Schema]:
+    """Every schema in `root` that is an object, itself included, by its path.
+
+    Raises:
+        UsageError: If a reference leads out of `root`, or to no schema; names its place.
+    """
+    found: dict[Path, Schema] = {}
+    waiting: list[tuple[Path, Schema]] = [((), root)]
+    while waiting:
+        path, schema = waiting.pop()
+        if path in found:
+            continue
+        found[path] = schema
+        below = [((*path, *way), child) for way, child in children(schema)]
+        for where, child in (*_referred(root, path, schema), *reversed(below)):
+            if not isinstance(child, bool):
+                waiting.append((where, child))
+    return found
+
+
+def _referred(root: Schema, path: Path, schema: Schema) -> list[tuple[Path, Schema | bool]]:
+    for keyword in ("$dynamicRef", "$recursiveRef"):
+        if keyword in schema:
+            raise UsageError(f"{place((*path, keyword))}: only `$ref` is followed here: write that")
+    reference = schema.get("$ref")
+    if reference is None:
+        return []
+    at = place((*path, "$ref"))
+    if not isinstance(reference, str):
+        raise UsageError(f"{at}: a reference is a text such as `#/$defs/NAME`")
+    try:
+        where, found = target(root, reference)
+    except LookupError as exc:
+        raise UsageError(f"{at}: {reference!r} {exc.args[0]}") from exc
+    if not isinstance(found, dict | bool):
+        raise UsageError(f"{at}: {reference!r} is no schema but a {type(found).__name__}")
+    return [(where, found)]
+
+
+def loop(root: Schema, *, same_value: bool = False) -> Path | None:
+    """Where `root` leads back to a schema that it comes from; None if nowhere.
+
+    Args:
+        root: A schema whose references are in order.
+        same_value: Only loops that never come to a part of the value, and so never end.
+    """
+    known = parts(root)
+    done: set[Path] = set()
+    for start in known:
+        trail = [(start, _next(root, start, known[start], same_value=same_value))]
+        on_trail = {start}
+        while trail:
+            path, following = trail[-1]
+            step = next(following, None)
+            if step is None:
+                trail.pop()
+                on_trail.discard(path)
+                done.add(path)
+            elif step in on_trail:
+                return path
+            elif step not in done and step in known:
+                trail.append((step, _next(root, step, known[step], same_value=same_value)))
+                on_trail.add(step)
+    return None
+
+
+def _next(root: Schema, path: Path, schema: Schema, *, same_value: bool) -> Iterator[Path]:
+    for where, _ in _referred(root, path, schema):
+        yield where
+    for way, _ in children(schema):
+        if way[0] not in DEFINITIONS and (not same_value or way[0] in _SAME_VALUE):
+            yield (*path, *way)

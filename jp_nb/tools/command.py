@@ -1,0 +1,199 @@
+"""Tools that are commands: a JSON document in, an outcome or plain text out.
+
+A command gets the document on stdin, and its words are templates over the same document.
+
+Source: `spec/tools-and-turn-loop.md` section 3.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.config.commands import Command
+from jp_nb.config.tool_config import Tool as ToolConfig
+from jp_nb.errors import ToolError
+from jp_nb.tools import process
+from jp_nb.tools.arguments import bad_arguments, fill_defaults
+from jp_nb.tools.base import CellThread, ToolDefaults
+from jp_nb.tools.context import ToolContext
+from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success, read_outcome
+
+NO_COMMAND: Final = "Command missing for local tool"
+
+Document = dict[str, JsonValue]
+
+
+class CommandTool(ToolDefaults):
+    """A configured command as a tool (`source = "local"`).
+
+    Args:
+        name: Its key in the configuration, by which the model calls it.
+        config: What is configured about it.
+    """
+
+    def __init__(self, name: str, config: ToolConfig) -> None:
+        self.name = name
+        self.command = config.command
+        self.called = called(name, config)
+
+    def prepare(
+        self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
+    ) -> Mapping[str, JsonValue] | Failure:
+        """The arguments with defaults; a failure if some are missing or unknown."""
+        filled = fill_defaults(arguments, schema)
+        problem = bad_arguments(name, filled, schema)
+        return filled if problem is None else Failure(problem)
+
+    async def run(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
+    ) -> Outcome:
+        """Run the command and read what it printed. Cancelling it ends its process group.
+
+        Raises:
+            ToolError: If it asked a question that is malformed.
+        """
+        if self.command is None:
+            return Failure(NO_COMMAND)
+        document = run_document(self.called, arguments, context)
+        return await _run(self.command, document, self.name, context.root)
+
+
+class CommandFormatter:
+    """A command that writes the arguments of a call for the person.
+
+    Args:
+        command: What to run.
+        tool: The name that it is told; None: the name by which the tool was called.
+    """
+
+    def __init__(self, command: Command, tool: str | None = None) -> None:
+        self._command = command
+        self._called = tool
+
+    async def format(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> str:
+        """The text below the call's header; "" for none.
+
+        Raises:
+            ToolError: If the command fails, or asks something.
+        """
+        document = format_document(self._called or context.name, arguments, context)
+        match await _run(self._command, document, context.name, context.root):
+            case Success(content=content):
+                return content.strip()
+            case Failure(message=message):
+                raise ToolError(message)
+            case NeedsInput():
+                raise ToolError("it asked a question, which a formatter may not")
+
+
+def called(name: str, config: ToolConfig) -> str:
+    """The name that the process of tool `name` is told: that in its source, if there is one."""
+    kind, _, wanted = (config.source or "").partition(".")
+    return wanted if kind == "local" and wanted else name
+
+
+# --- what a command is told ------------------------------------------------------------------
+
+
+def run_document(name: str, arguments: Mapping[str, JsonValue], context: ToolContext) -> Document:
+    """The document of a run (section 3.2)."""
+    about: Document = {
+        "root": context.root,
+        "action": "run",
+        "access": context.access,
+        "workspace_id": context.workspace_id,
+        "conversation_id": context.conversation_id,
+    }
+    if context.config is not None:
+        about["config"] = context.config
+    if (rejection := context.delta_rejection) is not None:
+        about["delta_rejection"] = {
+            "reason": rejection.reason,
+            "fields": list(rejection.fields),
+            "detail": rejection.detail,
+        }
+    tool: Document = {
+        "name": name,
+        "arguments": dict(arguments),
+        "answers": dict(context.answers),
+        "options": dict(context.options),
+    }
+    return {"tool": tool, "context": about}
+
+
+def format_document(
+    name: str, arguments: Mapping[str, JsonValue], context: ToolContext
+) -> Document:
+    """The document of a call that is only to be shown (section 3.3)."""
+    return {
+        "tool": {"name": name, "arguments": dict(arguments), "options": dict(context.options)},
+        "context": {
+            "root": context.root,
+            "action": "format_arguments",
+            "workspace_id": context.workspace_id,
+            "conversation_id": context.conversation_id,
+        },
+    }
+
+
+# --- one run ---------------------------------------------------------------------------------
+
+
+async def _run(command: Command, document: Document, name: str, root: str) -> Outcome:
+    from jp_nb.tools.templates import TemplateError  # loads jinja2: not before a command runs
+
+    # Half a surrogate pair, which a model may send, is no UTF-8.
+    stdin = (_json(document) + "\n").encode("utf-8", "replace")
+    try:
+        done = await process.run(_argv(command, document), stdin=stdin, cwd=root)
+    except TemplateError as exc:
+        return Failure(str(exc))
+    except process.SpawnError:
+        # As configured: filled in, it may hold an answer that no model may see.
+        return Failure(f"Failed to spawn command: {' '.join([command.program, *command.args])}")
+    except process.OutputError:
+        size = process.MAX_OUTPUT_BYTES // 2**20
+        return Failure(f"Tool '{name}' was stopped: it printed more than {size} MiB.")
+    return _outcome(done, name)
+
+
+def _argv(command: Command, document: Document) -> list[str]:
+    from jp_nb.tools.templates import render
+
+    program, *args = (render(word, document) for word in (command.program, *command.args))
+    if not command.shell:
+        return [program, *args]
+    return ["sh", "-c", " ".join([program, *map(shlex.quote, args)])]
+
+
+def _outcome(done: process.Finished, name: str) -> Outcome:
+    """What a process that exited comes to (section 3.4): its exit code is for plain text alone."""
+    outcome = read_outcome(done.stdout)
+    if isinstance(outcome, Failure):
+        return Failure(_error_text(outcome, done.stdout))
+    if outcome is not None:
+        return outcome
+    if done.exit_code == 0:
+        return Success(done.stdout)
+    report = {
+        "message": f"Tool '{name}' execution failed.",
+        "stderr": done.stderr,
+        "stdout": done.stdout,
+    }
+    return Failure(_json(report))
+
+
+def _error_text(failure: Failure, stdout: str) -> str:
+    """What the model reads of an error that the tool reported itself (A35)."""
+    if failure.transient:
+        return _json({"message": failure.message, "trace": list(failure.trace)})
+    return stdout
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,190 @@
+"""One process: a text in, what it prints out, and nothing of it left behind.
+
+Written against transports and protocols: their end of a process is its exit, while that of
+`asyncio.subprocess` is, in some releases, the end of its pipes, which any grandchild may hold.
+
+Source: https://docs.python.org/3/library/asyncio-protocol.html#subprocess-transports
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, cast
+
+STDIN, STDOUT, STDERR = range(3)
+MAX_OUTPUT_BYTES: Final = 16 * 1024 * 1024
+"""How much a process may print, on stdout and stderr together."""
+PIPE_GRACE: Final = 1.0
+"""Seconds that the pipes of a process that exited have to end: descendants may hold them."""
+STOP_GRACE: Final = 1.0
+"""Seconds between SIGTERM and SIGKILL; the coordinator waits for twice as long."""
+
+
+class SpawnError(Exception):
+    """The process could not be started."""
+
+
+class OutputError(Exception):
+    """The process printed more than `MAX_OUTPUT_BYTES`; it was killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A process that exited. Bytes that are no UTF-8 are replaced in its output."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+async def run(argv: Sequence[str], *, stdin: bytes, cwd: str) -> Finished:
+    """Run `argv` with this process's environment in `cwd` ("": here) until it exits.
+
+    It has a process group of its own. Cancelling ends the group: SIGTERM, a grace, SIGKILL.
+    What the process leaves behind goes on, unless it holds on to the pipes.
+
+    Raises:
+        SpawnError: If it cannot be started.
+        OutputError: If it prints too much.
+    """
+    output = _Output()
+    keeper = asyncio.create_task(_keep(argv, stdin, cwd, output))
+    _KEEPERS.add(keeper)
+    keeper.add_done_callback(_forget)
+    try:
+        await asyncio.wait([keeper])
+    except asyncio.CancelledError:
+        output.settled.set()
+        await asyncio.wait([keeper])
+        raise
+    return keeper.result()
+
+
+_KEEPERS: set[asyncio.Task[Finished]] = set()
+"""One for each process; nobody cancels them, so that each process is ended and reaped."""
+
+
+def _forget(keeper: asyncio.Task[Finished]) -> None:
+    _KEEPERS.discard(keeper)
+    if not keeper.cancelled():
+        keeper.exception()  # that nobody awaits it any more is no fault
+
+
+async def _keep(argv: Sequence[str], stdin: bytes, cwd: str, output: _Output) -> Finished:
+    loop = asyncio.get_running_loop()
+    try:
+        transport, _ = await loop.subprocess_exec(
+            lambda: output,
+            *argv,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=cwd or None,
+            start_new_session=os.name == "posix",
+        )
+    except (OSError, ValueError, NotImplementedError) as exc:  # ValueError: a NUL, half a surrogate
+        raise SpawnError(str(exc)) from exc
+    try:
+        _feed(transport, stdin)
+        await output.settled.wait()
+        if output.exited.is_set():
+            await _within(PIPE_GRACE, output.drained)
+    finally:
+        await _end(transport, output)
+    if output.overflowed:
+        raise OutputError
+    code = transport.get_returncode()
+    return Finished(-1 if code is None else code, output.text(STDOUT), output.text(STDERR))
+
+
+class _Output(asyncio.SubprocessProtocol):
+    """Collects what a process prints.
+
+    Attributes:
+        exited: It exited and was reaped.
+        drained: Its stdout and stderr were closed, by every process that had them.
+        settled: It exited, printed too much, or was cancelled: it is to end.
+    """
+
+    def __init__(self) -> None:
+        self.exited, self.drained, self.settled = (asyncio.Event() for _ in range(3))
+        self.overflowed = False
+        self._read = {STDOUT: bytearray(), STDERR: bytearray()}
+        self._open = {STDOUT, STDERR}
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if self.overflowed:
+            return
+        self._read[fd] += data
+        if sum(map(len, self._read.values())) > MAX_OUTPUT_BYTES:
+            self.overflowed = True
+            self._read.clear()
+            self.settled.set()
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        self._open.discard(fd)
+        if not self._open:
+            self.drained.set()
+
+    def process_exited(self) -> None:
+        self.exited.set()
+        self.settled.set()
+
+    def text(self, fd: int) -> str:
+        return self._read[fd].decode("utf-8", "replace")
+
+
+def _feed(transport: asyncio.SubprocessTransport, stdin: bytes) -> None:
+    """Write `stdin` and close it. That nobody reads it is no error: the transport ends quietly."""
+    pipe = cast(asyncio.WriteTransport, transport.get_pipe_transport(STDIN))
+    pipe.write(stdin)
+    pipe.close()
+
+
+async def _end(transport: asyncio.SubprocessTransport, output: _Output) -> None:
+    """End what is left of the process and of its group, and close the pipes."""
+    try:
+        if not (output.exited.is_set() and output.drained.is_set()):
+            await _end_group(transport, output)
+    finally:
+        _close(transport)
+
+
+async def _end_group(transport: asyncio.SubprocessTransport, output: _Output) -> None:
+    _signal(transport, "SIGTERM")
+    try:
+        # The end of the pipes stands for that of the group, of which nothing else tells.
+        await _within(STOP_GRACE, output.exited, output.drained)
+    finally:
+        _signal(transport, "SIGKILL")
+    await _within(STOP_GRACE, output.exited)
+
+
+async def _within(seconds: float, *events: asyncio.Event) -> None:
+    """Wait for `events`, but not for longer."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            for event in events:
+                await event.wait()
+
+
+def _signal(transport: asyncio.SubprocessTransport, name: str) -> None:
+    """Send a signal to the group; where there are no groups, end the process."""
+    with suppress(ProcessLookupError, PermissionError):
+        if hasattr(os, "killpg"):
+            os.killpg(transport.get_pid(), signal.Signals[name])
+        else:
+            transport.terminate()
+
+
+def _close(transport: asyncio.SubprocessTransport) -> None:
+    """Close our ends of the pipes, also one of which nobody reads the rest."""
+    pipe = cast(asyncio.WriteTransport, transport.get_pipe_transport(STDIN))
+    if pipe.get_write_buffer_size():
+        pipe.abort()
+    transport.close()

@@ -1,0 +1,280 @@
+"""What a person decides about a call: run it, skip it, edit it, and what the model reads of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.ports import (
+    ActionPrompt,
+    NobodyThere,
+    NotAnswered,
+    Prompt,
+    QuestionPrompt,
+    ToolBegins,
+    ToolEnds,
+)
+from jp_nb.record.events import ToolCallRequest, ToolCallResponse
+from jp_nb.tools.context import ToolContext
+from jp_nb.tools.outcome import Failure, Outcome, Success
+from jp_nb.tools.python import PythonTool
+from tests.fakes import CANCELLED, Bench, FakePrompter, call, for_tool, reply, say, yes
+
+DONE = reply(say("Done."))
+DELFT = '{"city": "Delft"}'
+TIMED_OUT = NotAnswered("timed_out", "form")
+
+
+class Weather:
+    """A tool that notes what it was called with."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+        def weather(city: str, days: int = 1, ctx: ToolContext | None = None) -> str:
+            self.seen.append({"city": city, "days": days})
+            return f"rain in {city}"
+
+        self.tool = PythonTool(weather)
+
+
+async def decided(*ends: Any, mode: str = "ask", calls: int = 1) -> tuple[Bench, Weather]:
+    """A turn in which weather is called and the person gives `ends`."""
+    weather = Weather()
+    made = [call("weather", f"c{n}", index=n, text=DELFT) for n in range(calls)]
+    bench = Bench(
+        [reply(*made), DONE],
+        tools=[weather.tool],
+        person=FakePrompter(*ends),
+        config=for_tool("weather", run=mode),
+    )
+    await bench.run()
+    return bench, weather
+
+
+def response(bench: Bench) -> ToolCallResponse:
+    return bench.of(ToolCallResponse)[0]
+
+
+def texts(prompts: list[Prompt]) -> list[str]:
+    return [p.text if isinstance(p, ActionPrompt) else p.question.text for p in prompts]
+
+
+ASK = "Run Python weather tool?"
+EDIT = "Arguments of weather, as JSON:"
+WHY = "Why is weather not to run? (the model is told)"
+
+
+# --- permission ------------------------------------------------------------------------------
+
+
+async def test_the_prompt_shows_the_exact_arguments_and_every_choice_with_its_key() -> None:
+    bench, _ = await decided(yes("run"))
+    [prompt] = bench.person.asked
+    assert isinstance(prompt, ActionPrompt)
+    assert prompt.detail == '{\n  "city": "Delft"\n}'
+    assert [(a.key, a.label, a.on_form) for a in prompt.actions] == [
+        ("y", "Run", True),
+        ("Y", "Run, for this turn", True),
+        ("n", "Skip", True),
+        ("N", "Skip, for this turn", True),
+        ("p", "Print arguments", False),
+        ("r", "Reason", True),
+        ("e", "Edit", True),
+    ]
+
+
+async def test_printing_the_arguments_asks_again() -> None:
+    bench, weather = await decided(yes("print"), yes("run"))
+    assert texts(bench.person.asked) == [ASK, ASK]
+    assert len(weather.seen) == 1
+
+
+async def test_a_reason_is_told_to_the_model() -> None:
+    bench, weather = await decided(yes("reason"), yes(" It is dry. "))
+    assert texts(bench.person.asked) == [ASK, WHY]
+    assert response(bench).content == "Tool skipped by user: It is dry."
+    assert (response(bench).is_error, weather.seen) == (False, [])
+    assert bench.shown_of(ToolEnds)[0].skipped
+
+
+@pytest.mark.parametrize(
+    ("ends", "content"),
+    [
+        ([yes("reason"), yes("  ")], "Tool skipped by user."),
+        ([yes("reason"), CANCELLED, yes("run")], "rain in Delft"),
+        ([yes("reason"), TIMED_OUT], "Tool skipped by user."),
+        ([yes("edit"), CANCELLED, yes("skip")], "Tool skipped by user."),
+        ([yes("edit"), yes(""), yes("run")], "rain in Delft"),
+        ([yes("edit"), TIMED_OUT], "Tool skipped by user."),
+        ([TIMED_OUT], "Tool skipped by user."),
+        ([NotAnswered("interrupted", "form")], "Tool skipped by user."),
+    ],
+    ids=[
+        "no reason",
+        "reason closed",
+        "reason timed out",
+        "edit closed",
+        "edited to nothing",
+        "edit timed out",
+        "timed out",
+        "interrupted",
+    ],
+)
+async def test_what_a_prompt_that_came_to_nothing_leads_to(ends: list[Any], content: str) -> None:
+    bench, _ = await decided(*ends)
+    assert response(bench).content == content
+    assert len(bench.person.asked) == len(ends)
+
+
+async def test_edited_arguments_run_are_shown_and_are_noted_beside_the_models_own() -> None:
+    edited = '{"city": "Gouda", "days": "3"}'
+    bench, weather = await decided(yes("edit"), yes(edited))
+    prompt = bench.person.asked[1]
+    assert isinstance(prompt, QuestionPrompt)
+    assert prompt.question.default == '{\n  "city": "Delft"\n}'
+    assert weather.seen == [{"city": "Gouda", "days": 3}]
+    assert bench.of(ToolCallRequest)[0].arguments == {"city": "Delft"}
+    assert response(bench).metadata == {"edited_arguments": {"city": "Gouda", "days": 3}}
+    assert bench.shown_of(ToolBegins)[0].arguments == {"city": "Gouda", "days": 3}
+
+
+async def test_arguments_that_were_not_changed_are_the_models_own() -> None:
+    bench, _ = await decided(yes("edit"), yes(DELFT))
+    assert response(bench).metadata == {}
+
+
+@pytest.mark.parametrize(
+    ("typed", "problem"),
+    [
+        ('{"city": ', "Invalid JSON: Expecting value"),
+        ('["Delft"]', "Invalid JSON: expected an object"),
+        ('{"city": NaN}', "Invalid JSON: NaN is no JSON number"),
+        ("[" * 100_000, "Invalid JSON: "),
+    ],
+)
+async def test_what_is_no_json_is_asked_for_again_and_not_lost(typed: str, problem: str) -> None:
+    bench, weather = await decided(yes("edit"), yes(typed), yes(DELFT))
+    again = bench.person.asked[2]
+    assert isinstance(again, QuestionPrompt)
+    assert (again.question.context or "").startswith(problem)
+    assert again.question.default == typed
+    assert len(weather.seen) == 1
+
+
+async def test_in_mode_edit_the_arguments_come_first() -> None:
+    bench, weather = await decided(yes('{"city": "Gouda"}'), mode="edit")
+    assert texts(bench.person.asked) == [EDIT]
+    assert weather.seen == [{"city": "Gouda", "days": 1}]
+
+
+async def test_in_mode_edit_nothing_falls_back_to_asking() -> None:
+    bench, _ = await decided(yes(""), yes("run"), mode="edit")
+    assert texts(bench.person.asked) == [EDIT, ASK]
+    assert response(bench).content == "rain in Delft"
+
+
+async def test_in_mode_edit_closing_the_prompt_skips_with_that_reason() -> None:
+    bench, weather = await decided(CANCELLED, mode="edit")
+    assert response(bench).content == "Tool skipped by user: Edit cancelled"
+    assert weather.seen == []
+
+
+@pytest.mark.parametrize("mode", ["ask", "edit"])
+@pytest.mark.parametrize("end", [NobodyThere("no page"), RuntimeError("gone")])
+async def test_a_prompt_that_finds_nobody_after_all_refuses(mode: str, end: Any) -> None:
+    bench, weather = await decided(end, mode=mode)
+    assert response(bench).is_error
+    assert 'conversation.tools.weather.run = "unattended"' in response(bench).content
+    assert weather.seen == []
+
+
+async def test_the_steps_of_one_decision_are_not_interleaved_with_other_prompts() -> None:
+    bench, _ = await decided(yes("edit"), yes(DELFT), yes("reason"), yes("No."), calls=2)
+    assert texts(bench.person.asked) == [ASK, EDIT, ASK, WHY]
+    contents = [r.content for r in bench.of(ToolCallResponse)]
+    assert contents == ["rain in Delft", "Tool skipped by user: No."]
+
+
+# --- delivery --------------------------------------------------------------------------------
+
+
+async def delivered(
+    *ends: Any, mode: str = "ask", outcome: Outcome | None = None, away: str | None = None
+) -> tuple[Bench, ToolCallResponse]:
+    made = outcome or Success("a secret")
+    bench = Bench(
+        [reply(call("t")), DONE],
+        tools=[PythonTool(lambda: made, name="t")],
+        person=FakePrompter(*ends, away=away),
+        config=for_tool("t", result=mode),
+    )
+    await bench.run()
+    return bench, response(bench)
+
+
+async def test_a_result_is_shown_in_full_before_it_is_delivered() -> None:
+    bench, delivered_ = await delivered(yes("deliver"))
+    [prompt] = bench.person.asked
+    assert isinstance(prompt, ActionPrompt)
+    assert (prompt.text, prompt.detail) == ("Deliver t result to assistant?", "a secret")
+    assert [(a.key, a.label) for a in prompt.actions] == [
+        ("y", "Deliver"),
+        ("n", "Skip"),
+        ("e", "Edit"),
+    ]
+    assert prompt.default == "deliver"
+    assert delivered_.content == "a secret"
+
+
+@pytest.mark.parametrize(
+    ("mode", "ends", "content"),
+    [
+        ("ask", [yes("skip")], "Result delivery skipped by user."),
+        ("ask", [CANCELLED], "Result delivery skipped by user."),
+        ("ask", [yes("edit"), yes("no secret")], "no secret"),
+        ("ask", [yes("edit"), yes(" ")], "a secret"),
+        ("ask", [yes("edit"), CANCELLED], "a secret"),
+        ("ask", [yes("edit"), NobodyThere("gone")], "Result edit cancelled."),
+        ("edit", [yes("no secret")], "no secret"),
+        ("edit", [yes("")], "a secret"),
+        ("edit", [CANCELLED], "a secret"),
+    ],
+)
+async def test_what_the_model_reads_is_the_persons_decision(
+    mode: str, ends: list[Any], content: str
+) -> None:
+    bench, got = await delivered(*ends, mode=mode)
+    assert (got.content, got.is_error) == (content, False)
+    assert len(bench.person.asked) == len(ends)
+
+
+async def test_the_text_to_edit_is_the_result() -> None:
+    bench, _ = await delivered(yes("x"), mode="edit")
+    [prompt] = bench.person.asked
+    assert isinstance(prompt, QuestionPrompt)
+    assert prompt.question.default == "a secret"
+
+
+@pytest.mark.parametrize(
+    ("end", "is_error"), [(yes("failed: x"), True), (yes("fine"), False), (CANCELLED, True)]
+)
+async def test_an_error_that_is_not_edited_stays_one(end: Any, is_error: bool) -> None:
+    _, got = await delivered(end, mode="edit", outcome=Failure("failed: x"))
+    assert got.is_error is is_error
+
+
+@pytest.mark.parametrize("mode", ["ask", "edit"])
+async def test_with_nobody_there_a_result_is_withheld(mode: str) -> None:
+    bench, got = await delivered(mode=mode, away="headless")
+    assert got.is_error
+    assert 'conversation.tools.t.result = "unattended"' in got.content
+    assert "a secret" not in json.dumps(bench.stream.raw)
+
+
+async def test_a_withheld_result_is_not_shown_either() -> None:
+    bench, _ = await delivered(mode="skip")
+    [end] = bench.shown_of(ToolEnds)
+    assert (end.skipped, end.content) == (True, "Result delivery skipped by configuration.")

@@ -1,0 +1,218 @@
+"""`%%jp -u` and `-U`, and `assistant.tool_choice`: what the first request of a turn demands."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import jp_nb
+from jp_nb.errors import ConfigError, UsageError
+from jp_nb.notebook import config_files
+from jp_nb.notebook.commands import split
+from jp_nb.notebook.directives import Directive, tool_choice
+from jp_nb.notebook.magics import JpMagics, ask_options
+from jp_nb.notebook.session import Session
+from jp_nb.record.events import ConfigDelta
+from jp_nb.tools.python import REGISTRY
+from tests.providers.loopback import LoopbackServer, Received, Reply, ToolCall
+
+LOOK = Reply(tool_calls=(ToolCall("look", {"place": "Delft"}),))
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_", "OPENAI_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
+    monkeypatch.chdir(tmp_path)
+    before = REGISTRY.all()
+
+    @jp_nb.tool
+    def look(place: str) -> str:
+        return f"{place} is fine"
+
+    @jp_nb.tool
+    def listen() -> str:
+        return "quiet"
+
+    shell: Any = SimpleNamespace(
+        user_ns={}, display_pub=SimpleNamespace(publish=lambda *_, **__: None)
+    )
+    session = Session(shell)
+    yield session
+    session.close()
+    for name in REGISTRY.all().keys() - before.keys():
+        jp_nb.remove_tool(name)
+
+
+def ask(session: Session, server: LoopbackServer, line: str, provider: str = "openai") -> None:
+    """`%%jp LINE` in `session`, whose model is the server."""
+    magics = JpMagics.__new__(JpMagics)
+    magics._session, magics._shell = session, session.shell
+    url = f"-c providers.llm.{provider}.base_url={server.url}"
+    magics._ask(f"-m {provider}/m {url} {line}", "Go.")
+
+
+def choices(server: LoopbackServer) -> list[Any]:
+    return [request.body.get("tool_choice") for request in server.requests]
+
+
+def offered(request: Received) -> set[str]:
+    tools = request.body.get("tools", [])
+    return {tool["name"] if "name" in tool else tool["function"]["name"] for tool in tools}
+
+
+OPENAI_LOOK = {"type": "function", "function": {"name": "look"}}
+
+
+@pytest.mark.parametrize(
+    ("provider", "line", "first"),
+    [
+        ("openai", "-u look", OPENAI_LOOK),
+        ("openai", "-ulook -n", OPENAI_LOOK),
+        ("openai", "--tool-use=look", OPENAI_LOOK),
+        ("openai", "-u", "required"),
+        ("openai", "-u -n", "required"),
+        ("openai", "-U", "none"),
+        ("openai", "--no-tool-use", "none"),
+        ("openai", "", "auto"),
+        ("openai", "-T -t look -u look", OPENAI_LOOK),
+        ("openai", "-u look -T listen", OPENAI_LOOK),
+        ("anthropic", "-u look", {"type": "tool", "name": "look"}),
+        ("anthropic", "-u", {"type": "any"}),
+        ("anthropic", "-U", {"type": "none"}),
+    ],
+)
+def test_what_is_demanded_holds_for_the_first_request_of_the_turn(
+    session: Session, provider: str, line: str, first: object
+) -> None:
+    with LoopbackServer([LOOK, "Fine.", "Still."]) as server:
+        ask(session, server, line, provider)
+        entries = session.document.conversation.entries
+        deltas = [entry.delta for entry in entries if isinstance(entry, ConfigDelta)]
+        ask(session, server, "", provider)
+    auto = "auto" if provider == "openai" else {"type": "auto"}
+    assert choices(server) == [first, auto, auto]
+    assert not any("tool_choice" in str(delta) for delta in deltas)
+    assert session.config.assistant.tool_choice == "auto"
+
+
+def test_a_choice_outranks_the_configured_one_for_its_turn_alone(session: Session) -> None:
+    with LoopbackServer([LOOK, "Fine.", "No.", "Well."]) as server:
+        ask(session, server, "-c assistant.tool_choice=none -u look")
+        ask(session, server, "")
+        ask(session, server, "-c assistant.tool_choice=auto")
+    assert choices(server) == [OPENAI_LOOK, "auto", "none", "auto"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("-u lok", "Tool not found: lok; did you mean 'look'?"),
+        ("-u zzz", "Tool not found: zzz"),
+        ("-u '*'", "Tool not found: [*]"),
+        ("-u look -T look", "tool choice 'look' does not match any enabled tools: it is off, and "
+         "`-t look` on"),
+        ("-T -u look", "tool choice 'look' does not match any enabled tools"),
+        ("-c conversation.tools.look.enable=off -u look", "does not match any enabled tools"),
+        ("-c conversation.tools.gone.source=python -u gone",
+         "tool choice 'gone' does not match any enabled tools: its source 'python' has no such"),
+        ("-u look -U", "one of -u, -u NAME and -U"),
+        ("-U -u", "one of -u, -u NAME and -U"),
+        ("-u look -u listen", "one of -u, -u NAME and -U"),
+        ("-u ''", "-u takes the name of a tool"),
+        ("--tool-use=", "-u takes the name of a tool"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_demanded_is_said_before_anything_is_recorded_or_sent(
+    session: Session, line: str, message: str
+) -> None:
+    with LoopbackServer([]) as server, pytest.raises(UsageError, match=message):
+        ask(session, server, line)
+    assert not server.requests
+    assert len(session.document.conversation) == 0
+
+
+def test_any_tool_needs_one_that_is_on(session: Session) -> None:
+    off = "-c conversation.tools.describe_tools.enable=off -T -T ask_user"
+    with LoopbackServer(["Fine."]) as server:
+        with pytest.raises(UsageError, match="none is enabled: -t NAME"):
+            ask(session, server, f"{off} -u")
+        assert not server.requests
+        ask(session, server, f"{off} -U")  # none of none is in order
+    assert "tools" not in server.requests[0].body
+
+
+def test_from_python_it_is_said_with_the_names_of_the_options(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jp_nb, "_session", session)
+    with LoopbackServer([LOOK, "Fine.", LOOK, "Fine.", "No.", "Well."]) as server:
+        cfg = f"providers.llm.openai.base_url={server.url}"
+        turn = jp_nb.query("Go.", model="openai/m", cfg=cfg, tool_use="look")
+        jp_nb.query("Go.", tool_use=True)
+        jp_nb.query("Go.", tool_use=False)
+        jp_nb.query("Go.")
+        with pytest.raises(UsageError, match="Tool not found: lok"):
+            jp_nb.query("Go.", tool_use="lok")
+    assert [call.name for call in turn.tool_calls] == ["look"]
+    assert choices(server) == [OPENAI_LOOK, "auto", "required", "auto", "none", "auto"]
+
+
+def test_an_empty_line_demands_nothing() -> None:
+    assert tool_choice(*ask_options().parse_args(split("-n")).tool_uses) is None
+    assert tool_choice(None) is None
+
+
+# --- the configured choice -------------------------------------------------------------------
+
+OFF = "conversation.tools.look.enable"
+
+
+def test_a_tool_that_is_off_is_sent_where_the_configuration_forces_it(session: Session) -> None:
+    with LoopbackServer([LOOK, "Fine."]) as server:
+        ask(session, server, f"-c {OFF}=off -c assistant.tool_choice=look")
+    assert choices(server) == [OPENAI_LOOK, "auto"]
+    assert "look" in offered(server.requests[0])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-c '{LOCKED}' -c assistant.tool_choice=look",
+        "-c assistant.tool_choice=look -c '{STAR}'",
+    ],
+)
+def test_a_tool_that_is_locked_off_cannot_be_forced(session: Session, line: str) -> None:
+    enable = '{"enable": {"state": false, "allow_toggle": "never"}}'
+    written = line.replace("{LOCKED}", f'{{"conversation": {{"tools": {{"look": {enable}}}}}}}')
+    written = written.replace("{STAR}", f'{{"conversation": {{"tools": {{"*": {enable}}}}}}}')
+    with LoopbackServer([]) as server, pytest.raises(ConfigError) as caught:
+        ask(session, server, written)
+    assert "assistant.tool_choice" in str(caught.value)
+    assert "conversation.tools.look.enable" in str(caught.value)
+    assert len(session.document.conversation) == 0
+
+
+def test_a_configured_choice_that_is_no_tool_is_an_error_of_its_path(session: Session) -> None:
+    with LoopbackServer([]) as server, pytest.raises(ConfigError) as caught:
+        ask(session, server, "-c assistant.tool_choice=lok")
+    assert caught.value.path == "assistant.tool_choice"
+    assert str(caught.value) == (
+        "assistant.tool_choice: tool choice 'lok' does not match any enabled tools"
+    )
+    with pytest.raises(ConfigError):
+        session.ask("Go.", directives=[Directive("cfg", "assistant.tool_choice=lok")])
+    assert len(session.document.conversation) == 0
+
+
+def test_what_is_resolved_later_in_the_turn_is_the_configured_choice(session: Session) -> None:
+    session.configure(Directive("cfg", "assistant.tool_choice=listen"))
+    resolve = session.turns._resolver.for_turn("tool:look")
+    assert [resolve().tool_choice for _ in range(3)] == ["tool:look", *["tool:listen"] * 2]
+    assert session.turns._resolver.for_turn(None)().tool_choice == "tool:listen"
