@@ -31,12 +31,14 @@ class Call:
     """One tool call. `tool` is None if it is not on offer.
 
     Attributes:
+        number: Which of the calls with its id in the batch: models give one id twice.
         bad_arguments: What is wrong with the model's arguments as JSON.
         arguments: What the tool runs with.
         edited: Whether a person changed them.
         answers: Answers to the tool's questions so far.
         formatted: What a formatter made of the arguments.
         begun: Whether the call was shown.
+        changed: Whether it is to be shown otherwise since.
         cut: Whether an interrupt of the cell ended its function; what follows is decided then.
         response: Once there is one, nothing changes any more.
         traceback: For the person alone.
@@ -46,20 +48,27 @@ class Call:
     request: ToolCallRequest
     tool: OfferedTool | None
     bad_arguments: str | None = None
+    number: int = 1
     arguments: dict[str, JsonValue] = field(default_factory=dict)
     edited: bool = False
     answers: dict[str, JsonValue] = field(default_factory=dict)
     formatted: str | None = None
     begun: bool = False
+    changed: bool = False
     cut: bool = False
     response: ToolCallResponse | None = None
     traceback: str | None = None
     started: float = 0.0
 
+    @property
+    def key(self) -> str:
+        """What tells it from every other call of its batch."""
+        return self.request.id if self.number == 1 else f"{self.request.id}#{self.number}"
+
     def begin_again(self) -> None:
         """Forget what came of it so far."""
         self.arguments, self.answers = {}, {}
-        self.edited = self.begun = self.cut = False
+        self.edited = self.begun = self.changed = self.cut = False
         self.formatted = self.traceback = None
         self.started = monotonic()
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -180,7 +181,10 @@ class Coordinator:
         Cancelling it leaves calls open: `stop` then gives every call its response.
         """
         self._calls, self._batch = calls, batch
+        seen: Counter[str] = Counter()
         for call in calls:
+            seen[call.request.id] += 1
+            call.number = seen[call.request.id]
             call.started = monotonic()
             self._begin(call)
         while self._menu_open or any(call.response is None for call in calls):
@@ -331,6 +335,7 @@ class Coordinator:
             case "unattended":
                 self._start(call, tool)
             case "ask" | "edit":
+                self._show_begin(call, tool)
                 self._ask_permission(call, tool)
             case _:
                 assert_never(tool.run)
@@ -339,15 +344,22 @@ class Coordinator:
         self._formatted(call, tool, lambda: self._start_formatted(call, tool))
 
     def _start_formatted(self, call: Call, tool: OfferedTool) -> None:
+        self._show_begin(call, tool)
+        self._run_again(call, tool)
+
+    def _show_begin(self, call: Call, tool: OfferedTool) -> None:
+        """Show the call; again only if it changed."""
+        if call.begun and not call.changed:
+            return
         shown: Literal["line", "json", "off"] = "line"
-        if call.formatted is not None or tool.parameters == "off":
+        if tool.formatter is not None or tool.parameters == "off":
             shown = "off"
         elif tool.parameters == "json":
             shown = "json"
-        call.begun = True
+        call.begun, call.changed = True, False
         self._display(
             ToolBegins(
-                call.request.id,
+                call.key,
                 call.request.name,
                 call.arguments,
                 tool.hidden,
@@ -355,7 +367,6 @@ class Coordinator:
                 formatted=call.formatted,
             )
         )
-        self._run_again(call, tool)
 
     def _formatted(self, call: Call, tool: OfferedTool, then: _Event) -> None:
         """Have the arguments written for the person, if that is configured, and go on."""
@@ -374,7 +385,9 @@ class Coordinator:
             return lambda: shown(text)
 
         def shown(text: str) -> None:
-            call.formatted = text
+            call.formatted, call.changed = text, True
+            if call.begun:
+                self._show_begin(call, tool)
             then()
 
         self._spawn(write)
@@ -416,7 +429,7 @@ class Coordinator:
 
     def _settle_run(self, call: Call, tool: OfferedTool, outcome: Outcome) -> None:
         match outcome:
-            case Success() if outcome.config is not None or outcome.unset:
+            case Success() if outcome.config is not None or outcome.unset or outcome.malformed:
                 text = f"{tool.name} proposed a configuration change, which no tool may do here."
                 self._fail(call, text)
             case Success(content=content):
@@ -447,7 +460,7 @@ class Coordinator:
         tool = call.tool
         self._display(
             ToolEnds(
-                call_id=call.request.id,
+                call_id=call.key,
                 name=call.request.name,
                 content=content,
                 is_error=is_error,
@@ -500,6 +513,7 @@ class Coordinator:
             return
         if decided.arguments is not None and decided.arguments != call.arguments:
             call.arguments, call.edited, call.formatted = decided.arguments, True, None
+            call.changed = True
         self._start(call, tool)
 
     def _refuse_for_want_of_a_person(

@@ -306,7 +306,7 @@ class EndOfText:
 
 @dataclass(frozen=True, slots=True)
 class ToolBegins:
-    """A tool call is about to run.
+    """A tool call is about to run, or waits for permission; again if it is shown otherwise.
 
     Attributes:
         parameters: How its arguments are shown: `line` in the line of the call, `json` below it,

@@ -109,10 +109,14 @@ class Transcript:
         last.chunks.append(event.text)
 
     def _begin_tool(self, event: ToolBegins) -> None:
-        if self._show_tools and not event.hidden:
-            piece = ToolPiece(event)
-            self.pieces.append(piece)
-            self._running[event.call_id] = piece
+        if not self._show_tools or event.hidden:
+            return
+        running = self._running.get(event.call_id)
+        if running is not None:
+            running.begins = event
+            return
+        self._running[event.call_id] = piece = ToolPiece(event)
+        self.pieces.append(piece)
 
     def _end_tool(self, event: ToolEnds) -> None:
         self._response = len(self.pieces)

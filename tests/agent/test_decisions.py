@@ -138,7 +138,8 @@ async def test_edited_arguments_run_are_shown_and_are_noted_beside_the_models_ow
     assert weather.seen == [{"city": "Gouda", "days": 3}]
     assert bench.of(ToolCallRequest)[0].arguments == {"city": "Delft"}
     assert response(bench).metadata == {"edited_arguments": {"city": "Gouda", "days": 3}}
-    assert bench.shown_of(ToolBegins)[0].arguments == {"city": "Gouda", "days": 3}
+    shown = [begins.arguments for begins in bench.shown_of(ToolBegins)]
+    assert shown == [{"city": "Delft"}, {"city": "Gouda", "days": 3}]
 
 
 async def test_arguments_that_were_not_changed_are_the_models_own() -> None:
@@ -278,3 +279,34 @@ async def test_a_withheld_result_is_not_shown_either() -> None:
     bench, _ = await delivered(mode="skip")
     [end] = bench.shown_of(ToolEnds)
     assert (end.skipped, end.content) == (True, "Result delivery skipped by configuration.")
+
+
+# --- what is shown ---------------------------------------------------------------------------
+
+
+async def test_two_calls_with_one_id_are_shown_apart() -> None:
+    same = [call("t", "c1", index=1), call("t", "c1", index=2)]
+    bench = Bench([reply(*same), DONE], tools=[PythonTool(lambda: "x", name="t")])
+    await bench.run()
+    assert len({begins.call_id for begins in bench.shown_of(ToolBegins)}) == 2
+    assert sorted(b.call_id for b in bench.shown_of(ToolBegins)) == sorted(
+        e.call_id for e in bench.shown_of(ToolEnds)
+    )
+
+
+async def test_a_call_is_shown_before_anybody_is_asked_about_it() -> None:
+    shown: list[str] = []
+
+    async def run() -> Any:
+        shown.extend(begins.name for begins in bench.shown_of(ToolBegins))
+        return yes("run")
+
+    bench = Bench(
+        [reply(call("t")), DONE],
+        tools=[PythonTool(lambda: "x", name="t")],
+        person=FakePrompter(run),
+        config=for_tool("t", run="ask"),
+    )
+    await bench.run()
+    assert shown == ["t"]
+    assert len(bench.shown_of(ToolBegins)) == 1

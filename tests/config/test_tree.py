@@ -350,12 +350,12 @@ def shout(text: str) -> str:
 
 
 @pytest.mark.parametrize("where", ["shout", "*"])
-def test_a_tool_whose_call_may_be_edited_asks(where: str) -> None:
+def test_the_modes_of_a_tool_or_of_all_are_what_it_is_offered_with(where: str) -> None:
     tools: dict[str, Any] = {"shout": {"source": "python"}, "*": {}}
     tools[where] |= {"run": "edit", "result": "edit"}
     config = AppConfig.model_validate({"conversation": {"tools": tools}})
     offered = offer(config, {"python": {"shout": PythonTool(shout)}}).tools["shout"]
-    assert (offered.run, offered.result) == ("ask", "ask")
+    assert (offered.run, offered.result, offered.format) == ("edit", "edit", "ask")
 
 
 def test_parameters_hold_parameters_at_any_depth() -> None:

@@ -286,3 +286,10 @@ def test_whatever_models_and_tools_say_there_is_no_html_in_it() -> None:
     )
     assert dangers(transcript.markdown()) == []
     assert dangers(transcript.markdown(live=True, status=evil)) == []
+
+
+def test_a_call_that_is_shown_again_keeps_its_one_line() -> None:
+    transcript = Transcript()
+    transcript.apply([ToolBegins("c1", "publish", {"page": 1}), ToolBegins("c2", "look", {})])
+    transcript.apply([ToolBegins("c1", "publish", {"page": 2})])
+    assert transcript.plain_text() == "⚙ publish(page=2) …\n⚙ look() …"

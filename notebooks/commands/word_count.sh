@@ -1,0 +1,16 @@
+#!/bin/sh
+# A tool for jp_nb: counts the words of its first argument.
+# The second one is the person's answer to our question, `null` until there is one.
+text=$1 links=$2
+
+if [ "$links" = null ]; then
+    echo '{"type": "needs_input", "question": {"id": "links", "text": "Do links count as words?",
+           "answer_type": {"type": "boolean"}}}'
+    exit
+fi
+if [ -z "$text" ]; then
+    echo '{"type": "error", "message": "There is no text. Give the text to count."}'
+    exit
+fi
+[ "$links" = true ] || text=$(printf %s "$text" | sed 's|https\{0,1\}://[^ ]*||g')
+printf %s "$text" | wc -w | tr -d ' '

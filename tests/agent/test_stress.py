@@ -1,0 +1,646 @@
+"""Hundreds of cycles of everything at once, interrupted at random: nothing is lost, nothing hangs.
+
+Every choice comes from a seed. Tasks, threads and processes make the order of events another one
+each time all the same: a seed tells what was tried, not what happened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import threading
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from pathlib import Path
+from random import Random
+from time import sleep
+from typing import Any, TypeVar
+
+import psutil
+import pytest
+
+from jp_nb.agent.inquiry import Inquiry, InquiryError
+from jp_nb.agent.offer import offer
+from jp_nb.agent.ports import (
+    ActionPrompt,
+    Answered,
+    DisplayEvent,
+    ModelParameters,
+    ModelRequest,
+    NobodyThere,
+    NotAnswered,
+    Prompt,
+    PromptEnd,
+    ProviderEvent,
+    QuestionEnds,
+    ToolBegins,
+    ToolEnds,
+)
+from jp_nb.agent.turn import Resolved, TurnLoop
+from jp_nb.config.app_config import Request as RequestConfig
+from jp_nb.config.partial import Partial
+from jp_nb.errors import ProviderError, ToolError
+from jp_nb.record.document import Document
+from jp_nb.record.events import (
+    ChatRequest,
+    InquiryRequest,
+    InquiryResponse,
+    ToolCallRequest,
+    ToolCallResponse,
+    TurnStart,
+)
+from jp_nb.record.thread import Thread, thread_of
+from jp_nb.tools.builtin import BUILTINS
+from jp_nb.tools.context import ToolContext
+from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
+from jp_nb.tools.python import PythonTool
+from jp_nb.tools.question import Question
+from tests.fakes import (
+    FakeClock,
+    MockInquiryBackend,
+    call,
+    configured,
+    forever,
+    new_stream,
+    reply,
+    say,
+)
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="sh, and /proc where there is one")
+
+T = TypeVar("T")
+CALLS_IN_A_BATCH = 16
+COMMANDS_IN_A_BATCH = 2
+ABOUT = re.compile(r"#(\d+)\b")
+"""What a tool says of the call that it answers, so that no answer is mistaken for another."""
+
+
+# --- tools -----------------------------------------------------------------------------------
+
+QUESTIONS = {
+    "boolean": Question.boolean("sure", "Sure?"),
+    "select": Question.select("which", "Which?", ["this", "that"]),
+    "text": Question.free_text("why", "Why?"),
+    "exclusive": Question.boolean("mine", "Really?").with_exclusive(),
+    "remembered": Question.boolean("again", "And again?").with_persistence("turn"),
+    "secret": Question.secret("key", "Key?"),
+}
+
+
+def ends(n: int, how: str) -> Any:
+    """What a tool comes to, by `how`."""
+    match how:
+        case "exception":
+            raise LookupError(f"#{n} is lost")
+        case "ToolError":
+            raise ToolError(f"#{n} is refused")
+        case "exit":
+            raise SystemExit(n)
+        case "failure":
+            return Failure(f"#{n} failed", trace=("a", "b"))
+        case "strange":
+            return object()
+        case "config":
+            return Success(f"#{n}", config={"assistant": {"name": "Mallory"}})
+        case _:
+            return f"#{n} is fine"
+
+
+def quick(n: int, how: str = "") -> Any:
+    return ends(n, how)
+
+
+async def slow(n: int, how: str = "", ms: float = 0) -> Any:
+    if how == "never":
+        await forever()
+    await asyncio.sleep(ms / 1000)
+    return ends(n, how)
+
+
+def threaded(n: int, how: str = "", ms: float = 0) -> Any:
+    sleep(ms / 1000)
+    return ends(n, how)
+
+
+def asks(n: int, questions: list[str], ctx: ToolContext) -> Outcome:
+    for name in questions:
+        question = QUESTIONS[name]
+        if question.id not in ctx.answers:
+            return NeedsInput(question)
+        assert question.misfit(ctx.answers[question.id]) is None
+    return Success(f"#{n} knows")
+
+
+SAYS = "cat > /dev/null; echo '#{{tool.arguments.n}} is out'"
+COMMANDS = {
+    "says": SAYS,
+    "breaks": f"{SAYS} >&2; exit 3",
+    "hangs": f"{SAYS}; exec sleep 30",
+    "inquires": """
+case "$(cat)" in
+  *'"answers":{}'*) echo '{"type":"needs_input","question":
+      {"id":"sure","text":"Sure?","answer_type":{"type":"boolean"},"persistence":"turn"}}';;
+  *) echo '#{{tool.arguments.n}} is out';;
+esac
+""",
+}
+
+
+def command(text: str, **settings: Any) -> dict[str, Any]:
+    number = {"n": {"type": "integer", "required": True}}
+    return {
+        "source": "local",
+        "command": {"program": "sh", "args": ["-c", text]},
+        "parameters": number,
+        "run": "unattended",
+    } | settings
+
+
+def tools() -> dict[str, PythonTool]:
+    functions = {"quick": quick, "slow": slow, "threaded": threaded, "asks": asks}
+    more = {"guarded": slow, "edited": quick, "skipped": quick, "delivered": slow}
+    more |= {"redacted": asks, "withheld": quick, "routed": asks, "fixed": asks}
+    return {
+        name: PythonTool(function, name=name, thread=function is threaded)
+        for name, function in (functions | more).items()
+    }
+
+
+def config(settings: Mapping[str, Any]) -> Partial:
+    routed = {question.id: {"target": "assistant"} for question in QUESTIONS.values()}
+    fixed = {"sure": {"answer": True}, "which": {"answer": "other"}, "why": {"answer": "so"}}
+    configured_tools: dict[str, Any] = {
+        "guarded": {"run": "ask"},
+        "edited": {"run": "edit"},
+        "skipped": {"run": "skip"},
+        "delivered": {"result": "ask", "style": {"hidden": True}},
+        "redacted": {"result": "edit", "run": "ask"},
+        "withheld": {"result": "skip"},
+        "routed": {"questions": routed},
+        "fixed": {"questions": fixed},
+        **{name: command(text) for name, text in COMMANDS.items()},
+    }
+    configured_tools["says"]["style"] = {"parameters": "echo formatted"}
+    return {"conversation": {"tools": configured_tools}, "interrupt": dict(settings)}
+
+
+# --- who takes part --------------------------------------------------------------------------
+
+
+class Model:
+    """Calls tools at random; now and then it breaks off, and now and then it is done.
+
+    Attributes:
+        batches: How many batches of calls it has made.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(f"model {seed}")
+        self.batches = 0
+        self._calls = 0
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
+        random = self._random
+        for piece in say(f"Cycle {self.batches}."):
+            await asyncio.sleep(0)
+            yield piece
+        if random.random() < 0.05:
+            raise ProviderError("reset", kind="transient")
+        if random.random() < 0.1:
+            await asyncio.sleep(random.random() / 100)
+        made = [] if random.random() < 0.1 else self._batch()
+        for event in reply(*made):
+            yield event
+        self.batches += bool(made)
+
+    def _batch(self) -> list[list[ProviderEvent]]:
+        commands = COMMANDS_IN_A_BATCH
+        ids: list[str] = []
+        made = []
+        for index in range(1, CALLS_IN_A_BATCH + 1):
+            name = self._random.choices([*WEIGHTS, *COMMANDS], [*WEIGHTS.values(), 2, 1, 0.2, 2])[0]
+            if name in COMMANDS:
+                name, commands = (name, commands - 1) if commands else ("quick", 0)
+            ids.append(self._id(ids))
+            made.append(call(name, ids[-1], index=index, text=self._arguments(name)))
+        return made
+
+    def _id(self, before: list[str]) -> str:
+        if before and self._random.random() < 0.04:
+            return self._random.choice(before)
+        return f"call_{self._random.randrange(40)}"  # also those of earlier batches
+
+    def _arguments(self, name: str) -> str:
+        self._calls += 1
+        random = self._random
+        if random.random() < 0.04:
+            return random.choice(['{"n": ', "[1]", '{"n": "many"}', '{"m": 1}'])
+        arguments: dict[str, Any] = {"n": self._calls}
+        if name in ("quick", "slow", "threaded", "delivered", "withheld", "guarded"):
+            how = random.choice(
+                ["", "", "", "exception", "ToolError", "failure", "exit", "strange", "config"]
+            )
+            arguments["how"] = how
+        if name == "slow" and random.random() < 0.1:
+            arguments["how"] = "never"
+        if name in ("slow", "threaded", "delivered", "guarded"):
+            arguments["ms"] = random.choice([0, 0, 1, 3])
+        if name in ("asks", "redacted", "routed", "fixed"):
+            arguments["questions"] = random.sample(sorted(QUESTIONS), random.randrange(1, 4))
+        return json.dumps(arguments)
+
+    def check_schema(self, schema: Mapping[str, Any]) -> None:
+        return None
+
+    async def aclose(self) -> None:
+        return None
+
+
+WEIGHTS = {
+    "quick": 3, "slow": 3, "threaded": 2, "asks": 4, "guarded": 2, "edited": 1, "skipped": 0.5,
+    "delivered": 1, "redacted": 1, "withheld": 0.5, "routed": 3, "fixed": 1, "nowhere": 0.5,
+    "describe_tools": 0.5,
+}  # fmt: skip
+
+
+class OtherModel(MockInquiryBackend):
+    """Answers tools' questions at random; sometimes it fails, or never answers."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._random = Random(f"other model {seed}")
+
+    async def _answer(self, inquiry: Inquiry) -> Any:
+        await asyncio.sleep(self._random.choice([0, 0, 0.001, 0.003]))
+        match self._random.random():
+            case luck if luck < 0.15:
+                raise InquiryError("no structured data")
+            case luck if luck < 0.2:
+                raise RuntimeError("a fault")
+            case luck if luck < 0.22:
+                await forever()
+        return an_answer(inquiry.question, self._random)
+
+
+def an_answer(question: Question, random: Random) -> Any:
+    match question.answer_type.type:
+        case "boolean":
+            return random.random() < 0.5
+        case "select":
+            return random.choice(question.answer_type.options)  # type: ignore[union-attr]
+        case _:
+            return random.choice(["", "because", "hunter2"])
+
+
+class Person:
+    """Answers at random, or not at all until interrupted.
+
+    Attributes:
+        away: Why nobody is there.
+        most_at_once: The largest number of prompts that were shown at the same time.
+        stuck: Whether only an interrupt ends the prompt on screen.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(f"person {seed}")
+        self.away: str | None = None
+        self.menus = self.shown = self.most_at_once = 0
+        self.stuck = False
+        self._end: asyncio.Future[PromptEnd] | None = None
+
+    def nobody(self) -> NobodyThere | None:
+        return None if self.away is None else NobodyThere(self.away)
+
+    def interrupt(self) -> None:
+        if self._end is not None and not self._end.done():
+            self._end.set_result(NotAnswered("interrupted", "form"))
+
+    async def ask(self, prompt: Prompt) -> PromptEnd:
+        self.shown += 1
+        self.most_at_once = max(self.most_at_once, self.shown)
+        self._end = asyncio.get_running_loop().create_future()
+        timer = self._later(prompt)
+        try:
+            return await self._end
+        finally:
+            if timer is not None:
+                timer.cancel()
+            self.shown -= 1
+            self.stuck = False
+
+    def _later(self, prompt: Prompt) -> asyncio.TimerHandle | None:
+        """Answer in a moment; never, sometimes."""
+        random, end = self._random, self._end
+        assert end is not None
+        luck = random.random()
+        if luck < 0.02:
+            self.stuck = True
+            return None
+        answer: PromptEnd | Exception
+        if luck < 0.06:
+            how: Any = random.choice(["cancelled", "declined", "timed_out"])
+            answer = NotAnswered(how, "form")
+        elif luck < 0.065:
+            answer = NobodyThere("gone for good")
+        elif luck < 0.07:
+            answer = RuntimeError("the page is gone")
+        else:
+            remember = random.random() < 0.2
+            answer = Answered(self._value(prompt), "form", remember=remember)
+
+        def give() -> None:
+            if end.done():
+                return
+            if isinstance(answer, Exception):
+                end.set_exception(answer)
+            else:
+                end.set_result(answer)
+
+        moment = random.choice([0, 0, 0, 0.001])
+        return asyncio.get_running_loop().call_later(moment, give)
+
+    def _value(self, prompt: Prompt) -> Any:
+        random = self._random
+        if isinstance(prompt, ActionPrompt):
+            values = [action.value for action in prompt.actions]
+            if prompt.text != "Interrupted":
+                return random.choice([*values, values[0], values[0]])
+            self.menus += 1
+            return random.choices(values, [4, 2, 3, 1] if "restart" in values else [6, 2, 1, 1])[0]
+        question = prompt.question
+        if question.id == "arguments":
+            text = str(question.default)
+            changed = text.replace("\n}", ',\n  "how": "ToolError"\n}')
+            return random.choice([text, text, changed, "", '{"n": ', "[]"])
+        return an_answer(question, random)
+
+
+class Cell:
+    """A cell's thread: one function at a time; an interrupt cuts the one that runs, and holds."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(f"cell {seed}")
+        self._one = asyncio.Lock()
+        self._free = asyncio.Event()
+        self._free.set()
+        self._running: asyncio.Future[None] | None = None
+
+    async def call(self, function: Callable[[], T]) -> T:
+        async with self._one:
+            await self._free.wait()
+            self._running = asyncio.get_running_loop().create_future()
+            if self._random.random() < 0.1:
+                moment = self._random.random() / 100
+                asyncio.get_running_loop().call_later(moment, _finish, self._running)
+            else:
+                _finish(self._running)
+            try:
+                await self._running
+                return function()
+            except SystemExit as exc:
+                raise Cut from exc
+            finally:
+                self._running = None
+
+    def interrupt(self) -> None:
+        """A signal came to the cell's thread."""
+        self._free.clear()
+        if self._running is not None and not self._running.done():
+            cut = Cut()
+            cut.__cause__ = KeyboardInterrupt()
+            self._running.set_exception(cut)
+
+    def release(self) -> None:
+        self._free.set()
+
+
+class Cut(Exception):  # noqa: N818 - what a cell's thread raises in place of KeyboardInterrupt
+    pass
+
+
+def _finish(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+class Times:
+    """A clock on which two interrupts are near or far, as it falls."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(f"clock {seed}")
+        self._now = 0.0
+
+    def __call__(self) -> float:
+        self._now += self._random.choice([0.5, 5, 5])
+        return self._now
+
+
+# --- the whole -------------------------------------------------------------------------------
+
+
+class Stress:
+    """Turn after turn on one conversation, until so many cycles are done."""
+
+    def __init__(self, seed: int, folder: Path) -> None:
+        self.seed = seed
+        self.random = Random(f"interrupts {seed}")
+        self.model, self.other = Model(seed), OtherModel(seed)
+        self.person, self.cell = Person(seed), Cell(seed)
+        self.clock = Times(seed)
+        self.stream = new_stream()
+        self.thread = Thread()
+        self.shown: list[DisplayEvent] = []
+        self.statuses: list[str] = []
+        self.interrupts = 0
+        self._context = {"root": str(folder), "conversation_id": "jp-c1"}
+        self._tools = tools()
+
+    async def run(self, cycles: int) -> None:
+        while self.model.batches < cycles:
+            await self._turn()
+
+    async def _turn(self) -> None:
+        self.person.away = "headless" if self.random.random() < 0.1 else None
+        settings = self._settings()
+        loop = TurnLoop(
+            stream=self.stream,
+            thread=self.thread,
+            resolve=lambda: self._resolve(settings),
+            prompter=self.person,
+            cell=self.cell,
+            display=self.shown.append,
+            context=self._context,
+            sleep=lambda seconds: asyncio.sleep(0),
+            clock=self.clock,
+        )
+        self.cell.release()
+        turn = asyncio.ensure_future(loop.run(ChatRequest(content="Go.")))
+        before = len(self.stream)
+        disturber = asyncio.create_task(self._disturb(loop, turn))
+        try:
+            async with asyncio.timeout(30):
+                end = await turn
+        except ProviderError:
+            self.statuses.append("failed")
+        except TimeoutError:
+            hung = [entry.to_raw() for entry in self.stream.unanswered()]
+            raise AssertionError(f"seed {self.seed}: a turn hangs; unanswered: {hung}") from None
+        else:
+            self.statuses.append(end.status)
+        disturber.cancel()
+        await asyncio.wait([disturber])
+        assert not self.stream.repair(), self.stream.raw[before:]
+
+    def _settings(self) -> dict[str, Any]:
+        """Most turns ask what an interrupt does; some were configured."""
+        if self.random.random() < 0.7:
+            return {}
+        actions = ["continue", "restart", "respond", "stop"]
+        return {"tool_call": {"action": self.random.choice(actions)}}
+
+    def _resolve(self, settings: Mapping[str, Any]) -> Resolved:
+        app = configured(config(settings), self._tools.values())
+        return Resolved(
+            provider=self.model,
+            provider_name="test",
+            model="m",
+            system=(),
+            offer=offer(app, {"builtin": BUILTINS, "python": self._tools}),
+            tool_choice="auto",
+            parameters=ModelParameters(),
+            request=RequestConfig(),
+            inquiry=None if self.random.random() < 0.1 else self.other,
+            interrupts=app.interrupt,
+        )
+
+    async def _disturb(self, loop: TurnLoop, turn: asyncio.Future[Any]) -> None:
+        while not turn.done():
+            await asyncio.sleep(self.random.choice([0, 0.001, 0.005, 0.02]))
+            if self.person.stuck or self.random.random() < 0.12:
+                for _ in range(self.random.choice([1, 1, 1, 2, 3])):
+                    self._interrupt(loop)
+                    for _ in range(self.random.randrange(4)):
+                        await asyncio.sleep(0)
+
+    def _interrupt(self, loop: TurnLoop) -> None:
+        self.interrupts += 1
+        self.cell.interrupt()
+        if self.random.random() < 0.5:
+            loop.interrupt()
+        else:  # what was cut may be heard first
+            asyncio.get_running_loop().call_soon(loop.interrupt)
+
+    # --- what has to hold
+
+    def check(self) -> None:
+        assert self.person.most_at_once <= 1, "prompts overlapped"
+        assert self.person.shown == 0, "a prompt was left on screen"
+        assert self.other.running == 0, "an inquiry was left running"
+        self._check_pairs()
+        self._check_display()
+        self._check_record()
+
+    def _check_pairs(self) -> None:
+        calls: list[ToolCallRequest] = []
+        answers: list[ToolCallResponse] = []
+        asked: list[str] = []
+        closed: list[str] = []
+
+        def settle() -> None:
+            assert [c.id for c in calls] == [a.id for a in answers], "one response each, in order"
+            for request, response in zip(calls, answers, strict=True):
+                said = ABOUT.match(response.content)
+                assert said is None or int(said[1]) == request.arguments.get("n"), "mixed up"
+            calls.clear()
+            answers.clear()
+
+        for entry in self.stream.entries:
+            match entry:
+                case TurnStart():
+                    settle()
+                    assert sorted(asked) == sorted(closed), "one response to each inquiry"
+                    assert len(set(asked)) == len(asked), "an inquiry id came twice"
+                    asked.clear()
+                    closed.clear()
+                case ToolCallRequest():
+                    if answers:
+                        settle()
+                    calls.append(entry)
+                case ToolCallResponse():
+                    answers.append(entry)
+                case InquiryRequest():
+                    assert calls, "asked outside of a batch"
+                    asked.append(entry.id)
+                case InquiryResponse():
+                    assert asked.count(entry.id) > closed.count(entry.id), "closed before asked"
+                    closed.append(entry.id)
+        settle()
+        assert sorted(asked) == sorted(closed)
+
+    def _check_display(self) -> None:
+        def count(kind: type[Any]) -> int:
+            return sum(isinstance(event, kind) for event in self.shown)
+
+        responses = sum(isinstance(e, ToolCallResponse) for e in self.stream.entries)
+        assert count(ToolEnds) >= responses, "a response that nobody saw"
+        assert count(ToolBegins) <= count(ToolEnds), "a call that began and never ended"
+        inquiries = sum(isinstance(e, InquiryResponse) for e in self.stream.entries)
+        assert count(QuestionEnds) == inquiries
+
+    def _check_record(self) -> None:
+        stored = json.dumps(Document(self.stream).to_json())
+        again = Document.load(json.loads(stored), clock=FakeClock()).conversation
+        assert not again.repair(), "the record needed repair"
+        assert thread_of(again, ["test"]).items == self.thread.items, "another view of it"
+
+
+# --- what is left behind ---------------------------------------------------------------------
+
+
+def leftovers() -> tuple[list[str], int, list[Any]]:
+    """Threads, open files and children of this process."""
+    files = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    threads = [thread.name for thread in threading.enumerate()]
+    return threads, files, psutil.Process().children(recursive=True)
+
+
+async def stress(seed: int, folder: Path, cycles: int) -> Stress:
+    await Stress(seed, folder).run(1)  # what opens once and stays
+    await settled()
+    before = leftovers()
+    made = Stress(seed, folder)
+    await made.run(cycles)
+    await settled()
+    assert leftovers() == before
+    made.check()
+    return made
+
+
+async def settled() -> None:
+    """Wait for threads that no cancellation ends; then nothing may be pending on the loop."""
+    tools_at_work = [t for t in threading.enumerate() if t.name.startswith("jp_nb tool")]
+    for thread in tools_at_work:
+        await asyncio.to_thread(thread.join, 5)
+    await asyncio.get_running_loop().shutdown_default_executor()
+    await asyncio.sleep(0)  # what they posted is heard by nobody
+    pending = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    assert pending == []
+
+
+@pytest.fixture(autouse=True)
+def seeded(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+
+
+@pytest.mark.parametrize(
+    ("seed", "cycles"), [(1, 200), (2, 20), (3, 20), (4, 20)], ids=lambda value: str(value)
+)
+async def test_everything_at_once(seed: int, cycles: int, tmp_path: Path) -> None:
+    try:
+        made = await stress(seed, tmp_path, cycles)
+    except BaseException as exc:
+        exc.add_note(f"seed {seed}, {cycles} cycles")
+        raise
+    assert made.interrupts > cycles / 4
+    assert {"completed", "interrupted"} <= set(made.statuses)

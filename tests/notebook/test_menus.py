@@ -1,0 +1,592 @@
+"""The interrupt menus in a real kernel: each choice, each phase, each channel."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.notebook.prompt.kernel_client import PATIENCE, FrontEnd, Message, front_end
+from tests.notebook.test_turns import calls, error, events, run, start, well_formed
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+
+TOOLS = """
+import asyncio, time
+from pathlib import Path
+import jp_nb as jp
+
+def passed(gate: str) -> bool:
+    time.sleep(0.02)
+    return Path(gate).exists()
+
+@jp.tool
+def hold(gate: str) -> str:
+    print("hold begins")
+    while not passed(gate):
+        pass
+    return "held"
+
+@jp.tool
+async def wait(gate: str) -> str:
+    print("wait begins")
+    while not Path(gate).exists():
+        await asyncio.sleep(0.02)
+    return "waited"
+
+@jp.tool(thread=True)
+def work(gate: str) -> str:
+    print("work begins")
+    while not passed(gate):
+        pass
+    return "worked"
+
+@jp.tool
+def look(place: str) -> str:
+    print("looking at", place)
+    return f"{place} is fine"
+
+@jp.tool(run="ask")
+def careful(gate: str) -> str:
+    print("careful begins")
+    while not passed(gate):
+        pass
+    return "cared"
+
+@jp.tool
+def rename(ctx: jp.ToolContext, name: str) -> jp.Outcome:
+    if "sure" not in ctx.answers:
+        return jp.NeedsInput(jp.Question.boolean("sure", f"Rename {name}?"))
+    return jp.Success(f"{name}: {ctx.answers['sure']}")
+"""
+
+SPY = """
+from jp_nb.agent.ports import ShowText
+from jp_nb.notebook.turn_display import TurnDisplay
+
+def spy(display, event, take=TurnDisplay.__call__):
+    take(display, event)
+    if isinstance(event, ShowText):
+        print("said", event.text)
+
+TurnDisplay.__call__, unspied = spy, TurnDisplay.__call__
+"""
+
+SPAWN = """
+import os, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+with open("new-pids", "w") as pids:
+    print(os.getpid(), child.pid, file=pids)
+os.rename("new-pids", "pids")
+time.sleep(600)
+"""
+
+WORDS = " ".join(f"word{number}" for number in range(15))
+GATE = {"gate": "gate"}
+DONE = '[[replies]]\ntext = "Done."\n'
+
+
+def expecting(*texts: str) -> str:
+    return f'[[replies]]\nexpect = {json.dumps(texts)}\ntext = "Understood."\n'
+
+
+SCRIPTS = {
+    "slow": f'[[replies]]\ntext = "{WORDS}"\nchunk_ms = 150\n' + expecting("word1", "Shorter!"),
+    "endless": f'[[replies]]\ntext = "{WORDS * 200}"\nchunk_ms = 100\n'
+    + expecting("word1", "Shorter!"),
+    "three": calls(("hold", GATE), ("wait", GATE), ("work", GATE)) + DONE,
+    "hold": calls(("look", {"place": "Delft"}), ("wait", GATE), ("hold", GATE))
+    + expecting("custom message", "Use another."),
+    "unsaid": calls(("wait", GATE)) + expecting("Tool run cancelled by user"),
+    "careful": calls(("careful", GATE)) + DONE,
+    "queued": calls(("hold", GATE), ("look", {"place": "Delft"})) + DONE,
+    "questions": calls(("rename", {"name": "a"}), ("rename", {"name": "b"})) + DONE,
+    "spawn": calls(("spawn", {})) + DONE,
+    "echo": '[[replies]]\ntext = "ok"\n' * 5,
+}
+CANCELLED = "Tool run cancelled by user."
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
+    folder = tmp_path_factory.mktemp("menus")
+    for name, text in SCRIPTS.items():
+        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
+    (folder / "spawn.py").write_text(SPAWN, encoding="utf-8")
+    (folder / ".jp").mkdir()
+    (folder / ".jp" / "config.toml").write_text(
+        '[conversation.tools.spawn]\nsource = "local"\nrun = "unattended"\n'
+        f"command = {{ program = {json.dumps(sys.executable)}, args = ['spawn.py'] }}\n",
+        encoding="utf-8",
+    )
+    with front_end(folder) as user:
+        user.run("%load_ext jp_nb")
+        user.run(TOOLS)
+        yield user
+
+
+@pytest.fixture
+def folder(kernel: FrontEnd) -> Path:
+    return Path(kernel.manager.connection_file).parent
+
+
+@pytest.fixture
+def user(kernel: FrontEnd, folder: Path) -> Iterator[FrontEnd]:
+    """The front end; whatever the test did, the next cells work."""
+    for left in ("gate", "pids"):
+        (folder / left).unlink(missing_ok=True)
+    forget(kernel)
+    kernel.models.clear()
+    yield kernel
+    assert kernel.run("print(1 + 1)") == "2\n"
+    again = run(kernel, "echo")
+    assert error(kernel, again) is None
+    assert kernel.displays(again)[-1]["text/plain"] == "ok"
+
+
+def forget(user: FrontEnd) -> None:
+    """Have `wait` and `form` look at what comes from now on."""
+    user.receive(0.0)
+    user.messages.clear()
+
+
+def begun(user: FrontEnd, script: str, seen: str, options: str = "", **fields: Any) -> str:
+    """Start a turn and wait until `seen` is shown or printed."""
+    request = start(user, script, options, **fields)
+    user.wait(lambda m: seen in str(m["content"].get("data", "")) + m["content"].get("text", ""))
+    return request
+
+
+def interrupted(user: FrontEnd) -> str:
+    """Interrupt the kernel and see the menu; return its beacon."""
+    forget(user)
+    user.manager.interrupt_kernel()
+    return user.form("Interrupted")
+
+
+def buttons(user: FrontEnd, beacon: str) -> list[str]:
+    """The labels of the newest form."""
+    known = list(user.models)
+    models = [user.models[model] for model in known[: known.index(beacon) + 40]]
+    return [str(m["description"]) for m in models if m.get("_model_name") == "ButtonModel"]
+
+
+def say(user: FrontEnd, question: str, text: str) -> None:
+    """Answer a question for a text."""
+    user.send(user.form(question), {"type": "submit", "value": text})
+
+
+def text_of(user: FrontEnd) -> list[str]:
+    return [e["message"] for e in events(user) if e["type"] == "chat_response"]
+
+
+def contents(user: FrontEnd) -> list[str]:
+    entries = events(user)
+    assert well_formed(entries)
+    return [e["content"] for e in entries if e["type"] == "tool_call_response"]
+
+
+def assert_interrupted(user: FrontEnd, request: str) -> None:
+    failure = error(user, request)
+    assert failure is not None
+    assert failure["ename"] == "KeyboardInterrupt"
+    assert failure["traceback"] == ["Interrupted. What arrived so far is in the record."]
+
+
+def static(user: FrontEnd, request: str) -> str:
+    """The static output of a turn; nothing of a form is left in it."""
+    (shown,) = user.displays(request)
+    assert set(shown) == {"text/plain", "text/markdown"}
+    return str(shown["text/plain"])
+
+
+# --- while the model answers -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["click", "escape"])
+def test_the_text_goes_on_behind_the_menu_and_nothing_is_lost(user: FrontEnd, how: str) -> None:
+    request = begun(user, "slow", "word1")
+    beacon = interrupted(user)
+    user.wait(lambda m: "word14" in str(m["content"].get("data", "")))  # in the form itself
+    if how == "click":
+        user.click("Continue")
+    else:
+        user.send(beacon, {"type": "cancel"})
+    user.finish(request)
+    assert error(user, request) is None
+    assert static(user, request) == WORDS
+    assert text_of(user) == [WORDS]
+
+
+def test_continue_while_the_text_still_comes(user: FrontEnd) -> None:
+    request = begun(user, "slow", "word1")
+    interrupted(user)
+    user.click("Continue")
+    user.finish(request)
+    assert error(user, request) is None
+    assert static(user, request) == WORDS
+
+
+def test_reply_asks_for_words_and_the_model_gets_them(user: FrontEnd) -> None:
+    request = begun(user, "endless", "word1")
+    interrupted(user)
+    user.click("Reply (stop & respond)")
+    say(user, "Your message:", "Shorter!")
+    user.finish(request)
+    assert error(user, request) is None
+    partial, answer = text_of(user)
+    assert partial.startswith("word0 word1")
+    assert answer == "Understood."
+    assert static(user, request) == f"{partial}\n> Shorter!\nUnderstood."
+    asked = [e["content"] for e in events(user) if e["type"] == "chat_request"]
+    assert asked == ["Go on.", "Shorter!"]
+
+
+def test_who_thinks_better_of_a_reply_is_back_in_the_menu(user: FrontEnd) -> None:
+    request = begun(user, "endless", "word1")
+    interrupted(user)
+    user.click("Reply (stop & respond)")
+    beacon = user.form("Your message:")
+    forget(user)
+    user.send(beacon, {"type": "cancel"})
+    user.form("Interrupted")
+    user.click("Stop (save & exit)")
+    user.finish(request)
+    assert_interrupted(user, request)
+
+
+def test_stop_keeps_what_arrived(user: FrontEnd) -> None:
+    request = begun(user, "endless", "word1")
+    interrupted(user)
+    user.click("Stop (save & exit)")
+    user.finish(request)
+    assert_interrupted(user, request)
+    (kept,) = text_of(user)
+    assert kept.startswith("word0 word1")
+    assert static(user, request) == kept
+
+
+def test_abort_leaves_nothing_of_it_in_the_record(user: FrontEnd) -> None:
+    request = begun(user, "endless", "word1")
+    interrupted(user)
+    user.click("Abort (discard & exit)")
+    user.finish(request)
+    failure = error(user, request)
+    assert failure is not None
+    assert failure["ename"] == "KeyboardInterrupt"
+    assert text_of(user) == []
+    shown = static(user, request)
+    assert shown == "⚠ Aborted: what the model had begun to say is discarded"
+
+
+def test_an_interrupt_of_the_menu_ends_the_turn_and_keeps_what_arrived(user: FrontEnd) -> None:
+    request = begun(user, "endless", "word1")
+    interrupted(user)
+    user.interrupt(request)
+    assert_interrupted(user, request)
+    (kept,) = text_of(user)
+    assert static(user, request) == kept
+
+
+@pytest.mark.parametrize(("script", "seen"), [("endless", "word1"), ("three", "work begins")])
+def test_two_interrupts_in_quick_succession_end_the_turn(
+    user: FrontEnd, script: str, seen: str
+) -> None:
+    request = begun(user, script, seen)
+    user.manager.interrupt_kernel()
+    user.interrupt(request)  # again, if both were one signal
+    assert_interrupted(user, request)
+    assert well_formed(events(user))
+
+
+@pytest.mark.parametrize("action", ["continue", "stop", "abort", "reply"])
+def test_a_configured_action_needs_no_menu(user: FrontEnd, action: str) -> None:
+    script = "slow" if action == "continue" else "endless"
+    request = begun(user, script, "word1", f"-c interrupt.streaming.action={action}")
+    forget(user)
+    user.manager.interrupt_kernel()
+    if action == "reply":
+        say(user, "Your message:", "Shorter!")
+    user.finish(request)
+    shown = static(user, request)
+    if action in ("stop", "abort"):
+        assert error(user, request) is not None
+    else:
+        assert error(user, request) is None
+    assert shown.startswith("⚠ Aborted") is (action == "abort")
+    assert bool(text_of(user)) is (action != "abort")
+    if action == "continue":
+        assert shown == WORDS
+    assert not any("Interrupted\n" in str(m["content"].get("data", "")) for m in user.messages)
+
+
+def test_with_nobody_there_it_stops_and_keeps_what_arrived(user: FrontEnd) -> None:
+    user.run(SPY)
+    try:
+        request = begun(user, "endless", "said  word1", allow_stdin=False)
+        user.interrupt(request)
+    finally:
+        user.run("TurnDisplay.__call__ = unspied")
+    assert_interrupted(user, request)
+    (kept,) = text_of(user)
+    assert static(user, request) == kept
+    assert not user.models
+
+
+# --- while tools run ---------------------------------------------------------------------------
+
+
+def test_continue_waits_for_tools_and_answers_for_the_one_that_was_cut(
+    user: FrontEnd, folder: Path
+) -> None:
+    request = begun(user, "three", "work begins")
+    interrupted(user)
+    (folder / "gate").touch()
+    user.click("Continue")
+    user.finish(request)
+    assert error(user, request) is None
+    cut, *others = contents(user)
+    assert cut == CANCELLED
+    assert others == ["waited", "worked"]
+    assert static(user, request).splitlines() == [
+        f'⊘ hold(gate="gate") — {CANCELLED}',
+        '✓ wait(gate="gate")',
+        '✓ work(gate="gate")',
+        "Done.",
+    ]
+
+
+def test_stop_and_reply_tells_the_model_why(user: FrontEnd) -> None:
+    request = begun(user, "hold", "hold begins")
+    interrupted(user)
+    user.click("Stop & Reply")
+    say(user, "What the model is told", "Use another.")
+    user.finish(request)
+    assert error(user, request) is None
+    why = "Tool run cancelled by user with a custom message:\n\nUse another."
+    assert contents(user) == ["Delft is fine", why, why]
+    assert static(user, request).endswith("Understood.")
+
+
+def test_stop_and_reply_without_words_is_a_cancellation(user: FrontEnd) -> None:
+    request = begun(user, "unsaid", "wait begins")
+    interrupted(user)
+    user.click("Stop & Reply")
+    say(user, "What the model is told", " ")
+    user.finish(request)
+    assert error(user, request) is None
+    assert contents(user) == [CANCELLED]
+
+
+def test_restart_runs_again_what_has_no_result(user: FrontEnd, folder: Path) -> None:
+    request = begun(user, "hold", "hold begins", "-c conversation.tools.look.run=unattended")
+    interrupted(user)
+    (folder / "gate").touch()
+    user.click("Restart")
+    user.finish(request)
+    printed = user.printed(request)
+    assert "hold begins" in printed  # for the second time: what came before is forgotten
+    assert "looking" not in printed
+    assert contents(user) == ["Delft is fine", "waited", "held"]
+
+
+def test_restart_asks_for_permission_again(user: FrontEnd, folder: Path) -> None:
+    request = start(user, "careful")
+    user.form("Run Python careful tool?")
+    user.click("Run")
+    user.wait(lambda m: "careful begins" in m["content"].get("text", ""))
+    interrupted(user)
+    (folder / "gate").touch()
+    forget(user)
+    user.click("Restart")
+    user.form("Run Python careful tool?")
+    user.click("Run")
+    user.finish(request)
+    assert error(user, request) is None
+    assert contents(user) == ["cared"]
+
+
+def test_a_question_is_taken_away_before_the_menu_and_the_next_comes_after_it(
+    user: FrontEnd,
+) -> None:
+    request = start(user, "questions")
+    user.form("Rename a?")
+    beacon = interrupted(user)
+    assert "Rename b?" not in str(user.messages)
+    forget(user)
+    user.send(beacon, {"type": "cancel"})
+    user.send(user.form("Rename b?"), {"type": "submit", "index": 0})
+    user.finish(request)
+    assert error(user, request) is None
+    assert contents(user) == ["Tool run cancelled by user.", "b: True"]
+    ends = [e["metadata"]["end"] for e in events(user) if e["type"] == "inquiry_response"]
+    assert ends == ["interrupted", "answered"]
+    assert static(user, request).splitlines()[0] == "? Rename a? — no answer: interrupted"
+
+
+@pytest.mark.parametrize("choice", ["Continue", "Stop (cancel & exit)"])
+def test_no_tool_starts_while_the_menu_is_open(user: FrontEnd, choice: str) -> None:
+    request = begun(user, "queued", "hold begins")
+    interrupted(user)
+    for _ in range(3):  # rounds of the cell's thread, in which it could
+        user.client.kernel_info(reply=True, timeout=PATIENCE)
+    assert "looking" not in user.printed(request)
+    user.click(choice)
+    user.finish(request)
+    goes_on = choice == "Continue"
+    assert ("looking" in user.printed(request)) is goes_on
+    assert (error(user, request) is None) is goes_on
+    assert contents(user) == [CANCELLED, "Delft is fine" if goes_on else CANCELLED]
+
+
+def test_an_interrupt_of_the_tools_menu_ends_the_turn(user: FrontEnd) -> None:
+    request = begun(user, "hold", "hold begins")
+    interrupted(user)
+    user.interrupt(request)
+    assert_interrupted(user, request)
+    assert contents(user) == ["Delft is fine", CANCELLED, CANCELLED]
+
+
+@pytest.mark.parametrize("action", ["continue", "restart", "respond", "stop"])
+def test_a_configured_action_needs_no_menu_while_tools_run(
+    user: FrontEnd, folder: Path, action: str
+) -> None:
+    request = begun(user, "hold", "hold begins", f"-c interrupt.tool_call.action={action}")
+    forget(user)
+    if action in ("continue", "restart"):
+        script = folder / "hold.toml"
+        known = script.read_text(encoding="utf-8")
+        script.write_text(known.replace("custom message", "fine").replace("Use another.", ""))
+    user.manager.interrupt_kernel()
+    if action == "respond":
+        say(user, "What the model is told", "Use another.")
+    elif action == "restart":
+        user.wait(lambda m: "hold begins" in m["content"].get("text", ""))
+    (folder / "gate").touch()
+    user.finish(request)
+    if action in ("continue", "restart"):
+        script.write_text(known, encoding="utf-8")
+    assert (error(user, request) is None) is (action != "stop")
+    look, wait, hold = contents(user)
+    assert look == "Delft is fine"
+    said = "Tool run cancelled by user with a custom message:\n\nUse another."
+    assert (wait, hold) == {
+        "continue": ("waited", CANCELLED),
+        "restart": ("waited", "held"),
+        "respond": (said, said),
+        "stop": (CANCELLED, CANCELLED),
+    }[action]
+
+
+def test_with_nobody_there_tools_are_stopped(user: FrontEnd) -> None:
+    request = begun(user, "hold", "hold begins", allow_stdin=False)
+    user.interrupt(request)
+    assert_interrupted(user, request)
+    assert contents(user) == ["Delft is fine", CANCELLED, CANCELLED]
+    assert not user.models
+
+
+def test_stop_ends_a_command_and_all_it_started(user: FrontEnd, folder: Path) -> None:
+    request = start(user, "spawn")
+    until = monotonic() + PATIENCE
+    while not (folder / "pids").exists():
+        assert monotonic() < until
+        sleep(0.02)
+    family = [psutil.Process(int(pid)) for pid in (folder / "pids").read_text().split()]
+    interrupted(user)
+    assert all(process.is_running() for process in family)
+    user.click("Stop (cancel & exit)")
+    user.finish(request)
+    assert_interrupted(user, request)
+    assert contents(user) == [CANCELLED]
+    _, alive = psutil.wait_procs(family, timeout=PATIENCE)
+    # Nobody may be there to bury an orphan.
+    assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
+
+
+# --- over stdin --------------------------------------------------------------------------------
+
+STDIN = "-c prompt.channel=stdin"
+
+
+def asked(user: FrontEnd, keys: str) -> None:
+    """See the input box with these keys."""
+    request: Message = user.input_request()
+    assert request["prompt"] == keys
+
+
+@pytest.mark.parametrize("key", ["c", "r", "s", "a"])
+def test_one_key_chooses_while_the_model_answers(user: FrontEnd, key: str) -> None:
+    request = begun(user, "slow" if key == "c" else "endless", "word1", STDIN)
+    forget(user)
+    user.manager.interrupt_kernel()
+    asked(user, "[c/r/s/a/?] ")
+    user.type("?")
+    asked(user, "[c/r/s/a/?] ")
+    user.type(key)
+    if key == "r":
+        asked(user, "Text: ")
+        user.type("Shorter!")
+    user.finish(request)
+    assert (error(user, request) is None) is (key in "cr")
+    assert "Interrupted\n" in user.printed(request)
+    assert "  s  Stop (save & exit)\n" in user.printed(request)
+    text = text_of(user)
+    assert len(text) == {"c": 1, "r": 2, "s": 1, "a": 0}[key]
+    if key == "c":
+        assert text == [WORDS]
+
+
+@pytest.mark.parametrize("key", ["c", "r", "t", "s"])
+def test_one_key_chooses_while_tools_run(user: FrontEnd, folder: Path, key: str) -> None:
+    request = begun(user, "three", "work begins", STDIN)
+    forget(user)
+    user.manager.interrupt_kernel()
+    asked(user, "[c/r/t/s/?] ")
+    if key in "ct":
+        (folder / "gate").touch()
+    user.type(key)
+    if key == "r":
+        asked(user, "Text: ")
+        user.type("No.")
+    user.finish(request)
+    assert (error(user, request) is None) is (key != "s")
+    said = "Tool run cancelled by user with a custom message:\n\nNo."
+    assert contents(user) == {
+        "c": [CANCELLED, "waited", "worked"],
+        "r": [said, said, said],
+        "t": ["held", "waited", "worked"],
+        "s": [CANCELLED] * 3,
+    }[key]
+
+
+@pytest.mark.parametrize(("script", "seen"), [("endless", "word1"), ("three", "work begins")])
+def test_an_interrupt_of_a_menu_on_stdin_ends_the_turn(
+    user: FrontEnd, script: str, seen: str
+) -> None:
+    request = begun(user, script, seen, STDIN)
+    forget(user)
+    user.manager.interrupt_kernel()
+    user.input_request()
+    user.interrupt(request)
+    assert_interrupted(user, request)
+    assert well_formed(events(user))
+
+
+def test_an_interrupt_of_a_question_on_stdin_brings_the_menu(user: FrontEnd) -> None:
+    request = start(user, "questions", STDIN)
+    asked(user, "[y/Y/n/N/?] ")
+    user.manager.interrupt_kernel()
+    asked(user, "[c/r/t/s/?] ")
+    user.type("c")
+    asked(user, "[y/Y/n/N/?] ")
+    user.type("n")
+    user.finish(request)
+    assert error(user, request) is None
+    assert contents(user) == [CANCELLED, "b: False"]
