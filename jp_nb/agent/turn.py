@@ -143,7 +143,7 @@ class TurnLoop:
         if schema is not None:
             resolved.provider.check_schema(schema)
         self.stream.start_turn(request)
-        self.thread.add(request, self._provider_name)
+        self.thread.add(self.stream.entries[-1], self._provider_name)
         self._interrupts = Interrupts(self.prompter, clock=self.clock)
         try:
             status = await self._cycles(resolved, schema, self._interrupts)
