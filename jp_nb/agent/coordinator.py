@@ -187,7 +187,8 @@ class Coordinator:
             call.number = seen[call.request.id]
             call.started = monotonic()
             self._begin(call)
-        while self._menu_open or any(call.response is None for call in calls):
+        # An interrupt that came with the last response is for this batch, too.
+        while self._menu_open or self._open_calls() or not self._events.empty():
             handle = await self._events.get()
             handle()
             if self._verdict is not None:
@@ -242,13 +243,24 @@ class Coordinator:
         again = self._menu_open or self._cutting
         verdict = self._interrupts.at_once("tool_call", settings, in_menu=again)
         self._prompter.interrupt()  # what is on screen ends first (D24)
-        if verdict is not None:
+        if verdict is not None and verdict.choice != "continue":
             self._decide(verdict)
             return
         self._menu_open = True
+        if verdict is not None:
+            self._go_on(verdict)
+            return
         self._prompts.add(
             lambda ask: menu(ask, "tool_call", settings), settle=self._decide, first=True
         )
+
+    def _go_on(self, verdict: Verdict) -> None:
+        """Continue behind whatever is on its way: the function that this interrupt cut short."""
+
+        async def later() -> _Event:
+            return lambda: self._decide(verdict)
+
+        self._spawn(later)
 
     def _decide(self, verdict: Verdict) -> None:
         self._menu_open = False
@@ -603,7 +615,7 @@ class Coordinator:
         """Let a model answer; `nobody` says why no person could."""
         problem = NO_INQUIRY_BACKEND
         if self._batch.inquiry is not None:
-            inquiry = Inquiry(inquiry_id, call.request.id, tool.name, question)
+            inquiry = Inquiry(inquiry_id, call.request.id, tool.name, question, call.number)
             try:
                 answer = await self._batch.inquiry.inquire(self._batch.thread, inquiry)
             except InquiryError as exc:

@@ -12,11 +12,13 @@ import asyncio
 import heapq
 import itertools
 import logging
+import signal
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, contextmanager
 from queue import Empty, SimpleQueue
-from threading import get_ident
+from threading import current_thread, get_ident, main_thread
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
@@ -25,6 +27,9 @@ Job = Callable[[], None]
 
 SLICE = 0.1
 """Longest single wait in seconds, for systems on which a wait cannot be interrupted."""
+
+INTERRUPTS_OF_OWN_WORK = 3
+"""So many interrupts end even what is ours: a callback of a widget, say, that does not return."""
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +40,64 @@ class CallInterrupted(Exception):  # noqa: N818 - what happened, not what is wro
     The agent gets this in place of a `KeyboardInterrupt`, which would end its event loop. The
     original exception is the `__cause__`.
     """
+
+
+class Shelter:
+    """Lets no interrupt land in the middle of our own work, where it would leave half of it done.
+
+    While it is closed, SIGINT is noted and `check` raises `KeyboardInterrupt` for it.
+
+    Args:
+        wake: Ends the wait that goes on.
+    """
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._noted = 0
+        self.closed = False
+
+    @contextmanager
+    def close(self) -> Iterator[None]:
+        """Keep interrupts out of the block; one that came is raised after it."""
+        outer, self.closed = self.closed, True
+        ours = (
+            not outer
+            and current_thread() is main_thread()
+            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        )
+        try:
+            if ours:
+                signal.signal(signal.SIGINT, self._note)
+            yield
+        finally:
+            if ours:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+            self.closed = outer
+        if not outer:
+            self.check()
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Let interrupts into the block: code of others runs in it, or it waits for a line."""
+        self.check()
+        outer, self.closed = self.closed, False
+        try:
+            yield
+        finally:
+            self.closed = outer
+
+    def check(self) -> None:
+        """Raise `KeyboardInterrupt` for interrupts that came; however many, one."""
+        noted, self._noted = self._noted, 0
+        if noted:
+            raise KeyboardInterrupt
+
+    def _note(self, *_: object) -> None:
+        self._noted += 1
+        if not self.closed or self._noted >= INTERRUPTS_OF_OWN_WORK:
+            self._noted = 0
+            raise KeyboardInterrupt
+        self._wake()
 
 
 class Listener(Protocol):
@@ -86,16 +149,24 @@ class _Posted:
 class _Called(Generic[T]):
     """A function whose result somebody waits for."""
 
-    def __init__(self, function: Callable[[], T]) -> None:
+    def __init__(self, function: Callable[[], T], shelter: Shelter) -> None:
         self._function = function
+        self._shelter = shelter
         self.future: Future[T] = Future()
         self.started = False
 
     def run(self) -> None:
+        self._shelter.check()  # or it would begin and be cut at once
+        self.started = True
+        if not self.future.set_running_or_notify_cancel():
+            return
         try:
-            self.started = True
-            if self.future.set_running_or_notify_cancel():
-                self.future.set_result(self._function())
+            try:
+                self._shelter.closed = False
+                result = self._function()
+            finally:
+                self._shelter.closed = True
+            self.future.set_result(result)
         except (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError) as exc:
             self._fail(_interrupted(exc))
             if isinstance(exc, KeyboardInterrupt):
@@ -150,6 +221,7 @@ class CellLoop:
         self._listener: Listener = self._bell
         self._thread: int | None = None
         self._held = False
+        self._shelter = Shelter(self.wake)
 
     @property
     def serving_elsewhere(self) -> bool:
@@ -181,7 +253,7 @@ class CellLoop:
         Raises:
             CallInterrupted: If an interrupt, or an exception such as `SystemExit`, cut it short.
         """
-        called = _Called(function)
+        called = _Called(function, self._shelter)
         self._calls.append(called)  # type: ignore[arg-type]  # who reads the result knows T
         self._listener.wake()
         return await asyncio.wrap_future(called.future)
@@ -195,6 +267,14 @@ class CellLoop:
         self._held = False
         self._listener.wake()
 
+    def sheltered(self) -> AbstractContextManager[None]:
+        """A block in which `KeyboardInterrupt` comes out of `serve` alone; or after the block."""
+        return self._shelter.close()
+
+    def unsheltered(self) -> AbstractContextManager[None]:
+        """A block within a job that an interrupt is to end at once."""
+        return self._shelter.open()
+
     def listen(self, listener: Listener | None) -> None:
         """Sleep with `listener` from now on, None: the usual way; on the cell's thread."""
         self._listener = listener or self._bell
@@ -206,9 +286,14 @@ class CellLoop:
         `wake` or posts a job. With `tools` false, calls stay queued: for a wait inside one.
         `KeyboardInterrupt` comes out at once, with everything that has not started still queued.
         """
+        with self._shelter.close():
+            self._serve(until, tools=tools)
+
+    def _serve(self, until: Callable[[], bool], *, tools: bool) -> None:
         outer, self._thread = self._thread, get_ident()
         try:
             while True:
+                self._shelter.check()
                 if self._run_timer() or _run_first(self._jobs):
                     continue
                 if until():

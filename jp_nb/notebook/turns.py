@@ -116,14 +116,15 @@ class TurnRunner:
         )
         number = stream.turn_count
         status = "failed"
-        try:
-            status = self._serve(turn, request).status
-        finally:
-            self._prompter.cell_ends()
-            display.finish()
-            made = self._view(number, turn, status)
-            if made is not None:
-                session.last = self._shell.user_ns["_jp"] = made
+        with self._cell.sheltered():
+            try:
+                status = self._serve(turn, request).status
+            finally:
+                self._prompter.cell_ends()
+                display.finish()
+                made = self._view(number, turn, status)
+                if made is not None:
+                    session.last = self._shell.user_ns["_jp"] = made
         if status == "interrupted":
             raise KeyboardInterrupt
         assert made is not None  # a turn that completed has begun

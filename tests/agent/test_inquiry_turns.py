@@ -362,7 +362,7 @@ async def test_parallel_inquiries_of_the_real_backend_each_see_their_own_call_pa
 # --- who answers -----------------------------------------------------------------------------
 
 
-@pytest.mark.req("R028-28")
+@pytest.mark.req("R028-28", "R083-82")
 @pytest.mark.parametrize("question", [None, {"target": "user"}])
 async def test_with_nobody_there_a_model_answers_what_a_person_would(
     question: Partial | None,
@@ -551,3 +551,23 @@ async def test_over_http_an_inquiry_begins_like_the_turn_and_leaves_no_trace(
     for name in ("output_config", "response_format"):
         assert name not in first
         assert name not in second
+
+
+@pytest.mark.req("R083-83")
+@pytest.mark.parametrize("away", [None, AWAY], ids=["somebody", "nobody"])
+@pytest.mark.parametrize("target", ["assistant", {"system_prompt": "Be brief."}])
+async def test_a_question_for_the_assistant_reaches_it_whoever_is_there(
+    target: Any, away: str | None
+) -> None:
+    mock = MockInquiryBackend({"tool_call.rename.call_1": True})
+    bench = Bench(
+        [reply(call("rename")), DONE],
+        tools=[asking(SURE)],
+        config=by_model("rename", sure={"target": target}),
+        person=FakePrompter(away=away),
+        inquiry=mock,
+    )
+    await bench.run()
+    assert [inquiry.question.id for inquiry, _ in mock.asked] == ["sure"]
+    assert bench.person.asked == []
+    assert results(bench) == [('{"sure": true}', False)]

@@ -133,13 +133,14 @@ class NotebookPrompter:
         self._presence = Presence.here()
         if (nobody := self.nobody()) is not None:
             return nobody
-        waiting = self._hand_over(prompt, keeps_record=keeps_record)
-        try:
-            self._loop.serve(waiting.future.done, tools=False)
-        except BaseException:
-            self._end_all("interrupted")
-            raise
-        return waiting.future.result()
+        with self._loop.sheltered():
+            waiting = self._hand_over(prompt, keeps_record=keeps_record)
+            try:
+                self._loop.serve(waiting.future.done, tools=False)
+            except BaseException:
+                self._end_all("interrupted")
+                raise
+            return waiting.future.result()
 
     # --- one at a time -----------------------------------------------------------------------
 
@@ -276,7 +277,7 @@ class NotebookPrompter:
         console = TerminalConsole() if channel == "terminal" else KernelConsole(running_kernel())
         end: PromptEnd
         try:
-            with waiting.deadline:
+            with self._loop.unsheltered(), waiting.deadline:
                 end = ask_on_stdin(waiting.prompt, console, channel)
         except Expired:
             end = NotAnswered("cancelled" if waiting.withdrawn else "timed_out", channel)
