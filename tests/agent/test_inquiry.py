@@ -51,8 +51,10 @@ NAME = Question.free_text("name", "Which name?")
 BROKEN = ProviderError("reset", kind="transient")
 
 
-def inquiry(question: Question = SURE, *, tool: str = "rename", call: str = "call_1") -> Inquiry:
-    return Inquiry(f"{call}.{question.id}.1", call, tool, question)
+def inquiry(
+    question: Question = SURE, *, tool: str = "rename", call: str = "call_1", number: int = 1
+) -> Inquiry:
+    return Inquiry(f"{call}.{question.id}.1", call, tool, question, number)
 
 
 def waiting(provider: str = "test") -> Thread:
@@ -175,23 +177,23 @@ def test_other_open_calls_are_interrupted_and_answered_ones_stay() -> None:
     ]
 
 
-def test_one_id_for_two_tools_of_a_batch_pauses_the_one_that_asks() -> None:
-    thread = thread_of(user("Go."), called("call_1", "look"), called("call_1", "rename"))
-    assert responses(paused(thread, inquiry())) == [
-        ("call_1", "Tool call was interrupted.", True),
+@pytest.mark.parametrize("other", ["look", "rename"])
+def test_of_two_open_calls_with_one_id_the_one_that_asks_is_paused(other: str) -> None:
+    thread = thread_of(
+        user("Go."), called("call_1", other), called("call_2", "look"), called("call_1", "rename")
+    )
+    interrupted = "Tool call was interrupted."
+    assert responses(paused(thread, inquiry(number=2))) == [
+        ("call_1", interrupted, True),
+        ("call_2", interrupted, True),
         ("call_1", "Tool paused: Create backups?", False),
     ]
     thread.add(result("call_1", "seen"), "test")  # of the first: ids pair by count
     assert responses(paused(thread, inquiry())) == [
         ("call_1", "seen", False),
+        ("call_2", interrupted, True),
         ("call_1", "Tool paused: Create backups?", False),
     ]
-
-
-def test_two_calls_that_cannot_be_told_apart_are_both_paused() -> None:
-    thread = thread_of(user("Go."), called("call_1", "rename", n=1), called("call_1", "rename"))
-    told = [content for _, content, _ in responses(paused(thread, inquiry()))]
-    assert told == ["Tool paused: Create backups?"] * 2
 
 
 def test_calls_of_earlier_turns_are_not_the_one_that_asks() -> None:

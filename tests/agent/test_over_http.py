@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from jp_nb.agent.ports import Provider
 from jp_nb.agent.turn import Resolved
 from jp_nb.providers.registry import create
 from jp_nb.tools.builtin.ask_user import DESCRIPTION, PARAMETERS
+from jp_nb.tools.python import PythonTool
 from tests.fakes import Bench, FakePrompter, yes
 from tests.providers.loopback import LoopbackServer, Reply, ToolCall
 
@@ -33,6 +36,16 @@ def answer(body: dict[str, Any], protocol: str) -> str:
     return content if isinstance(content, str) else str(content[0]["text"])
 
 
+def over_http(bench: Bench, provider: Provider, name: str) -> None:
+    """Let `provider` be the model of `bench`."""
+    resolve = bench.loop.resolve
+
+    def resolve_with_it() -> Resolved:
+        return replace(resolve(), provider=provider, provider_name=name)
+
+    bench.loop.resolve = resolve_with_it
+
+
 @pytest.mark.req("R083-1", "R083-28", "R083-41", "R083-42", "R083-101")
 @pytest.mark.parametrize("protocol", ["anthropic", "openai"])
 async def test_every_provider_offers_it_each_time_and_sends_the_same_answer(protocol: str) -> None:
@@ -40,12 +53,7 @@ async def test_every_provider_offers_it_each_time_and_sends_the_same_answer(prot
     with LoopbackServer([Reply(tool_calls=(call,)), "Shipped."]) as server:
         provider = create(protocol, {"base_url": server.url, "base_url_env": None})
         bench = Bench([], person=FakePrompter(yes(True)))
-        resolve = bench.loop.resolve
-
-        def over_http() -> Resolved:
-            return replace(resolve(), provider=provider, provider_name=protocol)
-
-        bench.loop.resolve = over_http
+        over_http(bench, provider, protocol)
         try:
             await bench.run()
         finally:
@@ -60,3 +68,57 @@ async def test_every_provider_offers_it_each_time_and_sends_the_same_answer(prot
         assert '"any"' not in json.dumps(schema)
     sent = answer(server.requests[1].body, protocol)
     assert sent == '{"answer_type":"boolean","answer":true}'
+
+
+@pytest.mark.parametrize("protocol", ["anthropic", "openai"])
+async def test_a_model_that_gives_one_id_to_all_calls_is_told_each_result_with_its_call(
+    protocol: str,
+) -> None:
+    numbers = iter(range(100))
+
+    async def again(name: str) -> str:
+        await asyncio.sleep(0)  # the later one ends first, for all that anybody knows
+        return f"{name} in call {next(numbers)}"
+
+    def calls(*names: str) -> Reply:
+        made = (ToolCall("again", {"name": name}, id="call_0") for name in names)
+        return Reply(tool_calls=tuple(made))
+
+    broken = ToolCall("again", "[", id="call_0")
+    replies = [calls("a", "b", "c"), Reply(tool_calls=(broken, *calls("d").tool_calls)), "Done."]
+    with LoopbackServer(replies) as server:
+        provider = create(protocol, {"base_url": server.url, "base_url_env": None})
+        bench = Bench([], tools=[PythonTool(again)])
+        over_http(bench, provider, protocol)
+        try:
+            assert (await bench.run()).status == "completed"
+        finally:
+            await provider.aclose()
+    first, second, third = (sent_results(request.body, protocol) for request in server.requests)
+    assert first == []
+    assert second == third[:3], "what was sent stays as it was"
+    assert len({id_ for id_, _ in third}) == 5
+    told = [content.partition(" in ")[0] for _, content in third]
+    assert told == ["a", "b", "c", told[3], "d"]
+    assert told[3].startswith("The arguments are not JSON")
+    called = sent_calls(server.requests[2].body, protocol)
+    assert [id_ for id_, _ in called] == [id_ for id_, _ in third]
+    assert [arguments.get("name") for _, arguments in called] == ["a", "b", "c", None, "d"]
+
+
+def sent_results(body: dict[str, Any], protocol: str) -> list[tuple[str, str]]:
+    """Ids and contents of the results in a request."""
+    if protocol == "openai":
+        results = [m for m in body["messages"] if m["role"] == "tool"]
+        return [(m["tool_call_id"], m["content"]) for m in results]
+    blocks = [b for m in body["messages"] for b in m["content"] if b["type"] == "tool_result"]
+    return [(b["tool_use_id"], b["content"]) for b in blocks]
+
+
+def sent_calls(body: dict[str, Any], protocol: str) -> list[tuple[str, dict[str, Any]]]:
+    """Ids and arguments of the calls in a request."""
+    if protocol == "openai":
+        calls = [c for m in body["messages"] for c in m.get("tool_calls", ())]
+        return [(c["id"], json.loads(c["function"]["arguments"])) for c in calls]
+    blocks = [b for m in body["messages"] for b in m["content"] if b["type"] == "tool_use"]
+    return [(b["id"], b["input"]) for b in blocks]

@@ -12,6 +12,8 @@ from typing import Any
 import psutil
 import pytest
 
+from jp_nb.agent.questions import CANCELLED_BY_USER
+from jp_nb.config.app_config import CANCELLATION
 from tests.notebook.prompt.kernel_client import PATIENCE, FrontEnd, Message, front_end
 from tests.notebook.test_turns import calls, error, events, run, start, well_formed
 
@@ -42,7 +44,7 @@ async def wait(gate: str) -> str:
 
 @jp.tool(thread=True)
 def work(gate: str) -> str:
-    print("work begins")
+    print(ALL)
     while not passed(gate):
         pass
     return "worked"
@@ -110,7 +112,8 @@ SCRIPTS = {
     "spawn": calls(("spawn", {})) + DONE,
     "echo": '[[replies]]\ntext = "ok"\n' * 5,
 }
-CANCELLED = "Tool run cancelled by user."
+CANCELLED = CANCELLATION
+ALL = "hold begins, wait begins, work begins"
 
 
 @pytest.fixture(scope="module")
@@ -157,9 +160,12 @@ def forget(user: FrontEnd) -> None:
 
 
 def begun(user: FrontEnd, script: str, seen: str, options: str = "", **fields: Any) -> str:
-    """Start a turn and wait until `seen` is shown or printed."""
+    """Start a turn and wait until all of `seen` was shown or printed."""
     request = start(user, script, options, **fields)
-    user.wait(lambda m: seen in str(m["content"].get("data", "")) + m["content"].get("text", ""))
+    for text in seen.split(", "):
+        user.wait(
+            lambda m, t=text: t in str(m["content"].get("data", "")) + m["content"].get("text", "")
+        )
     return request
 
 
@@ -294,7 +300,7 @@ def test_an_interrupt_of_the_menu_ends_the_turn_and_keeps_what_arrived(user: Fro
     assert static(user, request) == kept
 
 
-@pytest.mark.parametrize(("script", "seen"), [("endless", "word1"), ("three", "work begins")])
+@pytest.mark.parametrize(("script", "seen"), [("endless", "word1"), ("three", ALL)])
 def test_two_interrupts_in_quick_succession_end_the_turn(
     user: FrontEnd, script: str, seen: str
 ) -> None:
@@ -345,7 +351,7 @@ def test_with_nobody_there_it_stops_and_keeps_what_arrived(user: FrontEnd) -> No
 def test_continue_waits_for_tools_and_answers_for_the_one_that_was_cut(
     user: FrontEnd, folder: Path
 ) -> None:
-    request = begun(user, "three", "work begins")
+    request = begun(user, "three", ALL)
     interrupted(user)
     (folder / "gate").touch()
     user.click("Continue")
@@ -363,7 +369,7 @@ def test_continue_waits_for_tools_and_answers_for_the_one_that_was_cut(
 
 
 def test_stop_and_reply_tells_the_model_why(user: FrontEnd) -> None:
-    request = begun(user, "hold", "hold begins")
+    request = begun(user, "hold", "hold begins, wait begins")
     interrupted(user)
     user.click("Stop & Reply")
     say(user, "What the model is told", "Use another.")
@@ -385,7 +391,7 @@ def test_stop_and_reply_without_words_is_a_cancellation(user: FrontEnd) -> None:
 
 
 def test_restart_runs_again_what_has_no_result(user: FrontEnd, folder: Path) -> None:
-    request = begun(user, "hold", "hold begins", "-c conversation.tools.look.run=unattended")
+    request = begun(user, "hold", "hold begins, wait begins", "-c conversation.tools.look.run=unattended")
     interrupted(user)
     (folder / "gate").touch()
     user.click("Restart")
@@ -424,7 +430,7 @@ def test_a_question_is_taken_away_before_the_menu_and_the_next_comes_after_it(
     user.send(user.form("Rename b?"), {"type": "submit", "index": 0})
     user.finish(request)
     assert error(user, request) is None
-    assert contents(user) == ["Tool run cancelled by user.", "b: True"]
+    assert contents(user) == [CANCELLED_BY_USER, "b: True"]
     ends = [e["metadata"]["end"] for e in events(user) if e["type"] == "inquiry_response"]
     assert ends == ["interrupted", "answered"]
     assert static(user, request).splitlines()[0] == "? Rename a? — no answer: interrupted"
@@ -446,7 +452,7 @@ def test_no_tool_starts_while_the_menu_is_open(user: FrontEnd, choice: str) -> N
 
 
 def test_an_interrupt_of_the_tools_menu_ends_the_turn(user: FrontEnd) -> None:
-    request = begun(user, "hold", "hold begins")
+    request = begun(user, "hold", "hold begins, wait begins")
     interrupted(user)
     user.interrupt(request)
     assert_interrupted(user, request)
@@ -457,7 +463,7 @@ def test_an_interrupt_of_the_tools_menu_ends_the_turn(user: FrontEnd) -> None:
 def test_a_configured_action_needs_no_menu_while_tools_run(
     user: FrontEnd, folder: Path, action: str
 ) -> None:
-    request = begun(user, "hold", "hold begins", f"-c interrupt.tool_call.action={action}")
+    request = begun(user, "hold", "hold begins, wait begins", f"-c interrupt.tool_call.action={action}")
     forget(user)
     if action in ("continue", "restart"):
         script = folder / "hold.toml"
@@ -485,7 +491,7 @@ def test_a_configured_action_needs_no_menu_while_tools_run(
 
 
 def test_with_nobody_there_tools_are_stopped(user: FrontEnd) -> None:
-    request = begun(user, "hold", "hold begins", allow_stdin=False)
+    request = begun(user, "hold", "hold begins, wait begins", allow_stdin=False)
     user.interrupt(request)
     assert_interrupted(user, request)
     assert contents(user) == ["Delft is fine", CANCELLED, CANCELLED]
@@ -545,7 +551,7 @@ def test_one_key_chooses_while_the_model_answers(user: FrontEnd, key: str) -> No
 
 @pytest.mark.parametrize("key", ["c", "r", "t", "s"])
 def test_one_key_chooses_while_tools_run(user: FrontEnd, folder: Path, key: str) -> None:
-    request = begun(user, "three", "work begins", STDIN)
+    request = begun(user, "three", ALL, STDIN)
     forget(user)
     user.manager.interrupt_kernel()
     asked(user, "[c/r/t/s/?] ")
@@ -566,7 +572,7 @@ def test_one_key_chooses_while_tools_run(user: FrontEnd, folder: Path, key: str)
     }[key]
 
 
-@pytest.mark.parametrize(("script", "seen"), [("endless", "word1"), ("three", "work begins")])
+@pytest.mark.parametrize(("script", "seen"), [("endless", "word1"), ("three", ALL)])
 def test_an_interrupt_of_a_menu_on_stdin_ends_the_turn(
     user: FrontEnd, script: str, seen: str
 ) -> None:
@@ -589,4 +595,4 @@ def test_an_interrupt_of_a_question_on_stdin_brings_the_menu(user: FrontEnd) -> 
     user.type("n")
     user.finish(request)
     assert error(user, request) is None
-    assert contents(user) == [CANCELLED, "b: False"]
+    assert contents(user) == [CANCELLED_BY_USER, "b: False"]

@@ -129,6 +129,24 @@ def test_ids_are_made_acceptable_and_unique_and_stay_the_same() -> None:
     assert messages_of(thread) == rendered
 
 
+def test_the_nth_result_of_an_id_answers_its_nth_call() -> None:
+    thread = thread_of(
+        user("a"), called("c"), called("d"), called("c"), called("c_2"),
+        result("c", "1"), result("d", "2"), result("c", "3"), result("c_2", "4"),
+        result("c", "nobody asked"), called("c"), result("c", "5"),
+    )  # fmt: skip
+    rendered = messages_of(thread)
+    asked = [b["id"] for m in rendered for b in m["content"] if b["type"] == "tool_use"]
+    told = [
+        (block["tool_use_id"], block["content"])
+        for message in rendered
+        for block in message["content"]
+        if block["type"] == "tool_result"
+    ]
+    assert asked == ["c", "d", "c_2", "c_2_2", "c_3"]
+    assert told == list(zip(asked, "12345", strict=True))
+
+
 def test_results_stand_before_text_that_came_earlier() -> None:
     thread = thread_of(user("a"), called("c1"), user("Hurry!"), result("c1", "x"))
     assert [block["type"] for block in messages_of(thread)[2]["content"]] == ["tool_result", "text"]

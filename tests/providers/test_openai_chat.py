@@ -159,6 +159,23 @@ def test_ids_that_are_too_long_for_openai_are_shortened_on_both_sides() -> None:
     assert messages_of(thread, "llamacpp")[2]["tool_call_id"] == id_
 
 
+@pytest.mark.parametrize("id_", ["c", "f" * 40, "f" * 50])
+@pytest.mark.parametrize("profile", ["openai", "ollama"])
+def test_an_id_that_comes_again_is_sent_as_another(profile: str, id_: str) -> None:
+    thread = thread_of(
+        user("a"), called(id_), called("d"), called(id_), result(id_, "1"), result("d", "2"),
+        result(id_, "3"), result(id_, "nobody asked"), called(id_), result(id_, "4"),
+        provider=profile,
+    )  # fmt: skip
+    rendered = messages_of(thread, profile)
+    asked = [call["id"] for m in rendered for call in m.get("tool_calls", ())]
+    told = [(m["tool_call_id"], m["content"]) for m in rendered if m["role"] == "tool"]
+    assert len(set(asked)) == 4
+    assert told == list(zip(asked, "1234", strict=True))
+    if profile == "openai":
+        assert all(len(id_) <= 40 for id_ in asked)
+
+
 def test_system_texts_are_one_message() -> None:
     request = ask(system=("one", "", "two"))
     (message,) = system_messages(request, PROFILES["llamacpp"])

@@ -359,6 +359,7 @@ def _validate_chat(body: Json) -> None:
     messages = body["messages"]
     _require(bool(messages), "messages: empty")
     waiting: set[str] = set()
+    seen: set[str] = set()
     for number, message in enumerate(messages):
         place = f"messages[{number}]"
         role = message.get("role")
@@ -378,7 +379,9 @@ def _validate_chat(body: Json) -> None:
             _fields(call["function"], ["name", "arguments"], [], place)
             arguments = json.loads(call["function"]["arguments"])
             _require(isinstance(arguments, dict), f"{place}: arguments are no object")
+            _require(call["id"] not in seen, f"{place}: ids must be unique: {call['id']}")
             waiting.add(call["id"])
+            seen.add(call["id"])
     _require(not waiting, "messages: the last calls have no results")
 
 

@@ -1,0 +1,186 @@
+"""A batch of calls at the moments that are easily missed: its end, a cut, one id for two calls."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.ports import DisplayEvent, PersonSays, ToolEnds
+from jp_nb.config.app_config import CANCELLATION
+from jp_nb.record.events import (
+    ChatRequest,
+    InquiryRequest,
+    InquiryResponse,
+    ToolCallResponse,
+)
+from jp_nb.record.thread import thread_of
+from jp_nb.tools.context import ToolContext
+from jp_nb.tools.outcome import NeedsInput, Outcome, Success
+from jp_nb.tools.python import PythonTool
+from jp_nb.tools.question import Question
+from tests.fakes import (
+    Bench,
+    FakePrompter,
+    MockInquiryBackend,
+    call,
+    for_tool,
+    forever,
+    reply,
+    say,
+    until,
+    yes,
+)
+
+DONE = reply(say("Done."))
+
+
+def contents(bench: Bench) -> list[tuple[str, str]]:
+    return [(response.id, response.content) for response in bench.of(ToolCallResponse)]
+
+
+class Cut(Exception):  # noqa: N818 - what a cell's thread raises in place of KeyboardInterrupt
+    pass
+
+
+class CuttingCell:
+    """A cell's thread that is interrupted in its first function."""
+
+    def __init__(self) -> None:
+        self.bench: Bench | None = None
+        self.runs = self.released = 0
+
+    async def call(self, function: Any) -> Any:
+        self.runs += 1
+        if self.runs == 1:
+            assert self.bench is not None
+            self.bench.loop.interrupt()
+            raise Cut from KeyboardInterrupt()
+        return function()
+
+    def release(self) -> None:
+        self.released += 1
+
+
+# --- interrupts ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked", [False, True], ids=["configured", "chosen"])
+async def test_a_function_that_was_cut_short_has_a_response_when_the_batch_goes_on(
+    asked: bool,
+) -> None:
+    config: Any = {"interrupt": {"tool_call": {"action": "prompt" if asked else "continue"}}}
+    person = FakePrompter(*([yes("continue")] if asked else []))
+    calls = reply(call("t", "c1", index=1), call("t", "c2", index=2))
+    bench = Bench([calls, DONE], [PythonTool(lambda: "fine", name="t")], person, config)
+    cell = bench.loop.cell = CuttingCell()
+    cell.bench = bench
+    async with asyncio.timeout(5):
+        assert (await bench.run()).status == "completed"
+    assert contents(bench) == [("c1", CANCELLATION), ("c2", "fine")]
+    assert (cell.runs, cell.released) == (2, 1)
+
+
+def interrupted_at_its_end(*ends: Any) -> Bench:
+    """A bench on which an interrupt comes with the last response of a batch."""
+    tool = PythonTool(lambda: "fine", name="t")
+    bench = Bench([reply(call("t")), DONE], [tool], FakePrompter(*ends))
+
+    def display(event: DisplayEvent) -> None:
+        bench.shown.append(event)
+        if isinstance(event, ToolEnds):
+            bench.loop.interrupt()
+
+    bench.loop.display = display
+    return bench
+
+
+async def test_an_interrupt_that_comes_with_the_last_response_is_asked_about() -> None:
+    bench = interrupted_at_its_end(yes("stop"))
+    assert (await bench.run()).status == "interrupted"
+    assert contents(bench) == [("call_1", "fine")]
+    assert len(bench.provider.requests) == 1
+
+
+@pytest.mark.parametrize("choice", ["continue", "restart"])
+async def test_with_every_response_there_the_turn_goes_on_as_it_is(choice: str) -> None:
+    bench = interrupted_at_its_end(yes(choice))
+    assert (await bench.run()).status == "completed"
+    assert contents(bench) == [("call_1", "fine")]
+
+
+async def test_what_is_said_with_every_response_there_is_a_message() -> None:
+    bench = interrupted_at_its_end(yes("reply"), yes("Enough."))
+    assert (await bench.run()).status == "completed"
+    assert contents(bench) == [("call_1", "fine")]
+    assert [request.content for request in bench.of(ChatRequest)] == ["Go.", "Enough."]
+    assert bench.shown_of(PersonSays) == [PersonSays("Enough.")]
+
+
+async def test_an_interrupt_after_the_end_is_not_counted_as_heard() -> None:
+    bench = Bench([DONE])
+    await bench.run()
+    bench.loop.interrupt()
+    assert bench.loop.interrupts_heard == 0
+
+
+# --- ids -------------------------------------------------------------------------------------
+
+
+def asking(name: str, question: str) -> PythonTool:
+    def ask(ctx: ToolContext) -> Outcome:
+        if question not in ctx.answers:
+            return NeedsInput(Question.boolean(question, f"{question}?"))
+        return Success(f"{question}: {ctx.answers[question]}")
+
+    return PythonTool(ask, name=name)
+
+
+async def test_ids_with_dots_in_them_never_make_one_inquiry_of_two() -> None:
+    calls = reply(call("one", "a.b", index=1), call("two", "a", index=2))
+    tools = [asking("one", "c"), asking("two", "b.c")]
+    bench = Bench([calls], tools, FakePrompter(forever, yes("stop")))
+    task = asyncio.create_task(bench.run())
+    await until(lambda: len(bench.of(InquiryRequest)) == 2)
+    bench.loop.interrupt()
+    async with asyncio.timeout(5):
+        await task
+    asked = [inquiry.id for inquiry in bench.of(InquiryRequest)]
+    assert asked == ["a.b.c.1", "a.b.c.2"]
+    assert sorted(inquiry.id for inquiry in bench.of(InquiryResponse)) == asked
+    assert not bench.stream.repair()
+
+
+async def test_a_model_that_answers_is_told_which_of_two_calls_with_one_id_asks() -> None:
+    config = for_tool("t", questions={"sure": {"target": "assistant"}})
+    other = MockInquiryBackend({"same.sure.1": True, "same.sure.2": False})
+    calls = reply(call("t", "same", index=1), call("t", "same", index=2))
+    bench = Bench([calls, DONE], [asking("t", "sure")], config=config, inquiry=other)
+    await bench.run()
+    assert [(inquiry.id, inquiry.number) for inquiry, _ in other.asked] == [
+        ("same.sure.1", 1),
+        ("same.sure.2", 2),
+    ]
+    assert contents(bench) == [("same", "sure: True"), ("same", "sure: False")]
+
+
+async def test_arguments_that_are_no_json_are_those_of_one_call_alone() -> None:
+    calls = reply(
+        call("t", "same", index=1, text="["),
+        call("t", "same", index=2),
+        call("t", "same", index=3, text="[]"),
+    )
+    bench = Bench([calls, DONE], [PythonTool(lambda: "fine", name="t")])
+    await bench.run()
+    assert [(r.content[:25], r.is_error) for r in bench.of(ToolCallResponse)] == [
+        ("The arguments are not JSO", True),
+        ("fine", False),
+        ("The arguments are not a J", True),
+    ]
+
+
+async def test_the_view_grown_in_a_turn_is_the_one_of_the_record() -> None:
+    bench = Bench([reply(call("t")), DONE], [PythonTool(lambda: "fine", name="t")])
+    await bench.run()
+    assert bench.loop.thread.items == thread_of(bench.stream, ["test"]).items

@@ -1,0 +1,124 @@
+"""Commands as tools in a notebook with nobody there: declared in a file, and in the notebook."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from jp_nb.headless.show import load_conversation
+from tests.test_quickstart import run
+
+FILE = """
+[conversation.tools.where]
+source = "local"
+command = "sh -c 'pwd; cat' where"
+run = "unattended"
+summary = "Says where it runs and what it was told."
+parameters.city = { type = "string", required = true }
+parameters.days = { type = "integer", default = 2 }
+options = { unit = "C" }
+"""
+SCRIPT = """
+[[replies]]
+tool_calls = [{ name = "where", arguments = { city = "Delft", days = "3" } }]
+[[replies]]
+tool_calls = [{ name = "where", arguments = { town = "Delft" } }]
+[[replies]]
+text = "Seen."
+"""
+
+
+def notebook(folder: Path, *cells: str) -> Path:
+    path = folder / "notes" / "in.ipynb"
+    path.parent.mkdir()
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    nbformat.write(made, path)
+    (path.parent / "tools.toml").write_text(SCRIPT, encoding="utf-8")
+    return path
+
+
+def responses(path: Path) -> list[dict[str, Any]]:
+    done = run(["-m", "jp_nb.cli", "run", path.name], path.parent)
+    assert done.returncode == 0, done.stderr
+    entries = load_conversation(path).conversation.raw
+    return [entry for entry in entries if entry["type"] == "tool_call_response"]
+
+
+NOON = "2026-03-18 12:00:00.0"
+ASK = "%%jp -m scripted/tools\nWhere are you?"
+
+
+@pytest.mark.parametrize("declared", ["file", "notebook"])
+def test_a_command_runs_in_the_workspace_and_is_told_about_the_call(
+    declared: str, tmp_path: Path
+) -> None:
+    (tmp_path / ".jp").mkdir()
+    cells = ["%load_ext jp_nb"]
+    if declared == "file":
+        (tmp_path / ".jp" / "config.toml").write_text(FILE, encoding="utf-8")
+    else:
+        tool = {
+            "source": "local",
+            "command": "sh -c 'pwd; cat' where",
+            "run": "unattended",
+            "parameters": {
+                "city": {"type": "string", "required": True},
+                "days": {"type": "integer", "default": 2},
+            },
+            "options": {"unit": "C"},
+        }
+        text = json.dumps(tool).replace("'", "'\"'\"'")
+        cells.append(f"%jp config 'conversation.tools.where:={text}'")
+    first, second = responses(notebook(tmp_path, *cells, ASK))
+    place, _, told = first["content"].partition("\n")
+    assert place == str(tmp_path.resolve())
+    document = json.loads(told)
+    assert document["tool"] == {
+        "name": "where",
+        "arguments": {"city": "Delft", "days": 3},
+        "answers": {},
+        "options": {"unit": "C"},
+    }
+    assert document["context"]["root"] == place
+    assert second["is_error"]
+    assert second["content"].startswith(
+        'Invalid arguments: Invalid arguments (missing: ["city"], unknown: ["town"])'
+    )
+
+
+def test_a_command_that_nobody_allowed_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".jp").mkdir()
+    text = FILE.replace('run = "unattended"\n', "")
+    (tmp_path / ".jp" / "config.toml").write_text(text, encoding="utf-8")
+    first, _ = responses(notebook(tmp_path, "%load_ext jp_nb", ASK))
+    assert first["is_error"]
+    assert 'conversation.tools.where.run = "unattended"' in first["content"]
+
+
+def test_a_command_in_a_strangers_notebook_is_not_on_offer(tmp_path: Path) -> None:
+    path = notebook(tmp_path, "%load_ext jp_nb", ASK)
+    made = nbformat.read(path, as_version=4)
+    tool = {"source": "local", "command": "touch stolen", "run": "unattended"}
+    made.metadata["jp"] = {
+        "version": 1,
+        "conversation": {"id": "jp-c17738399468", "made": "live"},
+        "base_config": {"conversation": {"tools": {"where": tool}}},
+        "events": [
+            {"type": "turn_start", "timestamp": NOON},
+            {"type": "chat_request", "timestamp": NOON, "content": "Hello."},
+            {"type": "chat_response", "timestamp": NOON, "message": "Hello."},
+        ],
+    }
+    nbformat.write(made, path)
+    done = run(["-m", "jp_nb.cli", "run", "--continue", path.name], path.parent)
+    assert done.returncode == 0, done.stderr
+    assert not list(tmp_path.rglob("stolen"))
+    assert load_conversation(path).conversation.turn_count == 2
+    entries = load_conversation(path).conversation.raw
+    contents = [e["content"] for e in entries if e["type"] == "tool_call_response"]
+    assert all("is not available" in content for content in contents)
+    assert contents
