@@ -6,6 +6,8 @@ import json
 from itertools import product
 from typing import Literal
 
+from jp_nb.agent import decisions
+from jp_nb.agent.interrupts import MENUS
 from jp_nb.agent.ports import Action, ActionPrompt, Prompt, QuestionPrompt
 from jp_nb.tools.question import Question
 
@@ -32,47 +34,19 @@ def prompt_of(kind: str, persistence: Persistence, label: str | None) -> Questio
 ARGUMENTS = json.dumps({"path": "notes.txt", "lines": [1, 2]}, indent=2)
 PERMISSION = ActionPrompt(
     "Run local fs_read tool?",
-    actions=(
-        Action("y", "Run", "run"),
-        Action("Y", "Run, for this turn", "run_turn"),
-        Action("n", "Skip", "skip"),
-        Action("N", "Skip, for this turn", "skip_turn"),
-        Action("p", "Print arguments", "print", on_form=False),
-        Action("r", "Reason", "reason"),
-        Action("e", "Edit", "edit"),
-    ),
+    actions=decisions.PERMISSION,
     tool="fs_read",
     detail=ARGUMENTS,
 )
 DELIVERY = ActionPrompt(
     "Deliver fs_read result to assistant?",
-    actions=(
-        Action("y", "Deliver", "deliver"),
-        Action("n", "Skip", "skip"),
-        Action("e", "Edit", "edit"),
-    ),
+    actions=decisions.DELIVERY,
     tool="fs_read",
     detail="milk\neggs",
     default="deliver",
 )
-STREAMING = ActionPrompt(
-    "Interrupted",
-    actions=(
-        Action("c", "Continue", "continue"),
-        Action("r", "Reply (stop & respond)", "reply"),
-        Action("s", "Stop (save & exit)", "stop"),
-        Action("a", "Abort (discard & exit)", "abort"),
-    ),
-)
-TOOLS = ActionPrompt(
-    "Interrupted",
-    actions=(
-        Action("c", "Continue", "continue"),
-        Action("r", "Stop & Reply", "reply"),
-        Action("t", "Restart", "restart"),
-        Action("s", "Stop (cancel & exit)", "stop"),
-    ),
-)
+STREAMING = ActionPrompt("Interrupted", actions=MENUS["streaming"])
+TOOLS = ActionPrompt("Interrupted", actions=MENUS["tool_call"])
 EDIT = QuestionPrompt(
     Question.free_text("arguments", "Arguments of fs_read, as JSON:").with_default(ARGUMENTS),
     tool="fs_read",
