@@ -14,13 +14,14 @@ import copy
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
+from jp_nb.agent.asking import Asking, Surroundings
 from jp_nb.agent.calls import Call, traceback_of
 from jp_nb.agent.decisions import (
     NOT_DELIVERED_BY_CONFIGURATION,
@@ -31,45 +32,28 @@ from jp_nb.agent.decisions import (
     delivery,
     permission,
 )
-from jp_nb.agent.inquiry import Inquiry, InquiryBackend, InquiryError
 from jp_nb.agent.interrupts import Interrupts, Verdict, menu
 from jp_nb.agent.offer import OfferedTool
 from jp_nb.agent.ports import (
-    Answered,
     CellThread,
     Display,
     NobodyThere,
-    NotAnswered,
-    PromptEnd,
     Prompter,
-    QuestionEnds,
-    QuestionPrompt,
     ToolBegins,
     ToolEnds,
 )
-from jp_nb.agent.prompt_queue import PromptQueue, summary
+from jp_nb.agent.prompt_queue import Event, PromptQueue, summary
 from jp_nb.agent.questions import (
     CANCELLED_BY_USER,
-    AskModel,
-    AskPerson,
-    Refuse,
     TurnState,
-    UseAnswer,
-    answered,
-    cancelled,
-    closing,
-    inquiry_request,
-    reusable,
-    route,
 )
-from jp_nb.config.style_config import Interrupt as InterruptConfig
 from jp_nb.errors import ToolError
-from jp_nb.record.events import Entry, InquiryResponse, ToolCallResponse
+from jp_nb.record.events import Entry, ToolCallResponse
 from jp_nb.record.thread import Thread
 from jp_nb.tools.arguments import coerce_arguments
 from jp_nb.tools.context import ToolContext
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
-from jp_nb.tools.question import BooleanAnswer, Question
+from jp_nb.tools.question import Question
 
 log = logging.getLogger(__name__)
 
@@ -82,33 +66,8 @@ UNAVAILABLE = (
     "tools."
 )
 NOT_FORMATTED = "Tool '{}' was not executed because the argument formatter failed: {}"
-INQUIRY_FAILED = (
-    "The tool '{tool}' asked a follow-up question (\"{text}\") that was routed to a secondary "
-    "assistant for resolution, but the secondary assistant failed to provide a valid answer. "
-    "Error: {error}. You may retry the tool call or end the turn."
-)
-NO_INQUIRY_BACKEND = "No inquiry backend is available"
 CANCELLED_WITH_MESSAGE = "Tool run cancelled by user with a custom message:\n\n{}"
 RESTARTED = "restarted"
-
-_Event = Callable[[], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the calls of one batch have in common.
-
-    Attributes:
-        thread: What a provider sees of the conversation, for questions that a model answers.
-        inquiry: Asks a model; None if there is none.
-        catalog: Documentation of the tools on offer, by name.
-        interrupts: What an interrupt does.
-    """
-
-    thread: Thread
-    inquiry: InquiryBackend | None = None
-    catalog: Mapping[str, str] = field(default_factory=dict)
-    interrupts: InterruptConfig = field(default_factory=InterruptConfig)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,17 +113,24 @@ class Coordinator:
         interrupts: Interrupts,
         context: Mapping[str, str] | None = None,
     ) -> None:
-        self._record = record
         self._prompter = prompter
         self._cell = cell
         self._display = display
         self._state = state
         self._interrupts = interrupts
         self._context = dict(context or {})
-        self._events: asyncio.Queue[_Event] = asyncio.Queue()
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._prompts = PromptQueue(prompter, self._spawn)
-        self._open: dict[str, tuple[Call, Question]] = {}
+        self._asking = Asking(
+            self,
+            record=record,
+            display=display,
+            prompter=prompter,
+            prompts=self._prompts,
+            spawn=self._spawn,
+            state=state,
+        )
         self._calls: Sequence[Call] = ()
         self._batch = Surroundings(Thread())
         self._menu_open = False
@@ -210,7 +176,7 @@ class Coordinator:
     def _open_calls(self) -> list[Call]:
         return [call for call in self._calls if call.response is None]
 
-    def _spawn(self, work: Callable[[], Awaitable[_Event]]) -> asyncio.Task[None]:
+    def _spawn(self, work: Callable[[], Awaitable[Event]]) -> asyncio.Task[None]:
         """Run `work` beside the loop; what it returns is handled in the loop.
 
         What was begun before the calls were cut is not heard any more.
@@ -257,7 +223,7 @@ class Coordinator:
     def _go_on(self, verdict: Verdict) -> None:
         """Continue behind whatever is on its way: the function that this interrupt cut short."""
 
-        async def later() -> _Event:
+        async def later() -> Event:
             return lambda: self._decide(verdict)
 
         self._spawn(later)
@@ -307,8 +273,7 @@ class Coordinator:
             self._cutting, self._menu_open = False, False
             self._epoch += 1
         self._prompts.clear()
-        for inquiry_id, (call, question) in list(self._open.items()):
-            self._close(call, question, cancelled(inquiry_id, "user", end="interrupted"))
+        self._asking.drop()
 
     def _cancel_open_calls(self, message: str) -> None:
         for call in self._open_calls():
@@ -318,7 +283,7 @@ class Coordinator:
         text = call.tool.cancellation_response if call.tool else CANCELLED_BY_USER
         if message:
             text = CANCELLED_WITH_MESSAGE.format(message)
-        self._finish(call, text, skipped=True)
+        self.finish(call, text, skipped=True)
 
     def _restart(self, call: Call) -> None:
         if call.begun:
@@ -343,7 +308,7 @@ class Coordinator:
         call.arguments = prepared
         match tool.run:
             case "skip":
-                self._finish(call, SKIPPED, skipped=True)
+                self.finish(call, SKIPPED, skipped=True)
             case "unattended":
                 self._start(call, tool)
             case "ask" | "edit":
@@ -380,7 +345,7 @@ class Coordinator:
             )
         )
 
-    def _formatted(self, call: Call, tool: OfferedTool, then: _Event) -> None:
+    def _formatted(self, call: Call, tool: OfferedTool, then: Event) -> None:
         """Have the arguments written for the person, if that is configured, and go on."""
         formatter = tool.formatter
         if formatter is None or call.formatted is not None:
@@ -388,7 +353,7 @@ class Coordinator:
             return
         context = self._tool_context(call, tool, action="format_arguments")
 
-        async def write() -> _Event:
+        async def write() -> Event:
             try:
                 text = await formatter.format(copy.deepcopy(call.arguments), context)
             except Exception as exc:
@@ -419,7 +384,7 @@ class Coordinator:
             **self._context,  # type: ignore[arg-type]  # its keys are texts
         )
 
-    async def _execute(self, call: Call, tool: OfferedTool) -> _Event:
+    async def _execute(self, call: Call, tool: OfferedTool) -> Event:
         context = self._tool_context(call, tool)
         try:
             arguments = copy.deepcopy(call.arguments)  # a run may change what it gets
@@ -450,16 +415,28 @@ class Coordinator:
                 text = "\n".join([message, "", "Trace:", *trace]) if trace else message
                 self._deliver(call, tool, Delivery(text, is_error=True))
             case NeedsInput(question=question):
-                self._ask(call, tool, question)
+                self._asking.ask(call, tool, question, self._batch)
             case _:
                 assert_never(outcome)
 
-    def _fail(self, call: Call, text: str) -> None:
-        self._finish(call, text, is_error=True)
+    def answered(
+        self, call: Call, tool: OfferedTool, question: Question, answer: JsonValue
+    ) -> None:
+        """Run `tool` again, with one answer more."""
+        call.answers[question.id] = answer
+        self._run_again(call, tool)
 
-    def _finish(
+    def nobody_decides(self, nobody: NobodyThere) -> None:
+        """Note that a person was needed and nobody is there."""
+        self.unavailable = nobody.reason
+
+    def _fail(self, call: Call, text: str) -> None:
+        self.finish(call, text, is_error=True)
+
+    def finish(
         self, call: Call, content: str, *, is_error: bool = False, skipped: bool = False
     ) -> None:
+        """Give `call` its response, and show it."""
         metadata: dict[str, JsonValue] = {}
         if call.edited:
             metadata["edited_arguments"] = copy.deepcopy(call.arguments)
@@ -511,7 +488,7 @@ class Coordinator:
         if remembered:
             self._start(call, tool)
         else:
-            self._finish(call, SKIPPED_REMEMBERED, skipped=True)
+            self.finish(call, SKIPPED_REMEMBERED, skipped=True)
         return True
 
     def _settle_permission(self, call: Call, tool: OfferedTool, decided: Permission) -> None:
@@ -521,7 +498,7 @@ class Coordinator:
         if decided.remembered:
             self._state.permissions[tool.name] = decided.runs
         if not decided.runs:
-            self._finish(call, decided.skipped, skipped=True)
+            self.finish(call, decided.skipped, skipped=True)
             return
         if decided.arguments is not None and decided.arguments != call.arguments:
             call.arguments, call.edited, call.formatted = decided.arguments, True, None
@@ -531,7 +508,7 @@ class Coordinator:
     def _refuse_for_want_of_a_person(
         self, call: Call, tool: OfferedTool, setting: str, nobody: NobodyThere
     ) -> None:
-        self.unavailable = nobody.reason
+        self.nobody_decides(nobody)
         self._fail(
             call,
             f"{tool.name} needs a person's decision and nobody can be asked: {nobody.reason}. The "
@@ -542,9 +519,9 @@ class Coordinator:
     def _deliver(self, call: Call, tool: OfferedTool, result: Delivery) -> None:
         match tool.result:
             case "skip":
-                self._finish(call, NOT_DELIVERED_BY_CONFIGURATION, skipped=True)
+                self.finish(call, NOT_DELIVERED_BY_CONFIGURATION, skipped=True)
             case "unattended":
-                self._finish(call, result.content, is_error=result.is_error)
+                self.finish(call, result.content, is_error=result.is_error)
             case "ask" | "edit":
                 self._ask_delivery(call, tool, result)
             case _:
@@ -555,151 +532,13 @@ class Coordinator:
             if decided.nobody is not None:
                 self._refuse_for_want_of_a_person(call, tool, "result", decided.nobody)
                 return
-            self._finish(call, decided.content, is_error=decided.is_error, skipped=decided.withheld)
+            self.finish(call, decided.content, is_error=decided.is_error, skipped=decided.withheld)
 
         nobody = self._prompter.nobody()
         if nobody is not None:
             self._refuse_for_want_of_a_person(call, tool, "result", nobody)
             return
         self._prompts.add(lambda ask: delivery(ask, tool, result), settle=settle)
-
-    # --- questions ---------------------------------------------------------------------------
-
-    def _ask(self, call: Call, tool: OfferedTool, question: Question) -> None:
-        inquiry_id = self._state.inquiry_id(call.request.id, question.id)
-        source = tool.executor.inquiry_source(tool.name)
-        self._record(inquiry_request(inquiry_id, source, question))
-        self._open[inquiry_id] = call, question
-        self._route(call, tool, question, inquiry_id, self._prompter.nobody())
-
-    def _route(
-        self,
-        call: Call,
-        tool: OfferedTool,
-        question: Question,
-        inquiry_id: str,
-        nobody: NobodyThere | None,
-    ) -> None:
-        way = route(
-            tool.name,
-            question,
-            tool.questions.get(question.id),
-            remembered=self._state.remembered(tool.name, question),
-            nobody=nobody is not None,
-        )
-        match way:
-            case UseAnswer(answer=answer, channel=channel):
-                self._close(call, question, answered(inquiry_id, question, answer, channel))
-                self._answer(call, tool, question, answer)
-            case Refuse(text=text, reason=reason):
-                end = "unavailable" if reason == "no_prompt_backend" else None
-                if nobody is not None and end:
-                    self.unavailable = nobody.reason
-                self._close(call, question, cancelled(inquiry_id, reason, end=end))
-                self._fail(call, text)
-            case AskModel():
-                self._spawn(lambda: self._inquire(call, tool, question, inquiry_id, nobody))
-            case AskPerson():
-                self._prompt_for(call, tool, question, inquiry_id)
-            case _:
-                assert_never(way)
-
-    async def _inquire(
-        self,
-        call: Call,
-        tool: OfferedTool,
-        question: Question,
-        inquiry_id: str,
-        nobody: NobodyThere | None,
-    ) -> _Event:
-        """Let a model answer; `nobody` says why no person could."""
-        problem = NO_INQUIRY_BACKEND
-        if self._batch.inquiry is not None:
-            inquiry = Inquiry(inquiry_id, call.request.id, tool.name, question, call.number)
-            try:
-                answer = await self._batch.inquiry.inquire(self._batch.thread, inquiry)
-            except InquiryError as exc:
-                problem = str(exc)
-            except Exception as exc:
-                log.exception("An inquiry failed")
-                problem = type(exc).__name__
-            else:
-                return lambda: self._settle_inquiry(call, tool, question, inquiry_id, answer)
-
-        def fail() -> None:
-            if nobody is not None:
-                self.unavailable = nobody.reason
-            self._close(call, question, cancelled(inquiry_id, "backend_error"))
-            self._fail(
-                call, INQUIRY_FAILED.format(tool=tool.name, text=question.text, error=problem)
-            )
-
-        return fail
-
-    def _settle_inquiry(
-        self, call: Call, tool: OfferedTool, question: Question, inquiry_id: str, answer: JsonValue
-    ) -> None:
-        self._close(call, question, answered(inquiry_id, question, answer, "model"))
-        self._answer(call, tool, question, answer)
-
-    def _prompt_for(
-        self, call: Call, tool: OfferedTool, question: Question, inquiry_id: str
-    ) -> None:
-        config = tool.questions.get(question.id)
-        prompt = QuestionPrompt(
-            question,
-            label=config.prompt_label if config else None,
-            tool=None if tool.hidden else tool.name,
-            remember=isinstance(question.answer_type, BooleanAnswer) and reusable(question),
-        )
-
-        def use_remembered() -> bool:
-            answer = self._state.remembered(tool.name, question)
-            if answer is None:
-                return False
-            self._close(call, question, answered(inquiry_id, question, answer, "remembered"))
-            self._answer(call, tool, question, answer)
-            return True
-
-        def settle(end: PromptEnd) -> None:
-            if isinstance(end, NobodyThere):
-                self._route(call, tool, question, inquiry_id, end)
-                return
-            self._close(call, question, closing(inquiry_id, question, end))
-            match end:
-                case Answered(value=value, remember=remember):
-                    if remember and prompt.remember:
-                        self._state.remember(tool.name, question, value)
-                    self._answer(call, tool, question, value)
-                case NotAnswered():
-                    self._finish(call, CANCELLED_BY_USER, skipped=True)
-                case _:
-                    assert_never(end)
-
-        self._prompts.add(lambda ask: ask(prompt), settle=settle, skip=use_remembered)
-
-    def _answer(self, call: Call, tool: OfferedTool, question: Question, answer: JsonValue) -> None:
-        call.answers[question.id] = answer
-        self._run_again(call, tool)
-
-    def _close(self, call: Call, question: Question, entry: InquiryResponse) -> None:
-        self._open.pop(entry.id, None)
-        self._record(entry)
-        end, channel = entry.metadata.get("end"), entry.metadata.get("channel")
-        config = call.tool.questions.get(question.id) if call.tool else None
-        self._display(
-            QuestionEnds(
-                call_id=call.request.id,
-                tool=call.request.name,
-                question=question,
-                outcome=entry.outcome,
-                answer=entry.answer,
-                reason=entry.reason,
-                end=end if isinstance(end, str) else None,
-                channel=channel if isinstance(channel, str) else None,
-                label=config.prompt_label if config else None,
-            )
-        )
 
 
 def _raise(exc: Exception) -> None:

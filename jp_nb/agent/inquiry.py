@@ -61,12 +61,14 @@ class Inquiry:
         call_id: The tool call that waits.
         tool: Its tool.
         question: What it asks; never a secret, never exclusive.
+        number: Which of the open calls with its id waits, from 1: models give one id twice.
     """
 
     id: str
     call_id: str
     tool: str
     question: Question
+    number: int = 1
 
     @property
     def schema_id(self) -> str:
@@ -125,16 +127,18 @@ def answer_schema(inquiry: Inquiry) -> dict[str, JsonValue]:
 def paused(thread: Thread, inquiry: Inquiry) -> Thread:
     """A copy of `thread` in which the call is paused and its question is asked.
 
-    No call in it stays without a response. Those of the running batch that have the id and the
-    tool of the inquiry are paused, all others were interrupted. (One id twice for one tool in one
-    batch: which of the two asks cannot be told here.)
+    No call in it stays without a response: that of the running batch which asks is paused, all
+    others were interrupted.
     """
     items: list[ThreadItem] = []
     open_calls: list[ThreadItem] = []
 
     def respond(*, now: bool) -> None:
+        same = 0
         for call in open_calls:
-            items.append(ThreadItem(_response(call.entry, inquiry, now=now), call.provider))
+            same += _id(call) == inquiry.call_id
+            asks = now and _id(call) == inquiry.call_id and same == inquiry.number
+            items.append(ThreadItem(_response(_id(call), inquiry, asks=asks), call.provider))
         open_calls.clear()
 
     for item in thread:
@@ -158,11 +162,10 @@ def _id(item: ThreadItem) -> str:
     return item.entry.id if isinstance(item.entry, ToolCallRequest) else ""
 
 
-def _response(call: Entry, inquiry: Inquiry, *, now: bool) -> ToolCallResponse:
-    assert isinstance(call, ToolCallRequest)
-    if now and (call.id, call.name) == (inquiry.call_id, inquiry.tool):
-        return ToolCallResponse(id=call.id, content=PAUSED + inquiry.question.text, is_error=False)
-    return ToolCallResponse(id=call.id, content=INTERRUPTED, is_error=True)
+def _response(call_id: str, inquiry: Inquiry, *, asks: bool) -> ToolCallResponse:
+    if asks:
+        return ToolCallResponse(id=call_id, content=PAUSED + inquiry.question.text, is_error=False)
+    return ToolCallResponse(id=call_id, content=INTERRUPTED, is_error=True)
 
 
 def _question(inquiry: Inquiry) -> ChatRequest:

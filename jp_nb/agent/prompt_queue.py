@@ -19,6 +19,10 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Ask = Callable[[Prompt], Awaitable[PromptEnd]]
 """Puts one prompt and waits. Never raises but to be cancelled: a prompt that fails asks nobody."""
+Event = Callable[[], None]
+"""Something that happened: what changes because of it, for the coordinator's loop to call."""
+Spawn = Callable[[Callable[[], Awaitable[Event]]], "asyncio.Task[None]"]
+"""Runs work beside the coordinator's loop; what the work returns is called in the loop."""
 Dialogue = Callable[[Ask], Awaitable[T]]
 """What has the screen for itself until it returns: a prompt as a rule, and those it leads to."""
 
@@ -65,7 +69,7 @@ class PromptQueue:
     def __init__(
         self,
         prompter: Prompter,
-        spawn: Callable[[Callable[[], Awaitable[Callable[[], None]]]], asyncio.Task[None]],
+        spawn: Spawn,
     ) -> None:
         self._ask = asking(prompter)
         self._spawn = spawn
@@ -104,7 +108,7 @@ class PromptQueue:
             if not waiting.skip():
                 self._active = self._spawn(lambda w=waiting: self._have(w))  # type: ignore[misc]
 
-    async def _have(self, waiting: _Waiting[T]) -> Callable[[], None]:
+    async def _have(self, waiting: _Waiting[T]) -> Event:
         mine = asyncio.current_task()
         result = await waiting.dialogue(self._ask)
 

@@ -34,17 +34,18 @@ class TurnState:
     Attributes:
         answers: Remembered answers by `<tool>.<question id>`.
         permissions: Remembered permission decisions by tool.
-        attempts: How often a question of a tool call was asked.
+        attempts: How often a question of a tool call was asked, by `<call>.<question>`.
     """
 
     answers: dict[str, JsonValue] = field(default_factory=dict)
     permissions: dict[str, bool] = field(default_factory=dict)
-    attempts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    attempts: Counter[str] = field(default_factory=Counter)
 
     def inquiry_id(self, call_id: str, question_id: str) -> str:
         """A new `<call>.<question>.<attempt>`, unique in the turn."""
-        self.attempts[call_id, question_id] += 1
-        return f"{call_id}.{question_id}.{self.attempts[call_id, question_id]}"
+        asked = f"{call_id}.{question_id}"  # of any dots: one text, one count
+        self.attempts[asked] += 1
+        return f"{asked}.{self.attempts[asked]}"
 
     def remembered(self, tool: str, question: Question) -> JsonValue:
         """The remembered answer that fits `question`; None if there is none or none may be used."""

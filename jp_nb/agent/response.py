@@ -38,13 +38,15 @@ class ResponseBuilder:
 
     Attributes:
         usage: Tokens as reported so far.
-        bad_arguments: Parse errors of arguments that were no JSON object, by tool call id.
+        bad_arguments: Parse errors of arguments that were no JSON object, by the number of the
+            tool call among those of the response (from 0): ids may come twice.
         ignored: How many parts did not belong where they came.
     """
 
     def __init__(self) -> None:
         self.usage = Usage()
-        self.bad_arguments: dict[str, str] = {}
+        self.bad_arguments: dict[int, str] = {}
+        self._calls = 0
         self.ignored = 0
         self._open: dict[int, _Buffer] = {}
 
@@ -104,23 +106,24 @@ class ResponseBuilder:
             return ChatResponse(reasoning=text, metadata=stored) if text or stored else None
         if buffer.kind == "structured":
             return ChatResponse(data=_json_or_text(text), metadata=stored)
+        self._calls += 1
         return ToolCallRequest(
             id=buffer.id,
             name=buffer.name,
-            arguments=self._arguments(buffer.id, text),
+            arguments=self._arguments(self._calls - 1, text),
             metadata=stored,
         )
 
-    def _arguments(self, call_id: str, text: str) -> dict[str, JsonValue]:
+    def _arguments(self, number: int, text: str) -> dict[str, JsonValue]:
         if not text.strip():
             return {}
         try:
             value = _json(text)
         except ValueError as exc:
-            self.bad_arguments[call_id] = f"The arguments are not JSON: {exc}"
+            self.bad_arguments[number] = f"The arguments are not JSON: {exc}"
             return {}
         if not isinstance(value, dict):
-            self.bad_arguments[call_id] = "The arguments are not a JSON object."
+            self.bad_arguments[number] = "The arguments are not a JSON object."
             return {}
         return value
 

@@ -18,8 +18,9 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from jp_nb.agent.asking import Surroundings
 from jp_nb.agent.calls import Call
-from jp_nb.agent.coordinator import Coordinator, Surroundings
+from jp_nb.agent.coordinator import Coordinator
 from jp_nb.agent.inquiry import InquiryBackend
 from jp_nb.agent.interrupts import STOP, Interrupts, Verdict, menu
 from jp_nb.agent.offer import Offer
@@ -105,7 +106,7 @@ class TurnLoop:
         sleep: Waits before a retry.
         clock: Seconds, for the time between two interrupts.
         usage: Tokens so far.
-        interrupts_heard: How many interrupts this turn took notice of.
+        interrupts_heard: How many interrupts this turn took notice of; none after its end.
     """
 
     stream: ConversationStream
@@ -125,6 +126,7 @@ class TurnLoop:
     _interrupts: Interrupts | None = None
     _listening: _Listening | None = None
     _late: bool = False
+    _over: bool = False
 
     async def run(self, request: ChatRequest) -> TurnEnd:
         """Append `request` as a new turn and see it through.
@@ -148,7 +150,7 @@ class TurnLoop:
         try:
             status = await self._cycles(resolved, schema, self._interrupts)
         finally:
-            self._phase = None
+            self._phase, self._over = None, True
         return TurnEnd(status, self.usage)
 
     def interrupt(self) -> None:
@@ -156,6 +158,8 @@ class TurnLoop:
 
         Before `run` has begun, nothing of the turn is recorded. After it ended, nothing happens.
         """
+        if self._over:
+            return
         self.interrupts_heard += 1
         if self._phase is not None:
             self._phase()
@@ -417,10 +421,10 @@ class TurnLoop:
     @staticmethod
     def _calls(one: _Attempt, offer: Offer) -> list[Call]:
         bad = one.builder.bad_arguments
+        requests = (entry for entry in one.entries if isinstance(entry, ToolCallRequest))
         return [
-            Call(entry, offer.tools.get(entry.name), bad.get(entry.id))
-            for entry in one.entries
-            if isinstance(entry, ToolCallRequest)
+            Call(request, offer.tools.get(request.name), bad.get(number))
+            for number, request in enumerate(requests)
         ]
 
 

@@ -32,6 +32,7 @@ from jp_nb.providers.answers import AnswerText, is_json_object
 from jp_nb.providers.http import Endpoint, HttpClient
 from jp_nb.providers.messages import (
     CONTINUE,
+    CallIds,
     Message,
     Rendering,
     Renderings,
@@ -40,7 +41,6 @@ from jp_nb.providers.messages import (
     plain_schema,
     reasoning_as_text,
     response_text,
-    safe_id,
 )
 from jp_nb.providers.parameters import Level, Reasoning, Warnings, parse_reasoning
 from jp_nb.providers.retry import classify_in_stream
@@ -281,9 +281,7 @@ class AnthropicRendering(Rendering):
         super().__init__()
         self.signed = False
         self._unsigned_items = unsigned_items
-        self._ids: dict[str, str] = {}
-        self._used: set[str] = set()
-        self._asked_in: dict[str, int] = {}
+        self._ids = CallIds(limit=64, clean=True)
 
     def add(self, item: ThreadItem) -> None:
         """Render the next item."""
@@ -296,15 +294,15 @@ class AnthropicRendering(Rendering):
                 if blocks:
                     self._content("assistant").extend(blocks)
             case ToolCallRequest() as call:
-                self._content("assistant").append(
+                content = self._content("assistant")
+                content.append(
                     {
                         "type": "tool_use",
-                        "id": self._new_id(call.id),
+                        "id": self._ids.called(call.id, len(self.messages) - 1),
                         "name": call.name,
                         "input": call.arguments,
                     }
                 )
-                self._asked_in[call.id] = len(self.messages) - 1
             case ToolCallResponse() as result:
                 self._result(result)
 
@@ -330,10 +328,11 @@ class AnthropicRendering(Rendering):
         return [_text(text)] if text else []
 
     def _result(self, result: ToolCallResponse) -> None:
-        asked_in = self._asked_in.get(result.id)
-        if asked_in is None:
+        asked = self._ids.answered(result.id)
+        if asked is None:
             return  # nobody asked: the API would refuse the whole thread
-        block: Message = {"type": "tool_result", "tool_use_id": self._ids[result.id]}
+        id_, asked_in = asked
+        block: Message = {"type": "tool_result", "tool_use_id": id_}
         if result.content.strip():
             block["content"] = result.content
         if result.is_error:
@@ -349,17 +348,6 @@ class AnthropicRendering(Rendering):
             self.messages.append({"role": role, "content": []})
         content: list[Message] = self.messages.edit(-1)["content"]
         return content
-
-    def _new_id(self, raw: str) -> str:
-        """An id that no other call of this thread has; a provider may use one twice."""
-        name = base = safe_id(raw, charset="a-zA-Z0-9_-", limit=64)
-        number = 1
-        while name in self._used:
-            number += 1
-            name = f"{base[:58]}_{number}"
-        self._used.add(name)
-        self._ids[raw] = name
-        return name
 
 
 def is_stale_signature(error: ProviderError) -> bool:

@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
@@ -157,6 +158,45 @@ def safe_id(raw: str, *, charset: str, limit: int) -> str:
         return raw
     digest = hashlib.sha256(raw.encode(errors="replace")).hexdigest()[:8]
     return f"{cleaned[: limit - 9]}_{digest}"
+
+
+class CallIds:
+    """The ids of a thread's tool calls as they are sent: each once, whatever the model gave.
+
+    An id depends on the calls before it alone, so that what was sent of a thread stays the same
+    as it grows. The n-th result of an id belongs to its n-th call.
+
+    Args:
+        limit: Of characters; 0 if there is none.
+        clean: Whether an id is made of letters, digits, `_` and `-`, however short it is.
+    """
+
+    def __init__(self, *, limit: int = 0, clean: bool = False) -> None:
+        self._limit = limit
+        self._clean = clean
+        self._sent: set[str] = set()
+        self._next: dict[str, int] = {}
+        self._waiting: dict[str, deque[tuple[str, int]]] = {}
+
+    def called(self, raw: str, place: int) -> str:
+        """The id of a call that the model named `raw`, in message number `place`."""
+        base = raw
+        if self._clean or (self._limit and len(raw) > self._limit):
+            base = safe_id(raw, charset="a-zA-Z0-9_-", limit=self._limit)
+        name, number = base, self._next.get(base, 2)
+        while name in self._sent:
+            suffix = f"_{number}"
+            name = base[: self._limit - len(suffix) if self._limit else None] + suffix
+            number += 1
+        self._next[base] = number
+        self._sent.add(name)
+        self._waiting.setdefault(raw, deque()).append((name, place))
+        return name
+
+    def answered(self, raw: str) -> tuple[str, int] | None:
+        """The id for the next result of `raw`, and the message of its call; None: no call waits."""
+        waiting = self._waiting.get(raw)
+        return waiting.popleft() if waiting else None
 
 
 def plain_schema(tool: ToolDefinition) -> dict[str, JsonValue]:

@@ -32,6 +32,7 @@ from jp_nb.providers.answers import AnswerText, ThinkSplitter, is_json_object
 from jp_nb.providers.http import Endpoint, HttpClient
 from jp_nb.providers.messages import (
     CONTINUE,
+    CallIds,
     Message,
     Rendering,
     Renderings,
@@ -40,7 +41,6 @@ from jp_nb.providers.messages import (
     plain_schema,
     reasoning_as_text,
     response_text,
-    safe_id,
 )
 from jp_nb.providers.parameters import Level, Reasoning, Warnings, parse_reasoning
 from jp_nb.providers.retry import classify_in_stream
@@ -378,7 +378,7 @@ class ChatRendering(Rendering):
     def __init__(self, profile: Profile) -> None:
         super().__init__()
         self._profile = profile
-        self._asked_in: dict[str, int] = {}
+        self._ids = CallIds(limit=profile.max_id_length)
         self._turn_start = 0
 
     def add(self, item: ThreadItem) -> None:
@@ -391,9 +391,10 @@ class ChatRendering(Rendering):
             case ChatResponse() as response:
                 self._response(response, own=item.provider == self._profile.name)
             case ToolCallRequest() as call:
-                self._assistant().setdefault("tool_calls", []).append(
+                calls = self._assistant().setdefault("tool_calls", [])
+                calls.append(
                     {
-                        "id": self._id(call.id),
+                        "id": self._ids.called(call.id, len(self.messages) - 1),
                         "type": "function",
                         "function": {
                             "name": call.name,
@@ -401,7 +402,6 @@ class ChatRendering(Rendering):
                         },
                     }
                 )
-                self._asked_in[call.id] = len(self.messages) - 1
             case ToolCallResponse() as result:
                 self._result(result)
 
@@ -427,15 +427,16 @@ class ChatRendering(Rendering):
             message[field] = message.get(field, "") + response.reasoning
 
     def _result(self, result: ToolCallResponse) -> None:
-        asked_in = self._asked_in.get(result.id)
-        if asked_in is None:
+        asked = self._ids.answered(result.id)
+        if asked is None:
             return  # nobody asked: servers refuse such a message
+        id_, asked_in = asked
         place = asked_in + 1
         while place < len(self.messages) and self.messages[place]["role"] == "tool":
             place += 1
         self.messages.insert(
             place,
-            {"role": "tool", "tool_call_id": self._id(result.id), "content": result.content},
+            {"role": "tool", "tool_call_id": id_, "content": result.content},
         )
 
     def _assistant(self) -> Message:
@@ -453,12 +454,6 @@ class ChatRendering(Rendering):
             if field in self.messages[index]:
                 del self.messages.edit(index)[field]
         self._turn_start = len(self.messages)
-
-    def _id(self, raw: str) -> str:
-        limit = self._profile.max_id_length
-        if not limit or len(raw) <= limit:
-            return raw
-        return safe_id(raw, charset="a-zA-Z0-9_-", limit=limit)
 
 
 # --- the response ------------------------------------------------------------------------------

@@ -632,26 +632,29 @@ def leftovers() -> tuple[list[str], int, list[Any]]:
 
 
 async def stress(seed: int, folder: Path, cycles: int) -> Stress:
+    others = asyncio.all_tasks()
     await Stress(seed, folder).run(1)  # what opens once and stays
-    await settled()
+    await settled(others)
     before = leftovers()
     made = Stress(seed, folder)
     await made.run(cycles)
-    await settled()
+    await settled(others)
     after = leftovers()
     assert after == before, (before, after)
     made.check()
     return made
 
 
-async def settled() -> None:
-    """Wait for what no cancellation ends: threads, and who ends the processes."""
+async def settled(others: set[asyncio.Task[Any]]) -> None:
+    """Wait for what no cancellation ends: threads, and who ends the processes; for all else, too.
+
+    `others` are the tasks that are none of ours.
+    """
 
     def busy() -> list[Any]:
         threads = [t for t in threading.enumerate() if t.name.startswith("jp_nb tool")]
-        return [*threads, *(task for task in asyncio.all_tasks() if task is not me)]
+        return [*threads, *(asyncio.all_tasks() - others)]
 
-    me = asyncio.current_task()
     async with asyncio.timeout(10):
         while busy():  # noqa: ASYNC110 - threads as well
             await asyncio.sleep(0.01)

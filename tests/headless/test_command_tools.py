@@ -119,6 +119,6 @@ def test_a_command_in_a_strangers_notebook_is_not_on_offer(tmp_path: Path) -> No
     assert not list(tmp_path.rglob("stolen"))
     assert load_conversation(path).conversation.turn_count == 2
     entries = load_conversation(path).conversation.raw
-    contents = [e["content"] for e in entries if e["type"] == "tool_call_response"]
+    contents = [str(e["content"]) for e in entries if e["type"] == "tool_call_response"]
     assert all("is not available" in content for content in contents)
     assert contents

@@ -30,14 +30,14 @@ def passed(gate: str) -> bool:
 
 @jp.tool
 def hold(gate: str) -> str:
-    print("hold begins")
+    print("hold begins", flush=True)
     while not passed(gate):
         pass
     return "held"
 
 @jp.tool
 async def wait(gate: str) -> str:
-    print("wait begins")
+    print("wait begins", flush=True)
     while not Path(gate).exists():
         await asyncio.sleep(0.02)
     return "waited"
@@ -51,12 +51,12 @@ def work(gate: str) -> str:
 
 @jp.tool
 def look(place: str) -> str:
-    print("looking at", place)
+    print("looking at", place, flush=True)
     return f"{place} is fine"
 
 @jp.tool(run="ask")
 def careful(gate: str) -> str:
-    print("careful begins")
+    print("careful begins", flush=True)
     while not passed(gate):
         pass
     return "cared"
@@ -369,7 +369,7 @@ def test_continue_waits_for_tools_and_answers_for_the_one_that_was_cut(
 
 
 def test_stop_and_reply_tells_the_model_why(user: FrontEnd) -> None:
-    request = begun(user, "hold", "hold begins, wait begins")
+    request = begun(user, "hold", "hold begins, wait begins", flush=True)
     interrupted(user)
     user.click("Stop & Reply")
     say(user, "What the model is told", "Use another.")
@@ -381,7 +381,7 @@ def test_stop_and_reply_tells_the_model_why(user: FrontEnd) -> None:
 
 
 def test_stop_and_reply_without_words_is_a_cancellation(user: FrontEnd) -> None:
-    request = begun(user, "unsaid", "wait begins")
+    request = begun(user, "unsaid", "wait begins", flush=True)
     interrupted(user)
     user.click("Stop & Reply")
     say(user, "What the model is told", " ")
@@ -438,7 +438,7 @@ def test_a_question_is_taken_away_before_the_menu_and_the_next_comes_after_it(
 
 @pytest.mark.parametrize("choice", ["Continue", "Stop (cancel & exit)"])
 def test_no_tool_starts_while_the_menu_is_open(user: FrontEnd, choice: str) -> None:
-    request = begun(user, "queued", "hold begins")
+    request = begun(user, "queued", "hold begins", flush=True)
     interrupted(user)
     for _ in range(3):  # rounds of the cell's thread, in which it could
         user.client.kernel_info(reply=True, timeout=PATIENCE)
@@ -452,7 +452,7 @@ def test_no_tool_starts_while_the_menu_is_open(user: FrontEnd, choice: str) -> N
 
 
 def test_an_interrupt_of_the_tools_menu_ends_the_turn(user: FrontEnd) -> None:
-    request = begun(user, "hold", "hold begins, wait begins")
+    request = begun(user, "hold", "hold begins, wait begins", flush=True)
     interrupted(user)
     user.interrupt(request)
     assert_interrupted(user, request)

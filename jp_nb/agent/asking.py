@@ -1,0 +1,269 @@
+"""Questions of tools: recorded first, then routed, put to somebody, and closed.
+
+Source: `spec/tools-and-turn-loop.md` section 5.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, assert_never
+
+from pydantic import JsonValue
+
+from jp_nb.agent.calls import Call
+from jp_nb.agent.inquiry import Inquiry, InquiryBackend, InquiryError
+from jp_nb.agent.offer import OfferedTool
+from jp_nb.agent.ports import (
+    Answered,
+    Display,
+    NobodyThere,
+    NotAnswered,
+    PromptEnd,
+    Prompter,
+    QuestionEnds,
+    QuestionPrompt,
+)
+from jp_nb.agent.prompt_queue import Event, PromptQueue, Spawn
+from jp_nb.agent.questions import (
+    CANCELLED_BY_USER,
+    AskModel,
+    AskPerson,
+    Refuse,
+    TurnState,
+    UseAnswer,
+    answered,
+    cancelled,
+    closing,
+    inquiry_request,
+    reusable,
+    route,
+)
+from jp_nb.config.style_config import Interrupt as InterruptConfig
+from jp_nb.record.events import Entry, InquiryResponse
+from jp_nb.record.thread import Thread
+from jp_nb.tools.question import BooleanAnswer, Question
+
+log = logging.getLogger(__name__)
+
+INQUIRY_FAILED = (
+    "The tool '{tool}' asked a follow-up question (\"{text}\") that was routed to a secondary "
+    "assistant for resolution, but the secondary assistant failed to provide a valid answer. "
+    "Error: {error}. You may retry the tool call or end the turn."
+)
+NO_INQUIRY_BACKEND = "No inquiry backend is available"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the calls of one batch have in common.
+
+    Attributes:
+        thread: What a provider sees of the conversation, for questions that a model answers.
+        inquiry: Asks a model; None if there is none.
+        catalog: Documentation of the tools on offer, by name.
+        interrupts: What an interrupt does.
+    """
+
+    thread: Thread
+    inquiry: InquiryBackend | None = None
+    catalog: Mapping[str, str] = field(default_factory=dict)
+    interrupts: InterruptConfig = field(default_factory=InterruptConfig)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Round:
+    """One question of one call, from the request to the response in the record."""
+
+    id: str
+    call: Call
+    tool: OfferedTool
+    question: Question
+    batch: Surroundings
+
+    @property
+    def label(self) -> str | None:
+        config = self.tool.questions.get(self.question.id)
+        return config.prompt_label if config else None
+
+
+class Calls(Protocol):
+    """What becomes of the calls that ask."""
+
+    def answered(
+        self, call: Call, tool: OfferedTool, question: Question, answer: JsonValue
+    ) -> None:
+        """There is an answer: `tool` runs again."""
+        ...
+
+    def finish(
+        self, call: Call, content: str, *, is_error: bool = False, skipped: bool = False
+    ) -> None:
+        """`call` ends with that response."""
+        ...
+
+    def nobody_decides(self, nobody: NobodyThere) -> None:
+        """A person was needed, and nobody is there."""
+        ...
+
+
+class Asking:
+    """Has the questions of one turn's calls answered. All of it in the coordinator's loop.
+
+    Args:
+        calls: What becomes of the calls that ask.
+        record: Appends an entry to the conversation.
+        display: Shows what happens.
+        prompter: Says whether somebody is there.
+        prompts: Where prompts wait.
+        spawn: Runs work beside the loop; what the work returns is called in the loop.
+        state: What is remembered in this turn.
+    """
+
+    def __init__(
+        self,
+        calls: Calls,
+        *,
+        record: Callable[[Entry], None],
+        display: Display,
+        prompter: Prompter,
+        prompts: PromptQueue,
+        spawn: Spawn,
+        state: TurnState,
+    ) -> None:
+        self._calls = calls
+        self._record = record
+        self._display = display
+        self._prompter = prompter
+        self._prompts = prompts
+        self._spawn = spawn
+        self._state = state
+        self._open: dict[str, _Round] = {}
+
+    def ask(self, call: Call, tool: OfferedTool, question: Question, batch: Surroundings) -> None:
+        """Record that `tool` asks `question`, and have it answered."""
+        inquiry_id = self._state.inquiry_id(call.request.id, question.id)
+        source = tool.executor.inquiry_source(tool.name)
+        self._record(inquiry_request(inquiry_id, source, question))
+        asked = self._open[inquiry_id] = _Round(inquiry_id, call, tool, question, batch)
+        self._route(asked, self._prompter.nobody())
+
+    def drop(self) -> None:
+        """Close what is open: the calls that asked were cut."""
+        for asked in list(self._open.values()):
+            self._close(asked, cancelled(asked.id, "user", end="interrupted"))
+
+    def _route(self, asked: _Round, nobody: NobodyThere | None) -> None:
+        tool, question = asked.tool, asked.question
+        way = route(
+            tool.name,
+            question,
+            tool.questions.get(question.id),
+            remembered=self._state.remembered(tool.name, question),
+            nobody=nobody is not None,
+        )
+        match way:
+            case UseAnswer(answer=answer, channel=channel):
+                self._settle(asked, answer, channel)
+            case Refuse(text=text, reason=reason):
+                end = "unavailable" if reason == "no_prompt_backend" else None
+                if nobody is not None and end:
+                    self._calls.nobody_decides(nobody)
+                self._close(asked, cancelled(asked.id, reason, end=end))
+                self._calls.finish(asked.call, text, is_error=True)
+            case AskModel():
+                self._spawn(lambda: self._inquire(asked, nobody))
+            case AskPerson():
+                self._prompt_for(asked)
+            case _:
+                assert_never(way)
+
+    def _settle(self, asked: _Round, answer: JsonValue, channel: str) -> None:
+        self._close(asked, answered(asked.id, asked.question, answer, channel))
+        self._calls.answered(asked.call, asked.tool, asked.question, answer)
+
+    # --- a model answers ---------------------------------------------------------------------
+
+    async def _inquire(self, asked: _Round, nobody: NobodyThere | None) -> Event:
+        """Let a model answer; `nobody` says why no person could."""
+        batch, call = asked.batch, asked.call
+        problem = NO_INQUIRY_BACKEND
+        if batch.inquiry is not None:
+            inquiry = Inquiry(
+                asked.id, call.request.id, asked.tool.name, asked.question, call.number
+            )
+            try:
+                answer = await batch.inquiry.inquire(batch.thread, inquiry)
+            except InquiryError as exc:
+                problem = str(exc)
+            except Exception as exc:
+                log.exception("An inquiry failed")
+                problem = type(exc).__name__
+            else:
+                return lambda: self._settle(asked, answer, "model")
+        return lambda: self._fail(asked, problem, nobody)
+
+    def _fail(self, asked: _Round, problem: str, nobody: NobodyThere | None) -> None:
+        if nobody is not None:
+            self._calls.nobody_decides(nobody)
+        self._close(asked, cancelled(asked.id, "backend_error"))
+        text = INQUIRY_FAILED.format(tool=asked.tool.name, text=asked.question.text, error=problem)
+        self._calls.finish(asked.call, text, is_error=True)
+
+    # --- a person answers --------------------------------------------------------------------
+
+    def _prompt_for(self, asked: _Round) -> None:
+        tool, question = asked.tool, asked.question
+        prompt = QuestionPrompt(
+            question,
+            label=asked.label,
+            tool=None if tool.hidden else tool.name,
+            remember=isinstance(question.answer_type, BooleanAnswer) and reusable(question),
+        )
+
+        def use_remembered() -> bool:
+            answer = self._state.remembered(tool.name, question)
+            if answer is None:
+                return False
+            self._settle(asked, answer, "remembered")
+            return True
+
+        self._prompts.add(
+            lambda ask: ask(prompt),
+            settle=lambda end: self._prompted(asked, prompt, end),
+            skip=use_remembered,
+        )
+
+    def _prompted(self, asked: _Round, prompt: QuestionPrompt, end: PromptEnd) -> None:
+        if isinstance(end, NobodyThere):
+            self._route(asked, end)
+            return
+        self._close(asked, closing(asked.id, asked.question, end))
+        match end:
+            case Answered(value=value, remember=remember):
+                if remember and prompt.remember:
+                    self._state.remember(asked.tool.name, asked.question, value)
+                self._calls.answered(asked.call, asked.tool, asked.question, value)
+            case NotAnswered():
+                self._calls.finish(asked.call, CANCELLED_BY_USER, skipped=True)
+            case _:
+                assert_never(end)
+
+    def _close(self, asked: _Round, entry: InquiryResponse) -> None:
+        self._open.pop(entry.id, None)
+        self._record(entry)
+        end, channel = entry.metadata.get("end"), entry.metadata.get("channel")
+        self._display(
+            QuestionEnds(
+                call_id=asked.call.key,
+                tool=asked.call.request.name,
+                question=asked.question,
+                outcome=entry.outcome,
+                answer=entry.answer,
+                reason=entry.reason,
+                end=end if isinstance(end, str) else None,
+                channel=channel if isinstance(channel, str) else None,
+                label=asked.label,
+            )
+        )

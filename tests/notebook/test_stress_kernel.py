@@ -1,0 +1,236 @@
+"""Batches of tools in a real kernel, interrupted by real signals at random moments.
+
+The menus and questions are answered through the forms' protocol. Choices come from a seed; the
+moments are those of the machine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from time import monotonic
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.notebook.prompt.kernel_client import FrontEnd, Message, front_end
+from tests.notebook.test_turns import calls, error, events, run, well_formed
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq
+    pytest.mark.skipif(os.name != "posix", reason="signals"),
+]
+
+CYCLES = 15
+CALLS_IN_A_BATCH = 8
+PATIENCE = 60.0
+TOOLS = """
+import asyncio, subprocess, time
+import jp_nb as jp
+
+@jp.tool
+def spin(n: int) -> str:
+    until = time.monotonic() + n % 7 / 100
+    while time.monotonic() < until:
+        pass
+    return f"#{n} is spun"
+
+@jp.tool
+def doze(n: int) -> str:
+    time.sleep(n % 5 / 50)
+    return f"#{n} is awake"
+
+@jp.tool
+def shell(n: int) -> str:
+    done = subprocess.run(["sh", "-c", f"sleep 0.05; echo '#{n} is out'"], capture_output=True)
+    return done.stdout.decode()
+
+@jp.tool
+def printed(n: int) -> str:
+    print("printed by", n)
+    raise LookupError(f"#{n}")
+
+@jp.tool
+async def wait(n: int) -> str:
+    await asyncio.sleep(n % 5 / 50)
+    return f"#{n} is waited for"
+
+@jp.tool(thread=True)
+def work(n: int) -> str:
+    time.sleep(n % 5 / 50)
+    return f"#{n} is worked"
+
+@jp.tool
+def sure(n: int, ctx: jp.ToolContext) -> jp.Outcome:
+    if "sure" not in ctx.answers:
+        return jp.NeedsInput(jp.Question.boolean("sure", "Sure?"))
+    return jp.Success(f"#{n} is sure")
+
+@jp.tool
+def chat(n: int) -> str:
+    return f"#{n} {jp.ask(jp.Question.boolean('mood', 'Fine?'))}"
+
+@jp.tool(run="ask")
+def guarded(n: int) -> str:
+    return f"#{n} ran"
+"""
+WEIGHTS = {
+    "spin": 4, "doze": 4, "shell": 2, "printed": 1, "wait": 2, "work": 2, "sure": 2, "chat": 0.5,
+    "guarded": 1,
+}  # fmt: skip
+MENU = {"Continue": 3, "Stop & Reply": 2, "Restart": 3, "Stop (cancel & exit)": 1}
+STREAMING = {"Continue": 3, "Reply (stop & respond)": 1, "Stop (save & exit)": 1}
+OPTIONS = "-c interrupt.escalation_cooldown_secs=0"
+
+
+def script(random: Random) -> str:
+    replies = []
+    for cycle in range(CYCLES):
+        names = random.choices([*WEIGHTS], [*WEIGHTS.values()], k=CALLS_IN_A_BATCH)
+        numbered = enumerate(names, start=cycle * CALLS_IN_A_BATCH)
+        replies.append(calls(*((name, {"n": n}) for n, name in numbered)))
+    return "".join(replies) + '[[replies]]\ntext = "All done."\n'
+
+
+class Disturber:
+    """Plays a person who interrupts at random and answers whatever appears."""
+
+    def __init__(self, user: FrontEnd, seed: int) -> None:
+        self._user = user
+        self._random = Random(seed)
+        self._answered: set[str] = set()
+        self.interrupts = 0
+        self.stops = 0
+
+    def see_through(self, request: str, about: str) -> None:
+        """Interrupt and answer until the cell is done."""
+        user, random = self._user, self._random
+        began = heard = monotonic()
+        following = began + random.uniform(0.01, 0.3)
+        while not self._is_idle(request):
+            now = monotonic()
+            assert now - began < PATIENCE, f"{about}: the cell hangs; {user.messages[-3:]}"
+            if user.receive(0.01):
+                heard = now
+            self._answer()
+            # A signal may be lost in pyzmq; what waits for nothing else is interrupted again.
+            if (self.interrupts < 2 * CYCLES and now > following) or now - heard > 3:
+                self.interrupts += 1
+                heard, following = now, now + random.uniform(0.02, 0.5)
+                user.manager.interrupt_kernel()
+        user.finish(request)
+
+    def _is_idle(self, request: str) -> bool:
+        return any(
+            message["header"]["msg_type"] == "status"
+            and message["content"]["execution_state"] == "idle"
+            and message["parent_header"].get("msg_id") == request
+            for message in self._user.messages
+        )
+
+    def _answer(self) -> None:
+        """Answer each form, once."""
+        for beacon, shown in self._forms():
+            self._answered.add(beacon)
+            self._user.send(beacon, {"type": "rendered"})
+            if "Interrupted" in shown:
+                self._click(MENU if "Restart" in self._labels(beacon) else STREAMING)
+            elif "Run Python guarded tool?" in shown:
+                self._click({"Run": 2, "Skip": 1, "Run, for this turn": 1})
+            elif "Sure?" in shown or "Fine?" in shown:
+                self._user.send(beacon, {"type": "submit", "index": self._random.choice([0, 2])})
+            else:
+                self._user.send(beacon, {"type": "submit", "value": "Never mind."})
+
+    def _forms(self) -> list[tuple[str, str]]:
+        """The beacons of forms that came, each with the text that was shown behind it."""
+        found: list[tuple[str, str]] = []
+        beacon = None
+        for message in self._user.messages:
+            kind, content = message["header"]["msg_type"], message["content"]
+            if kind == "comm_open":
+                if "Beacon" in str(content["data"].get("state", {}).get("_anywidget_id", "")):
+                    beacon = content["comm_id"]
+            elif "display_data" in kind and beacon not in (None, *self._answered):
+                view = "application/vnd.jupyter.widget-view+json" in content["data"]
+                if view and beacon is not None:
+                    found.append((beacon, content["data"].get("text/plain", "")))
+                    beacon = None
+        return found
+
+    def _labels(self, beacon: str) -> set[str]:
+        known = list(self._user.models)
+        models = [self._user.models[each] for each in known[known.index(beacon) :]]
+        return {str(model.get("description", "")) for model in models}
+
+    def _click(self, choices: dict[str, float]) -> None:
+        [label] = self._random.choices([*choices], [*choices.values()])
+        self.stops += label == "Stop (save & exit)"
+        self._user.click(label)
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
+    folder = tmp_path_factory.mktemp("stress")
+    (folder / "after.toml").write_text(
+        calls(("doze", {"n": 1}), ("shell", {"n": 2})) + '[[replies]]\ntext = "ok"\n' * 2
+    )
+    with front_end(folder) as user:
+        user.run("%load_ext jp_nb", cell_id=None)
+        user.run(TOOLS)
+        yield user
+
+
+def children(user: FrontEnd) -> list[Any]:
+    """Processes of the kernel; not one that died in `Popen`, which the next `Popen` reaps."""
+    found = psutil.Process(user.manager.provisioner.pid).children(recursive=True)
+    return [process for process in found if process.status() != psutil.STATUS_ZOMBIE]
+
+
+def requests_of(entries: list[Message], kind: str) -> list[str]:
+    return [entry["id"] for entry in entries if entry["type"] == kind]
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_signals_at_any_moment_of_any_batch(kernel: FrontEnd, seed: int) -> None:
+    user, about = kernel, f"seed {seed}"
+    folder = Path(user.manager.connection_file).parent
+    (folder / f"stress{seed}.toml").write_text(script(Random(seed)), encoding="utf-8")
+    before = children(user)
+    user.run("%jp new")
+    disturber = Disturber(user, seed)
+    for _ in range(CYCLES + 1):
+        user.messages.clear()
+        user.models.clear()
+        request = user.start(f"%%jp -m scripted/stress{seed} {OPTIONS}\nGo on.")
+        disturber.see_through(request, about)
+        failure = error(user, request)
+        assert failure is None or failure["ename"] == "KeyboardInterrupt", (about, failure)
+        if failure is None:
+            break
+    assert disturber.interrupts > 3, about
+    entries = events(user)
+    assert well_formed(entries), about
+    asked = requests_of(entries, "tool_call_request")
+    # A stop while the model answers drops the calls of that answer.
+    assert len(asked) >= (CYCLES - disturber.stops) * CALLS_IN_A_BATCH, about
+    assert requests_of(entries, "tool_call_response") == asked, f"{about}: in call order"
+    for entry in entries:
+        if entry["type"] == "tool_call_response" and entry["content"].startswith("#"):
+            number = int(entry["content"][1:].partition(" ")[0])
+            cycle, place = divmod(number, CALLS_IN_A_BATCH)
+            assert entry["id"] == f"call_{cycle + 1}_{place + 1}", f"{about}: {entry}"
+    assert user.run("print(1 + 1)") == "2\n"
+    again = run(user, "after")
+    assert error(user, again) is None, about
+    assert user.displays(again)[-1]["text/plain"].endswith("ok")
+    assert (
+        user.run("import threading; print(*(t.name for t in threading.enumerate()))").find(
+            "jp_nb tool"
+        )
+        < 0
+    ), about
+    assert children(user) == before, about
