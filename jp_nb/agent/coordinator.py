@@ -133,6 +133,7 @@ class Coordinator:
         )
         self._calls: Sequence[Call] = ()
         self._batch = Surroundings(Thread())
+        self._heard = 0
         self._menu_open = False
         self._verdict: Verdict | None = None
         self._cutting = False
@@ -205,6 +206,7 @@ class Coordinator:
         self._events.put_nowait(self._interrupted)
 
     def _interrupted(self) -> None:
+        self._heard += 1
         settings = self._batch.interrupts
         again = self._menu_open or self._cutting
         verdict = self._interrupts.at_once("tool_call", settings, in_menu=again)
@@ -219,6 +221,15 @@ class Coordinator:
         self._prompts.add(
             lambda ask: menu(ask, "tool_call", settings), settle=self._decide, first=True
         )
+
+    def _cut_short(self, call: Call, heard: int) -> None:
+        """An interrupt cut the function of `call` short; what follows is about to be decided.
+
+        Or it was decided already, if an interrupt was heard since the run began.
+        """
+        call.cut = True
+        if self._heard > heard and not self._menu_open and self._verdict is None:
+            self._cancel(call, "")
 
     def _go_on(self, verdict: Verdict) -> None:
         """Continue behind whatever is on its way: the function that this interrupt cut short."""
@@ -385,7 +396,7 @@ class Coordinator:
         )
 
     async def _execute(self, call: Call, tool: OfferedTool) -> Event:
-        context = self._tool_context(call, tool)
+        context, heard = self._tool_context(call, tool), self._heard
         try:
             arguments = copy.deepcopy(call.arguments)  # a run may change what it gets
             outcome = await tool.executor.run(arguments, context, self._cell)
@@ -398,7 +409,7 @@ class Coordinator:
             outcome = Failure(str(exc))
         except BaseException as exc:
             if isinstance(exc.__cause__, KeyboardInterrupt):  # the cell was interrupted
-                return lambda: setattr(call, "cut", True)  # what follows is about to be decided
+                return lambda: self._cut_short(call, heard)
             # SystemExit and KeyboardInterrupt out of a task would end the agent's loop.
             outcome = Failure(summary(exc))
             call.traceback = traceback_of(exc)

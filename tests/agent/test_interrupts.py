@@ -664,3 +664,31 @@ async def test_the_next_turn_works_after_every_choice() -> None:
         assert again.turn.text == "Done."
 
 
+
+
+@pytest.mark.parametrize("choice", ["continue", "stop"])
+async def test_a_function_that_ends_its_interrupt_late_does_not_hold_up_the_turn(
+    choice: str,
+) -> None:
+    class Cut(Exception):  # noqa: N818 - what a cell's thread raises in place of KeyboardInterrupt
+        pass
+
+    decided = asyncio.Event()
+
+    class Cell:
+        async def call(self, function: Any) -> Any:
+            bench.loop.interrupt()
+            await decided.wait()
+            raise Cut from KeyboardInterrupt()
+
+        def release(self) -> None:
+            decided.set()
+
+    tool = PythonTool(lambda: "never", name="t")
+    config = acting(tool_call=choice)
+    bench = Bench([reply(call("t")), DONE], tools=[tool], config=config)
+    bench.loop.cell = Cell()
+    async with asyncio.timeout(5):
+        end = await bench.run()
+    assert end.status == ("completed" if choice == "continue" else "interrupted")
+    assert contents(bench) == [("call_1", CANCELLATION)]
