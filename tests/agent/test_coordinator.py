@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.ports import DisplayEvent, PersonSays, ToolEnds
+from jp_nb.agent.ports import DisplayEvent, PersonSays, ToolBegins, ToolEnds
 from jp_nb.config.app_config import CANCELLATION
 from jp_nb.record.events import (
     ChatRequest,
@@ -184,3 +184,143 @@ async def test_the_view_grown_in_a_turn_is_the_one_of_the_record() -> None:
     bench = Bench([reply(call("t")), DONE], [PythonTool(lambda: "fine", name="t")])
     await bench.run()
     assert bench.loop.thread.items == thread_of(bench.stream, ["test"]).items
+
+
+# --- going on, and ending all the same ---------------------------------------------------------
+
+
+async def test_restart_forgets_answers_and_edits_and_remembers_what_was_to_be_remembered() -> None:
+    runs: list[dict[str, Any]] = []
+
+    async def t(ctx: ToolContext, n: int = 0) -> Outcome:
+        runs.append({"n": n, **ctx.answers})
+        if "sure" not in ctx.answers:
+            return NeedsInput(Question.boolean("sure", "Sure?"))
+        if len(runs) == 2:
+            await forever()
+        return Success("fine")
+
+    config: Any = for_tool("t", run="ask")
+    person = FakePrompter(
+        *(yes("edit"), yes('{"n": 1}'), yes(True), yes("restart"), yes("run"), yes(False))
+    )
+    bench = Bench([reply(call("t")), DONE], [PythonTool(t)], person, config)
+    task = asyncio.create_task(bench.run())
+    await until(lambda: len(runs) == 2)
+    bench.loop.interrupt()
+    async with asyncio.timeout(5):
+        await task
+    assert runs == [{"n": 1}, {"n": 1, "sure": True}, {"n": 0}, {"n": 0, "sure": False}]
+    [response] = bench.of(ToolCallResponse)
+    assert (response.content, response.metadata) == ("fine", {})
+
+
+async def test_a_question_that_waits_uses_what_was_meanwhile_remembered() -> None:
+    question = Question.boolean("sure", "Sure?").with_persistence("turn")
+
+    def t(ctx: ToolContext) -> Outcome:
+        return Success("fine") if "sure" in ctx.answers else NeedsInput(question)
+
+    calls = reply(call("t", "c1", index=1), call("t", "c2", index=2))
+    person = FakePrompter(yes(True, remember=True))
+    bench = Bench([calls, DONE], [PythonTool(t)], person)
+    await bench.run()
+    assert contents(bench) == [("c1", "fine"), ("c2", "fine")]
+    assert len(person.asked) == 1
+
+
+async def test_an_interrupt_of_the_cut_itself_ends_the_turn() -> None:
+    runs: list[str] = []
+
+    async def slow() -> str:
+        runs.append("begun")
+        try:
+            await forever()
+        finally:
+            if bench.loop.interrupts_heard == 1:
+                bench.loop.interrupt()  # while the coordinator waits for the clean-up
+        return "never"
+
+    config: Any = {"interrupt": {"escalation_cooldown_secs": 0}}
+    bench = Bench([reply(call("slow"))], [PythonTool(slow)], FakePrompter(yes("restart")), config)
+    task = asyncio.create_task(bench.run())
+    await until(lambda: runs)
+    bench.loop.interrupt()
+    async with asyncio.timeout(5):
+        assert (await task).status == "interrupted"
+    assert contents(bench) == [("call_1", CANCELLATION)]
+
+
+async def test_an_interrupt_of_the_menu_ends_the_turn_whatever_it_says() -> None:
+    config: Any = {"interrupt": {"escalation_cooldown_secs": 0}}
+    person = FakePrompter(forever)
+    bench = Bench([reply(call("forever"))], [PythonTool(forever)], person, config)
+    task = asyncio.create_task(bench.run())
+    await until(lambda: bench.shown_of(ToolBegins))
+    bench.loop.interrupt()
+    await until(lambda: person.asked)
+    bench.loop.interrupt()
+    async with asyncio.timeout(5):
+        assert (await task).status == "interrupted"
+    assert len(person.asked) == 1
+    assert contents(bench) == [("call_1", CANCELLATION)]
+
+
+@pytest.mark.parametrize("choice", ["continue", "reply"])
+async def test_while_the_model_answers_going_on_lets_functions_run_again(choice: str) -> None:
+    gate = asyncio.Event()
+
+    async def wait() -> None:
+        await gate.wait()
+
+    async def choose() -> Any:
+        gate.set()
+        return yes(choice)
+
+    first: list[Any] = [*say("So far")[:1], wait, *reply(say("", index=9))]
+    person = FakePrompter(choose, *([yes("Hm.")] if choice == "reply" else []))
+    bench = Bench([first, DONE], person=person)
+    cell = bench.loop.cell = CuttingCell()
+    task = asyncio.create_task(bench.run())
+    await until(lambda: bench.shown)
+    bench.loop.interrupt()
+    async with asyncio.timeout(5):
+        assert (await task).status == "completed"
+    assert cell.released == 1
+
+
+async def test_an_interrupt_as_an_answer_without_calls_ends_stops_the_turn() -> None:
+    bench = Bench([DONE])
+    loop = asyncio.get_running_loop()
+
+    def on_change() -> None:
+        if bench.entries[-1].type == "chat_response":
+            loop.call_soon(bench.loop.interrupt)  # the answer is complete by then
+
+    bench.stream.on_change = on_change
+    assert (await bench.run()).status == "interrupted"
+    assert bench.turn.text == "Done."
+
+
+async def test_a_function_that_was_begun_again_is_not_the_one_that_was_cut() -> None:
+    gate = asyncio.Event()
+
+    class Cell(CuttingCell):
+        async def call(self, function: Any) -> Any:
+            result = await super().call(function)
+            await gate.wait()
+            return result
+
+    config: Any = {"interrupt": {"escalation_cooldown_secs": 0}}
+    person = FakePrompter(yes("restart"), yes("continue"))
+    bench = Bench([reply(call("t")), DONE], [PythonTool(lambda: "fine", name="t")], person, config)
+    cell = bench.loop.cell = Cell()
+    cell.bench = bench
+    task = asyncio.create_task(bench.run())
+    await until(lambda: cell.runs == 2)
+    bench.loop.interrupt()
+    await until(lambda: cell.released == 2)
+    gate.set()
+    async with asyncio.timeout(5):
+        assert (await task).status == "completed"
+    assert contents(bench) == [("call_1", "fine")]

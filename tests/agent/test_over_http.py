@@ -85,7 +85,11 @@ async def test_a_model_that_gives_one_id_to_all_calls_is_told_each_result_with_i
         return Reply(tool_calls=tuple(made))
 
     broken = ToolCall("again", "[", id="call_0")
-    replies = [calls("a", "b", "c"), Reply(tool_calls=(broken, *calls("d").tool_calls)), "Done."]
+    replies: list[Reply | str] = [
+        calls("a", "b", "c"),
+        Reply(tool_calls=(broken, *calls("d").tool_calls)),
+        "Done.",
+    ]
     with LoopbackServer(replies) as server:
         provider = create(protocol, {"base_url": server.url, "base_url_env": None})
         bench = Bench([], tools=[PythonTool(again)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -44,7 +45,7 @@ async def wait(gate: str) -> str:
 
 @jp.tool(thread=True)
 def work(gate: str) -> str:
-    print(ALL)
+    print("work begins", flush=True)
     while not passed(gate):
         pass
     return "worked"
@@ -105,7 +106,7 @@ SCRIPTS = {
     "three": calls(("hold", GATE), ("wait", GATE), ("work", GATE)) + DONE,
     "hold": calls(("look", {"place": "Delft"}), ("wait", GATE), ("hold", GATE))
     + expecting("custom message", "Use another."),
-    "unsaid": calls(("wait", GATE)) + expecting("Tool run cancelled by user"),
+    "unsaid": calls(("wait", GATE)) + expecting("cancelled this tool call on purpose"),
     "careful": calls(("careful", GATE)) + DONE,
     "queued": calls(("hold", GATE), ("look", {"place": "Delft"})) + DONE,
     "questions": calls(("rename", {"name": "a"}), ("rename", {"name": "b"})) + DONE,
@@ -163,10 +164,13 @@ def begun(user: FrontEnd, script: str, seen: str, options: str = "", **fields: A
     """Start a turn and wait until all of `seen` was shown or printed."""
     request = start(user, script, options, **fields)
     for text in seen.split(", "):
-        user.wait(
-            lambda m, t=text: t in str(m["content"].get("data", "")) + m["content"].get("text", "")
-        )
+        user.wait(partial(says, text))
     return request
+
+
+def says(text: str, message: Message) -> bool:
+    content = message["content"]
+    return text in str(content.get("data", "")) + content.get("text", "")
 
 
 def interrupted(user: FrontEnd) -> str:
@@ -174,13 +178,6 @@ def interrupted(user: FrontEnd) -> str:
     forget(user)
     user.manager.interrupt_kernel()
     return user.form("Interrupted")
-
-
-def buttons(user: FrontEnd, beacon: str) -> list[str]:
-    """The labels of the newest form."""
-    known = list(user.models)
-    models = [user.models[model] for model in known[: known.index(beacon) + 40]]
-    return [str(m["description"]) for m in models if m.get("_model_name") == "ButtonModel"]
 
 
 def say(user: FrontEnd, question: str, text: str) -> None:
@@ -329,7 +326,7 @@ def test_a_configured_action_needs_no_menu(user: FrontEnd, action: str) -> None:
     assert bool(text_of(user)) is (action != "abort")
     if action == "continue":
         assert shown == WORDS
-    assert not any("Interrupted\n" in str(m["content"].get("data", "")) for m in user.messages)
+    assert "Interrupted [This prompt" not in str(user.messages)
 
 
 def test_with_nobody_there_it_stops_and_keeps_what_arrived(user: FrontEnd) -> None:
@@ -369,7 +366,7 @@ def test_continue_waits_for_tools_and_answers_for_the_one_that_was_cut(
 
 
 def test_stop_and_reply_tells_the_model_why(user: FrontEnd) -> None:
-    request = begun(user, "hold", "hold begins, wait begins", flush=True)
+    request = begun(user, "hold", "hold begins, wait begins")
     interrupted(user)
     user.click("Stop & Reply")
     say(user, "What the model is told", "Use another.")
@@ -381,7 +378,7 @@ def test_stop_and_reply_tells_the_model_why(user: FrontEnd) -> None:
 
 
 def test_stop_and_reply_without_words_is_a_cancellation(user: FrontEnd) -> None:
-    request = begun(user, "unsaid", "wait begins", flush=True)
+    request = begun(user, "unsaid", "wait begins")
     interrupted(user)
     user.click("Stop & Reply")
     say(user, "What the model is told", " ")
@@ -391,7 +388,9 @@ def test_stop_and_reply_without_words_is_a_cancellation(user: FrontEnd) -> None:
 
 
 def test_restart_runs_again_what_has_no_result(user: FrontEnd, folder: Path) -> None:
-    request = begun(user, "hold", "hold begins, wait begins", "-c conversation.tools.look.run=unattended")
+    request = begun(
+        user, "hold", "hold begins, wait begins", "-c conversation.tools.look.run=unattended"
+    )
     interrupted(user)
     (folder / "gate").touch()
     user.click("Restart")
@@ -433,12 +432,12 @@ def test_a_question_is_taken_away_before_the_menu_and_the_next_comes_after_it(
     assert contents(user) == [CANCELLED_BY_USER, "b: True"]
     ends = [e["metadata"]["end"] for e in events(user) if e["type"] == "inquiry_response"]
     assert ends == ["interrupted", "answered"]
-    assert static(user, request).splitlines()[0] == "? Rename a? — no answer: interrupted"
+    assert "? Rename a? — no answer: interrupted" in static(user, request).splitlines()
 
 
 @pytest.mark.parametrize("choice", ["Continue", "Stop (cancel & exit)"])
 def test_no_tool_starts_while_the_menu_is_open(user: FrontEnd, choice: str) -> None:
-    request = begun(user, "queued", "hold begins", flush=True)
+    request = begun(user, "queued", "hold begins")
     interrupted(user)
     for _ in range(3):  # rounds of the cell's thread, in which it could
         user.client.kernel_info(reply=True, timeout=PATIENCE)
@@ -452,7 +451,7 @@ def test_no_tool_starts_while_the_menu_is_open(user: FrontEnd, choice: str) -> N
 
 
 def test_an_interrupt_of_the_tools_menu_ends_the_turn(user: FrontEnd) -> None:
-    request = begun(user, "hold", "hold begins, wait begins", flush=True)
+    request = begun(user, "hold", "hold begins, wait begins")
     interrupted(user)
     user.interrupt(request)
     assert_interrupted(user, request)
@@ -463,7 +462,9 @@ def test_an_interrupt_of_the_tools_menu_ends_the_turn(user: FrontEnd) -> None:
 def test_a_configured_action_needs_no_menu_while_tools_run(
     user: FrontEnd, folder: Path, action: str
 ) -> None:
-    request = begun(user, "hold", "hold begins, wait begins", f"-c interrupt.tool_call.action={action}")
+    request = begun(
+        user, "hold", "hold begins, wait begins", f"-c interrupt.tool_call.action={action}"
+    )
     forget(user)
     if action in ("continue", "restart"):
         script = folder / "hold.toml"
@@ -474,7 +475,8 @@ def test_a_configured_action_needs_no_menu_while_tools_run(
         say(user, "What the model is told", "Use another.")
     elif action == "restart":
         user.wait(lambda m: "hold begins" in m["content"].get("text", ""))
-    (folder / "gate").touch()
+    if action in ("continue", "restart"):
+        (folder / "gate").touch()
     user.finish(request)
     if action in ("continue", "restart"):
         script.write_text(known, encoding="utf-8")
@@ -564,12 +566,15 @@ def test_one_key_chooses_while_tools_run(user: FrontEnd, folder: Path, key: str)
     user.finish(request)
     assert (error(user, request) is None) is (key != "s")
     said = "Tool run cancelled by user with a custom message:\n\nNo."
-    assert contents(user) == {
-        "c": [CANCELLED, "waited", "worked"],
-        "r": [said, said, said],
-        "t": ["held", "waited", "worked"],
-        "s": [CANCELLED] * 3,
-    }[key]
+    assert (
+        contents(user)
+        == {
+            "c": [CANCELLED, "waited", "worked"],
+            "r": [said, said, said],
+            "t": ["held", "waited", "worked"],
+            "s": [CANCELLED] * 3,
+        }[key]
+    )
 
 
 @pytest.mark.parametrize(("script", "seen"), [("endless", "word1"), ("three", ALL)])

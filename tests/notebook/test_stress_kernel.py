@@ -7,7 +7,7 @@ moments are those of the machine.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from random import Random
 from time import monotonic
@@ -166,7 +166,7 @@ class Disturber:
         models = [self._user.models[each] for each in known[known.index(beacon) :]]
         return {str(model.get("description", "")) for model in models}
 
-    def _click(self, choices: dict[str, float]) -> None:
+    def _click(self, choices: Mapping[str, float]) -> None:
         [label] = self._random.choices([*choices], [*choices.values()])
         self.stops += label == "Stop (save & exit)"
         self._user.click(label)
@@ -186,7 +186,8 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
 
 def children(user: FrontEnd) -> list[Any]:
     """Processes of the kernel; not one that died in `Popen`, which the next `Popen` reaps."""
-    found = psutil.Process(user.manager.provisioner.pid).children(recursive=True)
+    provisioner: Any = user.manager.provisioner
+    found = psutil.Process(provisioner.pid).children(recursive=True)
     return [process for process in found if process.status() != psutil.STATUS_ZOMBIE]
 
 

@@ -1,0 +1,182 @@
+"""Menus, permissions, editing and delivery in a real page, by mouse and by keyboard."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.browser import Lab, NotebookPage, OpenNotebook
+
+pytestmark = pytest.mark.browser
+
+SCRIPTS = {
+    "endless": f'[[replies]]\ntext = "{"word " * 3000}"\nchunk_ms = 100\n'
+    '[[replies]]\nexpect = "Shorter!"\ntext = "Understood."\n',
+    "tools": '[[replies]]\ntool_calls = [{ name = "hold", arguments = {} }]\n'
+    '[[replies]]\ntext = "Went on."\n',
+    "send": "[[replies]]\ntool_calls = [{ name = 'send', arguments = { to = 'ada@example.org', "
+    f"subject = 'Minutes', text = \"{'A long letter, line by line. ' * 40}\" }} }}]\n"
+    "[[replies]]\ntext = 'So be it.'\n",
+}
+LOAD = """
+%load_ext jp_nb
+import asyncio
+import jp_nb as jp
+
+@jp.tool
+async def hold() -> str:
+    await asyncio.sleep(600)
+    return "held"
+
+@jp.tool(run="ask")
+def send(to: str, subject: str, text: str) -> str:
+    return f"sent to {to}, {len(text)} letters: {subject}"
+"""
+ASK_RESULT = "-c conversation.tools.send.run=unattended -c conversation.tools.send.result=ask"
+
+
+@pytest.fixture(autouse=True)
+def scripts(lab: Lab) -> None:
+    for name, text in SCRIPTS.items():
+        (lab.root / f"{name}.toml").write_text(text, encoding="utf-8")
+
+
+def begun(
+    open_notebook: OpenNotebook, script: str, seen: str = "", options: str = ""
+) -> NotebookPage:
+    page = open_notebook(LOAD, f"%%jp -n -m scripted/{script} {options}\nGo.", "print(6 * 7)")
+    page.run_cell(0)
+    page.output_text(0, contains="kept in this notebook")
+    page.run_cell(1)
+    if seen:
+        page.output_text(1, contains=seen)
+    return page
+
+
+def stop(page: NotebookPage) -> None:
+    """Press the page's own stop button, and see the menu."""
+    page.page.locator("[data-command='notebook:interrupt-kernel']").first.click()
+    page.form().get_by_text("Interrupted", exact=True).wait_for()
+
+
+def keys(page: NotebookPage, *pressed: str) -> None:
+    """Press keys once the form has the focus and takes them."""
+    page.page.wait_for_function("document.activeElement?.closest('.jp-nb-form') !== null")
+    page.page.wait_for_timeout(400)  # it ignores keys meant for what had the focus before
+    for key in pressed:
+        page.page.keyboard.press(key)
+
+
+def click(page: NotebookPage, label: str) -> None:
+    page.form().get_by_role("button", name=label, exact=True).click()
+
+
+def picture(page: NotebookPage, name: str) -> None:
+    """Take a picture, for people, where `JP_NB_PICTURES` names a folder."""
+    if folder := os.environ.get("JP_NB_PICTURES"):
+        for theme in ("Dark", "Light"):
+            page.page.evaluate(
+                "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })",
+                f"JupyterLab {theme}",
+            )
+            page.page.wait_for_timeout(1500)
+            page.screenshot(Path(folder) / f"{name}-{theme.lower()}.png")
+
+
+def works_on(page: NotebookPage) -> None:
+    page.run_cell(2)
+    page.output_text(2, contains="42")
+
+
+def test_the_menu_while_the_model_answers_by_mouse(open_notebook: OpenNotebook) -> None:
+    page = begun(open_notebook, "endless", "word")
+    stop(page)
+    picture(page, "streaming")
+    click(page, "Reply (stop & respond)")
+    page.form().locator("textarea").fill("Shorter!")
+    picture(page, "reply")
+    click(page, "Submit")
+    page.output_text(1, contains="Understood.")
+    works_on(page)
+
+
+def test_the_menu_while_the_model_answers_by_keyboard(open_notebook: OpenNotebook) -> None:
+    page = begun(open_notebook, "endless", "word")
+    page.cell(1).locator(".jp-InputPrompt").click()
+    page.page.keyboard.press("i")
+    page.page.keyboard.press("i")
+    page.form().get_by_text("Interrupted", exact=True).wait_for()
+    keys(page, "Tab", "Tab", "Enter")
+    page.form().get_by_text("Your message:").wait_for()
+    keys(page, "S", "h", "o", "r", "t", "e", "r", "!", "Control+Enter")
+    page.output_text(1, contains="Understood.")
+    works_on(page)
+
+
+def test_escape_goes_on_and_a_reloaded_page_has_the_menu_again(
+    open_notebook: OpenNotebook,
+) -> None:
+    page = begun(open_notebook, "tools", "hold")
+    stop(page)
+    keys(page, "Escape")
+    page.page.locator(".jp-nb-form:visible").wait_for(state="hidden")
+    page.wait_for_kernel_status("busy")
+    page.page.wait_for_timeout(2100)  # sooner, it would be an interrupt of the interrupt
+    stop(page)
+    picture(page, "tools")
+    page.save()
+    page.reload(status="")
+    click(page, "Stop (cancel & exit)")
+    page.output_text(1, contains="⊘ hold() — The user cancelled")
+    works_on(page)
+
+
+def test_a_call_is_allowed_by_mouse_after_its_arguments_were_edited(
+    open_notebook: OpenNotebook,
+) -> None:
+    page = begun(open_notebook, "send")
+    page.form().get_by_text("Run Python send tool?").wait_for()
+    picture(page, "permission")
+    click(page, "Edit")
+    page.form().locator("textarea").fill('{"to": "bob@example.org", "subject": }')
+    click(page, "Submit")
+    page.form().get_by_text("Invalid JSON").wait_for()
+    picture(page, "edit")
+    page.form().locator("textarea").fill(
+        '{"to": "bob@example.org", "subject": "Minutes", "text": "Short."}'
+    )
+    keys(page, "Control+Enter")
+    text = page.output_text(1, contains="So be it.")
+    assert 'send(to="bob@example.org", subject="Minutes", text="Short.")' in text
+    works_on(page)
+
+
+def test_escape_skips_a_call_and_the_keyboard_runs_it(open_notebook: OpenNotebook) -> None:
+    page = begun(open_notebook, "send")
+    page.form().get_by_text("Run Python send tool?").wait_for()
+    keys(page, "Escape")
+    text = page.output_text(1, contains="So be it.")
+    assert "— Tool skipped by user." in text
+    page.run_cell(1)
+    page.form().get_by_text("Run Python send tool?").wait_for()
+    keys(page, "Tab", "Tab", "Enter")  # the first stop is the text, which can be scrolled
+    page.page.locator(".jp-nb-form:visible").wait_for(state="hidden")
+    assert '✓ send(to="ada@example.org"' in page.output_text(1, contains="So be it.")
+    works_on(page)
+
+
+def test_a_result_is_delivered_or_not(open_notebook: OpenNotebook) -> None:
+    page = begun(open_notebook, "send", options=ASK_RESULT)
+    page.form().get_by_text("Deliver send result to assistant?").wait_for()
+    picture(page, "delivery")
+    click(page, "Edit")
+    page.form().locator("textarea").fill("sent, more or less")
+    keys(page, "Control+Enter")
+    page.output_text(1, contains="So be it.")
+    page.run_cell(1)
+    page.form().get_by_text("Deliver send result to assistant?").wait_for()
+    keys(page, "Escape")
+    assert "Result delivery skipped by user." in page.output_text(1, contains="So be it.")
+    works_on(page)

@@ -1,0 +1,139 @@
+"""Permission and delivery in a real kernel: what runs, what the model reads, what the cell says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.notebook.prompt.kernel_client import FrontEnd, front_end
+from tests.notebook.test_menus import contents, forget, static
+from tests.notebook.test_turns import calls, error, start
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+
+TOOLS = """
+import jp_nb as jp
+
+@jp.tool(run="ask")
+def send(to: str) -> str:
+    return f"sent to {to}"
+"""
+ASK = "Run Python send tool?"
+EDIT = "Arguments of send, as JSON:"
+DELIVER = "Deliver send result to assistant?"
+EDIT_RESULT = "Result of send, as the model reads it:"
+SCRIPT = calls(("send", {"to": "Ada"}), ("send", {"to": "Bob"})) + '[[replies]]\ntext = "Done."\n'
+RESULT = "-c conversation.tools.send.run=unattended -c conversation.tools.send.result="
+SKIPPED = "Tool skipped by user"
+
+Steps = list[tuple[str, str | None]]
+"""What is on a form, and the button that is clicked: `=text` submits a text, None closes it."""
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
+    folder = tmp_path_factory.mktemp("permissions")
+    (folder / "send.toml").write_text(SCRIPT, encoding="utf-8")
+    with front_end(folder) as user:
+        user.run("%load_ext jp_nb")
+        user.run(TOOLS)
+        yield user
+
+
+def play(user: FrontEnd, options: str, steps: Steps) -> str:
+    """Answer the forms of a turn; return its static output."""
+    forget(user)
+    user.models.clear()
+    request = start(user, "send", options)
+    for text, answer in steps:
+        beacon = user.form(text)
+        forget(user)
+        if answer is None:
+            user.send(beacon, {"type": "cancel"})
+        elif answer.startswith("="):
+            user.send(beacon, {"type": "submit", "value": answer[1:]})
+        else:
+            user.click(answer)
+    user.finish(request)
+    assert error(user, request) is None
+    return static(user, request)
+
+
+@pytest.mark.parametrize(
+    ("options", "steps", "told", "shown"),
+    [
+        ("", [(ASK, "Run"), (ASK, "Skip")], ["sent to Ada", f"{SKIPPED}."], ["✓", "⊘"]),
+        ("", [(ASK, "Run, for this turn")], ["sent to Ada", "sent to Bob"], ["✓", "✓"]),
+        (
+            "",
+            [(ASK, "Skip, for this turn")],
+            [f"{SKIPPED}.", f"{SKIPPED} (remembered)."],
+            ["⊘", "⊘"],
+        ),
+        ("", [(ASK, None), (ASK, "Run")], [f"{SKIPPED}.", "sent to Bob"], ["⊘", "✓"]),
+        (
+            "",
+            [(ASK, "Reason"), ("Why is send not to run?", "=Not her."), (ASK, "Run")],
+            [f"{SKIPPED}: Not her.", "sent to Bob"],
+            ["⊘", "✓"],
+        ),
+        (
+            "",
+            [
+                (ASK, "Edit"),
+                (EDIT, '={"to": }'),
+                (EDIT, '={"to": "Eve"}'),
+                (ASK, "Edit"),
+                (EDIT, None),
+                (ASK, "Edit"),
+                (EDIT, "= "),
+                (ASK, "Run"),
+            ],
+            ["sent to Eve", "sent to Bob"],
+            ['✓ send(to="Eve")', "✓"],
+        ),
+        (
+            RESULT + "ask",
+            [(DELIVER, "Deliver"), (DELIVER, "Skip")],
+            ["sent to Ada", "Result delivery skipped by user."],
+            ["✓", "⊘"],
+        ),
+        (
+            RESULT + "ask",
+            [(DELIVER, "Edit"), (EDIT_RESULT, "=more or less"), (DELIVER, None)],
+            ["more or less", "Result delivery skipped by user."],
+            ["✓", "⊘"],
+        ),
+        (
+            RESULT + "edit",
+            [(EDIT_RESULT, "=edited"), (EDIT_RESULT, None)],
+            ["edited", "sent to Bob"],
+            ["✓", "✓"],
+        ),
+    ],
+)
+def test_a_person_decides(
+    kernel: FrontEnd, options: str, steps: Steps, told: list[str], shown: list[str]
+) -> None:
+    text = play(kernel, options, steps)
+    print(text)
+    assert ("Invalid JSON: " in str(kernel.models)) is ('={"to": }' in str(steps))
+    assert contents(kernel) == told
+    lines = text.splitlines()
+    assert [line.startswith(mark) for line, mark in zip(lines, shown, strict=False)] == [True] * 2
+    for line, content in zip(lines, told, strict=False):
+        assert not line.startswith("⊘") or line.endswith(content)
+
+
+def test_who_declines_is_heard_over_stdin(kernel: FrontEnd) -> None:
+    forget(kernel)
+    request: Any = start(kernel, "send", "-c prompt.channel=stdin")
+    for line in ("p", "n"):
+        assert kernel.input_request()["prompt"] == "[y/Y/n/N/p/r/e/?] "
+        kernel.type(line)
+    assert kernel.input_request()["prompt"] == "[y/Y/n/N/p/r/e/?] "
+    kernel.type("y")
+    kernel.finish(request)
+    assert contents(kernel) == [f"{SKIPPED}.", "sent to Bob"]
