@@ -51,6 +51,7 @@ from jp_nb.errors import ToolError
 from jp_nb.record.events import Entry, ToolCallResponse
 from jp_nb.record.thread import Thread
 from jp_nb.tools.arguments import coerce_arguments
+from jp_nb.tools.base import CallInterrupted
 from jp_nb.tools.context import ToolContext
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.tools.question import Question
@@ -408,7 +409,7 @@ class Coordinator:
         except ToolError as exc:
             outcome = Failure(str(exc))
         except BaseException as exc:
-            if isinstance(exc.__cause__, KeyboardInterrupt):  # the cell was interrupted
+            if _was_interrupted(exc):
                 return lambda: self._cut_short(call, heard)
             # SystemExit and KeyboardInterrupt out of a task would end the agent's loop.
             outcome = Failure(summary(exc))
@@ -550,6 +551,11 @@ class Coordinator:
             self._refuse_for_want_of_a_person(call, tool, "result", nobody)
             return
         self._prompts.add(lambda ask: delivery(ask, tool, result), settle=settle)
+
+
+def _was_interrupted(exc: BaseException) -> bool:
+    """Whether the cell was interrupted while the function ran; the turn hears of that too."""
+    return isinstance(exc, CallInterrupted) and isinstance(exc.__cause__, KeyboardInterrupt)
 
 
 def _raise(exc: Exception) -> None:

@@ -22,6 +22,8 @@ from threading import current_thread, get_ident, main_thread
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
+from jp_nb.tools.base import CallInterrupted
+
 T = TypeVar("T")
 Job = Callable[[], None]
 
@@ -32,14 +34,6 @@ INTERRUPTS_OF_OWN_WORK = 3
 """So many interrupts end even what is ours: a callback of a widget, say, that does not return."""
 
 log = logging.getLogger(__name__)
-
-
-class CallInterrupted(Exception):  # noqa: N818 - what happened, not what is wrong
-    """A function on the cell's thread was cut short, by an interrupt of the kernel as a rule.
-
-    The agent gets this in place of a `KeyboardInterrupt`, which would end its event loop. The
-    original exception is the `__cause__`.
-    """
 
 
 class Shelter:

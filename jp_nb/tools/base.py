@@ -17,11 +17,23 @@ from jp_nb.tools.outcome import Failure, Outcome
 T = TypeVar("T")
 
 
+class CallInterrupted(Exception):  # noqa: N818 - what happened, not what is wrong
+    """A function on the cell's thread was cut short, by an interrupt of the kernel as a rule.
+
+    The agent gets this in place of a `KeyboardInterrupt`, which would end its event loop. The
+    original exception is the `__cause__`.
+    """
+
+
 class CellThread(Protocol):
     """The thread that holds the running cell: the only one for displays, stdin and `def` tools."""
 
     async def call(self, function: Callable[[], T]) -> T:
-        """Run `function` there, one at a time, and return or raise what it does."""
+        """Run `function` there, one at a time, and return or raise what it does.
+
+        Raises:
+            CallInterrupted: If an interrupt, or an exception such as `SystemExit`, cut it short.
+        """
         ...
 
     def release(self) -> None:

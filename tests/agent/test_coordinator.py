@@ -16,6 +16,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
 )
 from jp_nb.record.thread import thread_of
+from jp_nb.tools.base import CallInterrupted
 from jp_nb.tools.context import ToolContext
 from jp_nb.tools.outcome import NeedsInput, Outcome, Success
 from jp_nb.tools.python import PythonTool
@@ -40,10 +41,6 @@ def contents(bench: Bench) -> list[tuple[str, str]]:
     return [(response.id, response.content) for response in bench.of(ToolCallResponse)]
 
 
-class Cut(Exception):  # noqa: N818 - what a cell's thread raises in place of KeyboardInterrupt
-    pass
-
-
 class CuttingCell:
     """A cell's thread that is interrupted in its first function."""
 
@@ -56,7 +53,7 @@ class CuttingCell:
         if self.runs == 1:
             assert self.bench is not None
             self.bench.loop.interrupt()
-            raise Cut from KeyboardInterrupt()
+            raise CallInterrupted from KeyboardInterrupt()
         return function()
 
     def release(self) -> None:
@@ -324,3 +321,17 @@ async def test_a_function_that_was_begun_again_is_not_the_one_that_was_cut() -> 
     async with asyncio.timeout(5):
         assert (await task).status == "completed"
     assert contents(bench) == [("call_1", "fine")]
+
+
+async def test_a_function_that_raises_something_else_because_of_an_interrupt_has_failed() -> None:
+    def function() -> str:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as exc:
+            raise LookupError("gone") from exc
+
+    bench = Bench([reply(call("t")), DONE], tools=[PythonTool(function, name="t")])
+    async with asyncio.timeout(5):
+        await bench.run()
+    [response] = bench.of(ToolCallResponse)
+    assert (response.content, response.is_error) == ("LookupError: gone", True)

@@ -30,6 +30,7 @@ from jp_nb.config.partial import Partial
 from jp_nb.config.style_config import Interrupt as InterruptConfig
 from jp_nb.errors import ProviderError
 from jp_nb.record.events import ChatRequest, InquiryResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.tools.base import CallInterrupted
 from jp_nb.tools.context import ToolContext
 from jp_nb.tools.outcome import NeedsInput, Outcome, Success
 from jp_nb.tools.python import PythonTool
@@ -545,9 +546,6 @@ async def test_an_interrupt_as_the_answer_ends_reaches_the_tools_it_called() -> 
 
 
 async def test_a_function_of_the_cell_that_was_cut_short_is_run_again_on_restart() -> None:
-    class Cut(Exception):  # noqa: N818 - what a cell's thread raises in place of KeyboardInterrupt
-        pass
-
     class Cell:
         runs = released = 0
 
@@ -555,7 +553,7 @@ async def test_a_function_of_the_cell_that_was_cut_short_is_run_again_on_restart
             self.runs += 1
             if self.runs == 1:
                 bench.loop.interrupt()
-                raise Cut from KeyboardInterrupt()
+                raise CallInterrupted from KeyboardInterrupt()
             return function()
 
         def release(self) -> None:
@@ -664,22 +662,17 @@ async def test_the_next_turn_works_after_every_choice() -> None:
         assert again.turn.text == "Done."
 
 
-
-
 @pytest.mark.parametrize("choice", ["continue", "stop"])
 async def test_a_function_that_ends_its_interrupt_late_does_not_hold_up_the_turn(
     choice: str,
 ) -> None:
-    class Cut(Exception):  # noqa: N818 - what a cell's thread raises in place of KeyboardInterrupt
-        pass
-
     decided = asyncio.Event()
 
     class Cell:
         async def call(self, function: Any) -> Any:
             bench.loop.interrupt()
             await decided.wait()
-            raise Cut from KeyboardInterrupt()
+            raise CallInterrupted from KeyboardInterrupt()
 
         def release(self) -> None:
             decided.set()

@@ -53,6 +53,7 @@ from jp_nb.record.events import (
     TurnStart,
 )
 from jp_nb.record.thread import Thread, thread_of
+from jp_nb.tools.base import CallInterrupted
 from jp_nb.tools.builtin import BUILTINS
 from jp_nb.tools.context import ToolContext
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
@@ -425,7 +426,7 @@ class Cell:
                 await self._running
                 return function()
             except SystemExit as exc:
-                raise Cut from exc
+                raise CallInterrupted from exc
             finally:
                 self._running = None
 
@@ -433,16 +434,12 @@ class Cell:
         """A signal came to the cell's thread."""
         self._free.clear()
         if self._running is not None and not self._running.done():
-            cut = Cut()
+            cut = CallInterrupted()
             cut.__cause__ = KeyboardInterrupt()
             self._running.set_exception(cut)
 
     def release(self) -> None:
         self._free.set()
-
-
-class Cut(Exception):  # noqa: N818 - what a cell's thread raises in place of KeyboardInterrupt
-    pass
 
 
 def _finish(future: asyncio.Future[None]) -> None:

@@ -44,6 +44,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
 )
 from jp_nb.record.stream import ConversationStream
+from jp_nb.tools.base import CallInterrupted
 from jp_nb.tools.context import ToolContext
 from jp_nb.tools.outcome import NeedsInput, Outcome, Success
 from jp_nb.tools.python import PythonTool
@@ -825,13 +826,10 @@ async def test_a_tool_that_ignores_its_cancellation_does_not_hold_up_the_interru
 
 
 async def test_a_tool_of_the_cell_that_the_interrupt_cut_short_counts_as_cancelled() -> None:
-    class Cut(Exception):  # noqa: N818 - what a cell's thread raises in place of KeyboardInterrupt
-        pass
-
     class Cell:
         async def call(self, function: Any) -> Any:
             bench.loop.interrupt()  # as the cell's thread does, whose tool was interrupted
-            raise Cut from KeyboardInterrupt()
+            raise CallInterrupted from KeyboardInterrupt()
 
         def release(self) -> None:
             pass

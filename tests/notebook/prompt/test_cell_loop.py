@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from jp_nb.notebook.cell_loop import CallInterrupted, CellLoop
+from jp_nb.notebook.cell_loop import CellLoop
+from jp_nb.tools.base import CallInterrupted
 
 
 class Agent:
