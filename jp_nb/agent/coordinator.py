@@ -229,7 +229,8 @@ class Coordinator:
         Or it was decided already, if an interrupt was heard since the run began.
         """
         call.cut = True
-        if self._heard > heard and not self._menu_open and self._verdict is None:
+        deciding = self._menu_open or self._cutting or self._verdict is not None
+        if self._heard > heard and not deciding:
             self._cancel(call, "")
 
     def _go_on(self, verdict: Verdict) -> None:

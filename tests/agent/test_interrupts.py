@@ -662,6 +662,31 @@ async def test_the_next_turn_works_after_every_choice() -> None:
         assert again.turn.text == "Done."
 
 
+async def test_a_function_that_ends_as_the_batch_is_cut_runs_again_on_restart() -> None:
+    class Cell:
+        runs = 0
+
+        async def call(self, function: Any) -> Any:
+            self.runs += 1
+            if self.runs > 1:
+                return function()
+            bench.loop.interrupt()
+            try:
+                return await forever()
+            except asyncio.CancelledError:
+                raise CallInterrupted from KeyboardInterrupt()
+
+        def release(self) -> None:
+            pass
+
+    tool = PythonTool(lambda: "at last", name="t")
+    bench = Bench([reply(call("t")), DONE], tools=[tool], config=acting(tool_call="restart"))
+    bench.loop.cell = Cell()
+    async with asyncio.timeout(5):
+        assert (await bench.run()).status == "completed"
+    assert contents(bench) == [("call_1", "at last")]
+
+
 @pytest.mark.parametrize("choice", ["continue", "stop"])
 async def test_a_function_that_ends_its_interrupt_late_does_not_hold_up_the_turn(
     choice: str,
