@@ -5,6 +5,7 @@ Source: `spec/tools-and-turn-loop.md` section 5.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from jp_nb.agent.ports import (
     QuestionEnds,
     QuestionPrompt,
 )
-from jp_nb.agent.prompt_queue import Event, PromptQueue, Spawn
+from jp_nb.agent.prompt_queue import Event, PromptQueue, Spawn, is_cancelled
 from jp_nb.agent.questions import (
     CANCELLED_BY_USER,
     AskModel,
@@ -51,6 +52,12 @@ INQUIRY_FAILED = (
     "The tool '{tool}' asked a follow-up question (\"{text}\") that was routed to a secondary "
     "assistant for resolution, but the secondary assistant failed to provide a valid answer. "
     "Error: {error}. You may retry the tool call or end the turn."
+)
+MAX_UNASKED = 20
+"""So often a call may ask one question that no person answers: then it does not read the answer."""
+ASKS_FOREVER = (
+    "{} asked the question '{}' {} times and was answered each time: it does not seem to take the "
+    "answer. Do not retry this tool call in this turn."
 )
 NO_INQUIRY_BACKEND = "No inquiry backend is available"
 
@@ -181,6 +188,11 @@ class Asking:
 
     def _settle(self, asked: _Round, answer: JsonValue, channel: str) -> None:
         self._close(asked, answered(asked.id, asked.question, answer, channel))
+        asked.call.unasked[asked.question.id] += 1
+        if asked.call.unasked[asked.question.id] >= MAX_UNASKED:
+            text = ASKS_FOREVER.format(asked.tool.name, asked.question.id, MAX_UNASKED)
+            self._calls.finish(asked.call, text, is_error=True)
+            return
         self._calls.answered(asked.call, asked.tool, asked.question, answer)
 
     # --- a model answers ---------------------------------------------------------------------
@@ -197,6 +209,10 @@ class Asking:
                 answer = await batch.inquiry.inquire(batch.thread, inquiry)
             except InquiryError as exc:
                 problem = str(exc)
+            except asyncio.CancelledError:
+                if is_cancelled():
+                    raise
+                problem = "Inquiry cancelled"
             except Exception as exc:
                 log.exception("An inquiry failed")
                 problem = type(exc).__name__

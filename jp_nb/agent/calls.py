@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import os
 import traceback
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -36,6 +37,7 @@ class Call:
         arguments: What the tool runs with.
         edited: Whether a person changed them.
         answers: Answers to the tool's questions so far.
+        unasked: How often a question was answered without a person, by question id.
         formatted: What a formatter made of the arguments.
         begun: Whether the call was shown.
         changed: Whether it is to be shown otherwise since.
@@ -52,6 +54,7 @@ class Call:
     arguments: dict[str, JsonValue] = field(default_factory=dict)
     edited: bool = False
     answers: dict[str, JsonValue] = field(default_factory=dict)
+    unasked: Counter[str] = field(default_factory=Counter)
     formatted: str | None = None
     begun: bool = False
     changed: bool = False
@@ -68,6 +71,7 @@ class Call:
     def begin_again(self) -> None:
         """Forget what came of it so far."""
         self.arguments, self.answers = {}, {}
+        self.unasked.clear()
         self.edited = self.begun = self.changed = self.cut = False
         self.formatted = self.traceback = None
         self.started = monotonic()

@@ -42,7 +42,7 @@ from jp_nb.agent.ports import (
     ToolBegins,
     ToolEnds,
 )
-from jp_nb.agent.prompt_queue import Event, PromptQueue, summary
+from jp_nb.agent.prompt_queue import Event, PromptQueue, is_cancelled, summary
 from jp_nb.agent.questions import (
     CANCELLED_BY_USER,
     TurnState,
@@ -188,6 +188,10 @@ class Coordinator:
         async def run() -> None:
             try:
                 handle = await work()
+            except asyncio.CancelledError:
+                if is_cancelled():
+                    raise
+                handle = partial(_raise, RuntimeError("something cancelled itself"))
             except Exception as exc:  # a fault of ours: the loop raises it, and nobody waits
                 handle = partial(_raise, exc)
             if epoch == self._epoch:
@@ -369,7 +373,9 @@ class Coordinator:
         async def write() -> Event:
             try:
                 text = await formatter.format(copy.deepcopy(call.arguments), context)
-            except Exception as exc:
+            except (Exception, asyncio.CancelledError) as exc:
+                if is_cancelled():
+                    raise
                 problem = str(exc) if isinstance(exc, ToolError) else summary(exc)
                 return lambda: self._fail(call, NOT_FORMATTED.format(tool.name, problem))
             return lambda: shown(text)
@@ -403,8 +409,7 @@ class Coordinator:
             arguments = copy.deepcopy(call.arguments)  # a run may change what it gets
             outcome = await tool.executor.run(arguments, context, self._cell)
         except asyncio.CancelledError:
-            current = asyncio.current_task()
-            if current is not None and current.cancelling():
+            if is_cancelled():
                 raise
             outcome = Failure("The tool cancelled itself.")
         except ToolError as exc:
@@ -567,7 +572,10 @@ def _prepare(tool: OfferedTool, given: Mapping[str, JsonValue]) -> dict[str, Jso
     """The arguments `given` as `tool` will get them, or why it cannot run with them."""
     schema = tool.definition.parameters
     own = copy.deepcopy(dict(given))  # the record's are nobody else's
-    prepared = tool.executor.prepare(tool.name, coerce_arguments(own, schema), schema)
+    try:
+        prepared = tool.executor.prepare(tool.name, coerce_arguments(own, schema), schema)
+    except Exception as exc:  # a tool's own code
+        return Failure(summary(exc))
     return prepared if isinstance(prepared, Failure) else dict(prepared)
 
 

@@ -24,6 +24,7 @@ from jp_nb.agent.ports import (
     QuestionPrompt,
 )
 from jp_nb.agent.prompt_queue import Ask
+from jp_nb.tools.json_text import read_json
 from jp_nb.tools.outcome import Failure
 from jp_nb.tools.question import Question
 
@@ -172,26 +173,22 @@ async def _edit_arguments(
         text = str(end.value)
         if not text.strip():
             return None
-        problem = _problem(text, prepare)
-        if isinstance(problem, dict):
-            return problem
-        question = question.with_default(text).with_context(problem)
+        read = _read_arguments(text, prepare)
+        if isinstance(read, dict):
+            return read
+        question = question.with_default(text).with_context(read)
 
 
-def _problem(text: str, prepare: Prepare) -> Arguments | str:
+def _read_arguments(text: str, prepare: Prepare) -> Arguments | str:
     """The arguments that `text` says, or what is wrong with it."""
     try:
-        value = json.loads(text, parse_constant=_no_number)
-    except (ValueError, RecursionError) as exc:
+        value = read_json(text)
+    except ValueError as exc:
         return f"Invalid JSON: {exc}"
     if not isinstance(value, dict):
         return "Invalid JSON: expected an object"
     prepared = prepare(value)
     return prepared.message if isinstance(prepared, Failure) else prepared
-
-
-def _no_number(text: str) -> JsonValue:
-    raise ValueError(f"{text} is no JSON number")
 
 
 def to_text(value: JsonValue) -> str:
@@ -248,5 +245,7 @@ async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Deliver
     end = await ask(QuestionPrompt(question.with_default(result.content), tool=tool.name))
     if isinstance(end, NobodyThere):
         return replace(result, nobody=end)
+    if isinstance(end, NotAnswered) and not _goes_back(end):
+        return Delivery(NOT_DELIVERED, withheld=True)  # nobody looked at it
     text = str(end.value) if isinstance(end, Answered) else ""
     return Delivery(text) if text.strip() and text != result.content else result

@@ -102,7 +102,10 @@ class Interrupts:
 
 
 async def menu(ask: Ask, phase: Phase, settings: InterruptConfig) -> Verdict:
-    """Ask the person what to do. Whoever closes the menu goes on."""
+    """Ask the person what to do.
+
+    Whoever closes the menu goes on; whoever closes the question of a configured reply stops.
+    """
     if _action(phase, settings) == "reply":
         return await _reply(ask, phase) or STOP
     while True:

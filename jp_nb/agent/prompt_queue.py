@@ -40,6 +40,12 @@ def asking(prompter: Prompter) -> Ask:
     return ask
 
 
+def is_cancelled() -> bool:
+    """Whether the running task is being cancelled, and not what it awaits has ended by itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 def summary(exc: BaseException) -> str:
     """Type and text of `exc`, whatever its own code makes of that."""
     try:

@@ -5,7 +5,6 @@ Source: `spec/providers.md` section 1.3.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Literal
@@ -21,6 +20,7 @@ from jp_nb.agent.ports import (
     Usage,
 )
 from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
+from jp_nb.tools.json_text import read_json
 
 TextKind = Literal["message", "reasoning", "structured"]
 
@@ -118,7 +118,7 @@ class ResponseBuilder:
         if not text.strip():
             return {}
         try:
-            value = _json(text)
+            value = read_json(text)
         except ValueError as exc:
             self.bad_arguments[number] = f"The arguments are not JSON: {exc}"
             return {}
@@ -130,26 +130,9 @@ class ResponseBuilder:
 
 def _json_or_text(text: str) -> JsonValue:
     try:
-        return _json(text)
+        return read_json(text)
     except ValueError:
         return text
-
-
-def _json(text: str) -> JsonValue:
-    """What the JSON `text` says, if a notebook can hold it.
-
-    Raises:
-        ValueError: If it is no JSON, or has numbers or nesting that a stored record cannot have.
-    """
-    try:
-        value: JsonValue = json.loads(text, parse_constant=_no_number)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    return value
-
-
-def _no_number(text: str) -> JsonValue:
-    raise ValueError(f"{text} is no JSON number")
 
 
 def add_usage(total: Usage, more: Usage) -> Usage:

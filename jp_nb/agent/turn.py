@@ -126,6 +126,7 @@ class TurnLoop:
     _interrupts: Interrupts | None = None
     _listening: _Listening | None = None
     _late: bool = False
+    _kept: bool = False
     _over: bool = False
 
     async def run(self, request: ChatRequest) -> TurnEnd:
@@ -256,6 +257,7 @@ class TurnLoop:
     ) -> list[Call] | None:
         """The tool calls of the model's response; None if the turn is to end."""
         while True:
+            self._kept = False
             work = asyncio.ensure_future(self._stream(resolved, choice, schema))
             listening = _Listening(
                 work, interrupts, resolved.interrupts, asking(self.prompter), self.cell.release
@@ -271,9 +273,18 @@ class TurnLoop:
             finally:
                 listening.close()
                 self._listening = None
+            if listening.verdict.choice == "abort":
+                self._say_aborted()
             if listening.verdict.choice != "reply":
                 return None
             self._say(listening.verdict.text)
+
+    def _say_aborted(self) -> None:
+        if self._kept:  # before a retry: the record only grows
+            self.display(Notice("⚠ Aborted: only what came before the retry is kept"))
+        else:
+            self.display(DiscardText())
+            self.display(Notice("⚠ Aborted: what the model had begun to say is discarded"))
 
     # --- streaming ---------------------------------------------------------------------------
 
@@ -342,7 +353,7 @@ class TurnLoop:
             finished = await self._consume(provider, request, one)
             if finished is None and one.retry is None:
                 raise ProviderError("the stream ended before the answer did", kind="transient")
-        except ProviderError:
+        except Exception:
             await self._decided()
             raise
         finally:
@@ -404,16 +415,14 @@ class TurnLoop:
 
     def _keep_or_discard(self, one: _Attempt) -> None:
         verdict = self._listening.verdict if self._listening is not None else None
-        if verdict is not None and verdict.choice == "abort":
-            self.display(DiscardText())
-            self.display(Notice("⚠ Aborted: what the model had begun to say is discarded"))
-        else:
+        if verdict is None or verdict.choice != "abort":
             self._keep_partial(one)
 
     def _keep_partial(self, one: _Attempt) -> None:
         """Store the texts of an answer that broke off; tool calls in it never ran: they drop."""
         for entry in (*one.entries, *one.builder.peek()):
             if isinstance(entry, ChatResponse):
+                self._kept = True
                 self._record(entry)
         if one.has_content:
             self.display(EndOfText())
@@ -460,6 +469,9 @@ class _Listening:
         """The kernel was interrupted."""
         if self._work.done():
             self.late = True
+            return
+        if self.verdict is not None:  # it is ending, and something holds that up
+            self._work.cancel()
             return
         in_menu = self._menu is not None
         verdict = self._interrupts.at_once("streaming", self._settings, in_menu=in_menu)

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
+from jp_nb.tools.json_text import read_json
+
 _PYTHON: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -74,8 +76,8 @@ def coerce(value: JsonValue, schema: JsonValue) -> JsonValue:
     wanted = _types(schema)
     if isinstance(value, str) and wanted and "string" not in wanted:
         try:
-            parsed = json.loads(value)
-        except (ValueError, RecursionError):
+            parsed = read_json(value)
+        except ValueError:
             return value
         return parsed if _fits(parsed, wanted) else value
     properties = schema.get("properties")
