@@ -51,7 +51,7 @@ from jp_nb.errors import ToolError
 from jp_nb.record.events import Entry, ToolCallResponse
 from jp_nb.record.thread import Thread
 from jp_nb.tools.arguments import coerce_arguments
-from jp_nb.tools.base import CallInterrupted
+from jp_nb.tools.base import RUN, CallInterrupted, Run
 from jp_nb.tools.context import ToolContext
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.tools.question import Question
@@ -405,6 +405,8 @@ class Coordinator:
 
     async def _execute(self, call: Call, tool: OfferedTool) -> Event:
         context, heard = self._tool_context(call, tool), self._heard
+        run = Run()
+        RUN.set(run)  # in the context of this task
         try:
             arguments = copy.deepcopy(call.arguments)  # a run may change what it gets
             outcome = await tool.executor.run(arguments, context, self._cell)
@@ -420,6 +422,8 @@ class Coordinator:
             # SystemExit and KeyboardInterrupt out of a task would end the agent's loop.
             outcome = Failure(summary(exc))
             call.traceback = traceback_of(exc)
+        finally:
+            run.over = True
         return lambda: self._settle_run(call, tool, outcome)
 
     def _settle_run(self, call: Call, tool: OfferedTool, outcome: Outcome) -> None:

@@ -39,6 +39,7 @@ from jp_nb.record.events import ChatRequest
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, thread_of
 from jp_nb.record.turn_view import Turn, TurnUsage, read_turn
+from jp_nb.tools.base import RUN
 from jp_nb.tools.question import Question
 
 if TYPE_CHECKING:
@@ -207,6 +208,12 @@ class TurnRunner:
             PromptUnavailable: If nobody can be asked.
             PromptCancelled: If somebody was asked and gave no answer.
         """
+        run = RUN.get()
+        if run is not None and run.over:
+            raise PromptUnavailable(
+                f"{question.text!r} comes too late: the tool call that asks was ended",
+                reason="the tool call was ended",
+            )
         tools = self._session.config.conversation.tools
         settings = tools.get(tool or "*")
         configured = settings.questions.get(question.id) if settings else None

@@ -6,6 +6,8 @@ Source: `spec/tools-and-turn-loop.md` sections 1 and 2.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from pydantic import JsonValue
@@ -15,6 +17,17 @@ from jp_nb.tools.context import ToolContext
 from jp_nb.tools.outcome import Failure, Outcome
 
 T = TypeVar("T")
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One run of a tool; `over` once nobody waits for it any more, whatever still goes on in it."""
+
+    over: bool = False
+
+
+RUN: ContextVar[Run | None] = ContextVar("jp_nb_tool_run", default=None)
+"""The run that the code belongs to, also in its threads; None outside of tools."""
 
 
 class CallInterrupted(Exception):  # noqa: N818 - what happened, not what is wrong

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import json
+import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from jp_nb.agent.ports import DisplayEvent, PersonSays, ToolBegins, ToolEnds
 from jp_nb.config.app_config import CANCELLATION
+from jp_nb.errors import PromptUnavailable
+from jp_nb.notebook.turns import TurnRunner
 from jp_nb.record.events import (
     ChatRequest,
     InquiryRequest,
@@ -16,7 +22,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
 )
 from jp_nb.record.thread import thread_of
-from jp_nb.tools.base import CallInterrupted
+from jp_nb.tools.base import RUN, CallInterrupted, Run
 from jp_nb.tools.context import ToolContext
 from jp_nb.tools.outcome import NeedsInput, Outcome, Success
 from jp_nb.tools.python import PythonTool
@@ -335,3 +341,165 @@ async def test_a_function_that_raises_something_else_because_of_an_interrupt_has
         await bench.run()
     [response] = bench.of(ToolCallResponse)
     assert (response.content, response.is_error) == ("LookupError: gone", True)
+
+
+# --- faults of others ------------------------------------------------------------------------
+
+
+async def test_a_tool_that_never_takes_its_answer_is_ended_and_the_turn_goes_on() -> None:
+    def ask(ctx: ToolContext) -> Outcome:
+        return NeedsInput(Question.boolean("sure", "Sure?"))
+
+    config = for_tool("ask", questions={"sure": {"answer": False}})
+    bench = Bench([reply(call("ask")), DONE], tools=[PythonTool(ask)], config=config)
+    async with asyncio.timeout(5):
+        await bench.run()
+    [response] = bench.of(ToolCallResponse)
+    assert response.is_error
+    assert response.content.startswith("ask asked the question 'sure' 20 times")
+    assert len(bench.of(InquiryResponse)) == 20
+    assert bench.turn.text == "Done."
+
+
+async def test_a_person_may_be_asked_the_same_question_as_often_as_it_takes() -> None:
+    def ask(ctx: ToolContext) -> Outcome:
+        if ctx.answers.get("number") == "25":
+            return Success("at last")
+        return NeedsInput(Question.free_text("number", "Which?"))
+
+    person = FakePrompter(*(yes(str(n)) for n in range(1, 26)))
+    bench = Bench([reply(call("ask")), DONE], tools=[PythonTool(ask)], person=person)
+    await bench.run()
+    assert bench.of(ToolCallResponse)[0].content == "at last"
+
+
+async def test_a_backend_that_ends_by_itself_or_breaks_tells_nothing_but_its_kind() -> None:
+    def ask(ctx: ToolContext) -> Outcome:
+        return NeedsInput(Question.boolean("sure", "Sure?"))
+
+    for fault, told in (
+        (asyncio.CancelledError(), "Error: Inquiry cancelled."),
+        (RuntimeError("key-123"), "Error: RuntimeError."),
+    ):
+
+        class Backend:
+            on_usage: Any = None
+
+            async def inquire(self, thread: Any, inquiry: Any, fault: Any = fault) -> Any:
+                raise fault
+
+        bench = Bench(
+            [reply(call("ask")), DONE],
+            tools=[PythonTool(ask)],
+            person=FakePrompter(away="headless"),
+            inquiry=Backend(),
+        )
+        async with asyncio.timeout(5):
+            await bench.run()
+        [response] = bench.of(ToolCallResponse)
+        assert told in response.content
+        assert "key-123" not in repr(bench.stream.raw)
+        assert bench.of(InquiryResponse)[0].reason == "backend_error"
+
+
+async def test_a_tool_whose_check_of_arguments_breaks_fails_alone() -> None:
+    class Broken(PythonTool):
+        def prepare(self, *args: Any) -> Any:
+            raise LookupError("gone")
+
+    broken = Broken(lambda: "x", name="broken")
+    calls = reply(call("broken", "c1", index=1), call("t", "c2", index=2))
+    bench = Bench([calls, DONE], tools=[broken, PythonTool(lambda: "x", name="t")])
+    await bench.run()
+    contents = [(r.content, r.is_error) for r in bench.of(ToolCallResponse)]
+    assert contents == [("LookupError: gone", True), ("x", False)]
+
+
+@pytest.mark.parametrize("text", ['{"a": 1e999}', '{"a": ' + "[" * 900 + "]" * 900 + "}"])
+async def test_arguments_that_no_record_can_hold_fail_the_call_alone(text: str) -> None:
+    bench = Bench([reply(call("t", text=text)), DONE], tools=[PythonTool(lambda: "x", name="t")])
+    await bench.run()
+    [response] = bench.of(ToolCallResponse)
+    assert response.content.startswith("The arguments are not JSON: ")
+    assert bench.turn.text == "Done."
+    json.dumps(bench.stream.raw, allow_nan=False)
+
+
+async def test_the_threads_of_a_call_that_was_cut_know_that_it_is_over() -> None:
+    go_on, known = threading.Event(), list[bool]()
+
+    def work() -> str:
+        run = RUN.get()
+        assert run is not None
+        known.append(run.over)
+        go_on.wait(5)
+        known.append(run.over)
+        return "late"
+
+    bench = Bench(
+        [reply(call("work"))],
+        tools=[PythonTool(work, thread=True)],
+        person=FakePrompter(away="headless"),
+    )
+    task = asyncio.create_task(bench.run())
+    await until(lambda: known)
+    bench.loop.interrupt()
+    await task
+    go_on.set()
+    await until(lambda: len(known) == 2)
+    assert known == [False, True]
+
+
+def test_a_question_of_a_call_that_is_over_is_refused() -> None:
+    def ask() -> None:
+        RUN.set(Run(over=True))
+        TurnRunner.ask_person(
+            object.__new__(TurnRunner), Question.boolean("q", "Sure?"), label=None, tool=None
+        )
+
+    with pytest.raises(PromptUnavailable, match="comes too late"):
+        contextvars.copy_context().run(ask)
+
+
+# --- formatters ------------------------------------------------------------------------------
+
+
+class Formatter:
+    """Writes arguments, and says when."""
+
+    def __init__(self, log: list[str]) -> None:
+        self._log = log
+
+    async def format(self, arguments: Any, context: ToolContext) -> str:
+        self._log.append("format")
+        assert context.action == "format_arguments"
+        return f"<{arguments['a']}>"
+
+
+@pytest.mark.parametrize(
+    ("when", "order"),
+    [("ask", ["permission", "format"]), ("unattended", ["format", "permission", "format"])],
+)
+async def test_arguments_are_written_before_permission_only_if_that_is_configured(
+    when: str, order: list[str]
+) -> None:
+    log: list[str] = []
+
+    async def permit() -> Any:
+        log.append("permission")
+        return yes("edit")
+
+    tool = PythonTool(lambda a: "x", name="t")
+    bench = Bench(
+        [reply(call("t", text='{"a": 1}')), DONE],
+        tools=[tool],
+        person=FakePrompter(permit, yes('{"a": 2}')),
+        config=for_tool("t", run="ask", format=when),
+    )
+    offered = bench.offer()
+    offered.tools["t"] = replace(offered.tools["t"], formatter=Formatter(log))
+    bench.offer = lambda: offered  # type: ignore[method-assign]
+    await bench.run()
+    assert log == order
+    shown = [begins.formatted for begins in bench.shown_of(ToolBegins)]
+    assert shown[-1] == "<2>", "what is shown is what runs"

@@ -310,3 +310,10 @@ async def test_a_call_is_shown_before_anybody_is_asked_about_it() -> None:
     await bench.run()
     assert shown == ["t"]
     assert len(bench.shown_of(ToolBegins)) == 1
+
+
+@pytest.mark.parametrize("how", ["interrupted", "timed_out"])
+async def test_a_result_that_nobody_looked_at_is_not_delivered(how: Any) -> None:
+    bench, got = await delivered(NotAnswered(how, "form"), mode="edit")
+    assert got.content == "Result delivery skipped by user."
+    assert "a secret" not in json.dumps(bench.stream.raw)

@@ -141,6 +141,9 @@ async def test_a_stream_that_dies_behind_the_menu_is_asked_again_after_continue(
     async def choose() -> PromptEnd:
         gate.set()
         await until(lambda: bench.provider.closed)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert bench.kinds() == ["turn_start", "chat_request"], "nothing is decided yet"
         return yes("continue")
 
     scripts = [response, reply(say(" the rest"))]
@@ -710,3 +713,41 @@ async def test_a_function_that_ends_its_interrupt_late_does_not_hold_up_the_turn
         end = await bench.run()
     assert end.status == ("completed" if choice == "continue" else "interrupted")
     assert contents(bench) == [("call_1", CANCELLATION)]
+
+
+async def test_an_abort_during_the_wait_for_a_retry_says_what_is_kept() -> None:
+    waiting = asyncio.Event()
+
+    async def wait(seconds: float) -> None:
+        waiting.set()
+        await forever()
+
+    broken: list[Any] = [*say("So far")[:1], ProviderError("reset", kind="transient")]
+    bench = Bench([broken], person=FakePrompter(yes("abort")), config=acting())
+    bench.loop.sleep = wait
+    end = await one_interrupt(bench, waiting.is_set)
+    assert (end.status, bench.turn.text) == ("interrupted", "So far")
+    assert DiscardText() not in bench.shown
+    assert "before the retry is kept" in bench.shown_of(Notice)[-1].text
+
+
+async def test_an_interrupt_ends_what_holds_up_an_ending_turn() -> None:
+    async def stubborn() -> None:
+        try:
+            await forever()
+        finally:
+            await forever()  # a connection that does not close
+
+    person = FakePrompter(yes("stop"))
+    bench = Bench([[*say("So far")[:1], stubborn]], person=person, config=acting())
+    task = asyncio.create_task(bench.run())
+    await until(has_said(bench))
+    bench.loop.interrupt()
+    await until(lambda: bench.loop._listening and bench.loop._listening.verdict)
+    await asyncio.sleep(0.01)
+    assert not task.done()
+    bench.loop.interrupt()
+    async with asyncio.timeout(5):
+        assert (await task).status == "interrupted"
+    assert menus(person) == [STREAMING]
+    assert bench.turn.text == "So far"

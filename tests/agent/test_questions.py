@@ -202,18 +202,19 @@ SECRET = Question.secret("sure", "Password?")
 @pytest.mark.req("R083-47", "R083-80", "R083-91")
 @pytest.mark.parametrize("away", [None, AWAY])
 @pytest.mark.parametrize("target", ["user", "assistant"])
+@pytest.mark.parametrize("answer", [True, False])
 @pytest.mark.parametrize("question", [EXCLUSIVE, OPEN], ids=["exclusive", "open"])
 async def test_a_configured_answer_wins_over_everything(
-    question: Question, target: str, away: str | None
+    question: Question, target: str, away: str | None, answer: bool
 ) -> None:
     person = FakePrompter(away=away)
-    config: dict[str, JsonValue] = {"answer": True, "target": target}
+    config: dict[str, JsonValue] = {"answer": answer, "target": target}
     bench = tool_bench(question, person=person, config=config)
     await bench.run()
-    assert the_response(bench).content == "got True"
+    assert the_response(bench).content == f"got {answer}"
     assert person.asked == []
     [entry] = bench.of(InquiryResponse)
-    assert (entry.outcome, entry.answer) == ("answered", True)
+    assert (entry.outcome, entry.answer) == ("answered", answer)
     assert entry.metadata["channel"] == "configured"
 
 
