@@ -103,6 +103,10 @@ def _json(name: str, value: object) -> dict[str, JsonValue]:
         schema: dict[str, JsonValue] = json.loads(json.dumps(dict(value), allow_nan=False))  # type: ignore[call-overload]  # a mapping
     except (TypeError, ValueError, RecursionError) as exc:
         raise UsageError(f"{name!r} is no JSON schema: {_first_line(exc)}") from exc
+    except Exception as exc:  # whatever the mapping's own code raises
+        raise UsageError(
+            f"{name!r} is no JSON schema: {type(exc).__name__}: {_first_line(exc)}"
+        ) from exc
     if deeper(schema, MAX_DEPTH):
         raise UsageError(
             f"{name!r} is no JSON schema to ask for: more than {MAX_DEPTH} objects and lists lie "
@@ -113,9 +117,14 @@ def _json(name: str, value: object) -> dict[str, JsonValue]:
 
 def _check(name: str, schema: dict[str, JsonValue]) -> None:
     from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import (  # type: ignore[import-untyped]
+        Draft3Validator,
+        Draft4Validator,
+    )
 
+    validator = _validator(schema)
     try:
-        _validator(schema).check_schema(schema)
+        validator.check_schema(schema)
     except SchemaError as exc:
         path = place(exc.absolute_path)
         raise UsageError(f"{name!r} is no JSON schema: {path}: {_misfit(exc)}") from exc
@@ -123,10 +132,11 @@ def _check(name: str, schema: dict[str, JsonValue]) -> None:
         endless = loop(schema, same_value=True)
     except UsageError as exc:
         raise UsageError(f"{name!r} is no JSON schema to ask for: {exc}") from exc
+    base = "id" if validator in (Draft3Validator, Draft4Validator) else "$id"
     for where, part in parts(schema).items():
-        if where and "$id" in part:
+        if where and base in part:
             raise UsageError(
-                f"{name!r} is no JSON schema to ask for: {place(where)}: it has an `$id` of its "
+                f"{name!r} is no JSON schema to ask for: {place(where)}: it has an `{base}` of its "
                 "own, from which references would start: leave it out"
             )
     if endless is not None:
@@ -137,10 +147,7 @@ def _check(name: str, schema: dict[str, JsonValue]) -> None:
 
 
 def _validator(schema: Schema) -> type[Validator]:
-    from jsonschema.validators import (  # type: ignore[import-untyped]
-        Draft202012Validator,
-        validator_for,
-    )
+    from jsonschema.validators import Draft202012Validator, validator_for
 
     dialect = schema.get("$schema", "")
     if not isinstance(dialect, str):
@@ -185,6 +192,7 @@ def check_answer(entries: Sequence[Entry], schema: Schema, *, text: str) -> None
 def _first_misfit(data: JsonValue, schema: Schema) -> ValidationError | None:
     from jsonschema.exceptions import ValidationError, best_match
     from referencing import Registry
+    from referencing.exceptions import Unresolvable
 
     # A registry of its own: nothing is ever fetched.
     validator = _validator(schema)(dict(schema), registry=Registry())
@@ -192,9 +200,14 @@ def _first_misfit(data: JsonValue, schema: Schema) -> ValidationError | None:
         return best_match(validator.iter_errors(data))
     except RecursionError:
         return ValidationError("nested too deeply", validator="depth", instance=data)
+    except OverflowError:
+        return ValidationError("too large a number", validator="size", instance=data)
+    except Unresolvable as exc:
+        return ValidationError("leads nowhere", "$ref", validator_value=exc.ref, instance=data)
 
 
 _EXPECTED: Final[Mapping[str, str]] = {
+    "$ref": "expected what {} says, which is not in the schema",
     "additionalProperties": "expected no other keys than those of the schema",
     "anyOf": "expected what one of the alternatives says",
     "const": "expected {}",
@@ -212,6 +225,7 @@ _EXPECTED: Final[Mapping[str, str]] = {
     "multipleOf": "expected a multiple of {}",
     "oneOf": "expected what exactly one of the alternatives says",
     "pattern": "expected a text that matches {}",
+    "size": "expected numbers that can be reckoned with: one is too large",
     "uniqueItems": "expected no item twice",
 }
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping
 
 from pydantic import JsonValue
@@ -94,7 +95,8 @@ def _result(ends: ToolEnds) -> str:
 
 def bounded(text: str, *, lines: int | None = None) -> str:
     """`text` made plain, of at most so many `lines`, and one that says how many are left out."""
-    found = plain(text, limit=len(text)).strip("\n").split("\n")
+    # No limit yet: characters that are named grow, and would push out what comes after them.
+    found = plain(text, limit=sys.maxsize).strip("\n").split("\n")
     shown = found if lines is None else found[:lines]
     left = len(found) - len(shown)
     cut = [plain(line, limit=MAX_LINE_CHARS).rstrip() for line in shown]

@@ -275,5 +275,5 @@ def _answer(answer: JsonValue) -> str:
 def _pretty(text: str) -> str:
     try:
         return json.dumps(json.loads(text), ensure_ascii=False, indent=2)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text

@@ -56,7 +56,7 @@ def is_json_object(text: str) -> bool:
     """Whether `text` is a complete JSON object, such as the arguments of a call."""
     try:
         return isinstance(json.loads(text), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

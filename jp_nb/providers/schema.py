@@ -58,6 +58,30 @@ _MAX_STRICT_PROPERTIES: Final = 5000
 _MAX_STRICT_OBJECTS: Final = 10
 """Within one another."""
 _MAX_STRICT_CHOICES: Final = 1000
+_MAX_NODES: Final = 20_000
+"""Of a schema whose references are written out."""
+_MAX_WRITTEN_OUT: Final = 64
+"""References within one another."""
+_NESTED: Final = frozenset({"object", "array"})
+_SPEAKS_OF: Final[Mapping[str, frozenset[str]]] = {
+    **dict.fromkeys(
+        ("properties", "required", "additionalProperties", "minProperties", "maxProperties",
+         "patternProperties", "propertyNames", "dependentRequired", "dependentSchemas",
+         "dependencies", "unevaluatedProperties"),
+        frozenset({"object"}),
+    ),
+    **dict.fromkeys(
+        ("items", "minItems", "maxItems", "uniqueItems", "prefixItems", "additionalItems",
+         "contains", "minContains", "maxContains", "unevaluatedItems"),
+        frozenset({"array"}),
+    ),
+    **dict.fromkeys(("minLength", "maxLength", "pattern", "format"), frozenset({"string"})),
+    **dict.fromkeys(
+        ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+        frozenset({"number", "integer"}),
+    ),
+}  # fmt: skip
+"""The types of which a keyword says something, where it does not of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +138,17 @@ def for_json_mode(schema: Mapping[str, JsonValue]) -> AnswerSchema:
 
 
 def for_anthropic(schema: Mapping[str, JsonValue]) -> AnswerSchema:
-    """For `output_config.format` (section 5.2)."""
+    """For `output_config.format` (section 5.2).
+
+    Raises:
+        UsageError: If it is too large, as `check_anthropic` says too.
+    """
     root, wrapped = _object_root(schema)
-    return AnswerSchema(schema, _Walker("anthropic", root).node(root), wrapped=wrapped)
+    walker = _Walker("anthropic", root)
+    sent = walker.node(root)
+    if walker.too_large:
+        raise _refusal((), "with what its references say written out it is too large")
+    return AnswerSchema(schema, sent, wrapped=wrapped)
 
 
 def for_openai(schema: Mapping[str, JsonValue]) -> AnswerSchema:
@@ -154,6 +186,10 @@ def check_anthropic(schema: Mapping[str, JsonValue]) -> None:
             if isinstance(child, bool) and way[0] != "additionalProperties":
                 word = json.dumps(child)
                 raise _refusal((*path, *way), f"`{word}` stands for a schema; write one out")
+        # What `allOf` demands together is looked at as one, where it stands.
+        if path[-2:-1] != ("allOf",) and (unknown := _undeclared(_resolved(part, schema))):
+            raise _refusal(path, f"`required` names {unknown[0]!r}: put it under `properties`")
+    for_anthropic(schema)
 
 
 def _refusal(path: Path, why: str) -> UsageError:
@@ -169,6 +205,8 @@ def _anthropic_misfit(part: Mapping[str, JsonValue], root: Mapping[str, JsonValu
     choices = part.get("enum", [])
     if isinstance(choices, list) and any(isinstance(choice, dict | list) for choice in choices):
         return "only texts, numbers, booleans and null can be in an `enum`"
+    if _is_mixed(_one_type(_resolved(part, root))):
+        return "objects or arrays among several types; make each type one schema of an `anyOf`"
     if isinstance(part.get("items"), list):
         return "`items` is one schema for every item, not a list of them"
     if isinstance(part.get("additionalProperties"), dict) or _is_open(part):
@@ -183,7 +221,7 @@ def _anthropic_misfit(part: Mapping[str, JsonValue], root: Mapping[str, JsonValu
 
 def _is_open(part: Mapping[str, JsonValue]) -> bool:
     """Whether `part` is an object that names no properties and may have some."""
-    if part.get("type") != "object" or _is_composed(part):
+    if "object" not in _types(part) or _is_composed(part):
         return False
     return "properties" not in part and part.get("additionalProperties") is not False
 
@@ -211,7 +249,7 @@ def _object_root(schema: Mapping[str, JsonValue]) -> tuple[Schema, bool]:
     """`schema` if its answers are objects; else an object that holds such an answer."""
     resolved = _resolved(schema, schema)
     definitions = {key: schema[key] for key in DEFINITIONS if key in schema}
-    if resolved.get("type") == "object" or "properties" in resolved:
+    if _types(resolved) == {"object"} or ("properties" in resolved and "type" not in resolved):
         return {**definitions, **resolved}, False
     inner = {key: value for key, value in schema.items() if key not in definitions}
     root: Schema = {
@@ -247,24 +285,41 @@ def expanded(
     schema: Mapping[str, JsonValue],
     root: Mapping[str, JsonValue],
     within: tuple[str, ...] = (),
+    known: dict[str, Mapping[str, JsonValue] | None] | None = None,
 ) -> Mapping[str, JsonValue] | None:
     """`schema` with what its `$ref` and `allOf` say written out; None if that is not simple.
 
     It is simple where one says what others say nothing of, and recursion does not come in.
+
+    Args:
+        schema: What to write out.
+        root: Where references lead.
+        within: The references that led here.
+        known: What references are when written out; added to.
     """
+    known = {} if known is None else known
     own = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
     members: list[Mapping[str, JsonValue]] = [own]
     reference = schema.get("$ref")
-    below: list[tuple[JsonValue, tuple[str, ...]]] = []
     if isinstance(reference, str):
-        if reference in within:
+        if reference in within or len(within) >= _MAX_WRITTEN_OUT:
             return None
-        try:
-            below.append((target(root, reference)[1], (*within, reference)))
-        except LookupError:
+        if reference not in known:
+            # What leads back to `within` leads back to itself: it is None wherever it stands.
+            try:
+                found = target(root, reference)[1]
+            except LookupError:
+                return None
+            known[reference] = (
+                expanded(found, root, (*within, reference), known)
+                if isinstance(found, dict)
+                else None
+            )
+        if (written := known[reference]) is None:
             return None
-    for member, inside in (*below, *((member, within) for member in _all_of(schema))):
-        written = expanded(member, root, inside) if isinstance(member, dict) else None
+        members.append(written)
+    for member in _all_of(schema):
+        written = expanded(member, root, within, known)
         if written is None:
             return None
         members.append(written)
@@ -300,6 +355,55 @@ def _combined(members: Iterable[Mapping[str, JsonValue]]) -> Schema | None:
     return result
 
 
+def _types(schema: Mapping[str, JsonValue]) -> set[JsonValue]:
+    """The types that `schema` names."""
+    given = schema.get("type", [])
+    return set(given) if isinstance(given, list) else {given}
+
+
+def _one_type(schema: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    """`schema` with `anyOf` in place of a list of types with objects or arrays among them.
+
+    Unchanged where it has no such list, or says what is not one type's already in another way.
+    """
+    kinds = schema.get("type")
+    if not isinstance(kinds, list) or not _is_mixed(schema):
+        return schema
+    if len(kinds) == 1:
+        return {**schema, "type": kinds[0]}
+    if schema.keys() & {"anyOf", "oneOf", "allOf", "$ref", "enum", "const"}:
+        return schema
+    around = {key: value for key, value in schema.items() if key not in ("type", *_SPEAKS_OF)}
+    members: list[JsonValue] = [
+        {"type": kind}
+        | {key: value for key, value in schema.items() if kind in _SPEAKS_OF.get(key, ())}
+        for kind in kinds
+    ]
+    return {**around, "anyOf": members}
+
+
+def _undeclared(schema: Mapping[str, JsonValue]) -> list[JsonValue]:
+    """The names under `required` that are not among the properties."""
+    properties = schema.get("properties")
+    declared = properties if isinstance(properties, dict) else {}
+    return [name for name in _required(schema) if name not in declared]
+
+
+def _is_enforceable(schema: Mapping[str, JsonValue]) -> bool:
+    """Whether OpenAI can enforce what `schema` itself says, its parts aside."""
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and not _STAYS.fullmatch(reference):
+        return False
+    if _is_mixed(schema) or _undeclared(schema):
+        return False
+    return bool(_SAYS_WHAT & schema.keys()) and not any(word in schema for word in _UNENFORCEABLE)
+
+
+def _is_mixed(schema: Mapping[str, JsonValue]) -> bool:
+    """Whether `schema` has a list of types with objects or arrays among them."""
+    return isinstance(schema.get("type"), list) and bool(_NESTED & _types(schema))
+
+
 class _Walker:
     """Rewrites a schema, node by node, for one dialect."""
 
@@ -309,12 +413,21 @@ class _Walker:
         self.strict = dialect == "openai"
         self.possible = True
         self.nullable = False
+        self.too_large = False
+        self._nodes = 0
         self._root = root
         self._written_out: list[JsonValue] = []
 
     def node(self, schema: Mapping[str, JsonValue]) -> Schema:
         """The node to send for `schema`."""
-        if not _is_composed(schema):
+        self._nodes += 1
+        if self._nodes > _MAX_NODES or len(self._written_out) > _MAX_WRITTEN_OUT:
+            self.too_large = True
+            self.possible = False
+            return {}
+        reference = schema.get("$ref")
+        moves = isinstance(reference, str) and not _STAYS.fullmatch(reference)
+        if not _is_composed(schema) and (self.strict or not moves):
             return self._simple(schema)
         # Neither dialect takes a `$ref` with anything beside it.
         references = [each["$ref"] for each in (schema, *_all_of(schema)) if "$ref" in each]
@@ -331,10 +444,8 @@ class _Walker:
         return node
 
     def _simple(self, schema: Mapping[str, JsonValue]) -> Schema:
-        reference = schema.get("$ref")
-        if isinstance(reference, str) and not _STAYS.fullmatch(reference):
-            self.possible = False
-        if not _SAYS_WHAT & schema.keys() or any(word in schema for word in _UNENFORCEABLE):
+        schema = _one_type(schema)
+        if not _is_enforceable(schema):
             self.possible = False
         result: Schema = {}
         notes: list[str] = []

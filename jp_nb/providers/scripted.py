@@ -143,10 +143,7 @@ class Script(_Strict):
         Raises:
             ConfigError: If there is no such file or it is no script; names file and place.
         """
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as exc:
-            raise ConfigError(f"cannot read the script: {exc}", layer=str(path)) from exc
+        text = _read(path)
         return cls.parse(text, name=path.name.removesuffix(".toml"), source=str(path))
 
     @classmethod
@@ -162,6 +159,13 @@ class Script(_Strict):
             raise ConfigError(f"not TOML: {exc}", kind="malformed", layer=source) from exc
         except ValidationError as exc:
             raise ConfigError(_first_error(exc), kind="malformed", layer=source) from exc
+
+
+def _read(path: Path | Traversable) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"cannot read the script: {exc}", layer=str(path)) from exc
 
 
 def _first_error(error: ValidationError) -> str:
@@ -251,7 +255,7 @@ class ScriptedProvider:
         if self._script is not None:
             return self._script
         file = find_script(model, self._folders)
-        text = file.read_text(encoding="utf-8")
+        text = _read(file)
         known = self._found.get(model)
         if known is None or known[0] != text:
             script = Script.parse(text, name=model, source=str(file))

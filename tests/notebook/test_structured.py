@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -65,6 +65,17 @@ class Broken:
         raise ZeroDivisionError("on purpose")
 
 
+class Raising(Mapping[str, Any]):
+    def __getitem__(self, key: str) -> Any:
+        raise OSError("on purpose")
+
+    def __iter__(self) -> Iterator[str]:
+        raise OSError("on purpose")
+
+    def __len__(self) -> int:
+        return 1
+
+
 ANSWER: dict[str, Any] = {
     "type": "object",
     "properties": {"ok": {"type": "boolean"}},
@@ -90,6 +101,8 @@ ANSWER: dict[str, Any] = {
         (ANSWER, ANSWER),
         ({"enum": ("a", 1)}, {"enum": ["a", 1]}),
         ({}, {}),
+        ({"$id": "https://a.org/b", **ANSWER}, {"$id": "https://a.org/b", **ANSWER}),
+        ({"properties": {"x": {"id": "b"}}}, {"properties": {"x": {"id": "b"}}}),
     ],
 )
 def test_what_is_a_schema(value: object, schema: dict[str, Any]) -> None:
@@ -147,6 +160,9 @@ def nested(depth: int) -> dict[str, Any]:
         ({"$dynamicRef": "#x"}, "$.$dynamicRef: only `$ref`"),
         ({"$ref": "#"}, "it refers to itself"),
         ({"items": {"$id": "b", "type": "null"}}, "$.items: it has an `$id`"),
+        ({"$schema": "http://json-schema.org/draft-04/schema#", "id": "http://a.org/",
+          "items": {"id": "http://b.org/"}}, "$.items: it has an `id`"),
+        (Raising(), "'What' is no JSON schema: OSError: on purpose"),
         ({"$defs": {"A": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/A"}]}}},
          "$.$defs.A.anyOf[1]: it refers to itself"),
     ],
@@ -213,6 +229,7 @@ def answer(data: Any) -> list[ChatResponse]:
          '$[1]: expected one of ["a", "ü"], found "b"'),
         ({"items": {"maximum": 3}}, [1, 5], "$[1]: expected at most 3, found 5"),
         ({"type": "string"}, {"long": "x" * 9999}, "$: expected string"),
+        ({"items": {"multipleOf": 0.01}}, [10**400], "$: expected numbers that can be reckoned"),
         ({"not": {"type": "string"}}, "x", "$: expected what its not says"),
         (Trip.model_json_schema(), {"city": "Delft", "stops": [{"nights": 1}]},
          "$.stops[0]: expected 'name' in it, found {\"nights\": 1}"),
@@ -251,6 +268,15 @@ def test_an_answer_nested_beyond_measure_is_no_crash() -> None:
     }
     with pytest.raises(AnswerError, match="nested too deeply"):
         check_answer([ChatResponse.model_construct(data=data)], schema, text="")
+
+
+def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched: list[object] = []
+    monkeypatch.setattr("urllib.request.urlopen", lambda *args, **_: fetched.append(args))
+    schema = {"$ref": "http://127.0.0.1:9/a.json"}
+    with pytest.raises(AnswerError, match="which is not in the schema"):
+        check_answer(answer({}), schema, text="")
+    assert not fetched
 
 
 def test_the_error_is_public() -> None:

@@ -293,3 +293,16 @@ def test_a_call_that_is_shown_again_keeps_its_one_line() -> None:
     transcript.apply([ToolBegins("c1", "publish", {"page": 1}), ToolBegins("c2", "look", {})])
     transcript.apply([ToolBegins("c1", "publish", {"page": 2})])
     assert transcript.plain_text() == "⚙ publish(page=2) …\n⚙ look() …"
+
+
+def test_reordering_characters_push_nothing_out() -> None:
+    hidden = f"{chr(0x202E) * 20}\nTHE REAL RESULT"
+    shown = called(parameters="off", content=hidden, result_lines=None).plain_text()
+    assert shown.endswith(f"    {'⟨U+202E⟩' * 20}\n    THE REAL RESULT")
+
+
+def test_data_nested_beyond_measure_is_shown_as_it_came() -> None:
+    deep = "[" * 100_000
+    shown = folded(*text(deep, kind="structured"))
+    assert deep in shown.markdown()
+    assert shown.plain_text().startswith("[[[[")

@@ -5,7 +5,7 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jp_nb.errors import UsageError
@@ -298,6 +298,7 @@ def others(inner: st.SearchStrategy[Asked]) -> st.SearchStrategy[Asked]:
     return lists | either
 
 
+@settings(deadline=None)
 @given(asked=st.recursive(SCALARS, lambda inner: objects(inner) | others(inner), max_leaves=12))
 def test_a_strict_answer_comes_back_as_the_value_that_it_says(asked: Asked) -> None:
     schema, value, answer = asked
@@ -440,3 +441,170 @@ def test_what_is_too_large_for_openai_to_enforce_is_sent_as_it_is(make: Any, mos
     sent = for_openai(make(most + 1))
     assert not sent.strict
     assert sent.schema == make(most + 1)
+
+
+def in_definitions(levels: int, make: Any) -> dict[str, Any]:
+    """Definitions each of which names the next one twice, as `make` says."""
+    names = {f"A{n}": make({"$ref": f"#/$defs/A{n + 1}"}) for n in range(levels)}
+    return {"$ref": "#/$defs/A0", "$defs": {**names, f"A{levels}": PERSON}}
+
+
+def twice_with_words(below: dict[str, Any]) -> dict[str, Any]:
+    """An object in which `below` stands twice with something beside it."""
+    both = {"x": {**below, "description": "One."}, "y": {**below, "description": "Other."}}
+    return {"type": "object", "properties": both, "required": ["x", "y"]}
+
+
+def test_what_would_be_written_out_without_end_is_not() -> None:
+    schema = in_definitions(40, twice_with_words)
+    sent = for_openai(schema)
+    assert not sent.strict
+    assert sent.schema["$defs"] == schema["$defs"]
+    with pytest.raises(UsageError, match=r"in this schema: \$: with what .* it is too large"):
+        check_anthropic(schema)
+    assert for_openai(in_definitions(2, twice_with_words)).strict
+    check_anthropic(in_definitions(2, twice_with_words))
+
+
+def test_a_long_chain_of_references_is_no_crash() -> None:
+    schema = in_definitions(2000, lambda below: in_object({**below, "description": "Next."}))
+    assert not for_openai(schema).strict
+    pure = in_definitions(2000, lambda below: below)
+    assert for_openai(pure).wrapped
+
+
+def test_what_all_of_names_twice_is_written_out_once() -> None:
+    schema = in_definitions(40, lambda below: {"allOf": [below, below]})
+    check_anthropic(schema)
+    sent = for_openai(schema)
+    assert sent.strict
+    assert list(sent.schema["properties"]) == ["name", "born"]  # type: ignore[arg-type]
+
+
+# --- several types ---------------------------------------------------------------------------
+
+MAYBE: dict[str, Any] = {**PERSON, "type": ["object", "null"], "description": "If any."}
+
+
+def test_an_object_or_null_is_an_object_like_any_other() -> None:
+    sent = for_openai(in_object(MAYBE) | {"required": ["x"]})
+    properties: Any = sent.schema["properties"]
+    person = {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "born": {"type": ["integer", "null"]}},
+        "required": ["name", "born"],
+        "additionalProperties": False,
+    }
+    assert sent.strict
+    assert properties["x"] == {"anyOf": [person, {"type": "null"}], "description": "If any."}
+    restored = sent.restore('{"x": {"name": "A", "born": null}}')
+    assert json.loads(restored) == {"x": {"name": "A"}}
+    assert json.loads(sent.restore('{"x": null}')) == {"x": None}
+    anthropic: Any = for_anthropic(in_object(MAYBE)).schema["properties"]
+    assert anthropic["x"]["anyOf"] == [{**PERSON, "additionalProperties": False}, {"type": "null"}]
+
+
+@pytest.mark.parametrize("transform", [for_openai, for_anthropic, for_json_mode])
+@pytest.mark.parametrize(
+    "schema", [MAYBE, {"$ref": "#/$defs/A", "$defs": {"A": MAYBE}}, {"type": ["array", "null"]}]
+)
+def test_what_may_be_null_at_the_root_is_wrapped(transform: Any, schema: dict[str, Any]) -> None:
+    sent = transform(schema)
+    assert sent.wrapped
+    assert sent.restore('{"value": null}') == "null"
+
+
+@pytest.mark.parametrize("transform", [for_openai, for_anthropic])
+def test_each_type_keeps_what_speaks_of_it(transform: Any) -> None:
+    person = {**PERSON, "type": ["object"]}
+    own = {"items": person, "maxItems": 3, "pattern": "^a", "minimum": 2}
+    sent = transform({"type": ["array", "string", "integer", "null"], **own})
+    array, string, integer, null = sent.schema["properties"]["value"]["anyOf"]
+    assert (array["type"], array["description"]) == ("array", "{maxItems: 3}")
+    assert array["items"]["type"] == "object"
+    assert array["items"]["additionalProperties"] is False
+    assert string == {"type": "string", "description": '{pattern: "^a"}'}
+    assert integer == {"type": "integer", "description": "{minimum: 2}"}
+    assert null == {"type": "null"}
+    one = transform(person)
+    assert not one.wrapped
+    assert one.schema["type"] == "object"
+
+
+def test_a_reference_into_what_moves_is_written_out() -> None:
+    schema = in_object(MAYBE)
+    schema["properties"]["y"] = {"$ref": "#/properties/x/properties/name"}
+    check_anthropic(schema)
+    sent: Any = for_anthropic(schema).schema["properties"]
+    assert sent["y"] == {"type": "string"}
+    assert not for_openai(schema).strict
+
+
+@pytest.mark.parametrize(
+    ("schema", "place", "what"),
+    [
+        (in_object({**MAYBE, "anyOf": [PERSON]}), "$.properties.x", "among several types"),
+        (in_object({"type": ["object", "null"]}), "$.properties.x", "keys cannot be left"),
+        (in_object({**PERSON, "required": ["name", "pay"]}), "$.properties.x",
+         "`required` names 'pay'"),
+        ({"type": "array", "items": {"$ref": "#/$defs/A", "required": ["pay"]},
+          "$defs": {"A": PERSON}}, "$.items", "`required` names 'pay'"),
+    ],
+)  # fmt: skip
+def test_what_neither_can_enforce(schema: dict[str, Any], place: str, what: str) -> None:
+    assert not for_openai(schema).strict
+    with pytest.raises(UsageError) as caught:
+        check_anthropic(schema)
+    message = str(caught.value)
+    assert message.startswith(f"anthropic cannot answer in this schema: {place}: ")
+    assert what in message
+
+
+def test_what_is_required_may_be_declared_in_another_member() -> None:
+    pay = {"type": "object", "properties": {"pay": {"type": "number"}}, "required": ["name"]}
+    schema: dict[str, Any] = {"allOf": [PERSON, pay]}
+    check_anthropic(schema)
+    assert for_openai(schema).strict
+    beside: dict[str, Any] = {"$ref": "#/$defs/A", "required": ["born"], "$defs": {"A": PERSON}}
+    check_anthropic(beside)
+
+
+# --- small things ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("transform", [for_openai, for_anthropic])
+def test_a_wrapped_list_keeps_its_definitions_where_they_are(transform: Any) -> None:
+    schema = {"type": "array", "items": {"$ref": "#/$defs/A"}, "$defs": {"A": PERSON}}
+    sent = transform(schema)
+    assert sent.wrapped
+    assert sent.schema["properties"]["value"] == {"type": "array", "items": {"$ref": "#/$defs/A"}}
+    assert sent.schema["$defs"]["A"]["additionalProperties"] is False
+    jsonschema.validate({"value": [{"name": "A", "born": 1}]}, sent.schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "nullable"),
+    [
+        ({"type": "string", "enum": ["a"]}, {"type": ["string", "null"], "enum": ["a", None]}),
+        ({"type": "string", "enum": ["a", None]},
+         {"type": ["string", "null"], "enum": ["a", None]}),
+        ({"type": "object", "properties": {}},
+         {"anyOf": [{"type": "object", "properties": {}, "additionalProperties": False,
+                     "required": []}, {"type": "null"}]}),
+        ({"type": "array", "items": {"type": "null"}},
+         {"anyOf": [{"type": "array", "items": {"type": "null"}}, {"type": "null"}]}),
+    ],
+)  # fmt: skip
+def test_null_stands_for_what_is_absent(schema: Any, nullable: Any) -> None:
+    sent: Any = for_openai(in_object(schema)).schema["properties"]
+    assert sent == {"x": nullable}
+
+
+@pytest.mark.parametrize(("least", "stays"), [(0, True), (1, True), (2, False)])
+def test_anthropic_enforces_that_a_list_is_not_empty(least: int, stays: bool) -> None:
+    schema: dict[str, Any] = {"type": "array", "items": {"type": "null"}, "minItems": least}
+    sent: Any = for_anthropic(schema).schema["properties"]
+    assert (sent["value"].get("minItems") == least) is stays
+    assert ("description" in sent["value"]) is not stays
+    strict: Any = for_openai(schema).schema["properties"]
+    assert strict["value"]["description"] == f"{{minItems: {least}}}"
