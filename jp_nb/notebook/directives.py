@@ -43,7 +43,13 @@ class Collect(argparse.Action):
         values: str | Sequence[Any] | None,
         option_string: str | None = None,
     ) -> None:
-        """Add what one option says."""
+        """Add what one option says.
+
+        Raises:
+            UsageError: If it names a tool, and the name is empty.
+        """
+        if self._kind in ("tool", "no_tool") and values is not None and not str(values).strip():
+            raise UsageError(f"{option_string} takes the name of a tool, or nothing for all tools")
         before = getattr(namespace, self.dest) or []
         setattr(namespace, self.dest, [*before, Directive(self._kind, str(values or ""))])
 

@@ -6,6 +6,9 @@ Source: `design/interface.md` sections 2 and 3.
 from __future__ import annotations
 
 import atexit
+import io
+import re
+import tokenize
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -78,7 +81,7 @@ class JpMagics(Magics):
     @line_magic("jp")  # type: ignore[arg-type]
     def command(self, line: str) -> None:
         """`%jp SUBCOMMAND`; bare, it lists them."""
-        name, _, rest = line.strip().partition(" ")
+        name, rest = [*line.split(maxsplit=1), "", ""][:2]
         with guarded(self._session):
             if name == "q":
                 self._q(rest)
@@ -118,16 +121,34 @@ def keep_question_marks(lines: list[str]) -> list[str]:
 
     Source: https://ipython.readthedocs.io/en/stable/config/inputtransforms.html
     """
-    if lines and lines[0].startswith("%%"):
+    if (lines and lines[0].startswith("%%")) or not any(map(_QUESTION.match, lines)):
         return lines
-    return [_ask_line(line) for line in lines]
+    kept: list[str] = []
+    python: list[str] = []  # the same without escapes, in which quotes mean nothing
+    for line in lines:
+        text = line.lstrip()
+        escaped = text.startswith(("%", "!", "?")) and not _inside("".join(python))
+        found = _QUESTION.match(line) if escaped else None
+        kept.append(
+            f"{found[1]}get_ipython().run_line_magic('jp', {found[2]!r})\n" if found else line
+        )
+        python.append(f"{line[: len(line) - len(text)]}pass\n" if escaped else line)
+    return kept
 
 
-def _ask_line(line: str) -> str:
-    text = line.rstrip()
-    if not (text.startswith("%jp q ") and text.endswith("?")):
-        return line
-    return f"get_ipython().run_line_magic('jp', {text.removeprefix('%jp ')!r})\n"
+_QUESTION = re.compile(r"([ \t]*)%jp (q .*\?)\s*$")
+
+
+def _inside(code: str) -> bool:
+    """Whether `code` ends in a text of several lines, in brackets, or in a line that goes on."""
+    try:
+        for _ in tokenize.generate_tokens(io.StringIO(code).readline):
+            pass
+    except tokenize.TokenError as exc:
+        return any(word in str(exc) for word in ("multi-line", "triple-quoted", "unexpected EOF"))
+    except SyntaxError:  # Python will say so
+        return False
+    return False
 
 
 @context_matcher(identifier="jp_nb")  # type: ignore[untyped-decorator]  # it has no annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import assert_never
 
 from pydantic import JsonValue
@@ -18,13 +18,13 @@ from jp_nb.config.app_config import STAR, AppConfig, enabling
 from jp_nb.config.app_config import Tool as ToolConfig
 from jp_nb.config.commands import Command
 from jp_nb.config.layers import to_text
-from jp_nb.config.secrets import masked
+from jp_nb.config.secrets import HIDDEN, is_secret, masked, without_credentials
 from jp_nb.config.tool_config import Enable, QuestionConfig
 from jp_nb.errors import UsageError
 from jp_nb.notebook.markdown import code_block
 from jp_nb.notebook.prompt.plain import plain
 from jp_nb.notebook.report import Report, table
-from jp_nb.tools.documentation import parameters
+from jp_nb.tools.documentation import Parameter, parameters
 
 MAX_VALUE_CHARS = 2000
 """Of one value of one tool."""
@@ -85,10 +85,7 @@ def tool(name: str, config: AppConfig, offer: MakeOffer) -> Report:
         parts.append(table(head, rows, limit=MAX_VALUE_CHARS))
     if configured.options:
         above = ("conversation", "tools", name, "options")
-        options = [
-            (key, to_text(masked(value, (*above, key))))
-            for key, value in configured.options.items()
-        ]
+        options = [(key, _value(value, (*above, key))) for key, value in configured.options.items()]
         parts.append(table(("option", "value"), options, limit=MAX_VALUE_CHARS))
     if found:
         parts += _parameters(found)
@@ -125,10 +122,14 @@ def _state(tool: ToolConfig, star: ToolConfig) -> str:
 
 
 def _command(command: Command) -> str:
-    words = shlex.join(command.args)
+    program, *args = (without_credentials(word) for word in (command.program, *command.args))
     if command.shell:
-        return f"sh -c: {command.program} {words}".rstrip()
-    return shlex.join([command.program, *command.args])
+        return f"sh -c: {program} {shlex.join(args)}".rstrip()
+    return shlex.join([program, *args])
+
+
+def _value(value: JsonValue, path: Sequence[str]) -> str:
+    return without_credentials(to_text(masked(value, path)))
 
 
 def _settings(tool: OfferedTool) -> Iterator[tuple[str, str]]:
@@ -158,24 +159,33 @@ def _question(tool: str, key: str, question: QuestionConfig) -> tuple[str, str, 
     who: str = "assistant" if question.asks_assistant else "user"
     if not isinstance(question.target, str):
         overrides: JsonValue = question.target.model_dump(mode="json", exclude_unset=True)
-        who += f", with {to_text(masked(overrides, above))}"
-    answer = masked(question.answer, (*above, "answer"))
-    return key, who, "-" if answer is None else to_text(answer), question.prompt_label or "-"
+        who += f", with {_value(overrides, above)}"
+    answer = "-" if question.answer is None else _value(question.answer, (*above, "answer"))
+    return key, who, answer, question.prompt_label or "-"
 
 
 def _parameters(tool: OfferedTool) -> list[Report]:
+    shown, others = parameters(tool.documented_schema)
     rows = [
         (
             ".".join(found.path),
             found.type or "any",
             "yes" if found.required else "no",
-            ", ".join(found.values).replace("`", "") or "-",
+            ", ".join(_values(found)).replace("`", "") or "-",
             " ".join(found.texts) or "-",
         )
-        for found in parameters(tool.documented_schema)
+        for found in shown
     ]
+    rows += [(others, "-", "-", "-", "-")] if others else []
     head = ("parameter", "type", "required", "values", "what for")
     return [table(head, rows, limit=MAX_VALUE_CHARS)] if rows else []
+
+
+def _values(parameter: Parameter) -> Iterator[str]:
+    for text in parameter.values:
+        word = text.partition(" ")[0]
+        known = word in ("default", "always") and is_secret(parameter.path)
+        yield f"{word} {HIDDEN}" if known else text
 
 
 def _description(text: str) -> Report:

@@ -79,7 +79,9 @@ def coerce(value: JsonValue, schema: JsonValue) -> JsonValue:
             parsed = read_json(value)
         except ValueError:
             return value
-        return parsed if _fits(parsed, wanted) else value
+        if not _fits(parsed, wanted):
+            return value
+        return parsed if isinstance(parsed, str) else coerce(parsed, schema)
     properties = schema.get("properties")
     if isinstance(value, dict) and isinstance(properties, dict):
         return {key: coerce(item, properties.get(key)) for key, item in value.items()}

@@ -153,9 +153,10 @@ async def _run(command: Command, document: Document, name: str, root: str) -> Ou
         done = await process.run(_argv(command, document), stdin=stdin, cwd=root)
     except TemplateError as exc:
         return Failure(str(exc))
-    except process.SpawnError:
+    except process.SpawnError as exc:
         # As configured: filled in, it may hold an answer that no model may see.
-        return Failure(f"Failed to spawn command: {' '.join([command.program, *command.args])}")
+        line = " ".join([command.program, *command.args])
+        return Failure(f"Failed to spawn command: {line}{f': {exc}' if str(exc) else ''}")
     except process.OutputError:
         size = process.MAX_OUTPUT_BYTES // 2**20
         return Failure(f"Tool '{name}' was stopped: it printed more than {size} MiB.")

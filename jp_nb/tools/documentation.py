@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 
 from pydantic import JsonValue
 
 MAX_DEPTH = 8
-"""Of parameters within parameters: a schema may refer to itself."""
+"""Of parameters within parameters."""
+MAX_PARAMETERS = 200
+"""Of one tool; of more, their number is told."""
+MAX_COUNTED = 1000
+"""Of those that are not written: schemas that refer to one another may have very many."""
+MAX_TYPE_LEVELS = 6
+"""Of types within the type of one parameter."""
 
 Schema = Mapping[str, JsonValue]
 
@@ -33,8 +40,10 @@ def document(
     parts = _paragraphs(summary, description)
     if examples and examples.strip():
         parts.append(f"### Examples\n\n{examples.strip()}")
-    if lines := "\n".join(line for parameter in parameters(schema) for line in _item(parameter)):
-        parts.append(f"### Parameters\n\n{lines}")
+    found, others = parameters(schema)
+    if lines := [line for parameter in found for line in _item(parameter)]:
+        written = "\n".join([*lines, *([f"- {others}"] if others else [])])
+        parts.append(f"### Parameters\n\n{written}")
     return "\n\n".join([f"## {name}", *parts]) if parts else ""
 
 
@@ -57,29 +66,38 @@ class Parameter:
     texts: tuple[str, ...]
 
 
-def parameters(schema: Schema) -> Iterator[Parameter]:
-    """The parameters of `schema`, each before those within it."""
-    return _parameters(schema, schema, ())
+def parameters(schema: Schema) -> tuple[list[Parameter], str]:
+    """The first parameters of `schema`, each before those within it, and a word on the others.
+
+    That is "" if there are no others.
+    """
+    found = _parameters(_Node(schema, schema), ())
+    first = list(islice(found, MAX_PARAMETERS))
+    others = sum(1 for _ in islice(found, MAX_COUNTED))
+    more = f"more than {others - 1}" if others == MAX_COUNTED else str(others)
+    return first, f"… and {more} more" if others else ""
 
 
-def _parameters(node: Schema, root: Schema, above: tuple[str, ...]) -> Iterator[Parameter]:
-    properties, required = node.get("properties"), node.get("required")
+def _parameters(node: _Node, above: tuple[str, ...]) -> Iterator[Parameter]:
+    properties, required = node.says.get("properties"), node.says.get("required")
     if not isinstance(properties, dict) or len(above) > MAX_DEPTH:
         return
     for name, written in properties.items():
-        below = _resolved(written, root)
+        below = node.below(written)
+        says, within = below.says, list(_within(below))
         by_parent = isinstance(required, list) and name in required
-        texts = _paragraphs(below.get("summary"), below.get("description"))
-        texts += [f"Examples: {text}" for text in _paragraphs(below.get("examples"))]
+        texts = _paragraphs(says.get("summary"), says.get("description"))
+        texts += [f"Examples: {text}" for text in _paragraphs(says.get("examples"))]
+        again = ["as above"] if any(inner.again for inner in within) else []
         yield Parameter(
             path=(*above, name),
-            type=_type(below, root),
-            required=by_parent or below.get("required") is True,
-            values=tuple(_values(below)),
+            type=_type(below),
+            required=by_parent or says.get("required") is True,
+            values=(*again, *_values(says)),
             texts=tuple(texts),
         )
-        for inner in _within(below, root):
-            yield from _parameters(inner, root, (*above, name))
+        for inner in within:
+            yield from _parameters(inner, (*above, name))
 
 
 def _item(parameter: Parameter) -> Iterator[str]:
@@ -100,46 +118,72 @@ def _paragraphs(*texts: JsonValue) -> list[str]:
     return list(dict.fromkeys(said))
 
 
-def _resolved(node: JsonValue, root: Schema) -> Schema:
-    """`node` with the definition it refers to; what it says itself counts first."""
-    if not isinstance(node, dict):
-        return {}
-    several = node.get("allOf")
-    reference = several[0] if isinstance(several, list) and len(several) == 1 else node
-    name = reference.get("$ref") if isinstance(reference, dict) else None
-    definitions = root.get("$defs")
-    if not isinstance(name, str) or not isinstance(definitions, dict):
-        return node
-    found = definitions.get(name.removeprefix("#/$defs/"))
-    return {**found, **node} if isinstance(found, dict) else node
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A part of a schema, with the definition it refers to.
+
+    Attributes:
+        says: Its keys and those of the definition.
+        root: The schema.
+        open: The definitions that it is in: a schema may refer to itself.
+        again: It refers to one of those, whose parts are not written again.
+    """
+
+    says: Schema
+    root: Schema
+    open: frozenset[str] = frozenset()
+    again: bool = False
+
+    def below(self, written: JsonValue) -> _Node:
+        """What is `written` in this one; what it says itself counts before the definition."""
+        if not isinstance(written, dict):
+            return replace(self, says={}, again=False)
+        several = written.get("allOf")
+        reference = several[0] if isinstance(several, list) and len(several) == 1 else written
+        name = reference.get("$ref") if isinstance(reference, dict) else None
+        definitions = self.root.get("$defs")
+        found = None
+        if isinstance(name, str) and isinstance(definitions, dict):
+            found = definitions.get(name.removeprefix("#/$defs/"))
+        if not isinstance(name, str) or not isinstance(found, dict):
+            return replace(self, says=written, again=False)
+        if name in self.open:
+            found = {key: value for key, value in found.items() if key not in _PARTS}
+            return replace(self, says={**found, **written}, again=True)
+        return _Node({**found, **written}, self.root, self.open | {name})
 
 
-def _alternatives(node: Schema, root: Schema) -> list[Schema]:
-    found: list[Schema] = []
+_PARTS = ("properties", "items", "anyOf", "oneOf")
+
+
+def _alternatives(node: _Node) -> list[_Node]:
+    found: list[_Node] = []
     for key in ("anyOf", "oneOf"):
-        members = node.get(key)
-        found += [_resolved(m, root) for m in members] if isinstance(members, list) else []
+        members = node.says.get(key)
+        found += [node.below(member) for member in members] if isinstance(members, list) else []
     return found
 
 
-def _within(node: Schema, root: Schema) -> Iterator[Schema]:
+def _within(node: _Node) -> Iterator[_Node]:
     """The nodes whose properties belong below `node`."""
-    for one in (node, *_alternatives(node, root)):
+    for one in (node, *_alternatives(node)):
         yield one
-        if "items" in one:
-            yield _resolved(one["items"], root)
+        if "items" in one.says:
+            yield one.below(one.says["items"])
 
 
-def _type(node: Schema, root: Schema) -> str:
+def _type(node: _Node, levels: int = MAX_TYPE_LEVELS) -> str:
     """Such as `string`, `array of integer`, `string or null`."""
-    declared = node.get("type")
-    if declared == "array":
-        inner = _type(_resolved(node.get("items"), root), root)
-        return f"array of {inner}" if inner and " or " not in inner else "array"
-    if isinstance(declared, str):
+    declared = node.says.get("type")
+    if isinstance(declared, str) and declared != "array":
         return declared
+    if not levels:
+        return declared if isinstance(declared, str) else ""
+    if declared == "array":
+        inner = _type(node.below(node.says.get("items")), levels - 1)
+        return f"array of {inner}" if inner and " or " not in inner else "array"
     names = declared if isinstance(declared, list) else []
-    names = names or [_type(member, root) for member in _alternatives(node, root)]
+    names = names or [_type(member, levels - 1) for member in _alternatives(node)]
     return " or ".join(dict.fromkeys(str(name) for name in names if name))
 
 

@@ -9,9 +9,9 @@ import json
 import logging
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from jp_nb.errors import ToolError
 from jp_nb.tools.question import Question
@@ -67,9 +67,6 @@ class NeedsInput(BaseModel):
 
 
 Outcome = Success | Failure | NeedsInput
-OUTCOME: TypeAdapter[Outcome] = TypeAdapter(
-    Annotated[Outcome, Field(discriminator="type")]
-)  # for tools that speak JSON
 
 
 # --- from the output of a process ------------------------------------------------------------
@@ -84,6 +81,7 @@ def read_outcome(stdout: str) -> Outcome | None:
     Raises:
         ToolError: If it asks a question that nobody could answer.
     """
+    stdout = stdout.removeprefix("\ufeff")  # as programs on Windows begin
     try:
         data = json.loads(stdout, parse_int=_integer)
         if "\\u" in stdout:  # half a surrogate pair, which no other text may hold

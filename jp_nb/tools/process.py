@@ -26,7 +26,7 @@ STOP_GRACE: Final = 1.0
 
 
 class SpawnError(Exception):
-    """The process could not be started."""
+    """The process could not be started: its text, maybe "", holds nothing of what was asked."""
 
 
 class OutputError(Exception):
@@ -88,7 +88,7 @@ async def _keep(argv: Sequence[str], stdin: bytes, cwd: str, output: _Output) ->
             start_new_session=os.name == "posix",
         )
     except (OSError, ValueError, NotImplementedError) as exc:  # ValueError: a NUL, half a surrogate
-        raise SpawnError(str(exc)) from exc
+        raise SpawnError(_why(exc, cwd)) from exc
     try:
         _feed(transport, stdin)
         await output.settled.wait()
@@ -100,6 +100,13 @@ async def _keep(argv: Sequence[str], stdin: bytes, cwd: str, output: _Output) ->
         raise OutputError
     code = transport.get_returncode()
     return Finished(-1 if code is None else code, output.text(STDOUT), output.text(STDERR))
+
+
+def _why(exc: Exception, cwd: str) -> str:
+    if isinstance(exc, FileNotFoundError | NotADirectoryError) and cwd and not os.path.isdir(cwd):
+        return "its working directory does not exist"
+    code = exc.errno if isinstance(exc, OSError) else None
+    return os.strerror(code) if code else ""
 
 
 class _Output(asyncio.SubprocessProtocol):

@@ -35,7 +35,7 @@ def render(template: str, variables: Mapping[str, JsonValue]) -> str:
         TemplateError: If it is no template, or rendering it fails.
     """
     if not any(sign in template for sign in ("{{", "{%", "{#")):
-        return template  # to the letter: Jinja would rewrite its line ends
+        return template  # to the letter; in a template, Jinja rewrites line ends to \n
     try:
         return _environment().from_string(template).render(variables)
     except JinjaError as exc:
@@ -73,7 +73,7 @@ def _environment() -> _Environment:
     environment = _Environment(
         undefined=_Missing, finalize=_filled_in, keep_trailing_newline=True, autoescape=False
     )
-    environment.filters["tojson"] = _to_json
+    environment.filters |= {"tojson": _to_json, "string": _filled_in, "join": _join}
     return environment
 
 
@@ -81,11 +81,22 @@ def _filled_in(value: Any) -> str:
     return value if isinstance(value, str) else _to_json(value)
 
 
-def _to_json(value: Any) -> str:
-    """Compact JSON, also of what a template made, such as a range."""
+def _join(values: Any, joiner: str = "") -> str:
+    return joiner.join(map(_filled_in, values))
+
+
+def _to_json(value: Any, indent: bool | int | None = None) -> str:
+    """JSON, also of what a template made, such as a range; compact without an `indent`.
+
+    An `indent` of true is one of two spaces, as in minijinja.
+    """
     if isinstance(value, Undefined):
         return "null"
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+    spaces = min(2 if indent is True else indent, 100) if indent else None
+    separators = (",", ":") if spaces is None else (",", ": ")
+    return json.dumps(
+        value, ensure_ascii=False, separators=separators, indent=spaces, default=_plain
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -750,6 +750,33 @@ def test_a_tool_that_is_not_there_is_no_tool(tooled: Notebook, name: str, says: 
         tooled.jp(f"tools {name}")
 
 
+def test_no_secret_of_a_tool_is_shown() -> None:
+    settings: dict[str, Any] = {
+        "source": "local",
+        "command": {
+            "program": "curl",
+            "args": ["-H", "Authorization: Bearer abcSECRET1", "https://u:SECRET2@h/", "x=1"],
+        },
+        "options": {"hosts": [{"token": "SECRET3"}], "url": "https://u:SECRET4@h/", "n": [1]},
+        "questions": {"pass": {"answer": "SECRET5"}, "sure": {"answer": True}},
+        "parameters": {
+            "api_key": {"type": "string", "default": "SECRET6"},
+            "unit": {"type": "string", "default": "km"},
+        },
+    }
+    config = configured(for_tool("fetch", **settings))
+
+    def offered(config: AppConfig) -> Offer:
+        executors: dict[str, dict[str, Tool]] = {"local": {"fetch": NotFound("")}}
+        return offer(config, {**executors, "builtin": BUILTINS})
+
+    shown = tool_report.tool("fetch", config, offered)
+    assert "SECRET" not in shown.text + shown.markdown
+    assert "curl -H 'Authorization: Bearer (set, not shown)'" in shown.text
+    for row in (["n", "[1]"], ["unit", "string", "no", 'default "km"', "-"]):
+        assert row in rows_of(shown.text)
+
+
 HOSTILE = "<b9 onclick=x> | ` ```\n# head\n[a](javascript:x)\x1b[31m"
 
 

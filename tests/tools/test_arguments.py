@@ -36,6 +36,8 @@ SCHEMA: dict[str, Any] = {
         ({"maybe": "null"}, {"maybe": None}),
         ({"list": "[1, 2.5]"}, {"list": [1, 2.5]}),
         ({"list": ["1", 2]}, {"list": [1, 2]}),
+        ({"list": '["1", 2]'}, {"list": [1, 2]}),
+        ({"table": '{"on": "true", "x": "1"}'}, {"table": {"on": True, "x": "1"}}),
         ({"table": {"on": "true", "x": "1"}}, {"table": {"on": True, "x": "1"}}),
         ({"free": "1", "unknown": "[1]"}, {"free": "1", "unknown": "[1]"}),
         ({"list": "[" * 100_000}, {"list": "[" * 100_000}),

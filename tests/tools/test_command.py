@@ -268,19 +268,24 @@ async def test_bytes_that_are_no_text_are_replaced() -> None:
 )
 async def test_a_program_that_does_not_exist_is_named(command: JsonValue) -> None:
     text = await failure_of(command)
-    assert text == "Failed to spawn command: jp-nb-no-such-program --now"
+    assert text == (
+        "Failed to spawn command: jp-nb-no-such-program --now: No such file or directory"
+    )
 
 
 async def test_a_folder_that_does_not_exist_and_a_nul_are_failures(tmp_path: Path) -> None:
     text = await failure_of("true", root=str(tmp_path / "nowhere"))
-    assert text == "Failed to spawn command: true"
+    assert text == "Failed to spawn command: true: its working directory does not exist"
     text = await failure_of("echo {{tool.arguments.a}}", {"a": "x\0y"})
     assert text == "Failed to spawn command: echo {{tool.arguments.a}}"
 
 
 async def test_the_failure_to_start_tells_no_answer_of_the_person() -> None:
-    text = await failure_of("no-such-program {{tool.answers.pass}}", answers={"pass": "hunter2"})
-    assert text == "Failed to spawn command: no-such-program {{tool.answers.pass}}"
+    line = "no-such-program {{tool.answers.pass}}"
+    text = await failure_of(line, answers={"pass": "hunter2"})
+    assert text == f"Failed to spawn command: {line}: No such file or directory"
+    text = await failure_of("true {{tool.answers.pass}}", answers={"pass": "x" * 2**22})
+    assert text == "Failed to spawn command: true {{tool.answers.pass}}: Argument list too long"
 
 
 async def test_a_tool_without_a_command_fails_when_it_runs() -> None:
@@ -512,5 +517,5 @@ async def test_a_formatter_that_fails_or_asks_is_an_error(code: str, error: str)
 
 
 async def test_a_formatter_that_cannot_start_is_an_error() -> None:
-    with pytest.raises(ToolError, match=r"^Failed to spawn command: jp-nb-no-such-program$"):
+    with pytest.raises(ToolError, match=r"^Failed to spawn command: jp-nb-no-such-program: No "):
         await formatted("jp-nb-no-such-program")

@@ -238,8 +238,7 @@ plan({"name": "Delft"})
 
 - `first` (object, required): Where it begins.
   - `name` (string, required)
-  - `then` (object or null, default `null`)
-    - `name` (string, required)
+  - `then` (object or null, as above, default `null`)
 """
     )
     assert text.endswith(
@@ -247,7 +246,41 @@ plan({"name": "Delft"})
 - `days` (integer, default `1`): How long.
 - `unit` (string, one of `"km"`, `"mi"`, default `"km"`)"""
     )
-    assert text.count("`then`") < 20  # it refers to itself, and that ends
+    assert text.count("`then`") == 1  # it refers to itself, and that ends
+
+
+def listed(*names: str) -> JsonValue:
+    return {"anyOf": [{"type": "array", "items": ref(name)} for name in names]}
+
+
+def ref(name: str) -> JsonValue:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def test_types_that_refer_to_themselves_or_to_one_another_come_to_an_end() -> None:
+    names = [f"T{n}" for n in range(9)]
+    branches: JsonValue = {name: ref("Tree") for name in ("a", "b", "c", "d", "e")}
+    definitions: dict[str, JsonValue] = {name: listed(*names) for name in names}
+    definitions |= {
+        "Json": {"anyOf": [{"type": "array", "items": ref("Json")}, {"type": "integer"}]},
+        "Tree": {"type": "object", "properties": branches},
+    }
+    properties: JsonValue = {"json": ref("Json"), "tree": ref("Tree"), "many": ref("T0")}
+    text = document("t", None, None, None, {"$defs": definitions, "properties": properties})
+    assert text == (
+        "## t\n\n### Parameters\n\n- `json` (array or integer, as above)\n- `tree` (object)\n"
+        + "".join(f"  - `{name}` (object, as above)\n" for name in "abcde")
+        + "- `many` (array, as above)"
+    )
+
+
+@pytest.mark.parametrize(("count", "more"), [(201, "1"), (1199, "999"), (5000, "more than 999")])
+def test_of_very_many_parameters_the_first_are_told_and_how_many_more(
+    count: int, more: str
+) -> None:
+    properties: JsonValue = {f"p{n}": {"type": "string"} for n in range(count)}
+    text = document("t", None, None, None, {"properties": properties})
+    assert text.endswith(f"\n- `p199` (string)\n- … and {more} more")
 
 
 def test_what_a_user_says_of_a_python_tool_counts_and_its_types_stay() -> None:

@@ -25,6 +25,7 @@ def asked(**fields: Any) -> str:
     [
         ('{"type":"success","content":"x"}', Success("x")),
         ('\n  {"type":"success","content":""}\n\n', Success("")),
+        ('\ufeff{"type":"success","content":"x"}', Success("x")),
         ('{"content":"x","type":"success","more":[1],"malformed":"no"}', Success("x")),
         ('{"type":"success","content":"x","config":{"user":{"name":"B"}},"unset":["a.b"]}',
          Success("x", config={"user": {"name": "B"}}, unset=("a.b",))),

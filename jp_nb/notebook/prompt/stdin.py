@@ -188,11 +188,14 @@ def _select(
         word = line.strip()
         if not word and default is not None:
             return Answered(options[default], channel)
-        if word.isascii() and word.isdigit() and 1 <= int(word) <= len(options):
-            return Answered(options[int(word) - 1], channel)
-        for option, label in zip(options, labels, strict=True):
-            if word and word in (option, label):
-                return Answered(option, channel)
+        if word.isascii() and word.isdigit():  # an index, also where an option is a number
+            index = int(word) if len(word) < 10 else 0  # Python reads no number of 5000 digits
+            if 1 <= index <= len(options):
+                return Answered(options[index - 1], channel)
+        elif word:
+            for option, label in zip(options, labels, strict=True):
+                if word in (option, label):
+                    return Answered(option, channel)
         return _Again(f"Please type a number from 1 to {len(options)}, or ? for help.")
 
     width = len(str(len(options)))
@@ -200,7 +203,7 @@ def _select(
         above=[f"  {number:>{width}}  {label}" for number, label in enumerate(labels, start=1)],
         prompt=f"Number{'' if default is None else f' [{default + 1}]'}: ",
         help=[
-            "  Type the number of an option, or the option itself."
+            "  Type the number of an option, or, if it is no number, the option itself."
             + ("" if default is None else f" Enter alone: {default + 1}, {labels[default]}.")
         ],
         parse=parse,

@@ -5,6 +5,7 @@ Source: `design/interface.md` section 9, `spec/tools-and-turn-loop.md` section 4
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import NamedTuple, assert_never
 
@@ -64,9 +65,14 @@ def asked_by(prompt: Prompt) -> str | None:
 
 
 def context(prompt: Prompt) -> str | None:
-    """Return the lines above the question (or below what is to be decided)."""
-    text = prompt.detail if isinstance(prompt, ActionPrompt) else prompt.question.context
-    return plain(text).strip("\n") if text else None
+    """Return the lines above the question (or below what is to be decided).
+
+    What is to be decided is shown whole, however long: nobody may allow what is cut off.
+    """
+    if isinstance(prompt, ActionPrompt):
+        return plain(prompt.detail, limit=sys.maxsize).strip("\n") if prompt.detail else None
+    background = prompt.question.context
+    return plain(background).strip("\n") if background else None
 
 
 def question(prompt: Prompt) -> str:
@@ -82,15 +88,15 @@ def rows(prompt: ActionPrompt) -> list[tuple[str, ...]]:
 
 def option_labels(options: tuple[str, ...]) -> list[str]:
     """Return a distinct readable label for each of `options`."""
-    labels: list[str] = []
+    labels: dict[str, None] = {}  # in order, and quick to look up
+    twins: dict[str, int] = {}
     for option in options:
-        label = one_line(option) or "(empty)"
-        twins = 1
+        label = text = one_line(option) or "(empty)"
         while label in labels:  # widgets find an option by its label
-            twins += 1
-            label = f"{one_line(option) or '(empty)'} ({twins})"
-        labels.append(label)
-    return labels
+            twins[text] = twins.get(text, 1) + 1
+            label = f"{text} ({twins[text]})"
+        labels[label] = None
+    return list(labels)
 
 
 def without_form(prompt: Prompt) -> str:

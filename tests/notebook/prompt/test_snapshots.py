@@ -11,10 +11,19 @@ from typing import Any
 import ipywidgets
 import pytest
 
-from jp_nb.agent.ports import Answered, NobodyThere, NotAnswered, Prompt, PromptEnd, QuestionPrompt
+from jp_nb.agent.ports import (
+    Action,
+    ActionPrompt,
+    Answered,
+    NobodyThere,
+    NotAnswered,
+    Prompt,
+    PromptEnd,
+    QuestionPrompt,
+)
 from jp_nb.notebook.prompt.form import Form, OwnOutput
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
-from jp_nb.notebook.prompt.wording import static_record, without_form
+from jp_nb.notebook.prompt.wording import option_labels, static_record, without_form
 from jp_nb.tools.question import Question
 from tests.notebook.prompt.prompts import PERMISSION, PROMPTS, TYPED, prompt_of
 
@@ -162,6 +171,19 @@ def test_many_options_are_a_dropdown_and_twins_are_told_apart(shown: Any) -> Non
     assert any(line.startswith("Dropdown") for line in shown(QuestionPrompt(question)))
     twins = Question.select("q", "Which?", ["a", "\x1b[1ma", ""])
     assert "RadioButtons.jp-nb-control: a | a (2) | (empty)" in shown(QuestionPrompt(twins))
+
+
+def test_many_twins_are_told_apart_quickly() -> None:
+    labels = option_labels(("a", "a (2)", "a", "a (3)", "a", *["b"] * 3000))
+    assert labels[:5] == ["a", "a (2)", "a (3)", "a (3) (2)", "a (4)"]
+    assert labels[-1] == "b (3000)"
+    assert len(set(labels)) == len(labels)
+
+
+def test_what_is_to_be_decided_is_shown_whole(shown: Any) -> None:
+    long = f'{{"a": "{"x" * 30_000}", "path": "/etc/passwd"}}'
+    prompt = ActionPrompt("Run?", (Action("y", "Run", "run"),), detail=long)
+    assert f"HTML.jp-nb-context: {long}" in shown(prompt)
 
 
 def test_a_notebook_saved_while_it_waits_does_not_claim_to_be_open() -> None:

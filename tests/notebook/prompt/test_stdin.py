@@ -86,7 +86,6 @@ def test_without_persistence_uppercase_is_neither_offered_nor_accepted() -> None
         (with_default(BOOLEAN, False), "", False),
         (SELECT, "3", "green"),
         (SELECT, "red", "red"),
-        (SELECT, "10", "10"),
         (SELECT, " 2 ", "10"),
         (with_default(SELECT, "green"), "", "green"),
         (TEXT, "", ""),
@@ -113,6 +112,8 @@ def test_what_a_line_says(prompt: Prompt, typed: str, value: bool | str) -> None
         (SELECT, ""),
         (SELECT, "0"),
         (SELECT, "4"),
+        (SELECT, "10"),  # a number is an index, whatever the options are
+        (SELECT, "9" * 5000),
         (SELECT, "RED"),
         (SELECT, "²"),
         (SECRET, ""),
@@ -124,6 +125,17 @@ def test_five_bad_answers_cancel(prompt: Prompt, bad: str) -> None:
     typist = Typist(*[bad] * 4, bad, "never read")
     assert ask_on_stdin(prompt, typist, "stdin") == NotAnswered("cancelled", "stdin")
     assert typist.lines == ["never read"]
+
+
+@pytest.mark.parametrize(("typed", "value"), [("1", "3"), ("03", "1")])
+def test_a_number_is_an_index_even_where_another_option_is_that_number(
+    typed: str, value: str
+) -> None:
+    numbers = QuestionPrompt(Question.select("q", "Which?", ["3", "2", "1"]))
+    typist = Typist("?", typed)
+    assert ask_on_stdin(numbers, typist, "stdin") == Answered(value, "stdin")
+    told = "  Type the number of an option, or, if it is no number, the option itself."
+    assert told in typist.shown
 
 
 def test_the_end_of_the_input_cancels() -> None:
@@ -172,6 +184,16 @@ def test_every_action_has_its_key_and_no_other_is_taken(keys: str) -> None:
             *[f"[{'/'.join(keys)}/?] ", again] * 2,
             typist.shown[1],
         ]
+
+
+def test_what_is_to_be_decided_is_shown_whole_and_a_question_s_background_is_not() -> None:
+    long = f'{{"a": "{"x" * 30_000}", "path": "/etc/passwd"}}'
+    typist = Typist("y", "")
+    ask_on_stdin(replace(PERMISSION, detail=long), typist, "stdin")
+    assert long in typist.shown
+    question = Question.free_text("q", "Why?").with_context(long)
+    ask_on_stdin(QuestionPrompt(question), typist, "stdin")
+    assert any("more characters)" in line for line in typist.shown)
 
 
 def test_an_upper_case_key_is_another_one() -> None:

@@ -1,0 +1,55 @@
+"""What the two magics take, and what IPython may not do to a line of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from jp_nb.errors import UsageError
+from jp_nb.notebook.magics import JpMagics, ask_options, keep_question_marks
+
+
+@pytest.mark.parametrize("option", ["-t", "-T", "--tool", "--no-tool"])
+@pytest.mark.parametrize("name", ["", " "])
+def test_an_empty_name_of_a_tool_does_not_mean_all_tools(option: str, name: str) -> None:
+    with pytest.raises(UsageError, match=rf"^{option} takes the name of a tool, or nothing"):
+        ask_options().parse_args([option, name])
+    (everything,) = ask_options().parse_args([option]).directives
+    assert everything.text == ""
+
+
+@pytest.mark.parametrize("line", ["config x", "config\tx", "config \t x "])
+def test_any_space_ends_the_subcommand(line: str) -> None:
+    class Ran:
+        def run(self, *said: str) -> None:
+            assert said == ("config", "x")
+
+    class Session:
+        shell = None
+        notices = ()
+        store = type("Store", (), {"take_notices": staticmethod(list)})
+
+    magics = JpMagics.__new__(JpMagics)
+    vars(magics).update(_session=Session(), _commands=Ran())
+    magics.command(line)
+
+
+ASKED = "get_ipython().run_line_magic('jp', 'q Why?')\n"
+
+
+@pytest.mark.parametrize(
+    ("cell", "kept"),
+    [
+        ("%jp q Why?\n", ASKED),
+        ("x = 1\n%jp q Why? \n", f"x = 1\n{ASKED}"),
+        ("if x:\n    %jp q Why?\n", f"if x:\n    {ASKED}"),
+        ('!echo don\'t """\n%jp q Why?\n', f'!echo don\'t """\n{ASKED}'),
+        ('x = """\n%jp q Why?\n"""\n%jp q Why?\n', f'x = """\n%jp q Why?\n"""\n{ASKED}'),
+        ('x = f"""\n%jp q Why?\n"""\n', 'x = f"""\n%jp q Why?\n"""\n'),
+        ("x = (5\n%jp q Why?\n", "x = (5\n%jp q Why?\n"),
+        ("%%jp\n%jp q Why?\n", "%%jp\n%jp q Why?\n"),
+        ("%jp q Why\n", "%jp q Why\n"),
+        ("x = 'a\n%jp q Why?\n", f"x = 'a\n{ASKED}"),
+    ],
+)
+def test_a_question_keeps_its_mark_where_a_statement_may_begin(cell: str, kept: str) -> None:
+    assert "".join(keep_question_marks(cell.splitlines(keepends=True))) == kept
