@@ -35,7 +35,7 @@ from jp_nb.agent.turn import backoff
 from jp_nb.config.app_config import CANCELLATION
 from jp_nb.config.app_config import Request as RequestConfig
 from jp_nb.config.partial import Partial
-from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, ToolError
+from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, ToolError, UsageError
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
@@ -905,3 +905,15 @@ async def test_a_turn_after_an_interrupted_one_goes_on_with_the_same_record() ->
         "chat_response",
         "chat_request",
     ]
+
+
+async def test_a_schema_that_the_model_cannot_answer_in_ends_before_anything_is_recorded() -> None:
+    bench = Bench([DONE])
+
+    def refuse(schema: Any) -> None:
+        raise UsageError(f"cannot take {schema}")
+
+    bench.provider.check_schema = refuse  # type: ignore[method-assign]
+    with pytest.raises(UsageError, match="cannot take"):
+        await bench.loop.run(ChatRequest(content="Go.", schema={"type": "object"}))
+    assert (bench.kinds(), bench.provider.requests) == ([], [])
