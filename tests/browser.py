@@ -151,6 +151,11 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+def _words(text: str) -> str:
+    """`text` as the page's own search compares it."""
+    return " ".join(text.split()).casefold()
+
+
 class NotebookPage:
     """A notebook that is open in JupyterLab."""
 
@@ -197,9 +202,13 @@ class NotebookPage:
     def output_text(self, index: int, *, contains: str = "") -> str:
         """Return the text under cell `index`, once `contains` is in it."""
         area = self.cell(index).locator(".jp-OutputArea").first
-        if contains:
+        text = area.inner_text()
+        until = monotonic() + PATIENCE_MS / 1000
+        while _words(contains) not in _words(text) and monotonic() < until:
             area.get_by_text(contains).first.wait_for(timeout=PATIENCE_MS)
-        return area.inner_text()
+            self.page.wait_for_timeout(20)
+            text = area.inner_text()  # a page that draws its outputs anew shows none for a moment
+        return text
 
     def form(self) -> Locator:
         """Return the form on the page, once it is visible."""
