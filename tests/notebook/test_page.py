@@ -212,9 +212,13 @@ def test_what_a_stranger_configured_counts_once_a_person_said_so(
     page = open_notebook(LOAD, "%jp config user.name=me", "%jp trust", show, "%jp fork")
     load(page)
     page.run_cell(1)
-    page.wait_for_kernel_status("idle")
-    page.save()
-    notebook = page.saved()
+    page.cell(1).get_by_text("[2]:").wait_for()
+    for _ in range(100):  # the record comes to the page a moment after the cell's end
+        page.save()
+        notebook = page.saved()
+        if notebook.metadata.get("jp", {}).get("events"):
+            break
+        page.page.wait_for_timeout(100)
     assert notebook.metadata["jp"]["signature"].startswith("1:")
     evil = {"providers": {"llm": {"openai": {"base_url": "http://evil.example"}}}}
     notebook.metadata["jp"]["events"][-1]["delta"] = evil
