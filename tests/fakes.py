@@ -260,13 +260,19 @@ CANCELLED = NotAnswered("cancelled", "form")
 
 
 class InlineCell:
-    """Runs functions at once, on the thread of the loop."""
+    """Runs functions at once, on the thread of the loop.
+
+    Attributes:
+        released: How often it was told to go on after an interrupt.
+    """
+
+    released = 0
 
     async def call(self, function: Callable[[], T]) -> T:
         return function()
 
     def release(self) -> None:
-        return None
+        self.released += 1
 
 
 # --- a turn ----------------------------------------------------------------------------------
@@ -300,12 +306,13 @@ class Bench:
 
     def __post_init__(self) -> None:
         self.provider = EventProvider(*self.scripts)
+        self.cell = InlineCell()
         self.loop = TurnLoop(
             stream=self.stream,
             thread=thread_of(self.stream),
             resolve=self._resolve,
             prompter=self.person,
-            cell=InlineCell(),
+            cell=self.cell,
             display=self.shown.append,
             strict=self.strict,
             context={"root": "/home/ada/space", "conversation_id": "jp-c1"},

@@ -416,25 +416,14 @@ async def test_stop_cancels_records_and_ends_the_turn() -> None:
     assert not bench.stream.repair()
 
 
-async def test_a_second_interrupt_within_the_cool_down_stops_without_another_menu() -> None:
-    now = 100.0
-    person = FakePrompter(yes("continue"))
-    bench, _, ready = with_tools(person, config={"interrupt": {"escalation_cooldown_secs": 2}})
-    bench.loop.clock = lambda: now
-    task = asyncio.create_task(bench.run())
-    await until(ready)
-    bench.loop.interrupt()
-    await until(lambda: person.asked)
-    await asyncio.sleep(0.01)
-    now += 1.9
-    bench.loop.interrupt()
-    async with asyncio.timeout(5):
-        assert (await task).status == "interrupted"
-    assert menus(person) == [TOOLS]
-    assert contents(bench)[0] == ("c1", CANCELLATION)
-
-
-async def test_after_the_cool_down_the_menu_opens_again() -> None:
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(1.9, [TOOLS]), (2.0, [TOOLS, TOOLS])],
+    ids=["within the cool-down", "after it"],
+)
+async def test_a_second_interrupt_stops_without_another_menu_within_the_cool_down(
+    seconds: float, shown: list[list[str]]
+) -> None:
     now = 100.0
     person = FakePrompter(yes("continue"), yes("stop"))
     bench, _, ready = with_tools(person, config={"interrupt": {"escalation_cooldown_secs": 2}})
@@ -442,13 +431,13 @@ async def test_after_the_cool_down_the_menu_opens_again() -> None:
     task = asyncio.create_task(bench.run())
     await until(ready)
     bench.loop.interrupt()
-    await until(lambda: person.asked)
-    await asyncio.sleep(0.01)
-    now += 2.0
+    await until(lambda: bench.cell.released)  # it goes on
+    now += seconds
     bench.loop.interrupt()
     async with asyncio.timeout(5):
-        await task
-    assert menus(person) == [TOOLS, TOOLS]
+        assert (await task).status == "interrupted"
+    assert menus(person) == shown
+    assert contents(bench)[0] == ("c1", CANCELLATION)
 
 
 @pytest.mark.parametrize(
