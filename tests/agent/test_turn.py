@@ -527,7 +527,8 @@ async def test_prompts_wait_in_line_and_one_is_shown_at_a_time() -> None:
     names = ["a", "b", "c"]
     calls = [call(name, f"c{name}", index=n) for n, name in enumerate(names)]
     bench = Bench([reply(*calls), DONE], tools=[ask(name) for name in names], person=person)
-    await bench.run()
+    async with asyncio.timeout(5):
+        await bench.run()
     assert [p.question.id for p in person.asked] == names  # type: ignore[union-attr]
     assert person.most_at_once == 1
     assert [r.content for r in bench.of(ToolCallResponse)] == ["1", "2", "3"]
