@@ -231,6 +231,34 @@ class ActionPrompt:
     default: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ProposedChange:
+    """One line of a proposed configuration change, as a person reads it.
+
+    Attributes:
+        path: What changes.
+        now: What it is, as JSON; None if it is not set.
+        proposed: What it is to become, as JSON; None if it is to be unset.
+        added: Whether `proposed` is one more item of the list at `path`, which keeps the others.
+    """
+
+    path: str
+    now: str | None
+    proposed: str | None
+    added: bool = False
+
+    def __str__(self) -> str:
+        """`path: now → proposed`, `path: + item` or `path: (unset)` (section 8.5)."""
+        if self.proposed is None:
+            return f"{self.path}: {UNSET}"
+        if self.added:
+            return f"{self.path}: + {self.proposed}"
+        return f"{self.path}: {UNSET if self.now is None else self.now} → {self.proposed}"
+
+
+UNSET = "(unset)"
+"""Stands for what is not set, or is to be so no more."""
+
 Prompt = QuestionPrompt | ActionPrompt
 Channel = Literal["form", "stdin", "terminal"]
 
@@ -359,6 +387,26 @@ class QuestionEnds:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeEnds:
+    """A proposed configuration change was decided; it counts when all calls of the batch are done.
+
+    Attributes:
+        applied: False if it was rejected.
+        by: `person`, through `channel`; `grant` if the tool need not ask; `nobody` if it had to
+            and nobody was there.
+        reason: Why nobody could be asked.
+    """
+
+    call_id: str
+    tool: str
+    changes: tuple[ProposedChange, ...]
+    applied: bool
+    by: Literal["person", "grant", "nobody"]
+    channel: Channel | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Notice:
     """Something the person should know, such as a retry. `transient` ones are not kept."""
 
@@ -374,7 +422,15 @@ class PersonSays:
 
 
 DisplayEvent = (
-    ShowText | DiscardText | EndOfText | ToolBegins | ToolEnds | QuestionEnds | Notice | PersonSays
+    ShowText
+    | DiscardText
+    | EndOfText
+    | ToolBegins
+    | ToolEnds
+    | QuestionEnds
+    | ChangeEnds
+    | Notice
+    | PersonSays
 )
 Display = Callable[[DisplayEvent], None]
 """Takes events in order, from the agent's thread; never blocks."""

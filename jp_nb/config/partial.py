@@ -267,6 +267,49 @@ def walk(
             yield keys, plain
 
 
+def touched(
+    partial: Mapping[str, JsonValue], node: Node | None = ROOT, above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], JsonValue]]:
+    """Everything that merging `partial` may change, one leaf at a time, with its value.
+
+    Each key of a map counts for itself, and free JSON is one leaf. A list that adds to a set of
+    items is one leaf an item, `field["item"]`; one that is replaced, or in which repeats matter,
+    is a leaf as a whole, and so is an entry of a map, or a map, that is replaced.
+
+    Source: `spec/tools-and-turn-loop.md` 8.3.
+    """
+    for key, value in partial.items():
+        keys, below = (*above, key), (node.child(key) if node is not None else None) or JSON
+        plain = unwrap(value, below)
+        if plain is None or (plain == [] and below.kind == "list" and not _replaces(below, value)):
+            continue
+        if _replaces(below, value) or below.kind == "json" or not isinstance(plain, (dict, list)):
+            yield keys, plain
+        elif isinstance(plain, list):
+            for item in plain if below.merge.items != "sequence" else ():
+                named = identity(below, item)
+                yield (*keys, Element(item if named is None else named)), item
+            if below.merge.items == "sequence":
+                yield keys, plain
+        elif _strategy(below, value) == "merge" and below.kind == "map":  # entry by entry
+            yield from (((*keys, str(name)), entry) for name, entry in plain.items())
+        else:
+            yield from touched(plain, below, keys)
+
+
+def _replaces(node: Node, value: JsonValue) -> bool:
+    """Whether the list or map `value` of `node` takes the place of what was there."""
+    return node.kind in ("list", "map") and _strategy(node, value) == "replace"
+
+
+def _strategy(node: Node, value: JsonValue) -> JsonValue:
+    """How the list or map `value` of `node` meets an earlier one."""
+    says = value.get("strategy") if is_wrapper(value, node) else None
+    if node.kind == "map" and node.merge.strategy == "replace":
+        return says or "deep_merge"  # maps recurse unless they say otherwise
+    return says or node.merge.strategy
+
+
 def at(partial: Mapping[str, Any], path: str) -> Any:
     """What `partial` holds at `path`, without its strategy; None if nothing.
 
