@@ -34,9 +34,12 @@ from jp_nb.agent.ports import (
 from jp_nb.agent.turn import Resolved, TurnEnd, TurnLoop
 from jp_nb.config.app_config import AppConfig
 from jp_nb.config.app_config import Request as RequestConfig
-from jp_nb.config.layers import Layer, fold
+from jp_nb.config.layers import REGISTRATIONS, Layer, fold
+from jp_nb.config.models import resolve
 from jp_nb.config.partial import Partial, validate
+from jp_nb.config.proposal import Basis
 from jp_nb.record.events import ChatRequest, Entry
+from jp_nb.record.projection import Projection
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, ThreadEntry, thread_of
 from jp_nb.record.turn_view import Turn, read_turn
@@ -288,6 +291,8 @@ class Bench:
         person: Who is asked.
         config: A partial over the registrations.
         inquiry: Answers tools' questions in place of a person.
+        models: Other providers, by `provider/name` of the model that is configured.
+        projection: The configuration: registrations, `config`, and what the record says.
         shown: What the display was given.
         slept: The waits before retries.
     """
@@ -303,9 +308,11 @@ class Bench:
     shown: list[DisplayEvent] = field(default_factory=list)
     slept: list[float] = field(default_factory=list)
     inquiry: InquiryBackend | None = None
+    models: Mapping[str, EventProvider] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.provider = EventProvider(*self.scripts)
+        self.projection = Projection(self.stream, self._layers, made_here=True)
         self.cell = InlineCell()
         self.loop = TurnLoop(
             stream=self.stream,
@@ -323,8 +330,12 @@ class Bench:
         self.slept.append(seconds)
         await asyncio.sleep(0)
 
+    def _layers(self) -> list[Layer]:
+        return layers_of(self.config, self.tools)
+
     def app_config(self) -> AppConfig:
-        return configured(self.config, self.tools)
+        self.projection.below_changed()
+        return self.projection.config()
 
     def offer(self) -> Offer:
         python = {tool.name: tool for tool in self.tools}
@@ -332,10 +343,13 @@ class Bench:
 
     def _resolve(self) -> Resolved:
         config = self.app_config()
+        now = self.projection.now()
+        model = resolve(config.assistant.model.id, config.providers.llm.aliases)
+        other = self.models.get(str(model))
         return Resolved(
-            provider=self.provider,
-            provider_name="test",
-            model="test-model",
+            provider=other or self.provider,
+            provider_name=model.provider if other else "test",
+            model=model.name if other else "test-model",
             system=config.assistant.system(),
             offer=self.offer(),
             tool_choice=config.assistant.tool_choice,
@@ -343,6 +357,7 @@ class Bench:
             request=self.request,
             interrupts=config.interrupt,
             inquiry=self.inquiry,
+            basis=Basis(now.after, now.below, config),
         )
 
     async def run(self, text: str = "Go.") -> TurnEnd:
@@ -372,10 +387,15 @@ class Bench:
 
 def configured(partial: Partial, tools: Iterable[PythonTool] = ()) -> AppConfig:
     """The configuration of `partial` over the registrations of builtins and `tools`."""
+    return validate(fold(layers_of(partial, tools)))
+
+
+def layers_of(partial: Partial, tools: Iterable[PythonTool] = ()) -> list[Layer]:
+    """The registrations of builtins and `tools`, and `partial` as a file over them."""
     registered: Partial = {name: dict(tool.registration) for name, tool in BUILTINS.items()}
     registered |= {tool.name: dict(tool.registration) for tool in tools}
-    layers = [Layer("registrations", {"conversation": {"tools": registered}}), Layer("", partial)]
-    return validate(fold(layers))
+    registrations = Layer(REGISTRATIONS, {"conversation": {"tools": registered}})
+    return [registrations, Layer("workspace file", partial)]
 
 
 def for_tool(name: str, **settings: Any) -> Partial:

@@ -41,6 +41,7 @@ from jp_nb.agent.questions import (
     reusable,
     route,
 )
+from jp_nb.config.proposal import Basis
 from jp_nb.config.style_config import Interrupt as InterruptConfig
 from jp_nb.record.events import Entry, InquiryResponse
 from jp_nb.record.thread import Thread
@@ -71,12 +72,14 @@ class Surroundings:
         inquiry: Asks a model; None if there is none.
         catalog: Documentation of the tools on offer, by name.
         interrupts: What an interrupt does.
+        basis: The configuration with which the batch begins.
     """
 
     thread: Thread
     inquiry: InquiryBackend | None = None
     catalog: Mapping[str, str] = field(default_factory=dict)
     interrupts: InterruptConfig = field(default_factory=InterruptConfig)
+    basis: Basis = field(default_factory=Basis)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

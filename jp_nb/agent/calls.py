@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.offer import OfferedTool
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
+from jp_nb.tools.context import DeltaRejection
 
 MACHINERY = tuple(
     str(folder) + os.sep
@@ -32,12 +33,15 @@ class Call:
     """One tool call. `tool` is None if it is not on offer.
 
     Attributes:
+        index: Its place among the calls of the batch.
         number: Which of the calls with its id in the batch: models give one id twice.
         bad_arguments: What is wrong with the model's arguments as JSON.
         arguments: What the tool runs with.
         edited: Whether a person changed them.
         answers: Answers to the tool's questions so far.
         unasked: How often a question was answered without a person, by question id.
+        rejections: How often a configuration change that it proposed was not applied.
+        rejection: Why the last one was not, for the tool.
         formatted: What a formatter made of the arguments.
         begun: Whether the call was shown.
         changed: Whether it is to be shown otherwise since.
@@ -50,11 +54,14 @@ class Call:
     request: ToolCallRequest
     tool: OfferedTool | None
     bad_arguments: str | None = None
+    index: int = 0
     number: int = 1
     arguments: dict[str, JsonValue] = field(default_factory=dict)
     edited: bool = False
     answers: dict[str, JsonValue] = field(default_factory=dict)
     unasked: Counter[str] = field(default_factory=Counter)
+    rejections: int = 0
+    rejection: DeltaRejection | None = None
     formatted: str | None = None
     begun: bool = False
     changed: bool = False
@@ -72,8 +79,9 @@ class Call:
         """Forget what came of it so far."""
         self.arguments, self.answers = {}, {}
         self.unasked.clear()
+        self.rejections, self.rejection = 0, None
         self.edited = self.begun = self.changed = self.cut = False
-        self.formatted = self.traceback = None
+        self.formatted = self.traceback = self.response = None
         self.started = monotonic()
 
 

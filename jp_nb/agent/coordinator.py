@@ -23,6 +23,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.asking import Asking, Surroundings
 from jp_nb.agent.calls import Call, traceback_of
+from jp_nb.agent.changes import Changes
 from jp_nb.agent.decisions import (
     NOT_DELIVERED_BY_CONFIGURATION,
     SKIPPED,
@@ -38,6 +39,7 @@ from jp_nb.agent.ports import (
     CellThread,
     Display,
     NobodyThere,
+    Notice,
     Prompter,
     ToolBegins,
     ToolEnds,
@@ -48,7 +50,7 @@ from jp_nb.agent.questions import (
     TurnState,
 )
 from jp_nb.errors import ToolError
-from jp_nb.record.events import Entry, ToolCallResponse
+from jp_nb.record.events import ConfigDelta, Entry, ToolCallResponse
 from jp_nb.record.thread import Thread
 from jp_nb.tools.arguments import coerce_arguments
 from jp_nb.tools.base import RUN, CallInterrupted, Run
@@ -69,6 +71,7 @@ UNAVAILABLE = (
 NOT_FORMATTED = "Tool '{}' was not executed because the argument formatter failed: {}"
 CANCELLED_WITH_MESSAGE = "Tool run cancelled by user with a custom message:\n\n{}"
 RESTARTED = "restarted"
+DISCARDED = "⟳ The configuration changes that were approved in this batch are discarded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +82,13 @@ class BatchEnd:
         responses: In call order.
         stopped: Whether the turn is to end.
         unsaid: What the person said to the model, if no call was left to carry it.
+        change: The configuration changes that were approved, all in one.
     """
 
     responses: list[ToolCallResponse]
     stopped: bool = False
     unsaid: str = ""
+    change: ConfigDelta | None = None
 
 
 class Coordinator:
@@ -132,6 +137,7 @@ class Coordinator:
             spawn=self._spawn,
             state=state,
         )
+        self._changes = Changes(self, display=display, prompter=prompter, prompts=self._prompts)
         self._calls: Sequence[Call] = ()
         self._batch = Surroundings(Thread())
         self._heard = 0
@@ -149,10 +155,11 @@ class Coordinator:
         Cancelling it leaves calls open: `stop` then gives every call its response.
         """
         self._calls, self._batch = calls, batch
+        self._changes.begin(batch.basis)
         seen: Counter[str] = Counter()
-        for call in calls:
+        for index, call in enumerate(calls):
             seen[call.request.id] += 1
-            call.number = seen[call.request.id]
+            call.index, call.number = index, seen[call.request.id]
             call.started = monotonic()
             self._begin(call)
         # An interrupt that came with the last response is for this batch, too.
@@ -164,13 +171,24 @@ class Coordinator:
                 end = await self._carry_out(verdict)
                 if end is not None:
                     return end
-        return BatchEnd(self._responses())
+        return BatchEnd(self._responses(), change=self._changes.take())
 
     async def stop(self) -> list[ToolCallResponse]:
-        """Cancel what runs, close what is open; the responses, in call order."""
+        """Cancel what runs, close what is open; the responses, in call order.
+
+        Configuration changes that were approved are dropped: the batch did not end well.
+        """
         await self._cut()
         self._cancel_open_calls("")
+        self._discard_changes()
         return self._responses()
+
+    def _discard_changes(self) -> list[Call]:
+        """Drop the changes that were approved, and say so; the calls that proposed them."""
+        calls = self._changes.discard()
+        if calls:
+            self._display(Notice(DISCARDED))
+        return calls
 
     def _responses(self) -> list[ToolCallResponse]:
         return [call.response for call in self._calls if call.response is not None]
@@ -264,15 +282,21 @@ class Coordinator:
             verdict = later
         if verdict.choice == "restart":
             self._cell.release()
-            for call in self._open_calls():
+            # A response that tells of a change which is discarded would not be true.
+            again = [*self._open_calls(), *self._discard_changes()]
+            for call in sorted(again, key=lambda call: call.index):
                 self._restart(call)
             return None
         open_calls = self._open_calls()
         self._cancel_open_calls(verdict.text)
+        if verdict.escalated:
+            self._discard_changes()
+        change = self._changes.take()
         if verdict.choice == "reply":
             self._cell.release()
-            return BatchEnd(self._responses(), unsaid="" if open_calls else verdict.text)
-        return BatchEnd(self._responses(), stopped=True)
+            unsaid = "" if open_calls else verdict.text
+            return BatchEnd(self._responses(), unsaid=unsaid, change=change)
+        return BatchEnd(self._responses(), stopped=True, change=change)
 
     async def _cut(self) -> None:
         """End every task; what ended before still counts. Prompts and inquiries are dropped."""
@@ -303,7 +327,7 @@ class Coordinator:
         self.finish(call, text, skipped=True)
 
     def _restart(self, call: Call) -> None:
-        if call.begun:
+        if call.begun and call.response is None:
             self._show_end(call, RESTARTED, is_error=False, skipped=True)
         call.begin_again()
         self._begin(call)
@@ -339,7 +363,7 @@ class Coordinator:
 
     def _start_formatted(self, call: Call, tool: OfferedTool) -> None:
         self._show_begin(call, tool)
-        self._run_again(call, tool)
+        self.run_again(call, tool)
 
     def _show_begin(self, call: Call, tool: OfferedTool) -> None:
         """Show the call; again only if it changed."""
@@ -368,7 +392,7 @@ class Coordinator:
         if formatter is None or call.formatted is not None:
             then()
             return
-        context = self._tool_context(call, tool, action="format_arguments")
+        context = self._tool_context(call, tool, shows=True)
 
         async def write() -> Event:
             try:
@@ -388,18 +412,22 @@ class Coordinator:
 
         self._spawn(write)
 
-    def _run_again(self, call: Call, tool: OfferedTool) -> None:
+    def run_again(self, call: Call, tool: OfferedTool) -> None:
+        """Run `tool` for `call`, with all that is known by now."""
         self._spawn(lambda: self._execute(call, tool))
 
-    def _tool_context(self, call: Call, tool: OfferedTool, *, action: str = "run") -> ToolContext:
+    def _tool_context(self, call: Call, tool: OfferedTool, *, shows: bool = False) -> ToolContext:
+        """What a run of `tool` is told; one that only `shows` the call learns less."""
         return ToolContext(
             name=tool.name,
             call_id=call.request.id,
             answers=dict(call.answers),
             options=tool.options,
             access=tool.access,
+            config=None if shows else self._changes.visible(tool),
+            delta_rejection=None if shows else call.rejection,
             catalog=self._batch.catalog,
-            action=action,  # type: ignore[arg-type]  # one of its two words
+            action="format_arguments" if shows else "run",
             **self._context,  # type: ignore[arg-type]  # its keys are texts
         )
 
@@ -428,11 +456,12 @@ class Coordinator:
 
     def _settle_run(self, call: Call, tool: OfferedTool, outcome: Outcome) -> None:
         match outcome:
-            case Success() if outcome.config is not None or outcome.unset or outcome.malformed:
-                text = f"{tool.name} proposed a configuration change, which no tool may do here."
-                self._fail(call, text)
+            case Success() if outcome.proposes and tool.executor.may_propose:
+                self._changes.propose(call, tool, outcome)
             case Success(content=content):
-                self._deliver(call, tool, Delivery(content))
+                if outcome.proposes:
+                    log.warning("%s may not propose configuration changes: dropped", tool.name)
+                self.config_settled(call, tool, content)
             case Failure(message=message, trace=trace):
                 text = "\n".join([message, "", "Trace:", *trace]) if trace else message
                 self._deliver(call, tool, Delivery(text, is_error=True))
@@ -441,12 +470,16 @@ class Coordinator:
             case _:
                 assert_never(outcome)
 
+    def config_settled(self, call: Call, tool: OfferedTool, content: str) -> None:
+        """Deliver what a run came to: whatever it proposed is decided."""
+        self._deliver(call, tool, Delivery(content))
+
     def answered(
         self, call: Call, tool: OfferedTool, question: Question, answer: JsonValue
     ) -> None:
         """Run `tool` again, with one answer more."""
         call.answers[question.id] = answer
-        self._run_again(call, tool)
+        self.run_again(call, tool)
 
     def nobody_decides(self, nobody: NobodyThere) -> None:
         """Note that a person was needed and nobody is there."""

@@ -2,14 +2,15 @@
 
 Each decision is a dialogue, so that editing and giving reasons keep the screen until it is made.
 
-Source: `spec/tools-and-turn-loop.md` sections 9.3 and 11.4, `design/architecture.md` D10, D35.
+Source: `spec/tools-and-turn-loop.md` sections 8.5, 9.3 and 11.4, `design/architecture.md` D10, D35.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
@@ -18,9 +19,11 @@ from jp_nb.agent.ports import (
     Action,
     ActionPrompt,
     Answered,
+    Channel,
     NobodyThere,
     NotAnswered,
     PromptEnd,
+    ProposedChange,
     QuestionPrompt,
 )
 from jp_nb.agent.prompt_queue import Ask
@@ -42,6 +45,8 @@ DELIVERY = (
     Action("n", "Skip", "skip"),
     Action("e", "Edit", "edit"),
 )
+APPROVAL = (Action("y", "Apply", "apply"), Action("n", "Reject", "reject"))
+APPROVAL_HELP = "All of the changes are applied, or none of them; the tool is told which."
 SOURCES = {"builtin": "built-in", "python": "Python", "local": "local", "mcp": "MCP"}
 
 SKIPPED = "Tool skipped by user."
@@ -249,3 +254,48 @@ async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Deliver
         return Delivery(NOT_DELIVERED, withheld=True)  # nobody looked at it
     text = str(end.value) if isinstance(end, Answered) else ""
     return Delivery(text) if text.strip() and text != result.content else result
+
+
+# --- a configuration change --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """What became of proposed configuration changes, of all of them alike.
+
+    Attributes:
+        decision: `nobody` made one: nobody could be asked, or nobody answered in time; `reason`
+            says which. `interrupted`: the prompt was on screen when the turn was interrupted.
+    """
+
+    decision: Literal["applied", "rejected", "interrupted", "nobody"]
+    channel: Channel | None = None
+    reason: str = ""
+
+
+async def approval(ask: Ask, tool: str, changes: Sequence[ProposedChange]) -> Approval:
+    """Ask, in one prompt, whether the `changes` that `tool` proposed are applied.
+
+    The tool is named even if its style hides it: nobody may change things unseen.
+    """
+    prompt = ActionPrompt(
+        text=f"⟳ Configuration delta proposed by tool '{tool}'",
+        actions=APPROVAL,
+        changes=tuple(changes),
+        last_line="Apply delta?",
+        help=APPROVAL_HELP,
+        default="apply",
+    )
+    match await ask(prompt):
+        case Answered(value="apply", channel=channel):
+            return Approval("applied", channel)
+        case NobodyThere(reason=reason):
+            return Approval("nobody", reason=reason)
+        case NotAnswered(end="timed_out", channel=channel):
+            return Approval("nobody", channel, "nobody answered in time")
+        case NotAnswered(end="interrupted", channel=channel):
+            return Approval("interrupted", channel)
+        case Answered(channel=channel) | NotAnswered(channel=channel):
+            return Approval("rejected", channel)
+        case other:
+            assert_never(other)

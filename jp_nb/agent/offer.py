@@ -21,6 +21,7 @@ from jp_nb.config.app_config import (
 )
 from jp_nb.config.app_config import Tool as ToolConfig
 from jp_nb.config.commands import Command
+from jp_nb.config.grants import Grants
 from jp_nb.config.tool_config import ErrorStyle, FormatMode, ResultMode, RunMode, ToolStyle
 from jp_nb.tools.arguments import schema_of
 from jp_nb.tools.base import ArgumentFormatter, NotFound, Tool
@@ -43,6 +44,7 @@ class OfferedTool:
         inline_results: How much of a result is shown; None: nothing.
         inline_errors: How much of an error is shown below its line; None: nothing.
         access: Grants as configured, for the tool to look at; None if it has none.
+        grants: What it may see and change of the configuration; None if nothing is granted.
         summary: What the model is told with every request, if not the description.
         description: What the tool does, at length.
         examples: How it is used.
@@ -65,6 +67,7 @@ class OfferedTool:
     inline_results: Literal["off", "full"] | int | None = None
     inline_errors: Literal["off", "full"] | int | None = None
     access: JsonValue = None
+    grants: Grants | None = None
     summary: str | None = None
     description: str | None = None
     examples: str | None = None
@@ -83,6 +86,11 @@ class OfferedTool:
         if self.executor.schema is None:
             return {"properties": dict(self.described)}
         return _described(self.executor.schema, self.described)
+
+    @property
+    def rights(self) -> Grants:
+        """Its grants; without any it may not change a thing."""
+        return self.grants or Grants(())
 
     @property
     def kind(self) -> str:
@@ -193,6 +201,7 @@ def _resolve(name: str, tool: ToolConfig, star: ToolConfig, executor: Tool) -> O
         inline_results=style.inline_results,
         inline_errors=style.error.inline_results,
         access=_access(tool),
+        grants=Grants(tool.access.config) if tool.access and tool.access.config else None,
         summary=tool.summary,
         description=tool.description,
         examples=tool.examples,

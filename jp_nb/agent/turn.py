@@ -14,13 +14,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Literal
+from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
 from jp_nb.agent.asking import Surroundings
 from jp_nb.agent.calls import Call
-from jp_nb.agent.coordinator import Coordinator
+from jp_nb.agent.coordinator import BatchEnd, Coordinator
 from jp_nb.agent.inquiry import InquiryBackend
 from jp_nb.agent.interrupts import STOP, Interrupts, Verdict, menu
 from jp_nb.agent.offer import Offer
@@ -48,14 +48,16 @@ from jp_nb.agent.prompt_queue import Ask, asking
 from jp_nb.agent.questions import TurnState
 from jp_nb.agent.response import ResponseBuilder, add_usage
 from jp_nb.config.app_config import Request as RequestConfig
+from jp_nb.config.proposal import Basis
 from jp_nb.config.style_config import Interrupt as InterruptConfig
-from jp_nb.errors import PromptUnavailable, ProviderError
-from jp_nb.record.events import ChatRequest, ChatResponse, Entry, ToolCallRequest, ToolCallResponse
+from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError
+from jp_nb.record.events import ChatRequest, ChatResponse, Entry, ToolCallRequest
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread
 
 log = logging.getLogger(__name__)
 
+TOOL_CHOICE = "assistant.tool_choice"
 MAX_PATCHES = 10
 MAX_BREAKS = 4
 """An answer that goes on a little at each attempt gets so many times `max_retries` attempts."""
@@ -68,6 +70,7 @@ class Resolved:
     Attributes:
         inquiry: Answers questions of tools by asking a model.
         interrupts: What an interrupt of the kernel does.
+        basis: The configuration itself, which tools may propose to change.
     """
 
     provider: Provider
@@ -80,6 +83,14 @@ class Resolved:
     request: RequestConfig
     inquiry: InquiryBackend | None = None
     interrupts: InterruptConfig = field(default_factory=InterruptConfig)
+    basis: Basis = field(default_factory=Basis)
+
+
+CycleResult = Literal["follow_up", "config_changed", "completed", "stopped"]
+"""How a cycle ended: the model is asked again, under another configuration or not, or it is over.
+
+A restart of tool calls, and an escalated stop, are the coordinator's.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +194,7 @@ class TurnLoop:
     async def _cycles(
         self, resolved: Resolved, schema: Mapping[str, JsonValue] | None, interrupts: Interrupts
     ) -> Literal["completed", "interrupted"]:
+        """Cycle after cycle; what the configuration comes to is looked up between them."""
         choice = resolved.tool_choice
         coordinator = Coordinator(
             record=self._record,
@@ -194,34 +206,84 @@ class TurnLoop:
             context=self.context,
         )
         while True:
-            calls = await self._response(resolved, choice, schema, interrupts)
-            if calls is None:
-                return "interrupted"
-            if not calls:
-                return "completed"
-            if await self._execute(coordinator, calls, resolved):
-                return "interrupted"
-            if self.strict and coordinator.unavailable is not None:
-                raise PromptUnavailable(
-                    "a question needs a person and nobody can be asked: "
-                    f"{coordinator.unavailable}. Run the notebook in a live session, configure "
-                    "an answer, or leave out --strict.",
-                    reason=coordinator.unavailable,
-                )
-            choice = "auto"
+            result = await self._cycle(coordinator, resolved, choice, schema, interrupts)
+            match result:
+                case "completed":
+                    return "completed"
+                case "stopped":
+                    return "interrupted"
+                case "follow_up":
+                    choice = "auto"
+                case "config_changed":
+                    resolved = self._resolve_again(schema)
+                    chosen = TOOL_CHOICE in self.stream.deltas[-1].claims  # else it would loop
+                    choice = resolved.tool_choice if chosen else "auto"
+                case _:
+                    assert_never(result)
+
+    async def _cycle(
+        self,
+        coordinator: Coordinator,
+        resolved: Resolved,
+        choice: str,
+        schema: Mapping[str, JsonValue] | None,
+        interrupts: Interrupts,
+    ) -> CycleResult:
+        """One response of the model, and the tool calls in it."""
+        calls = await self._response(resolved, choice, schema, interrupts)
+        if calls is None:
+            return "stopped"
+        if not calls:
+            return "completed"
+        end = await self._execute(coordinator, calls, resolved)
+        if end.stopped:
+            return "stopped"
+        if self.strict and coordinator.unavailable is not None:
+            raise PromptUnavailable(
+                "a decision needs a person and nobody can be asked: "
+                f"{coordinator.unavailable}. Run the notebook in a live session, configure "
+                "it, or leave out --strict.",
+                reason=coordinator.unavailable,
+            )
+        return "follow_up" if end.change is None else "config_changed"
+
+    def _resolve_again(self, schema: Mapping[str, JsonValue] | None) -> Resolved:
+        """What the configuration comes to after tools changed it.
+
+        Raises:
+            ConfigError: If it comes to nothing; it names the path. The change stays: the next
+                one mends it.
+        """
+        try:
+            resolved = self._resolve()
+        except ConfigError as exc:
+            first, *others = exc.problems
+            raise ConfigError(
+                f"{first.message}; a tool changed the configuration in this turn, and it stays "
+                "so until you change it: `%jp config --explain PATH` tells what it was before",
+                path=first.path,
+                kind=first.kind,
+                layer=exc.layer,
+                file=exc.file,
+                others=others,
+            ) from exc
+        if schema is not None:
+            resolved.provider.check_schema(schema)
+        return resolved
 
     # --- executing ---------------------------------------------------------------------------
 
     async def _execute(
         self, coordinator: Coordinator, calls: Sequence[Call], resolved: Resolved
-    ) -> bool:
-        """Run `calls` and record their responses; whether the turn is to end."""
+    ) -> BatchEnd:
+        """Run `calls`; record their responses and what they changed, in one step."""
         self._phase = coordinator.interrupt
         batch = Surroundings(
             thread=self.thread,
             inquiry=resolved.inquiry,
             catalog=resolved.offer.documentation,
             interrupts=resolved.interrupts,
+            basis=resolved.basis,
         )
         if self._late:
             coordinator.interrupt()
@@ -230,14 +292,14 @@ class TurnLoop:
         except (asyncio.CancelledError, Exception):  # the record stays well formed
             self._commit(await coordinator.stop())
             raise
-        self._commit(end.responses)
+        self._commit([*end.responses, *([end.change] if end.change is not None else [])])
         if end.unsaid:
             self._say(end.unsaid)
-        return end.stopped
+        return end
 
-    def _commit(self, responses: Sequence[ToolCallResponse]) -> None:
+    def _commit(self, entries: Sequence[Entry]) -> None:
         start = len(self.stream)
-        self.stream.append(*responses)
+        self.stream.append(*entries)
         for entry in self.stream.entries[start:]:
             self.thread.add(entry, self._provider_name)
 

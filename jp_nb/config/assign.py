@@ -13,7 +13,7 @@ Source: `spec/config.md` section 7.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Final
 
@@ -60,8 +60,7 @@ def parse_assignment(text: str, current: Partial, *, layer: str = LAYER) -> Chan
     if text.lstrip().startswith("{"):
         value = _json(text, "")
         assert isinstance(value, dict)
-        _no_business_of_files(list(value), layer)
-        return Change(checked(value, layer=layer))
+        return Change(read_partial(value, layer=layer))
     end = end_of_path(text)
     left, equals, right = text[:end], end >= 0, text[end + 1 :]
     path = left.rstrip(" :+").strip()
@@ -73,6 +72,16 @@ def parse_assignment(text: str, current: Partial, *, layer: str = LAYER) -> Chan
     return assign(
         path, right, current, as_json=":" in operators, extend="+" in operators, layer=layer
     )
+
+
+def read_partial(value: Mapping[str, JsonValue], *, layer: str = LAYER) -> Partial:
+    """An object that is laid over the root, in the form in which it is stored.
+
+    Raises:
+        ConfigError: With everything that is wrong in it.
+    """
+    _no_business_of_files(list(value), layer)
+    return checked(value, layer=layer)
 
 
 def assign(

@@ -126,6 +126,19 @@ def resolve_partial(partial: Mapping[str, JsonValue], aliases: Aliases) -> dict[
     return _with_models(ROOT, dict(partial), settle)  # type: ignore[no-any-return]
 
 
+def unresolved(partial: Mapping[str, JsonValue]) -> list[tuple[str, str]]:
+    """Path and text of every reference in `partial` that is a name and no model."""
+    found: list[tuple[str, str]] = []
+
+    def note(path: str, reference: Any) -> Any:
+        if isinstance(reference, str):
+            found.append((path, reference))
+        return reference
+
+    _with_models(ROOT, dict(partial), note)
+    return found
+
+
 def _is_name(reference: Any) -> bool:
     return isinstance(reference, str) and bool(reference.strip())
 

@@ -22,6 +22,7 @@ from jp_nb.config.app_config import Tool as ToolConfig
 from jp_nb.config.assistant_config import Assistant, QuestionAssistant
 from jp_nb.config.model_config import ModelParameters as ParameterConfig
 from jp_nb.config.models import resolve
+from jp_nb.config.proposal import Basis
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.providers import registry
 from jp_nb.tools.base import Tool
@@ -59,7 +60,9 @@ class Resolver:
             ConfigError: If one of them cannot be had; the message names the path.
             UsageError: If no tool is as `tool_choice` says.
         """
-        config = config or self._session.settings.projection.config()
+        projection = self._session.settings.projection
+        config = config or projection.config()
+        now = projection.now()
         model = resolve(config.assistant.model.id, config.providers.llm.aliases)
         tools = self.offer(config)
         provider = self._provider(model.provider, config.providers.llm)
@@ -78,6 +81,7 @@ class Resolver:
             request=config.assistant.request,
             inquiry=self._inquiry(config, tools, (provider, model.name)),
             interrupts=config.interrupt,
+            basis=Basis(now.after, now.below, config),
         )
 
     def _inquiry(

@@ -67,6 +67,11 @@ class Tool(Protocol):
         """JSON schema of its arguments; None where `parameters` in the configuration has it."""
         ...
 
+    @property
+    def may_propose(self) -> bool:
+        """Whether a success of it may propose to change the configuration, if it is granted."""
+        ...
+
     def inquiry_source(self, name: str) -> InquirySource:
         """Who asks when the tool registered as `name` has a question."""
         ...
@@ -98,6 +103,7 @@ class ToolDefaults:
 
     registration: Mapping[str, JsonValue] = {}
     schema: Mapping[str, JsonValue] | None = None
+    may_propose = False
 
     def inquiry_source(self, name: str) -> InquirySource:
         """The tool itself asks."""

@@ -36,6 +36,8 @@ class CommandTool(ToolDefaults):
         config: What is configured about it.
     """
 
+    may_propose = True
+
     def __init__(self, name: str, config: ToolConfig) -> None:
         self.name = name
         self.command = config.command

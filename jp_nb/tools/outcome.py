@@ -34,6 +34,11 @@ class Success(BaseModel):
     unset: tuple[str, ...] = ()
     malformed: str | None = Field(default=None, exclude=True)
 
+    @property
+    def proposes(self) -> bool:
+        """Whether there is a proposal, be it one that cannot be read."""
+        return self.config not in (None, {}) or bool(self.unset) or self.malformed is not None
+
     def __init__(self, content: str = "", /, **data: object) -> None:
         super().__init__(**({"content": content} | data))
 

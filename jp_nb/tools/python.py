@@ -38,6 +38,8 @@ class PythonTool(ToolDefaults):
     a `def` runs in a worker thread.
     """
 
+    may_propose = True
+
     def __init__(
         self,
         function: Callable[..., Any],

@@ -1,0 +1,338 @@
+"""Configuration changes that tools propose: reviewed, confirmed, kept until the batch is done.
+
+A proposal that is not applied has its tool run again and told why, three times at most. What is
+approved is provisional: it waits in a plain list, outside of everything that stores itself, and
+becomes one entry of the record when the batch ends well.
+
+Source: `spec/tools-and-turn-loop.md` sections 8 and 10, `design/architecture.md` D6, D29, D38.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol, assert_never
+
+from pydantic import JsonValue
+
+from jp_nb.agent.calls import Call
+from jp_nb.agent.decisions import Approval, approval
+from jp_nb.agent.offer import OfferedTool
+from jp_nb.agent.ports import (
+    ChangeEnds,
+    Channel,
+    Display,
+    NobodyThere,
+    Notice,
+    ProposedChange,
+    Prompter,
+)
+from jp_nb.agent.prompt_queue import PromptQueue
+from jp_nb.config.folding import folded
+from jp_nb.config.models import resolve_partial
+from jp_nb.config.partial import apply, at, settled, touched
+from jp_nb.config.paths import Element, Node, format_path, node_at, parse_path
+from jp_nb.config.proposal import Basis, Proposal, Refusal, malformed, not_confirmed, review
+from jp_nb.config.secrets import masked
+from jp_nb.record.events import ConfigDelta
+from jp_nb.record.proposals import ProposedBy, metadata_of
+from jp_nb.tools.context import DeltaRejection
+from jp_nb.tools.outcome import Success
+
+MAX_REJECTIONS: Final = 3
+"""So many proposals of one call may be rejected; the next rejection ends the call (8.8)."""
+
+EXHAUSTED = "⚠ Tool '{}' exceeded delta retry limit. Aborting tool call."
+FALLBACK = (
+    "Tool '{}' failed to produce a valid config delta after {} attempts.\nLast error: {}{}."
+)
+REJECTED_BY_USER = "Config delta rejected. Tool re-invoked."
+NOT_APPLIED = "Change not applied, tool re-invoked."
+HEADS = {
+    "invalid_config": "⚠ Tool '{}' proposed an invalid config change:",
+    "unauthorized_paths": "⚠ Tool '{}' proposed a config change that it is not granted:",
+}
+
+
+class Proposers(Protocol):
+    """What becomes of the calls that propose something."""
+
+    def config_settled(self, call: Call, tool: OfferedTool, content: str) -> None:
+        """Its change is decided: what the model reads is next."""
+        ...
+
+    def run_again(self, call: Call, tool: OfferedTool) -> None:
+        """Run `tool` once more: why is in `call.rejection`."""
+        ...
+
+    def finish(
+        self, call: Call, content: str, *, is_error: bool = False, skipped: bool = False
+    ) -> None:
+        """`call` ends with that response."""
+        ...
+
+    def nobody_decides(self, nobody: NobodyThere) -> None:
+        """A person was needed, and nobody is there."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Approved:
+    """A change that waits for the end of its batch."""
+
+    call: Call
+    proposal: Proposal
+    by: ProposedBy
+
+
+class Changes:
+    """The configuration changes of one turn's batches. All of it in the coordinator's loop.
+
+    Args:
+        calls: What becomes of the calls that propose something.
+        display: Shows what happens.
+        prompter: Says whether somebody is there.
+        prompts: Where prompts wait.
+    """
+
+    def __init__(
+        self,
+        calls: Proposers,
+        *,
+        display: Display,
+        prompter: Prompter,
+        prompts: PromptQueue,
+    ) -> None:
+        self._calls = calls
+        self._display = display
+        self._prompter = prompter
+        self._prompts = prompts
+        self._basis = Basis()
+        self._visible: dict[str, JsonValue] = {}
+        self._approved: list[_Approved] = []
+
+    # --- the buffer --------------------------------------------------------------------------
+
+    def begin(self, basis: Basis) -> None:
+        """A batch begins: nothing is approved, and every tool sees the configuration as it is."""
+        self._basis = basis
+        self._visible.clear()
+        self._approved.clear()
+
+    def visible(self, tool: OfferedTool) -> JsonValue:
+        """What `tool` may see of the configuration with which the batch began; None if nothing.
+
+        The same for every run in the batch, whatever was approved since.
+        """
+        if tool.grants is None:
+            return None
+        if tool.name not in self._visible:
+            self._visible[tool.name] = tool.grants.visible(self._basis.config)
+        return copy.deepcopy(self._visible[tool.name])
+
+    def discard(self) -> list[Call]:
+        """Forget what was approved; the calls whose change that was."""
+        calls = [approved.call for approved in self._approved]
+        self._approved.clear()
+        return calls
+
+    def take(self) -> ConfigDelta | None:
+        """Everything approved as one entry, folded in call order; None if that is nothing."""
+        approved = sorted(self._approved, key=lambda one: one.call.index)
+        self._approved.clear()
+        if not approved:
+            return None
+        change = folded(
+            [one.proposal.change for one in approved], self._basis.partial, self._basis.below
+        )
+        paths = dict.fromkeys(path for one in approved for path in one.proposal.paths)
+        return ConfigDelta(
+            delta=change.delta,
+            unsets=change.unsets,
+            claims=dict.fromkeys(paths, None),
+            metadata=metadata_of([one.by for one in approved]),
+        )
+
+    # --- one proposal ------------------------------------------------------------------------
+
+    def propose(self, call: Call, tool: OfferedTool, outcome: Success) -> None:
+        """See through what a run of `tool` proposes, and then have its content delivered."""
+        if outcome.malformed is not None:
+            self._reject(call, tool, malformed(outcome.malformed))
+            return
+        found = review(outcome.config, outcome.unset, tool.rights, self._basis)
+        match found:
+            case None:
+                self._calls.config_settled(call, tool, outcome.content)
+            case Refusal():
+                self._reject(call, tool, found)
+            case Proposal(asks=True):
+                self._confirm(call, tool, outcome.content, found)
+            case Proposal():
+                self._approve(call, tool, outcome.content, found, "grant")
+            case _:
+                assert_never(found)
+
+    def _confirm(self, call: Call, tool: OfferedTool, content: str, proposal: Proposal) -> None:
+        nobody = self._prompter.nobody()
+        if nobody is not None:
+            self._not_confirmed(call, tool, proposal, nobody.reason)
+            return
+        shown = list(proposed_changes(proposal, self._basis))
+
+        def settle(decided: Approval) -> None:
+            match decided.decision:
+                case "applied":
+                    self._approve(call, tool, content, proposal, "person", decided.channel)
+                case "rejected":
+                    self._declined(call, tool, proposal, decided.channel)
+                case "interrupted":  # that decides nothing: it is asked again if the batch goes on
+                    self._confirm(call, tool, content, proposal)
+                case "nobody":
+                    self._not_confirmed(call, tool, proposal, decided.reason)
+                case _:
+                    assert_never(decided.decision)
+
+        self._prompts.add(lambda ask: approval(ask, tool.name, shown), settle=settle)
+
+    def _approve(
+        self,
+        call: Call,
+        tool: OfferedTool,
+        content: str,
+        proposal: Proposal,
+        by: Literal["person", "grant"],
+        channel: Channel | None = None,
+    ) -> None:
+        proposed_by = ProposedBy(tool.name, call.request.id, proposal.paths, by, channel)
+        self._approved.append(_Approved(call, proposal, proposed_by))
+        self._show(call, tool, proposal, applied=True, by=by, channel=channel)
+        self._calls.config_settled(call, tool, content)
+
+    def _declined(
+        self, call: Call, tool: OfferedTool, proposal: Proposal, channel: Channel | None
+    ) -> None:
+        self._show(call, tool, proposal, applied=False, by="person", channel=channel)
+        detail = "the user declined the change"
+        self._reject(
+            call,
+            tool,
+            not_confirmed(proposal, "user_rejected", detail, "declined by the user"),
+        )
+
+    def _not_confirmed(
+        self, call: Call, tool: OfferedTool, proposal: Proposal, reason: str
+    ) -> None:
+        self._calls.nobody_decides(NobodyThere(reason))
+        if call.rejections < MAX_REJECTIONS:  # the last time says so itself
+            self._show(call, tool, proposal, applied=False, by="nobody", reason=reason)
+        detail = f"the change needs a person's confirmation and nobody can be asked: {reason}"
+        self._reject(
+            call,
+            tool,
+            not_confirmed(
+                proposal, "confirmation_unavailable", detail, "confirmation unavailable"
+            ),
+        )
+
+    def _reject(self, call: Call, tool: OfferedTool, refusal: Refusal) -> None:
+        """Have `tool` run again, told why; or end its call, if that was one time too often."""
+        call.rejections += 1
+        if call.rejections > MAX_REJECTIONS:
+            self._display(Notice(EXHAUSTED.format(tool.name)))
+            place = f" at {', '.join(refusal.fields)}" if refusal.fields else ""
+            text = FALLBACK.format(tool.name, MAX_REJECTIONS, refusal.short, place)
+            self._calls.finish(call, text, is_error=True)
+            return
+        self._display(Notice(_notice(tool.name, refusal)))
+        call.rejection = DeltaRejection(refusal.reason, refusal.fields, refusal.detail)
+        self._calls.run_again(call, tool)
+
+    def _show(
+        self,
+        call: Call,
+        tool: OfferedTool,
+        proposal: Proposal,
+        *,
+        applied: bool,
+        by: Literal["person", "grant", "nobody"],
+        channel: Channel | None = None,
+        reason: str | None = None,
+    ) -> None:
+        changes = tuple(proposed_changes(proposal, self._basis))
+        self._display(ChangeEnds(call.key, tool.name, changes, applied, by, channel, reason))
+
+
+def _notice(name: str, refusal: Refusal) -> str:
+    """What the person is told about a rejection after which the tool runs again (8.9)."""
+    match refusal.reason:
+        case "user_rejected":
+            return REJECTED_BY_USER
+        case "confirmation_unavailable":  # what it is about has just been shown
+            return NOT_APPLIED
+        case _:
+            shown = refusal.lines or (refusal.detail,)
+            return "\n".join(
+                [HEADS[refusal.reason].format(name), *(f"  {x}" for x in shown), NOT_APPLIED]
+            )
+
+
+# --- for the person ----------------------------------------------------------------------------
+
+Keys = tuple[str, ...]
+
+
+def proposed_changes(proposal: Proposal, basis: Basis) -> Iterator[ProposedChange]:
+    """Everything that `proposal` changes, one line a change: what it sets, then what it unsets.
+
+    A model's provider and name are one line; what may be a secret is not shown.
+    """
+    now = basis.config.model_dump(mode="json", exclude_none=True, by_alias=True)
+    now = resolve_partial(now, basis.config.providers.llm.aliases)
+    after = settled(apply(basis.partial, proposal.change, basis.below))
+    shown = dict[Keys, None]()
+    for keys, value in touched(proposal.change.delta):
+        line = _line_of(keys)
+        if line in shown:
+            continue
+        shown[line] = None
+        if _is_item(line):
+            item = _json(masked(value, line))
+            yield ProposedChange(format_path(line[:-1]), None, item, added=True)
+        else:
+            text = _text_at(after, line)
+            proposed = _json(masked(value, line)) if text is None else text
+            yield ProposedChange(format_path(line), _text_at(now, line), proposed)
+    for path in proposal.change.unsets:
+        if (keys := parse_path(path)) not in shown:
+            yield ProposedChange(path, None if _is_item(keys) else _text_at(now, keys), None)
+
+
+def _line_of(keys: Keys) -> Keys:
+    """The keys of the line that shows a leaf."""
+    above = node_at(keys[:-1])
+    return keys[:-1] if above is not None and _is_model(above) else keys
+
+
+def _is_model(node: Node) -> bool:
+    return node.requires == ["provider", "name"]
+
+
+def _is_item(keys: Keys) -> bool:
+    above = node_at(keys[:-1])
+    return isinstance(keys[-1], Element) and above is not None and above.kind == "list"
+
+
+def _text_at(partial: dict[str, JsonValue], keys: Keys) -> str | None:
+    """What `partial` holds there, as JSON, a model as `provider/name`; None if nothing."""
+    value: JsonValue = at(partial, format_path(keys))
+    node = node_at(keys)
+    if node is not None and _is_model(node) and isinstance(value, dict):
+        value = "/".join(str(value.get(part, "?")) for part in ("provider", "name"))
+    return None if value is None else _json(masked(value, keys))
+
+
+def _json(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=False)

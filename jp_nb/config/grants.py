@@ -1,0 +1,211 @@
+"""What the rules of `access.config` let a tool read and change.
+
+    rule    = path, of which `*` stands for any one key of a map
+    winner  = the rule with the most components that matches; of several, the one declared last
+
+The winner applies as a whole, and where none matches everything is denied. A leaf that is set or
+read as a whole, such as a list that is replaced, is also subject to the rules below it.
+
+Source: `spec/tools-and-turn-loop.md` section 7, `design/architecture.md` D30.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import JsonValue
+
+from jp_nb.config.access_config import ConfigRule
+from jp_nb.config.app_config import AppConfig
+from jp_nb.config.models import resolve_partial
+from jp_nb.config.partial import Partial, at, identity, touched
+from jp_nb.config.paths import ROOT, Element, Node, format_path, node_at, parse_path
+from jp_nb.errors import ConfigError
+
+SENSITIVE: Final = (("conversation", "tools", "*", "access"),)
+"""What `write = true` does not reach: a tool that writes there grants itself whatever it wants.
+
+Not in it, though whoever writes there has anything run: the commands and sources of tools (A12).
+"""
+
+_ANY = "*"
+
+
+def _meet(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Whether one leads to the other, or both to the same; `*` is any key."""
+    pairs = zip(first, second, strict=False)
+    return all(one == other or _ANY in (one, other) for one, other in pairs)
+
+
+def overlaps_sensitive(keys: Sequence[str]) -> bool:
+    """Whether a sensitive path lies at, above or below `keys`."""
+    return any(_meet(keys, pattern) for pattern in SENSITIVE)
+
+
+def _covers(pattern: Sequence[str], keys: Sequence[str]) -> bool:
+    """Whether a rule for `pattern` matches `keys`: these may be longer."""
+    pairs = zip(pattern, keys, strict=False)
+    return len(pattern) <= len(keys) and all(part in (_ANY, key) for part, key in pairs)
+
+
+def _named(keys: Sequence[str]) -> tuple[str, ...]:
+    """`keys` with an item of a list, if it is written out, by what names it."""
+    found: list[str] = []
+    for key in keys:
+        if isinstance(key, Element) and not isinstance(key.json, str):
+            node = node_at(found)
+            name = identity(node, key.json) if node is not None and node.kind == "list" else None
+            key = key if name is None else Element(name)
+        found.append(key)
+    return tuple(found)
+
+
+_Allows = Callable[[ConfigRule, Sequence[str]], bool]
+"""Whether a rule grants something at the keys."""
+
+
+def _writes(rule: ConfigRule, keys: Sequence[str]) -> bool:
+    return rule.write == "insecure_allow" if overlaps_sensitive(keys) else bool(rule.write)
+
+
+class Grants:
+    """What one tool may do with which part of the configuration.
+
+    Keys are as `parse_path` reads them.
+    """
+
+    def __init__(self, rules: Sequence[ConfigRule]) -> None:
+        self._rules = [(_named(parse_path(rule.path)), rule) for rule in rules]
+
+    def rule(self, keys: Sequence[str]) -> ConfigRule | None:
+        """The one rule that counts for `keys`; None if nothing is granted."""
+        return self._winner(_named(keys))
+
+    def reads(self, keys: Sequence[str]) -> bool:
+        """Whether the value at `keys`, all of it, may be seen."""
+        return self._all_allow(keys, lambda rule, _: rule.read)
+
+    def may_write(self, keys: Sequence[str]) -> bool:
+        """Whether the value at `keys`, all of it, may be set."""
+        return self._all_allow(keys, _writes)
+
+    def may_unset(self, keys: Sequence[str]) -> bool:
+        """Whether what is at `keys`, all of it, may be taken out."""
+        return self._all_allow(keys, lambda rule, _: rule.delete)
+
+    def asks(self, keys: Sequence[str]) -> bool:
+        """Whether a person has to agree to a change at `keys`."""
+        return not self._all_allow(keys, lambda rule, _: rule.apply == "unattended")
+
+    def _winner(self, keys: Sequence[str]) -> ConfigRule | None:
+        covering = [found for found in self._rules if _covers(found[0], keys)]
+        return max(reversed(covering), key=lambda found: len(found[0]), default=(None, None))[1]
+
+    def _all_allow(self, keys: Sequence[str], allows: _Allows) -> bool:
+        """Whether the rule for `keys` does, and so do all for what lies below."""
+        keys = _named(keys)
+        size = len(keys)
+        below = ((*keys, *path[size:]) for path, _ in self._rules if _covers(path[:size], keys))
+        for place in {keys, *below}:
+            winner = self._winner(place)
+            if winner is None or not allows(winner, place):
+                return False
+        return True
+
+    def visible(self, config: AppConfig) -> Partial:
+        """What of `config` may be read, aliases of models resolved; `{}` if nothing.
+
+        Source: `spec/tools-and-turn-loop.md` 7.5.
+        """
+        dumped = config.model_dump(mode="json", exclude_none=True, by_alias=True)
+        shown: Partial = {}
+        for keys, value in touched(resolve_partial(dumped, config.providers.llm.aliases)):
+            if self.reads(keys):
+                _put(shown, keys, value)
+        return shown
+
+
+def _put(tree: dict[str, Any], keys: Sequence[str], value: JsonValue) -> None:
+    """Set `keys` in `tree`; an item in brackets joins its list."""
+    *above, last = map(str, keys)
+    if isinstance(keys[-1], Element):
+        *above, last = above
+        value = [*_table(tree, above).get(last, []), value]
+    _table(tree, above)[last] = value
+
+
+def _table(tree: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    for key in keys:
+        tree = tree.setdefault(key, {})
+    return tree
+
+
+# --- what is wrong with rules ----------------------------------------------------------------
+
+
+def rules_in(partial: Mapping[str, JsonValue]) -> Iterator[tuple[str, list[ConfigRule]]]:
+    """The rules that `partial`, in the form in which it is stored, has for each tool."""
+    tools = at(partial, "conversation.tools")
+    for name in tools if isinstance(tools, dict) else ():
+        rules = at(partial, format_path(_place(name)))
+        if isinstance(rules, list) and rules:
+            yield name, [ConfigRule.model_validate(rule) for rule in rules]
+
+
+def rule_problems(tool: str, rules: Sequence[ConfigRule]) -> Iterator[tuple[str, str]]:
+    """What is wrong with the rules of `tool`: the path in the configuration, and in words."""
+    for number, rule in enumerate(rules):
+        try:
+            keys = parse_path(rule.path)
+        except ConfigError as exc:
+            yield _at(tool, number, "path"), f"tool '{tool}': access.config path {exc}"
+            continue
+        for place, key in enumerate(keys):
+            node = node_at(keys[:place])
+            if key == _ANY and (node is None or node.kind != "map"):
+                yield (
+                    _at(tool, number, "path"),
+                    f"tool '{tool}': access.config path '{rule.path}' uses '*' at "
+                    f"'{format_path(keys[:place])}', which is not a map",
+                )
+                break
+        if rule.write is True and overlaps_sensitive(keys):
+            yield (
+                _at(tool, number, "write"),
+                f"tool '{tool}' grants write = true to path '{rule.path}' which is a sensitive "
+                'path. Use write = "insecure_allow" to explicitly acknowledge this grant.',
+            )
+
+
+def rule_warnings(tool: str, rules: Sequence[ConfigRule]) -> Iterator[str]:
+    """What the rules of `tool`, which are not wrong, hardly mean."""
+    for rule in rules:
+        if names_nothing(rule):
+            yield (
+                f"tool '{tool}': access.config path '{rule.path}' names nothing in the "
+                "configuration, so that the rule never matches"
+            )
+        elif rule.delete and overlaps_sensitive(parse_path(rule.path)):
+            yield (
+                f"tool '{tool}' grants delete = true to path '{rule.path}' which is a sensitive "
+                "path: what it unsets may be a rule that denies something"
+            )
+
+
+def names_nothing(rule: ConfigRule) -> bool:
+    """Whether the configuration has no place that `rule` could match."""
+    node: Node | None = ROOT
+    for key in parse_path(rule.path):
+        if node is None or (node.kind == "list" and not isinstance(key, Element)):
+            return True  # items have names here, not numbers
+        node = node.child(key)
+    return node is None
+
+
+def _place(tool: str) -> tuple[str, ...]:
+    return ("conversation", "tools", tool, "access", "config")
+
+
+def _at(tool: str, number: int, field: str) -> str:
+    return format_path((*_place(tool), str(number), field))

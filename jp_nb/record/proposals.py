@@ -1,0 +1,80 @@
+"""Which tools proposed a change of the configuration, and who let it count.
+
+Kept in the `metadata` of the one `config_delta` that a cycle's calls lead to:
+    {"proposed_by": [{"tool": "change_model", "call_id": "call_1", "paths": ["assistant.name"],
+                      "applied_by": "person", "channel": "form"}]}
+`channel` is absent where no person was asked. It is for people to read: it decides nothing, and
+no signature covers it.
+
+Source: `spec/tools-and-turn-loop.md` 10.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import JsonValue
+
+from jp_nb.record.events import ConfigDelta
+
+PROPOSED_BY = "proposed_by"
+"""The key in the metadata of a delta."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedBy:
+    """One call of a tool that had a part in a change.
+
+    Attributes:
+        tool: Its name.
+        call_id: The provider's id of the call.
+        paths: What it set and unset.
+        applied_by: Whether a person said yes, or a grant in the configuration did.
+        channel: Where the person was asked: `form`, `stdin` or `terminal`; None for a grant.
+    """
+
+    tool: str
+    call_id: str
+    paths: tuple[str, ...]
+    applied_by: Literal["person", "grant"]
+    channel: str | None = None
+
+
+def metadata_of(proposed: Sequence[ProposedBy]) -> dict[str, JsonValue]:
+    """The metadata of a delta that `proposed` led to; empty if there is none."""
+    return {PROPOSED_BY: [_written(one) for one in proposed]} if proposed else {}
+
+
+def _written(one: ProposedBy) -> dict[str, JsonValue]:
+    written: dict[str, JsonValue] = {
+        "tool": one.tool,
+        "call_id": one.call_id,
+        "paths": list(one.paths),
+        "applied_by": one.applied_by,
+    }
+    return written if one.channel is None else {**written, "channel": one.channel}
+
+
+def proposed_by(entry: ConfigDelta) -> tuple[ProposedBy, ...]:
+    """The calls that led to `entry`, in call order; what is malformed is passed over."""
+    found = entry.metadata.get(PROPOSED_BY)
+    read = [_read(item) for item in found] if isinstance(found, list) else []
+    return tuple(one for one in read if one is not None)
+
+
+def _read(item: JsonValue) -> ProposedBy | None:
+    match item:
+        case {
+            "tool": str(tool),
+            "call_id": str(call_id),
+            "paths": list(paths),
+            "applied_by": ("person" | "grant") as applied_by,
+            **rest,
+        }:
+            named = tuple(path for path in paths if isinstance(path, str))
+            channel = rest.get("channel")
+            asked_in = channel if isinstance(channel, str) else None
+            return ProposedBy(tool, call_id, named, applied_by, asked_in)
+    return None
