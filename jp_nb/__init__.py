@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+    from jp_nb.config.access_config import ConfigRule
     from jp_nb.errors import (
         AnswerError,
         ConfigError,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ConfigRule": "jp_nb.config.access_config",
     "AnswerError": "jp_nb.errors",
     "ConfigError": "jp_nb.errors",
     "JpNbError": "jp_nb.errors",
@@ -68,6 +70,7 @@ _HOMES = {
 __all__ = [
     "AnswerError",
     "ConfigError",
+    "ConfigRule",
     "Conversation",
     "JpNbError",
     "NeedsInput",

@@ -217,7 +217,10 @@ class ActionPrompt:
     Attributes:
         text: One line: what is to be decided.
         detail: Several lines of plain text below it, such as exact arguments.
-        table: Rows under `columns`, such as path, now, proposed.
+        changes: What would change, below it: a table on a form, a line for each on stdin.
+        last_line: What stands before the keys on stdin, where a form has its buttons. The key of
+            the default is a capital there, and case makes no difference.
+        help: One line that `?` shows on stdin below the keys.
         default: Value of the action that Enter chooses; None if there is none.
     """
 
@@ -226,8 +229,9 @@ class ActionPrompt:
     label: str | None = None
     tool: str | None = None
     detail: str | None = None
-    columns: tuple[str, ...] = ()
-    table: tuple[tuple[str, ...], ...] = ()
+    changes: tuple[ProposedChange, ...] = ()
+    last_line: str | None = None
+    help: str | None = None
     default: str | None = None
 
 

@@ -65,13 +65,20 @@ Apply = Literal["ask", "unattended"]
 
 
 class ConfigRule(Node):
-    """What a tool may see and propose to change below a path of the configuration."""
+    """What a tool may see and propose to change below a path of the configuration.
+
+    In Python the path needs no name: `ConfigRule("assistant.model", read=True)`.
+    """
 
     path: RulePath
     read: Flag = False
     write: Annotated[bool | Literal["insecure_allow"], before(_write)] = False
     delete: Flag = False
     apply: Annotated[Apply, word(Apply)] = "ask"
+
+    def __init__(self, path: str | None = None, /, **fields: Any) -> None:
+        named = {} if path is None else {"path": path}
+        super().__init__(**named, **fields)
 
 
 class Access(Node):

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 from pydantic_core import PydanticCustomError
 
+from jp_nb.config.access_config import Access
 from jp_nb.config.assistant_config import Assistant, AssistantOverrides, QuestionAssistant
 from jp_nb.config.conversation_config import Conversation
 from jp_nb.config.left_out import LEFT_OUT, left_out
@@ -204,8 +205,8 @@ def _misfits(config: AppConfig) -> Iterator[tuple[str, str]]:
                 f"'{STAR}' holds defaults and has no {key}, expected one of: {known}",
             )
     for name, tool in tools.items():
-        if name != STAR and tool.access is not None and tool.source is not None:
-            yield from _access_misfits(name, tool)
+        if name != STAR and tool.access is not None:
+            yield from _access_misfits(name, tool.access, tool.kind)
     choice = config.assistant.tool_choice
     chosen = tools.get(choice)
     if chosen is not None and choice not in ("auto", "none", "required", STAR):
@@ -219,19 +220,22 @@ def _misfits(config: AppConfig) -> Iterator[tuple[str, str]]:
             )
 
 
-def _access_misfits(name: str, tool: Tool) -> Iterator[tuple[str, str]]:
+def _access_misfits(name: str, access: Access, kind: str) -> Iterator[tuple[str, str]]:
     path = f"conversation.tools.{name}"
-    if tool.kind in ("builtin", "mcp"):
+    if kind in ("builtin", "mcp"):
         yield (
             f"{path}.access",
-            f"{path}: `access` is only supported on local tools, but '{name}' is a "
-            f"{tool.kind} tool",
+            f"{path}: `access` is only supported on local tools, but '{name}' is a {kind} tool",
         )
-    elif tool.kind == "python":
-        for kind in ("fs", "net", "env"):
-            if getattr(tool.access, kind):
+    elif kind == "python":
+        for field in ("fs", "net", "env"):
+            if getattr(access, field):
                 yield (
-                    f"{path}.access.{kind}",
-                    f"{path}: `access.{kind}` is only supported on local tools, but '{name}' is "
+                    f"{path}.access.{field}",
+                    f"{path}: `access.{field}` is only supported on local tools, but '{name}' is "
                     "a python tool: what runs in the kernel cannot be held to it",
                 )
+    if access.config:
+        from jp_nb.config.grants import rule_problems  # which asks this tree what is a map
+
+        yield from rule_problems(name, access.config)

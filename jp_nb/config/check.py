@@ -5,15 +5,16 @@ Source: `spec/config.md` sections 4.2 and 7.4.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
 from pydantic import JsonValue, ValidationError
 
+from jp_nb.config.grants import rule_problems, rules_in
 from jp_nb.config.left_out import LEFT_OUT
 from jp_nb.config.partial import Partial, is_wrapper
-from jp_nb.config.partial_model import normal, placed_problems, problems, problems_of
+from jp_nb.config.partial_model import normal, placed_problems, problems_of
 from jp_nb.config.paths import MAX_DEPTH, ROOT, Node, format_path, parse_path, unknown_key
 from jp_nb.errors import ConfigError, ConfigProblem
 
@@ -44,10 +45,19 @@ def checked(partial: Mapping[str, JsonValue], *, layer: str, file: str | None = 
         ConfigError: With everything that is wrong in it.
     """
     bounded, unfit = _bounded(partial)
-    found = [problem for _, problem in unfit] + problems(bounded)
+    found = [problem for _, problem in [*unfit, *placed_problems(bounded)]]
     if found:
         raise _error(found, layer, file)
-    return normal(partial)
+    result = normal(partial)
+    if found := list(_rule_problems(result)):
+        raise _error(found, layer, file)
+    return result
+
+
+def _rule_problems(partial: Partial) -> Iterator[ConfigProblem]:
+    for tool, rules in rules_in(partial):
+        for path, message in rule_problems(tool, rules):
+            yield ConfigProblem(path, "value", message)
 
 
 def explain(

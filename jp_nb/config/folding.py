@@ -5,10 +5,11 @@ Source: `spec/tools-and-turn-loop.md` 10.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
+from jp_nb.config.node import ShortNode
 from jp_nb.config.partial import (
     Change,
     Partial,
@@ -17,7 +18,6 @@ from jp_nb.config.partial import (
     build,
     is_wrapper,
     merge,
-    settled,
     touched,
     unset,
     unwrap,
@@ -38,103 +38,116 @@ def folded(changes: Sequence[Change], before: Partial, below: Mapping[str, JsonV
         before: What is in force before the first.
         below: What an unset shows.
     """
-    after, both = before, _Both()
-    for change in changes:
-        after = apply(after, change, below)
-        both.add(change)
-    return both.exact(before, after, below)
+    after, change = before, Change()
+    for one in changes:
+        after = apply(after, one, below)
+        change = _followed(change, one)
+    came_to = apply(before, change, below)
+    for keys in dict.fromkeys([*_fields(came_to), *_fields(after)]):
+        if _said(came_to, keys) != _said(after, keys):
+            change = _restated(change, keys, before, after)
+    return change
 
 
-class _Both:
-    """What several changes set and unset, path by path."""
-
-    def __init__(self) -> None:
-        self.delta: Partial = {}
-        self.unsets: dict[Keys, None] = {}
-        self._restated: set[Keys] = set()
-
-    def add(self, change: Change) -> None:
-        """One more: what it unsets first, then what it sets."""
-        for keys in map(parse_path, change.unsets):
-            self._unset(keys)
-        for keys, _ in touched(change.delta):
-            self.unsets.pop(keys, None)
-            # A list that was unset and is begun anew: what lies below must not come back.
-            above = keys[:-1] if isinstance(keys[-1], Element) else keys
-            if above in self.unsets and _kind(above) == "list":
-                del self.unsets[above]
-                self._restated.add(above)
-        self.delta = merge(self.delta, change.delta)
-
-    def _unset(self, keys: Keys) -> None:
-        self.delta = _pruned(unset(self.delta, format_path(keys)))
-        for other in [k for k in self.unsets if k[: len(keys)] == keys]:
-            del self.unsets[other]
-        self.unsets[keys] = None
-
-    def exact(
-        self, before: Partial, after: Partial, below: Mapping[str, JsonValue]
-    ) -> Change:
-        """The change that makes `after` of `before`."""
-        got, wanted = settled(apply(before, self.change, below)), settled(after)
-        differ = [
-            keys
-            for keys in dict.fromkeys([*self._restated, *_fields(got), *_fields(wanted)])
-            if keys in self._restated or _at(got, keys) != _at(wanted, keys)
-        ]
-        for keys in sorted(differ, key=lambda keys: _at(wanted, keys) is not None):
-            value = _at(wanted, keys)
-            self._unset(keys)
-            if value is not None:
-                del self.unsets[keys]
-                self.delta = merge(self.delta, build(format_path(keys), _whole(keys, value)))
-        return self.change
-
-    @property
-    def change(self) -> Change:
-        """What they come to."""
-        return Change(self.delta, tuple(map(format_path, self.unsets)))
+def _followed(change: Change, then: Change) -> Change:
+    """`change` and then `then`: the later word on each path, and what both add to a list."""
+    for path in then.unsets:
+        change = _without(change, parse_path(path))
+    unsets, delta = list(map(parse_path, change.unsets)), then.delta
+    for keys, _ in touched(then.delta):
+        whole = keys[:-1] if isinstance(keys[-1], Element) else keys
+        if whole in unsets and _node(whole).kind == "list":  # it is begun anew
+            anew: JsonValue = {"value": at(delta, format_path(whole)), "strategy": "replace"}
+            delta = merge(delta, build(format_path(whole), anew))
+            unsets.remove(whole)
+        unsets = [other for other in unsets if other[: len(keys)] != keys]
+    return _both(merge(change.delta, delta), map(format_path, unsets))
 
 
-def _fields(partial: Mapping[str, JsonValue], node: Node = ROOT, above: Keys = ()) -> Iterator[Keys]:
-    """The keys of every field that `partial` sets; a list, and free JSON, is one."""
+def _both(delta: Partial, unsets: Iterable[str]) -> Change:
+    """What `delta` sets, and those of `unsets` that it does not set."""
+    sets = dict(touched(delta))
+    return Change(delta, tuple(path for path in unsets if parse_path(path) not in sets))
+
+
+def _without(change: Change, keys: Keys) -> Change:
+    """`change`, and then what is at `keys` is unset."""
+    path = format_path(keys)
+    unsets = [other for other in change.unsets if parse_path(other)[: len(keys)] != keys]
+    return Change(_pruned(unset(change.delta, path)), (*unsets, path))
+
+
+def _restated(change: Change, keys: Keys, before: Partial, after: Partial) -> Change:
+    """`change`, but that it makes of the field at `keys` what that is in `after`."""
+    node, value = _node(keys), _said(after, keys)
+    if _is_group(node):
+        return Change(merge(change.delta, build(format_path(keys), value)), change.unsets)
+    if value is None and node.kind == "list":  # unset, it would show what lies below
+        value = {"value": [], "strategy": "replace"}
+    change = _without(change, keys)
+    if value is None:
+        return change
+    if is_wrapper(value, node) and is_wrapper(was := _said(before, keys), node) and "dedup" in was:
+        value = {"dedup": node.merge.dedup, **value}
+    # A table takes no other one's place: it stays among what is unset first.
+    return _both(merge(change.delta, build(format_path(keys), value)), change.unsets)
+
+
+# --- fields ----------------------------------------------------------------------------------
+
+
+def _fields(partial: Partial, node: Node = ROOT, above: Keys = ()) -> Iterator[Keys]:
+    """The keys of everything in `partial` that is set, or unset, as a whole.
+
+    That is a value, a list, or a table that may also be something plain. A table in which nothing
+    is set counts where it says something all the same: as an entry of a map.
+    """
     for key, value in partial.items():
         keys, inner = (*above, key), node.child(key) or JSON
-        if isinstance(value, dict) and inner.kind != "json":
-            yield from _fields(value, inner, keys)
-        else:
+        plain = unwrap(value, inner)
+        is_group = _is_group(inner) and isinstance(plain, dict)
+        if isinstance(plain, dict) and is_group:
+            yield from _fields(plain, inner, keys)
+        if node.kind == "map" or not is_group:
             yield keys
 
 
-def _at(partial: Partial, keys: Keys) -> JsonValue:
-    value: JsonValue = at(partial, format_path(keys))
-    return None if value == [] and _kind(keys) == "list" else value
-
-
-def _kind(keys: Keys) -> str:
-    node = node_at(keys)
-    return "" if node is None else node.kind
-
-
-def _whole(keys: Keys, value: JsonValue) -> JsonValue:
-    """`value` so that it takes the place of whatever it meets."""
-    if _kind(keys) in ("list", "json") and isinstance(value, (dict, list)):
-        return {"value": value, "strategy": "replace"}
+def _said(partial: Partial, keys: Keys) -> JsonValue:
+    """What says, over anything, what `partial` says at `keys`; None if that is nothing."""
+    node, above = _node(keys), at(partial, format_path(keys[:-1])) if keys[1:] else partial
+    found: JsonValue = above.get(keys[-1]) if isinstance(above, dict) else None
+    value = unwrap(found, node)
+    if found is None or (found == [] and node.kind == "list"):
+        return None
+    if _is_group(node):
+        return {}  # it is there
+    kept: Partial = {}
+    if is_wrapper(found, node):
+        kept = {key: found[key] for key in ("dedup", "discard_when_merged") if key in found}
+    if kept or node.kind == "list" or (node.kind == "json" and isinstance(value, (dict, list))):
+        return {"value": value, "strategy": "replace", **kept}
     return value
+
+
+def _node(keys: Keys) -> Node:
+    return node_at(keys) or JSON
+
+
+def _is_group(node: Node) -> bool:
+    """Whether `node` is a table, or a map, and never anything else."""
+    short = node.table is not None and issubclass(node.table, ShortNode)
+    return node.kind in ("table", "map") and not node.tagged and not short
 
 
 def _pruned(partial: Partial, node: Node = ROOT) -> Partial:
     """`partial` without tables, and lists that add, in which nothing is left."""
     kept: Partial = {}
     for key, value in partial.items():
-        below = node.child(key) or JSON
-        wrapped = is_wrapper(value, below)
-        if isinstance(value, dict) and not wrapped and below.kind != "json":
-            value = _pruned(value, below)
-            if not value:
-                continue
-        replaces = wrapped and isinstance(value, dict) and value.get("strategy") == "replace"
-        if below.kind == "list" and not replaces and unwrap(value, below) == []:
-            continue
-        kept[key] = value
+        inner = node.child(key) or JSON
+        wrapped = is_wrapper(value, inner)
+        if inner.kind in ("table", "map") and isinstance(value, dict) and not wrapped:
+            value = _pruned(value, inner)
+        replaces = is_wrapper(value, inner) and value.get("strategy") == "replace"
+        if inner.kind == "json" or replaces or unwrap(value, inner) not in ({}, []):
+            kept[key] = value
     return kept

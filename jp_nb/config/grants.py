@@ -20,7 +20,7 @@ from jp_nb.config.access_config import ConfigRule
 from jp_nb.config.app_config import AppConfig
 from jp_nb.config.models import resolve_partial
 from jp_nb.config.partial import Partial, at, identity, touched
-from jp_nb.config.paths import ROOT, Element, Node, format_path, node_at, parse_path
+from jp_nb.config.paths import ROOT, Element, Node, format_path, lookup, node_at, parse_path
 from jp_nb.errors import ConfigError
 
 SENSITIVE: Final = (("conversation", "tools", "*", "access"),)
@@ -119,10 +119,12 @@ class Grants:
         Source: `spec/tools-and-turn-loop.md` 7.5.
         """
         dumped = config.model_dump(mode="json", exclude_none=True, by_alias=True)
+        whole = resolve_partial(dumped, config.providers.llm.aliases)
         shown: Partial = {}
-        for keys, value in touched(resolve_partial(dumped, config.providers.llm.aliases)):
+        for keys, item in touched(whole):
             if self.reads(keys):
-                _put(shown, keys, value)
+                # Not `item` everywhere: free JSON may look like a value with a strategy.
+                _put(shown, keys, item if isinstance(keys[-1], Element) else lookup(whole, keys))
         return shown
 
 

@@ -155,7 +155,8 @@ def _combine_lists(node: Node, old: JsonValue, new: JsonValue) -> JsonValue:
     if old is None and is_wrapper(new, node):
         return {**new, "value": whole}
     result = _rewrap(node, old, whole, replaces=replaces)
-    if dedup != node.merge.dedup:
+    says_so = is_wrapper(result, node) and "dedup" in result
+    if dedup != node.merge.dedup or says_so:
         plain: Partial = {"value": whole, "strategy": "append"}
         return {**(result if is_wrapper(result, node) else plain), "dedup": dedup}
     return result

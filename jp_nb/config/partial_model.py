@@ -202,19 +202,13 @@ def normal(partial: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 # --- what is wrong ---------------------------------------------------------------------------
 
 
-def problems(partial: Mapping[str, JsonValue]) -> list[ConfigProblem]:
-    """Everything that is wrong in one layer, each thing once. Left-out settings are fine."""
-    try:
-        partial_of(AppConfig).model_validate(partial)
-    except ValidationError as exc:
-        return problems_of(exc)
-    return []
-
-
 def placed_problems(
     partial: Mapping[str, JsonValue],
 ) -> list[tuple[tuple[str, ...], ConfigProblem]]:
-    """As `problems`, with the keys that lead to each, and left-out settings are wrong."""
+    """Everything that is wrong in one layer, each thing once, with the keys that lead to it.
+
+    Left-out settings are wrong.
+    """
     try:
         partial_of(AppConfig).model_validate(partial)
     except ValidationError as exc:

@@ -15,13 +15,15 @@ import re
 import textwrap
 import threading
 import typing
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, overload
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, create_model
 from pydantic_core import PydanticSerializationError, to_json
 
+from jp_nb.config.access_config import ConfigRule
 from jp_nb.config.app_config import RunMode
 from jp_nb.errors import ToolError, UsageError
 from jp_nb.tools.base import CellThread, ToolDefaults
@@ -46,6 +48,7 @@ class PythonTool(ToolDefaults):
         *,
         name: str | None = None,
         run: RunMode | None = None,
+        access: Sequence[ConfigRule] = (),
         thread: bool = False,
     ) -> None:
         self.function = function
@@ -70,6 +73,8 @@ class PythonTool(ToolDefaults):
             registration["examples"] = examples
         if run is not None:
             registration["run"] = run
+        if access:
+            registration["access"] = {"config": _rules(self.name, access)}
         self.registration: Mapping[str, JsonValue] = registration
         self.__name__, self.__doc__ = self.name, function.__doc__
         self.__wrapped__ = function
@@ -241,6 +246,27 @@ def read_examples(text: str | None) -> str:
     return textwrap.dedent("\n".join(found)).strip()
 
 
+def _rules(name: str, access: Sequence[ConfigRule]) -> list[JsonValue]:
+    """The rules in the form in which they are configured."""
+    from jp_nb.config.check import checked  # few tools have rules
+
+    if not all(isinstance(rule, ConfigRule) for rule in access):
+        raise UsageError(f"{name}: access takes a list of jp.ConfigRule")
+    rules = [rule.model_dump(mode="json", exclude_unset=True) for rule in access]
+    tool: JsonValue = {"access": {"config": rules}}
+    checked({"conversation": {"tools": {name: tool}}}, layer="@jp.tool")
+    return rules
+
+
+def _warn(name: str, access: Sequence[ConfigRule]) -> None:
+    """Point at the decorator where rules hardly mean what they say."""
+    if access:
+        from jp_nb.config.grants import rule_warnings
+
+        for text in rule_warnings(name, access):
+            warnings.warn(text, stacklevel=3)
+
+
 class Registry:
     """The Python tools of this process, by name. Defining one again replaces it."""
 
@@ -280,6 +306,7 @@ def tool(
     *,
     name: str | None = None,
     run: RunMode | None = None,
+    access: Sequence[ConfigRule] = (),
     thread: bool = False,
 ) -> Callable[[Callable[..., Any]], PythonTool]: ...
 def tool(
@@ -288,6 +315,7 @@ def tool(
     *,
     name: str | None = None,
     run: RunMode | None = None,
+    access: Sequence[ConfigRule] = (),
     thread: bool = False,
 ) -> PythonTool | Callable[[Callable[..., Any]], PythonTool]:
     """Let the model call a function.
@@ -298,14 +326,17 @@ def tool(
         name: Its name for the model, instead of the function's.
         run: `unattended` (as long as no configuration says otherwise), `ask` (the person is
             asked before it runs), or `skip`.
+        access: What of the configuration it may see, and propose to change; files may add rules.
         thread: Run a `def` in a worker thread instead of the cell's.
 
     Raises:
         UsageError: If the name or a parameter cannot be described to a model.
+        ConfigError: If `access` grants what it may not.
     """
 
     def register(function: Callable[..., Any]) -> PythonTool:
-        made = PythonTool(function, name=name, run=run, thread=thread)
+        made = PythonTool(function, name=name, run=run, access=access, thread=thread)
+        _warn(made.name, access)
         REGISTRY.add(made)
         return made
 

@@ -173,6 +173,7 @@ def test_an_assignment_is_read_as_its_target_wants(text: str, path: str, value: 
         ('a["x=1', "", "malformed", "a bracket is not closed"),
         ("{bad", "", "malformed", "not JSON"),
         ('{"user": {"nme": 1}}', "user.nme", "unknown_key", "did you mean 'user.name'"),
+        ('{"editor": {"cmd": "vi"}}', "editor", "unknown_key", "unknown key"),
         ("asistant.name=x", "asistant", "unknown_key", "did you mean 'assistant'"),
         ("conversation.foo=x", "conversation.foo", "unknown_key",
          "expected one of: attachments, compaction"),

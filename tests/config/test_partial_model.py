@@ -12,12 +12,18 @@ from pydantic import BaseModel, ValidationError
 from jp_nb.config.app_config import AppConfig, ModelId, Param
 from jp_nb.config.check import without_left_out
 from jp_nb.config.partial import settled, validate
-from jp_nb.config.partial_model import normal, partial_of, problems, problems_of
+from jp_nb.config.partial_model import normal, partial_of, placed_problems, problems_of
 from jp_nb.errors import ConfigProblem
 from tests.config.spellings import ANNOTATED, CASES, HALVES, LEFT, lookup, partials, under, wholes
 from tests.record.strategies import QUICK, json_values
 
 TOOL = "conversation.tools.t"
+
+
+def problems(partial: Any) -> list[ConfigProblem]:
+    """What is wrong in a layer as a file may write it."""
+    known = without_left_out(partial) if isinstance(partial, dict) else partial
+    return [problem for _, problem in placed_problems(known)]
 
 
 def one(partial: Any) -> ConfigProblem:
