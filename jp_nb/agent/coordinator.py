@@ -428,7 +428,7 @@ class Coordinator:
             delta_rejection=None if shows else call.rejection,
             catalog=self._batch.catalog,
             action="format_arguments" if shows else "run",
-            **self._context,  # type: ignore[arg-type]  # its keys are texts
+            **self._context,
         )
 
     async def _execute(self, call: Call, tool: OfferedTool) -> Event:

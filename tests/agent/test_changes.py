@@ -38,6 +38,7 @@ from jp_nb.record.events import (
     TurnStart,
 )
 from jp_nb.record.proposals import ProposedBy, proposed_by
+from jp_nb.record.stream import ConversationStream
 from jp_nb.tools.base import Tool, ToolDefaults
 from jp_nb.tools.context import DeltaRejection, ToolContext
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
@@ -47,6 +48,7 @@ from tests.fakes import (
     CANCELLED,
     Bench,
     EventProvider,
+    FakeClock,
     FakePrompter,
     call,
     for_tool,
@@ -123,6 +125,12 @@ def responses(bench: Bench) -> dict[str, str]:
 
 def notices(bench: Bench) -> list[str]:
     return [notice.text for notice in bench.shown_of(Notice)]
+
+
+def reloaded(bench: Bench) -> ConversationStream:
+    """The conversation as the next kernel reads it."""
+    stored = json.loads(json.dumps(Document(bench.stream).to_json()))
+    return Document.load(stored, clock=FakeClock()).conversation
 
 
 def shown_texts(person: FakePrompter) -> list[str]:
@@ -266,7 +274,8 @@ async def test_a_form_that_nobody_sees_confirms_nothing() -> None:
     bench = bench_of(tool, person=FakePrompter(timed_out))
     await bench.run()
     rejection = tool.rejections[1]
-    assert rejection is not None and rejection.reason == "confirmation_unavailable"
+    assert rejection is not None
+    assert rejection.reason == "confirmation_unavailable"
     assert not bench.of(ConfigDelta)
 
 
@@ -307,7 +316,8 @@ async def test_without_grants_there_is_nothing_to_see_and_nothing_to_change() ->
     await bench.run()
     assert [ctx.config for ctx in tool.told] == [None, None]
     rejection = tool.rejections[1]
-    assert rejection is not None and rejection.reason == "unauthorized_paths"
+    assert rejection is not None
+    assert rejection.reason == "unauthorized_paths"
     assert responses(bench) == {"c0": "It stays."}
 
 
@@ -524,7 +534,8 @@ async def test_the_four_reasons_and_what_each_is_told() -> None:
         ("style.tool_call.show",),
         ("assistant.name",),
     ]
-    assert told[1] is not None and told[1].detail.startswith("unknown variant 'bogus': expected")
+    assert told[1] is not None
+    assert told[1].detail.startswith("unknown variant 'bogus': expected")
     assert responses(bench) == {"c0": "It stays."}
 
 
@@ -903,11 +914,8 @@ def two_tools(*ends: Any, **more: Any) -> tuple[Bench, Proposer, list[bool]]:
         raise AssertionError
 
     first = Proposer(Success("It is Bo.", config=NAMED), name="first")
-    person = FakePrompter(*ends)
-    bench = bench_of(
-        first, Proposer(wait, name="second"), person=person, config=merge(MENU, more.pop("config", {})),
-        **more,
-    )  # fmt: skip
+    second = Proposer(wait, name="second")
+    bench = bench_of(first, second, person=FakePrompter(*ends), config=MENU, **more)
     return bench, first, gone
 
 
@@ -945,9 +953,7 @@ async def test_continue_keeps_what_was_approved_and_takes_more() -> None:
 @pytest.mark.req("R078-118", "R078-119", "R078-129")
 async def test_stop_and_reply_commits_what_was_approved_and_asks_the_model_again() -> None:
     other = EventProvider(reply(say("Hello from gpt.")))
-    bench, first, _ = two_tools(
-        APPLY, yes("reply"), yes("Enough."), models={"openai/gpt-x": other}
-    )
+    bench, first, _ = two_tools(APPLY, yes("reply"), yes("Enough."), models={"openai/gpt-x": other})
     first._outcomes[0] = Success("Switched.", config=TO_GPT)
     assert await interrupted_when_applied(bench) == "completed"
     said = "Tool run cancelled by user with a custom message:\n\nEnough."
@@ -1041,7 +1047,7 @@ async def test_a_turn_that_breaks_loses_what_was_approved() -> None:
         await task
     assert not bench.of(ConfigDelta)
     assert set(responses(bench)) == {"c0", "c1"}
-    assert not Document.load(Document(bench.stream).to_json(), clock=lambda: None).conversation.deltas  # type: ignore[arg-type,return-value]
+    assert not reloaded(bench).deltas
 
 
 async def test_an_interrupt_decides_nothing_about_a_change_that_is_on_screen() -> None:
@@ -1117,7 +1123,8 @@ async def test_tools_and_instructions_of_the_next_request_are_the_new_ones() -> 
     assert {"change", "other"} <= {tool.name for tool in first.tools}
     assert "other" not in {tool.name for tool in second.tools}
     assert "change" in {tool.name for tool in second.tools}
-    assert second.system != first.system and "Be brief." in " ".join(second.system)
+    assert second.system != first.system
+    assert "Be brief." in " ".join(second.system)
 
 
 @pytest.mark.req("R078-127")
@@ -1176,8 +1183,7 @@ async def test_what_does_not_resolve_ends_the_turn_and_stays_until_it_is_changed
 async def test_a_change_is_an_entry_like_any_other() -> None:
     bench = bench_of(Proposer(Success("Bo.", config=NAMED)), rule=UNATTENDED)
     await bench.run()
-    stored = json.loads(json.dumps(Document(bench.stream).to_json()))
-    again = Document.load(stored, clock=lambda: None).conversation  # type: ignore[arg-type,return-value]
+    again = reloaded(bench)
     assert not again.repair()
     assert [delta.to_raw() for delta in again.deltas] == [d.to_raw() for d in bench.stream.deltas]
 

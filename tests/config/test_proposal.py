@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -181,8 +182,6 @@ def test_whether_a_model_or_a_file_exists_is_not_asked() -> None:
     ids=lambda config: str(config)[:60],
 )  # fmt: skip
 def test_a_proposal_does_what_the_same_value_does_on_the_command_line(config: Any) -> None:
-    import json
-
     before: Partial = {
         "assistant": {
             "system_prompt": "You help.",
@@ -201,7 +200,7 @@ def test_a_proposal_does_what_the_same_value_does_on_the_command_line(config: An
     given = parse_assignment(json.dumps(config), before)
     mine, theirs = settled(apply(before, change)), settled(apply(before, given))
     if config == model("fast"):  # the command line resolves it when it stores it
-        theirs["assistant"]["model"]["id"] = GPT  # type: ignore[index,call-overload]
+        theirs["assistant"]["model"]["id"] = GPT  # type: ignore[index,call-overload,assignment]
     assert mine == theirs
     parameters = mine["assistant"]["model"]["parameters"]  # type: ignore[index,call-overload]
     assert parameters["top_k"] == 3  # type: ignore[index,call-overload]
@@ -384,7 +383,9 @@ def test_an_item_that_is_not_there_may_be_unset_again_and_again() -> None:
 
 @pytest.mark.req("R078-55")
 def test_unset_takes_away_a_value_and_an_item() -> None:
-    before = basis(assistant={"name": "Ada"}, conversation={"attachments": ["file://a", "file://b"]})
+    before = basis(
+        assistant={"name": "Ada"}, conversation={"attachments": ["file://a", "file://b"]}
+    )
     found = proposed(None, ["assistant.name", 'conversation.attachments["file://a"]'], on=before)
     after = settled(apply(before.partial, found.change))
     assert after == {"assistant": {}, "conversation": {"attachments": ["file://b"]}}
@@ -416,9 +417,7 @@ def test_one_leaf_that_is_not_covered_refuses_the_whole() -> None:
 
 @pytest.mark.req("R078-9", "R078-73")
 def test_write_does_not_unset() -> None:
-    found = refused(
-        None, ["assistant.model.parameters.temperature"], by=grants(MODEL_ONLY)
-    )
+    found = refused(None, ["assistant.model.parameters.temperature"], by=grants(MODEL_ONLY))
     assert found.reason == "unauthorized_paths"
     assert found.fields == ("assistant.model.parameters.temperature",)
 
