@@ -91,7 +91,7 @@ class Commands:
             (
                 path,
                 value_at(path),
-                _who(decider) if (decider := _decider(said[path])) else "default",
+                _who(decider, path) if (decider := _decider(said[path])) else "default",
             )
             for path in paths
         ]
@@ -101,7 +101,7 @@ class Commands:
         rows: list[tuple[str, str, str]] = []
         value_at = self._values()
         for path, said in self._session.settings.explain(paths).items():
-            rows += [(path, _who(x), _shown(path, x.value)) for x in said]
+            rows += [(path, _who(x, path), _shown(path, x.value)) for x in said]
             rows.append((path, "in force", value_at(path)))
         report.show(self._shell, report.table(("path", "says", "value"), rows))
 
@@ -263,14 +263,14 @@ def _shown(path: str, value: Any) -> str:
     return "unset" if value is None else to_text(masked(value, parse_path(path)))
 
 
-def _who(said: Said) -> str:
-    """Where a value comes from: its layer, and the file, variable or turn."""
+def _who(said: Said, path: str) -> str:
+    """Where the value of `path` comes from: its layer, and the file, variable, turn or tools."""
     where = [said.source]
     if said.file:
         where.append(said.file)
-    if said.turn is not None:
-        where.append(f"for turn {said.turn}")
-    return ", ".join(where)
+    if said.when is not None:
+        where.append(said.when)
+    return ", ".join([*where, *report.by_tools(said.tools(path))])
 
 
 def _nothing(name: str, rest: str) -> None:

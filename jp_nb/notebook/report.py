@@ -6,19 +6,31 @@ Source: `design/interface.md` section 2.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jp_nb.config.secrets import masked
+from jp_nb.config.paths import Element, format_path, parse_path
+from jp_nb.config.secrets import HIDDEN, is_secret, masked, without_credentials
+from jp_nb.errors import ConfigError
 from jp_nb.notebook.markdown import safe_markdown
 from jp_nb.notebook.prompt.plain import markdown as no_markup
 from jp_nb.notebook.prompt.plain import one_line, plain
 from jp_nb.record.conversations import Listed, listing
 from jp_nb.record.document import Document
+from jp_nb.record.proposals import ProposedBy
 from jp_nb.record.turn_view import ConfigChange, Inquiry, ToolCall, Turn
 
 MAX_CELL_CHARS = 200
+MAX_NAMED = 5
+"""Of the tools that proposed one change."""
+_NAME = re.compile(r"[\w.-]{1,64}")
+_CHANNELS = {
+    "form": "through the form",
+    "stdin": "through the input field",
+    "terminal": "in the terminal",
+}
 
 SUBCOMMANDS = (
     ("q TEXT", "ask in one line"),
@@ -167,8 +179,66 @@ def _inquiry(inquiry: Inquiry) -> str:
 
 def _change(change: ConfigChange) -> str:
     if change.begins_again:
-        return "⟳ configuration begins again"
+        return f"⟳ configuration begins again{_proposed(change)}"
     shown = json.dumps(masked(dict(change.delta)), ensure_ascii=False)
-    delta = one_line(shown, limit=300)
-    unsets = f", unset {', '.join(change.unsets)}" if change.unsets else ""
-    return f"⟳ configuration {delta}{unsets}"
+    says = [one_line(shown, limit=300)] if change.delta else []
+    if change.unsets:
+        paths = ", ".join(_masked_path(path) for path in change.unsets)
+        says.append(f"unset {one_line(paths, limit=200)}")
+    return f"⟳ configuration {', '.join(says)}{_proposed(change)}"
+
+
+def _masked_path(path: str) -> str:
+    """`path`, without an item of a list that may be a secret."""
+    try:
+        keys = parse_path(path)
+    except ConfigError:
+        return without_credentials(path)
+    shown = [
+        Element(HIDDEN) if isinstance(key, Element) and is_secret(keys[:i]) else key
+        for i, key in enumerate(keys)
+    ]
+    return without_credentials(format_path(shown))
+
+
+def _proposed(change: ConfigChange) -> str:
+    """Which tools proposed `change`, and who let it count: those of one answer together."""
+    tools: dict[str, dict[str, None]] = {}
+    for call in change.proposed_by:
+        tools.setdefault(_applied(call), {})[_name(call.tool)] = None
+    said = [f"proposed by {_listed(names)}, {how}" for how, names in tools.items()]
+    return f" ({_listed(said, '; ')})" if said else ""
+
+
+def _applied(call: ProposedBy) -> str:
+    if call.applied_by == "grant":
+        return "applied by a grant"
+    if call.channel is None:
+        return "applied by you"
+    return f"applied by you {_CHANNELS.get(call.channel) or _name(call.channel)}"
+
+
+def by_tools(calls: Iterable[ProposedBy]) -> list[str]:
+    """Each of `calls` in a few words: `by tool t (applied by you, form)`."""
+    said: dict[str, None] = {}
+    for call in calls:
+        who = "a grant" if call.applied_by == "grant" else "you"
+        channel = f", {_name(call.channel)}" if call.channel is not None else ""
+        said[f"by tool {_name(call.tool)} (applied by {who}{channel})"] = None
+    return _first(said)
+
+
+def _name(text: str) -> str:
+    """`text` if it is what tools are called; else in quotes: it cannot pass for our own words."""
+    return text if _NAME.fullmatch(text) else json.dumps(one_line(text, limit=60))
+
+
+def _listed(names: Iterable[str], between: str = ", ") -> str:
+    return between.join(_first(names))
+
+
+def _first(names: Iterable[str]) -> list[str]:
+    """The first of `names`, and how many more there are."""
+    found = list(names)
+    more = len(found) - MAX_NAMED
+    return [*found[:MAX_NAMED], f"and {more} more"] if more > 0 else found

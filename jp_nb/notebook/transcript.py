@@ -1,6 +1,6 @@
 """What a turn looks like in its cell: a fold over what happened, in Markdown and in plain text.
 
-Source: `design/interface.md` section 3.
+Source: `design/interface.md` section 3, `spec/tools-and-turn-loop.md` sections 8.5 and 8.9.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Literal, assert_never
 from pydantic import JsonValue
 
 from jp_nb.agent.ports import (
+    ChangeEnds,
     DiscardText,
     DisplayEvent,
     EndOfText,
@@ -23,9 +24,10 @@ from jp_nb.agent.ports import (
     ToolBegins,
     ToolEnds,
 )
-from jp_nb.notebook.markdown import code_block, safe_markdown
+from jp_nb.notebook.markdown import code_block, code_span, safe_markdown
+from jp_nb.notebook.prompt import wording
 from jp_nb.notebook.prompt.plain import one_line, plain
-from jp_nb.notebook.tool_calls import call_markdown, call_plain, folded, no_markup
+from jp_nb.notebook.tool_calls import bounded, call_markdown, call_plain, folded, no_markup
 
 
 @dataclass(slots=True)
@@ -52,7 +54,10 @@ class ToolPiece:
     ends: ToolEnds | None = None
 
 
-Piece = TextPiece | ToolPiece | QuestionEnds | Notice | PersonSays
+Piece = TextPiece | ToolPiece | QuestionEnds | ChangeEnds | Notice | PersonSays
+
+MAX_NOTICE_LINES = 50
+NO_BREAK_SPACE = "\u00a0"
 
 
 class Transcript:
@@ -93,7 +98,7 @@ class Transcript:
                 self._end_tool(event)
             case Notice(transient=True):
                 pass
-            case PersonSays():
+            case PersonSays() | ChangeEnds():
                 self.pieces.append(event)
                 self._response = len(self.pieces)
             case QuestionEnds() | Notice():
@@ -178,8 +183,10 @@ class Transcript:
                 return call_markdown(piece.begins, piece.ends, live=live)
             case QuestionEnds():
                 return _question_markdown(piece)
+            case ChangeEnds():
+                return _change_markdown(piece)
             case Notice(text=text):
-                return f"*{no_markup(one_line(text, limit=2000))}*"
+                return _notice_markdown(text)
             case PersonSays(text=text):
                 return f"> 💬 {no_markup(one_line(text, limit=2000))}"
             case _:
@@ -207,8 +214,10 @@ class Transcript:
                 return call_plain(piece.begins, piece.ends)
             case QuestionEnds():
                 return question_text(piece)
+            case ChangeEnds():
+                return change_text(piece)
             case Notice(text=text):
-                return plain(text)
+                return _notice_text(text)
             case PersonSays(text=text):
                 return f"> {one_line(text, limit=2000)}"
             case _:
@@ -235,6 +244,55 @@ def _question_markdown(ends: QuestionEnds) -> str:
         context = plain(ends.question.context, limit=2000).split("\n")
         lines = [*(f"> {no_markup(line)}  " if line else ">" for line in context), ">", *lines]
     return "\n".join(lines)
+
+
+def change_text(ends: ChangeEnds) -> str:
+    """What was decided about a configuration change: a line, or one more for each of several."""
+    about, lines = _changes(ends)
+    return "\n".join([f"⟳ {about} — {_verdict(ends)}", *(f"    {line}" for line in lines)])
+
+
+def _change_markdown(ends: ChangeEnds) -> str:
+    about, lines = _changes(ends)
+    head = f"⟳ {code_span(about)} — {no_markup(_verdict(ends))}"
+    items = "\n".join(f"- {code_span(line)}" for line in lines)
+    return f"{head}\n\n{items}" if items else head
+
+
+def _changes(ends: ChangeEnds) -> tuple[str, list[str]]:
+    """What it was about, and what goes below that if it was not just one change."""
+    tool, lines = one_line(ends.tool, limit=80), wording.decided(ends.changes)
+    if len(lines) == 1:
+        return f"{tool}: {lines[0]}", []
+    return f"{tool}: {len(ends.changes)} configuration changes", lines
+
+
+def _verdict(ends: ChangeEnds) -> str:
+    reason = f" ({one_line(ends.reason, limit=300)})" if ends.reason else ""
+    match ends.by:
+        case "person":
+            channel = f" ({ends.channel})" if ends.channel else ""
+            return f"{'applied' if ends.applied else 'rejected'} by you{channel}"
+        case "grant":
+            return "applied, as its grant allows"
+        case "nobody":
+            return f"not applied: nobody could be asked{reason}"
+        case other:
+            assert_never(other)
+
+
+def _notice_text(text: str) -> str:
+    return bounded(text, lines=MAX_NOTICE_LINES)
+
+
+def _notice_markdown(text: str) -> str:
+    """A notice line by line, with its indentation, which Markdown would drop."""
+    lines = []
+    for line in _notice_text(text).split("\n"):
+        if said := one_line(line, limit=2000):
+            indentation = len(line) - len(line.lstrip(" "))
+            lines.append(f"{NO_BREAK_SPACE * indentation}*{no_markup(said)}*")
+    return "  \n".join(lines)
 
 
 _ENDS: Mapping[str, str] = {

@@ -92,8 +92,8 @@ def _set_paths(
         plain = unwrap(value, below)
         replaces = is_wrapper(value, below) and value.get("strategy") == "replace"
         if isinstance(plain, dict) and plain:
-            if below is not None and below.table is not None and below.takes_any_text:
-                yield format_path(keys)  # a union is claimed as a whole too
+            if _is_union(below):
+                yield format_path(keys)  # it is claimed as a whole too
             yield from _set_paths(below, plain, keys)
         elif isinstance(plain, list) and _has_named_items(below) and not replaces:
             assert below is not None
@@ -101,6 +101,11 @@ def _set_paths(
                 yield format_path((*keys, _name(below, item)))
         elif plain is not None:
             yield format_path(keys)
+
+
+def _is_union(node: Node | None) -> bool:
+    """Whether a table stands here that may be one text too: half of one means nothing."""
+    return node is not None and node.table is not None and node.takes_any_text
 
 
 def _has_named_items(node: Node | None) -> bool:
@@ -239,12 +244,21 @@ def _claim_at(step: Step, keys: tuple[str, ...]) -> tuple[JsonValue] | None:
 
 
 def _claims_of(step: Step) -> Iterator[tuple[tuple[str, ...], JsonValue]]:
-    """The claims of `step`; what is no path, in somebody's record, claims nothing."""
-    for path, claim in (step.delta.claims if step.delta is not None else {}).items():
+    """The claims of `step`; what is no path, in somebody's record, claims nothing.
+
+    What is said of a part of a union counts for all of it, also where that is not written: else
+    a file that is taken back would leave half a model.
+    """
+    claims = step.delta.claims if step.delta is not None else {}
+    for path, claim in claims.items():
         try:
-            yield parse_path(path), claim
+            keys = parse_path(path)
         except ConfigError:
             continue
+        yield keys, claim
+        for above in (keys[:i] for i in range(1, len(keys))):
+            if _is_union(node_at(above)) and format_path(above) not in claims:
+                yield above, claim
 
 
 def _revert(below: Partial, back: Iterable[tuple[tuple[str, ...], _State]]) -> Revert:

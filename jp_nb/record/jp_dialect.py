@@ -18,7 +18,7 @@ from pydantic import JsonValue
 from jp_nb.config.partial import Change, Partial, apply, merge
 from jp_nb.config.paths import format_path, parse_path
 from jp_nb.errors import ConfigError, StorageError
-from jp_nb.record.events import KNOWN, InquiryRequest, InquiryResponse, decode
+from jp_nb.record.events import CONVERSATION_KINDS, KNOWN, InquiryRequest, InquiryResponse, decode
 from jp_nb.record.jp_entries import mapping
 from jp_nb.record.jp_json import JsonObject
 from jp_nb.record.jp_schema import (
@@ -156,8 +156,11 @@ def _unreadable(entries: Sequence[JsonObject]) -> dict[int, str]:
 def _without_ours(entry: JsonObject, index: int, report: _Report) -> JsonObject:
     """The entry without the fields that JP would ignore and then lose."""
     changed = dict(entry)
-    for key in ("event_id", "request_id", "claims", "outcome"):
-        if key in changed and (key != "outcome" or entry.get("type") == "inquiry_response"):
+    unknown = ["event_id", "request_id", "claims"]
+    unknown += ["outcome"] if entry.get("type") == "inquiry_response" else []
+    unknown += ["metadata"] if entry.get("type") not in CONVERSATION_KINDS else []
+    for key in unknown:
+        if key in changed:
             del changed[key]
             report.entry(index, key, "JP has no such field")
     question = changed.get("question")

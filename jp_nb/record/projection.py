@@ -26,7 +26,8 @@ from jp_nb.config.models import resolve
 from jp_nb.config.partial import Change, Partial, apply, at, merge, settled, unset, validate
 from jp_nb.config.paths import node_of, parse_path
 from jp_nb.errors import ConfigError, ConfigProblem
-from jp_nb.record.events import ConfigDelta
+from jp_nb.record.events import CONVERSATION_KINDS, ConfigDelta, TurnStart
+from jp_nb.record.proposals import ProposedBy, proposed_by
 from jp_nb.record.stream import ConversationStream
 
 RESET = "(reset)"
@@ -78,7 +79,7 @@ class Said:
         source: The layer.
         value: What it came to there; None if it was unset.
         file: The file or variable.
-        turn: For which turn it was said, 0-based.
+        turn: For which turn it was said, or in which a tool did, 0-based.
         delta: The entry that says so.
     """
 
@@ -87,6 +88,20 @@ class Said:
     file: str | None = None
     turn: int | None = None
     delta: ConfigDelta | None = None
+
+    @property
+    def when(self) -> str | None:
+        """The turn in words, if there is one."""
+        if self.turn is None:
+            return None
+        by_tool = self.delta is not None and proposed_by(self.delta)
+        return f"{'in' if by_tool else 'for'} turn {self.turn}"
+
+    def tools(self, path: str) -> list[ProposedBy]:
+        """The calls among those which led to this that had to do with `path`."""
+        keys = parse_path(path)
+        calls = proposed_by(self.delta) if self.delta is not None else ()
+        return [call for call in calls if any(_is_related(other, keys) for other in call.paths)]
 
 
 class Projection:
@@ -236,9 +251,7 @@ class Projection:
         said = self.explain([exc.path])[exc.path] if exc.path else []
         if said:
             exc.layer = said[-1].source
-            exc.file = said[-1].file or (
-                None if said[-1].turn is None else f"for turn {said[-1].turn}"
-            )
+            exc.file = said[-1].file or said[-1].when
 
     def partial_at(self, index: int) -> Partial:
         """What was set when entry number `index` was made: deltas before it count.
@@ -296,12 +309,23 @@ class Projection:
                 yield Said(CONVERSATION, value, None, turns[step.number], step.delta)
 
     def _turns_of_deltas(self) -> list[int]:
-        """For which turn each delta was made, by its number."""
+        """For which turn each delta was made, by its number.
+
+        As `ConversationStream.turns` has it, but a tool's was made in the turn that lies before
+        it, also where that ended with it.
+        """
         turns: list[int] = []
-        for turn in self._stream.turns():
-            turns += [turn.number for entry in turn.entries if isinstance(entry, ConfigDelta)]
-        to_come = len(self._stream.deltas) - len(turns)
-        return turns + [self._stream.turn_count] * to_come
+        turn, told = -1, 0
+        for entry in self._stream.entries:
+            if isinstance(entry, ConfigDelta):
+                turns.append(max(turn, 0) if proposed_by(entry) else turn + 1)
+            elif isinstance(entry, TurnStart):
+                turn, told = turn + 1, len(turns)
+            elif entry.type in CONVERSATION_KINDS:
+                turn = max(turn, 0)
+                turns[told:] = [turn] * (len(turns) - told)  # they lie in the middle of it
+                told = len(turns)
+        return turns
 
 
 def _provider(partial: Partial) -> str:
@@ -355,6 +379,14 @@ def _only_unsets(change: Change, path: str) -> bool:
     return at(change.delta, path) is None and node_of(path) is not None and any(
         parse_path(unset) == parse_path(path)[: len(parse_path(unset))] for unset in change.unsets
     )  # fmt: skip
+
+
+def _is_related(path: str, keys: tuple[str, ...]) -> bool:
+    """As `related`; what is no path, in somebody's record, is not."""
+    try:
+        return related(parse_path(path), keys)
+    except ConfigError:
+        return False
 
 
 def related(one: tuple[str, ...], other: tuple[str, ...]) -> bool:

@@ -22,6 +22,7 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
+from jp_nb.record.proposals import ProposedBy, proposed_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +72,14 @@ class Inquiry:
 class ConfigChange:
     """A change of the configuration: values set, and paths unset.
 
-    `begins_again`: everything before it counts no more.
+    `begins_again`: everything before it counts no more. `proposed_by`: the tool calls that it
+    came of, in call order; none if a person made it.
     """
 
     delta: Mapping[str, JsonValue]
     unsets: tuple[str, ...] = ()
     begins_again: bool = False
+    proposed_by: tuple[ProposedBy, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +166,9 @@ def read_turn(
                 at = open_inquiries[key].pop(0)
                 inquiries[at] = _settled(inquiries[at], entry)
             case ConfigDelta(delta=delta, unsets=unsets, op=op):
-                changes.append(ConfigChange(copy.deepcopy(delta), unsets, op == "reset"))
+                changes.append(
+                    ConfigChange(copy.deepcopy(delta), unsets, op == "reset", proposed_by(entry))
+                )
     return Turn(
         number=number,
         request="\n\n".join(requests),

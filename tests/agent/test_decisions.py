@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
+from jp_nb.agent.decisions import Approval, approval
 from jp_nb.agent.ports import (
     ActionPrompt,
+    Answered,
     NobodyThere,
     NotAnswered,
     Prompt,
+    PromptEnd,
+    ProposedChange,
     QuestionPrompt,
     ToolBegins,
     ToolEnds,
@@ -279,6 +283,62 @@ async def test_a_withheld_result_is_not_shown_either() -> None:
     bench, _ = await delivered(mode="skip")
     [end] = bench.shown_of(ToolEnds)
     assert (end.skipped, end.content) == (True, "Result delivery skipped by configuration.")
+
+
+# --- a configuration change ------------------------------------------------------------------
+
+CHANGES = [
+    ProposedChange("assistant.model.id", '"a/opus"', '"a/sonnet"'),
+    ProposedChange("conversation.attachments", '["a.txt"]', '"b.txt"', added=True),
+    ProposedChange("assistant.model.parameters.temperature", "0.5", None),
+]
+
+
+async def approved(end: PromptEnd) -> tuple[Approval, list[Prompt]]:
+    asked: list[Prompt] = []
+
+    async def ask(prompt: Prompt) -> PromptEnd:
+        asked.append(prompt)
+        return end
+
+    return await approval(ask, "change_model", CHANGES), asked
+
+
+@pytest.mark.req("R078-75")
+async def test_there_is_one_prompt_about_all_changes_and_it_names_the_tool() -> None:
+    _, [prompt] = await approved(Answered("apply", "form"))
+    assert isinstance(prompt, ActionPrompt)
+    assert prompt.changes == tuple(CHANGES)
+    assert prompt.text == "⟳ Configuration delta proposed by tool 'change_model'"
+    assert [(a.key, a.label, a.on_form) for a in prompt.actions] == [
+        ("y", "Apply", True),
+        ("n", "Reject", True),
+    ]
+    assert prompt.default == "apply"
+
+
+@pytest.mark.req("R078-77")
+@pytest.mark.parametrize(
+    ("end", "made"),
+    [
+        (Answered("apply", "form"), Approval("applied", "form")),
+        (Answered("reject", "stdin"), Approval("rejected", "stdin")),
+        (Answered("a value of no button", "form"), Approval("rejected", "form")),
+        (NotAnswered("cancelled", "terminal"), Approval("rejected", "terminal")),
+        (NotAnswered("declined", "form"), Approval("rejected", "form")),
+        (NotAnswered("interrupted", "form"), Approval("interrupted", "form")),
+        (
+            NotAnswered("timed_out", "stdin"),
+            Approval("nobody", "stdin", "nobody answered in time"),
+        ),
+        (NobodyThere("headless"), Approval("nobody", reason="headless")),
+    ],
+)
+async def test_changes_are_applied_only_by_somebody_who_says_so(
+    end: PromptEnd, made: Approval
+) -> None:
+    decided, _ = await approved(end)
+    assert decided == made
 
 
 # --- what is shown ---------------------------------------------------------------------------

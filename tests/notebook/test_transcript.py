@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.ports import (
+    ChangeEnds,
     DiscardText,
     DisplayEvent,
     EndOfText,
     Notice,
+    ProposedChange,
     QuestionEnds,
     ShowText,
     ToolBegins,
@@ -120,6 +122,114 @@ def test_a_question_is_shown_with_its_answer_or_the_reason_there_is_none(
     fields: dict[str, Any], says: str
 ) -> None:
     assert says in folded(question(**fields)).plain_text()
+
+
+# --- a configuration change ------------------------------------------------------------------
+
+CHANGE = ProposedChange("assistant.model.id", '"anthropic/opus"', '"anthropic/sonnet"')
+ADDED = ProposedChange("conversation.attachments", "[]", '"a.txt"', added=True)
+UNSET = ProposedChange("assistant.model.parameters.temperature", "0.5", None)
+
+
+def change(*changes: ProposedChange, applied: bool = True, **fields: Any) -> ChangeEnds:
+    return ChangeEnds("c", "change_model", changes, applied, fields.pop("by", "person"), **fields)
+
+
+ONE = 'assistant.model.id: "anthropic/opus" → "anthropic/sonnet"'
+
+
+@pytest.mark.parametrize(
+    ("ends", "verdict"),
+    [
+        (change(CHANGE, channel="form"), "applied by you (form)"),
+        (change(CHANGE, channel="stdin", applied=False), "rejected by you (stdin)"),
+        (change(CHANGE, by="grant"), "applied, as its grant allows"),
+        (
+            change(CHANGE, by="nobody", applied=False, reason="prompt.channel is 'never'"),
+            "not applied: nobody could be asked (prompt.channel is 'never')",
+        ),
+        (change(CHANGE, by="nobody", applied=False), "not applied: nobody could be asked"),
+    ],
+)
+def test_a_changed_configuration_is_shown_with_who_decided(ends: ChangeEnds, verdict: str) -> None:
+    assert folded(ends).bundle() == {
+        "text/plain": f"⟳ change_model: {ONE} — {verdict}",
+        "text/markdown": f"⟳ `change_model: {ONE}` — {verdict}",
+    }
+
+
+def test_several_changes_have_a_line_each() -> None:
+    shown = folded(change(CHANGE, ADDED, UNSET, applied=False, channel="stdin"))
+    assert shown.plain_text() == (
+        "⟳ change_model: 3 configuration changes — rejected by you (stdin)\n"
+        f"    {ONE}\n"
+        '    conversation.attachments: + "a.txt"\n'
+        "    assistant.model.parameters.temperature: (unset)"
+    )
+    assert shown.markdown() == (
+        "⟳ `change_model: 3 configuration changes` — rejected by you (stdin)\n\n"
+        f"- `{ONE}`\n"
+        '- `conversation.attachments: + "a.txt"`\n'
+        "- `assistant.model.parameters.temperature: (unset)`"
+    )
+
+
+def test_a_change_is_shown_where_no_tool_is_and_stays_when_an_answer_is_withdrawn() -> None:
+    events = [*tool("secret", hidden=True), change(CHANGE), *text("b"), DiscardText()]
+    for transcript in (folded(*events), folded(*events, show_tools=False)):
+        assert transcript.plain_text() == f"⟳ change_model: {ONE} — applied by you"
+
+
+def test_of_a_long_change_both_sides_are_shown_and_what_is_left_out_is_counted() -> None:
+    long = ProposedChange("assistant.name", f'"{"a" * 5000}"', f'"{"b" * 5000}"')
+    left = "… (4802 more characters)"
+    a, b = "a" * 199, "b" * 199
+    assert folded(change(long)).plain_text() == (
+        f'⟳ change_model: assistant.name: "{a}{left} → "{b}{left} — applied by you'
+    )
+
+
+def test_of_many_changes_so_many_are_shown() -> None:
+    many = [ProposedChange(f"options.k{n}", None, "1") for n in range(60)]
+    for shown in folded(change(*many)).bundle().values():
+        assert "60 configuration changes" in shown
+        assert "options.k49: " in shown
+        assert "options.k50: " not in shown
+        assert "… 10 more changes" in shown
+
+
+def test_no_change_looks_like_two() -> None:
+    path = f"options.x\n⟳ change_model: {ONE} — applied by you\x1b[2K\u202e"
+    for shown in folded(change(ProposedChange(path, None, "1"), applied=False)).bundle().values():
+        assert "\n" not in shown
+        assert r"x\n⟳ change_model" in shown
+        assert r"\u001b[2K\u202e" in shown
+
+
+# --- notices ---------------------------------------------------------------------------------
+
+INVALID = """\
+⚠ Tool 't' proposed an invalid config change:
+  assistant.name = 1 (expected a string)
+  assistant.model.id = "<b>$\u202e" (unknown *alias*)
+Change not applied, tool re-invoked."""
+
+
+def test_a_notice_keeps_its_lines() -> None:
+    shown = folded(Notice(INVALID))
+    assert shown.plain_text() == INVALID.replace("\u202e", "⟨U+202E⟩")
+    assert shown.markdown().split("  \n") == [
+        "*⚠ Tool 't' proposed an invalid config change:*",
+        "\xa0\xa0*assistant.name = 1 (expected a string)*",
+        '\xa0\xa0*` assistant.model.id = "<b>$⟨U+202E⟩" (unknown *alias*) `*',
+        "*Change not applied, tool re-invoked.*",
+    ]
+
+
+def test_a_notice_is_bounded() -> None:
+    for shown in folded(Notice("x\n" * 100_000 + "y")).bundle().values():
+        assert "… 99951 more lines" in shown
+        assert len(shown) < 1000
 
 
 # --- what is shown of a call beyond its line -------------------------------------------------
@@ -282,6 +392,9 @@ def test_whatever_models_and_tools_say_there_is_no_html_in_it() -> None:
             label=evil,
         ),
         Notice(evil),
+        Notice(f"⚠ Tool 't' proposed an invalid config change:\n  {evil}\n    - {evil}\n{evil}"),
+        ChangeEnds("g", evil, (CHANGE,), False, "nobody", reason=evil),
+        ChangeEnds("h", evil, (CHANGE, ProposedChange(evil, evil, evil)), True, "grant"),
         *text(f"```\n{HTML}\n```\n{evil}"),
     )
     assert dangers(transcript.markdown()) == []

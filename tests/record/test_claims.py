@@ -154,6 +154,18 @@ def test_an_unclaim_above_or_below_shields_too(path: str) -> None:
     assert parse_path(f"{ID}.name") not in owned
 
 
+@pytest.mark.parametrize("claim", [None, list(OPS.marks)])
+def test_who_has_half_a_model_shields_the_other_half(claim: Any) -> None:
+    talk = Conversation(base={"assistant": {"model": {"id": {"provider": "ollama", "name": "b"}}}})
+    talk.sets(f"{ID}=openai/by-file", DEV)
+    talk.sets("user.name=by-file", DEV)
+    half = {"assistant": {"model": {"id": {"name": "by-tool"}}}}
+    talk.stream.append(ConfigDelta(delta=half, claims={f"{ID}.name": claim}))
+    assert Claims(talk.projection.steps()).owned_by(DEV.hashes) == [("user", "name")]
+    talk.takes_back(DEV)
+    assert talk.at(ID) == {"provider": "openai", "name": "by-tool"}
+
+
 def test_what_the_environment_sets_is_nobodys() -> None:
     talk = Conversation()
     talk.sets("user.name=a", DEV)

@@ -27,7 +27,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.ports import ActionPrompt, Answered, NotAnswered, Prompt, QuestionPrompt
 from jp_nb.notebook.prompt import wording
-from jp_nb.notebook.prompt.plain import one_line, plain
+from jp_nb.notebook.prompt.plain import plain
 from jp_nb.notebook.prompt.wording import StaticRecord
 from jp_nb.tools.question import BooleanAnswer, SecretAnswer, SelectAnswer, TextAnswer
 
@@ -208,7 +208,7 @@ class Form:
             widget.close()
 
     def _above(self) -> list[widgets.Widget]:
-        """Return header, context and question; for buttons: text, detail and table."""
+        """Return header, context and question; for buttons: text, detail and changes."""
         prompt = self._prompt
         header, context = wording.header(prompt), wording.context(prompt)
         shown = [_text(header, "jp-nb-header")] if header else []
@@ -216,7 +216,7 @@ class Form:
         framed = [_text(context, "jp-nb-context")] if context else []
         if isinstance(prompt, QuestionPrompt):
             return [*shown, *framed, question]
-        return [*shown, question, *framed, *([_table(prompt)] if prompt.table else [])]
+        return [*shown, question, *framed, *([_table(prompt)] if prompt.changes else [])]
 
     def _below(self) -> list[widgets.Widget]:
         control = [self._control.widget] if self._control.widget is not None else []
@@ -362,9 +362,9 @@ def _table(prompt: ActionPrompt) -> widgets.HTML:
         shown = (f"<{tag}><bdi>{escape(cell)}</bdi></{tag}>" for cell in cells)
         return f"<tr>{''.join(shown)}</tr>"
 
-    head = f"<thead>{row(tuple(map(one_line, prompt.columns)), 'th')}</thead>"
     body = "".join(row(cells, "td") for cells in wording.rows(prompt))
-    table = widgets.HTML(f"<table>{head if prompt.columns else ''}<tbody>{body}</tbody></table>")
+    head = row(wording.COLUMNS, "th")
+    table = widgets.HTML(f"<table><thead>{head}</thead><tbody>{body}</tbody></table>")
     table.add_class("jp-nb-table")
     return table
 

@@ -1,6 +1,7 @@
 """A prompt on stdin: in the front end's input box, in a console, in a terminal.
 
-Source: `design/prompts.md` section 5, `spec/tools-and-turn-loop.md` sections 4.3, 9.3, 11.4-11.6.
+Source: `design/prompts.md` section 5, `spec/tools-and-turn-loop.md` sections 4.3, 8.5, 9.3,
+11.4-11.6.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def ask_on_stdin(
 
 
 def _opening(prompt: Prompt) -> list[str]:
-    """Return the lines before the control: header, context, question; or text, detail, table."""
+    """Return the lines before the control: header, context, question; or text, detail, changes."""
     header, by = wording.header(prompt), wording.asked_by(prompt)
     lines = [f"{header} ({by})" if by else header] if header else []
     context, question = wording.context(prompt), wording.question(prompt)
@@ -104,20 +105,10 @@ def _opening(prompt: Prompt) -> list[str]:
         question = f"{question} ({by})"
     if isinstance(prompt, QuestionPrompt):
         return [*lines, *([context] if context else []), question]
-    lines += [question, *([context] if context else [])]
-    return lines + _table(prompt)
-
-
-def _table(prompt: ActionPrompt) -> list[str]:
-    if not prompt.table:
-        return []
-    rows = [tuple(one_line(cell) for cell in row) for row in (prompt.columns, *prompt.table) if row]
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=False)]
-    return [
-        "  "
-        + " | ".join(cell.ljust(min(w, 40)) for cell, w in zip(row, widths, strict=False)).rstrip()
-        for row in rows
-    ]
+    changes = [f"  {wording.exactly(change)}" for change in prompt.changes]
+    if changes:
+        question, changes = f"{question}:", ["", *changes, ""]
+    return [*lines, question, *([context] if context else []), *changes]
 
 
 def _dialogue(prompt: Prompt, channel: Literal["stdin", "terminal"]) -> _Dialogue:
@@ -138,12 +129,15 @@ def _dialogue(prompt: Prompt, channel: Literal["stdin", "terminal"]) -> _Dialogu
 
 def _keys(keys: list[tuple[str, str]], default: str | None) -> tuple[str, list[str]]:
     """Return the bracket with all keys, and the explanation of each."""
-    bracket = "/".join(key for key, _ in keys)
     hint = f" ({default})" if default is not None else ""
-    return f"[{bracket}/?]{hint} ", [
+    return f"{_bracket([key for key, _ in keys])}{hint} ", [
         f"  {key}  {one_line(meaning)}{' (default)' if key == default else ''}"
         for key, meaning in keys
     ]
+
+
+def _bracket(keys: list[str]) -> str:
+    return f"[{'/'.join(keys)}/?]"
 
 
 def _actions(prompt: ActionPrompt, channel: Literal["stdin", "terminal"]) -> _Dialogue:
@@ -151,9 +145,17 @@ def _actions(prompt: ActionPrompt, channel: Literal["stdin", "terminal"]) -> _Di
     keys = {action.value: action.key for action in prompt.actions}
     default = keys.get(prompt.default) if prompt.default is not None else None
     bracket, explained = _keys([(a.key, a.label) for a in prompt.actions], default)
+    last_line = prompt.last_line
+    if last_line is not None:
+        shown = [key.upper() if key == default else key for key in by_key]
+        bracket = f"{one_line(last_line)} {_bracket(shown)} "
+    if prompt.help:
+        explained.append(f"  {one_line(prompt.help)}")
 
     def parse(line: str) -> Answered | _Again:
         key = line.strip() or default
+        if key is not None and last_line is not None:
+            key = key.lower()
         if key is None or key not in by_key:
             return _Again(f"Please type one of {', '.join(by_key)}, or ? for help.")
         return Answered(by_key[key], channel)

@@ -1,30 +1,36 @@
 """The words of a prompt, the same on a form, on stdin and in the record that remains.
 
-Source: `design/interface.md` section 9, `spec/tools-and-turn-loop.md` section 4.3.
+Source: `design/interface.md` section 9, `spec/tools-and-turn-loop.md` sections 4.3 and 8.5.
 """
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, assert_never
 
 from pydantic import JsonValue
 
 from jp_nb.agent.ports import (
+    UNSET,
     ActionPrompt,
     Answered,
     NobodyThere,
     NotAnswered,
     Prompt,
     PromptEnd,
+    ProposedChange,
     QuestionPrompt,
 )
-from jp_nb.notebook.prompt.plain import markdown, one_line, plain
+from jp_nb.notebook.prompt.plain import exact, markdown, one_line, plain
 from jp_nb.tools.question import BooleanAnswer, SecretAnswer, SelectAnswer, TextAnswer
 
 SUBMIT = "Submit"
 CANCEL = "Cancel"
+COLUMNS = ("path", "now", "proposed")
+MAX_VALUE_CHARS = 200
+"""Of a path or a value of a changed configuration, once that is decided."""
+MAX_CHANGES = 50
 ANSWERED_BELOW = "No page showed the form in time: please answer below."
 
 
@@ -81,9 +87,32 @@ def question(prompt: Prompt) -> str:
     return one_line(text, limit=2000)
 
 
-def rows(prompt: ActionPrompt) -> list[tuple[str, ...]]:
-    """Return the table without its head, every cell plain."""
-    return [tuple(plain(cell, limit=2000) for cell in row) for row in prompt.table]
+def rows(prompt: ActionPrompt) -> list[tuple[str, str, str]]:
+    """Return what would change, whole and exact, by `COLUMNS`."""
+    return [_row(exactly(change)) for change in prompt.changes]
+
+
+def _row(change: ProposedChange) -> tuple[str, str, str]:
+    now = UNSET if change.now is None else change.now
+    proposed = UNSET if change.proposed is None else change.proposed
+    return change.path, now, f"+ {proposed}" if change.added else proposed
+
+
+def exactly(change: ProposedChange, *, limit: int = sys.maxsize) -> ProposedChange:
+    """Return `change` with nothing unseen in it, its path and each value cut to `limit`."""
+
+    def shown(text: str | None) -> str | None:
+        return None if text is None else plain(exact(text), limit=limit)
+
+    path = shown(change.path) or '""'
+    return replace(change, path=path, now=shown(change.now), proposed=shown(change.proposed))
+
+
+def decided(changes: tuple[ProposedChange, ...]) -> list[str]:
+    """Return a line for each of `changes`, bounded, for the record that remains of them."""
+    lines = [str(exactly(change, limit=MAX_VALUE_CHARS)) for change in changes[:MAX_CHANGES]]
+    left = len(changes) - len(lines)
+    return [*lines, f"… {left} more change{'' if left == 1 else 's'}"] if left else lines
 
 
 def option_labels(options: tuple[str, ...]) -> list[str]:
@@ -120,6 +149,8 @@ def static_record(prompt: Prompt, end: PromptEnd) -> StaticRecord:
 def _titled(prompt: Prompt) -> str:
     title = header(prompt)
     asked = f"{title}: {question(prompt)}" if title else question(prompt)
+    if isinstance(prompt, ActionPrompt) and prompt.changes:
+        asked = f"{asked}: {'; '.join(decided(prompt.changes))}"
     return f"{asked} ({by})" if (by := asked_by(prompt)) else asked
 
 

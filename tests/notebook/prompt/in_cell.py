@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from jp_nb.agent.ports import Action, ActionPrompt, PromptEnd, QuestionPrompt
+from jp_nb.agent.decisions import Approval, approval
+from jp_nb.agent.ports import Action, ActionPrompt, PromptEnd, ProposedChange, QuestionPrompt
 from jp_nb.notebook.cell_loop import CellLoop
 from jp_nb.notebook.prompt.engine import NotebookPrompter, PromptSettings
 from jp_nb.tools.question import Question
@@ -58,3 +59,13 @@ def ask(*questions: Question, label: str | None = None, **settings: Any) -> list
 
     ends: list[PromptEnd] = turn(batch, **settings)
     return ends
+
+
+def propose(tool: str, *changes: ProposedChange, **settings: Any) -> Approval:
+    """Ask whether `changes` are applied, as the coordinator does."""
+
+    async def decide() -> Approval:
+        return await approval(prompter.ask, tool, changes)
+
+    decided: Approval = turn(decide, **settings)
+    return decided

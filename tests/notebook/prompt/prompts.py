@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from itertools import product
 from typing import Literal
 
 from jp_nb.agent import decisions
 from jp_nb.agent.interrupts import MENUS
-from jp_nb.agent.ports import Action, ActionPrompt, Prompt, QuestionPrompt
+from jp_nb.agent.ports import (
+    ActionPrompt,
+    NobodyThere,
+    Prompt,
+    PromptEnd,
+    ProposedChange,
+    QuestionPrompt,
+)
 from jp_nb.tools.question import Question
 
 Persistence = Literal["none", "turn"]
@@ -51,14 +59,57 @@ EDIT = QuestionPrompt(
     Question.free_text("arguments", "Arguments of fs_read, as JSON:").with_default(ARGUMENTS),
     tool="fs_read",
 )
-DELTA = ActionPrompt(
-    "Apply delta?",
-    actions=(Action("y", "Apply", "apply"), Action("n", "Reject", "reject")),
-    tool="change_model",
-    default="apply",
-    columns=("path", "now", "proposed"),
-    table=(("assistant.model.id", '"a/opus"', '"a/sonnet"'),),
-)
+
+
+def approval_of(*changes: ProposedChange, tool: str = "change_model") -> ActionPrompt:
+    """Return the prompt by which a person decides about `changes`."""
+    asked: list[Prompt] = []
+
+    async def ask(prompt: Prompt) -> PromptEnd:
+        asked.append(prompt)
+        return NobodyThere("this is a test")
+
+    asyncio.run(decisions.approval(ask, tool, changes))
+    (prompt,) = asked
+    assert isinstance(prompt, ActionPrompt)
+    return prompt
+
+
+def shout(text: str) -> str:
+    """Return what a tool may call itself to look like markup, a terminal or another line."""
+    return f"<script>{text}</script> | \x1b[2J\x9b1m\u202e\u200f\n  assistant.name: 1 → 2"
+
+
+DELTAS = {
+    "set and unset": approval_of(
+        ProposedChange("assistant.model.id", '"anthropic/opus"', '"anthropic/sonnet"'),
+        ProposedChange("assistant.model.parameters.top_p", None, "0.5"),
+        ProposedChange("assistant.model.parameters.temperature", "0.7", None),
+        ProposedChange("assistant.model.parameters.top_k", None, None),
+    ),
+    "an item added, one removed": approval_of(
+        ProposedChange("conversation.attachments", '["a.txt"]', '"b.txt"', added=True),
+        ProposedChange('conversation.attachments["a.txt"]', '"a.txt"', None),
+    ),
+    "a whole list": approval_of(
+        ProposedChange(
+            "assistant.model.parameters.stop_words",
+            json.dumps([f"old {n}" for n in range(40)]),
+            json.dumps([f"new {n}" for n in range(40)]),
+        ),
+    ),
+    "a long value": approval_of(
+        ProposedChange("assistant.name", '"Bo"', json.dumps("x" * 5000 + "the end")),
+    ),
+    "hostile text": approval_of(
+        ProposedChange(
+            f"options.{shout('path')}",
+            json.dumps(shout("now")),
+            json.dumps(shout("proposed"), ensure_ascii=False),
+        ),
+        tool=shout("tool"),
+    ),
+}
 
 PROMPTS: dict[tuple[str, str], Prompt] = {
     **{
@@ -72,7 +123,7 @@ PROMPTS: dict[tuple[str, str], Prompt] = {
     ("interrupt", "while a model answers"): STREAMING,
     ("interrupt", "while tools run"): TOOLS,
     ("edit", "run = edit"): EDIT,
-    ("delta", "apply = ask"): DELTA,
+    **{("delta", part): prompt for part, prompt in DELTAS.items()},
 }
 """By the file of its snapshot, and the part of that."""
 
@@ -86,6 +137,10 @@ TYPED = {
     "delivery": ["?", ""],
     "interrupt": ["?", "", "r"],
     "edit": ["?", '{"path": "other.txt"}'],
-    "delta": ["?", "x", ""],
+    "set and unset": ["?", "x", ""],
+    "an item added, one removed": ["n"],
+    "a whole list": [],
+    "a long value": ["Y"],
+    "hostile text": ["N"],
 }
-"""What is typed on stdin, until it is an answer."""
+"""What is typed on stdin, until it is an answer or the input ends, by file or part."""

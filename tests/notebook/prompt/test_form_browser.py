@@ -217,6 +217,60 @@ def test_after_a_restart_no_form_looks_alive(opened: Opened) -> None:
     assert plain.endswith("[This prompt is open only while its form is shown.]")
 
 
+CHANGES = """
+words = ', '.join(f'"word {n}"' for n in range(300))
+changes = [
+    ProposedChange('assistant.model.id', '"anthropic/opus"', '"anthropic/sonnet"'),
+    ProposedChange('assistant.model.parameters.temperature', '0.7', None),
+    ProposedChange('assistant.model.parameters.stop_words', f'[{words}]', '["first", "THE LAST"]'),
+    ProposedChange('assistant.name', None, '"' + 'x' * 5000 + 'THE END"'),
+    *(ProposedChange(f'conversation.tools.t.options.k{n}', None, f'{n}') for n in range(40)),
+]
+"""
+
+
+@pytest.mark.req("R078-75")
+def test_every_change_can_be_read_before_it_is_decided(opened: Opened, tmp_path: Path) -> None:
+    notebook = opened(f"{CHANGES}\nprint(propose('change_model', *changes))")
+    notebook.run_cell(1)
+    form = notebook.form()
+    notebook.screenshot(tmp_path / "changes.png", form)
+    assert within(notebook, form)
+    table = form.locator("table")
+    for text in ("word 299", "THE LAST", "THE END", "options.k39"):
+        cell = table.locator("td", has_text=text).last
+        cell.evaluate("cell => cell.firstChild.scrollIntoView({block: 'end'})")
+        assert cell.evaluate(IN_SIGHT), text
+    notebook.screenshot(tmp_path / "changes_end.png", form)
+
+
+IN_SIGHT = """cell => {
+    const end = document.createRange();
+    end.selectNodeContents(cell);
+    const last = [...end.getClientRects()].at(-1);
+    const found = document.elementFromPoint(last.right - 2, last.bottom - 4);
+    const scrolls = getComputedStyle(cell.closest(".widget-html-content")).overflowY === "auto";
+    return scrolls && cell.scrollWidth <= cell.clientWidth && cell.contains(found);
+}"""
+
+
+@pytest.mark.req("R078-77")
+@pytest.mark.parametrize(
+    ("key", "decision"), [("Enter", "applied"), ("Escape", "rejected"), ("Reject", "rejected")]
+)
+def test_changes_are_decided_by_a_key_or_a_button(opened: Opened, key: str, decision: str) -> None:
+    notebook = opened(f"{CHANGES}\nprint(propose('change_model', *changes))")
+    notebook.run_cell(1)
+    form = notebook.form()
+    settle(notebook)
+    if key == "Reject":
+        form.get_by_text(key, exact=True).click()
+    else:
+        notebook.page.keyboard.press(key)
+    made = f"Approval(decision='{decision}', channel='form', reason='')"
+    notebook.output_text(1, contains=made)
+
+
 EVIL = [
     "<img src=x onerror=alert(1)>",
     "<script>alert(2)</script>",
@@ -233,7 +287,9 @@ question = Question.select('q', all_of_it, {options}).with_context('\\n'.join(ev
 print(prompter.ask_here(QuestionPrompt(question, label=all_of_it, tool=all_of_it)).value[:5])
 print(prompter.ask_here(ActionPrompt(
     all_of_it, (Action('y', all_of_it, 'yes'), Action('n', evil[0], 'no')), label=all_of_it,
-    detail=all_of_it, columns=('path', evil[0]), table=((all_of_it, evil[0]), (evil[2], evil[5])),
+    detail=all_of_it, changes=(
+        ProposedChange(all_of_it, None, evil[0]), ProposedChange(evil[2], evil[3], evil[5]),
+    ),
 )).value[:5])
 """
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.notebook.prompt.plain import markdown, one_line, plain
+from jp_nb.notebook.prompt.plain import exact, markdown, one_line, plain
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,28 @@ def test_plain_text_prints_and_encodes_and_stays_as_it_is(text: str) -> None:
     shown.encode()
     assert plain(shown) == shown
     assert "\n" not in one_line(text)
+
+
+@pytest.mark.parametrize(
+    ("hostile", "shown"),
+    [
+        ("a\nb\tc\u2028d", r"a\nb\tc\u2028d"),
+        ("\x1b[31m\x9b2J\x00\x7f", r"\u001b[31m\u009b2J\u0000\u007f"),
+        ("\u202efdp.exe\u2066\u200f\u200b\xad", r"\u202efdp.exe\u2066\u200f\u200b\u00ad"),
+        ("no-break\xa0space, blank\u2800\u3164", r"no-break\u00a0space, blank\u2800\u3164"),
+        ("variant\ufe0f\U000e0101, tag\U000e0041", r"variant\ufe0f\udb40\udd01, tag\udb40\udc41"),
+        ("\ud800", r"\ud800"),
+        ("as it is: a\\nb, é, 漢, 👩, עברית", "as it is: a\\nb, é, 漢, 👩, עברית"),
+    ],
+)
+def test_what_is_decided_on_hides_nothing(hostile: str, shown: str) -> None:
+    assert exact(hostile) == shown
+
+
+@given(st.text())
+def test_an_exact_text_is_one_plain_line(text: str) -> None:
+    assert plain(exact(text)) == exact(text) == exact(exact(text))
+    assert "\n" not in exact(text)
 
 
 def test_what_is_cut_off_is_counted() -> None:

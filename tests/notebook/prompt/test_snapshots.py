@@ -19,13 +19,15 @@ from jp_nb.agent.ports import (
     NotAnswered,
     Prompt,
     PromptEnd,
+    ProposedChange,
     QuestionPrompt,
 )
 from jp_nb.notebook.prompt.form import Form, OwnOutput
+from jp_nb.notebook.prompt.plain import exact
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.wording import option_labels, static_record, without_form
 from jp_nb.tools.question import Question
-from tests.notebook.prompt.prompts import PERMISSION, PROMPTS, TYPED, prompt_of
+from tests.notebook.prompt.prompts import DELTAS, PERMISSION, PROMPTS, TYPED, approval_of, prompt_of
 
 SNAPSHOTS = Path(__file__).with_name("snapshots")
 
@@ -92,6 +94,9 @@ class Scribe:
         self.read_so_far += text.split("\n")
 
     def read(self, prompt: str, *, secret: bool) -> str:
+        if not self.lines:
+            self.read_so_far.append(f"{prompt}⌃D")
+            raise EOFError
         line = self.lines.pop(0)
         self.read_so_far.append(f"{prompt}{'•' * len(line) if secret else line}⏎")
         return line
@@ -102,15 +107,22 @@ def snapshot(prompt: Prompt, typed: list[str], form: list[str]) -> str:
     scribe = Scribe(typed)
     end = ask_on_stdin(prompt, scribe, "stdin")
     record = static_record(prompt, end)
-    assert isinstance(end, Answered)
-    answer = repr(end.value) + (", remembered" if end.remember else "")
+    match end:
+        case Answered(value=value, remember=remember):
+            answer = repr(value) + (", remembered" if remember else "")
+        case NotAnswered():
+            answer = end.end
     blocks = {
         "form": [line.replace("\n", "\n    ") for line in form],
         "stdin": [*scribe.read_so_far, f"= {answer}"],
         "record": [record.plain, record.markdown],
     }
     lines = [x for name, block in blocks.items() for x in (name, *(f"  {b}" for b in block))]
-    return "\n".join(line.rstrip() for line in lines)
+    return re.sub(r"(\w)\1{99,}", _counted, "\n".join(line.rstrip() for line in lines))
+
+
+def _counted(run: re.Match[str]) -> str:
+    return f"({run[1]} {len(run[0])} times)"
 
 
 @pytest.mark.req("R083-66", "R083-19", "R083-60", "R083-61", "R083-62", "R083-64", "R083-65")
@@ -118,7 +130,8 @@ def snapshot(prompt: Prompt, typed: list[str], form: list[str]) -> str:
 def test_what_a_person_sees(kind: str, part: str, shown: Any) -> None:
     stored = parts_of((SNAPSHOTS / f"{kind}.txt").read_text(encoding="utf-8"))
     prompt = PROMPTS[kind, part]
-    assert snapshot(prompt, TYPED[kind], shown(prompt)) == stored[part].strip()
+    typed = TYPED[part if part in TYPED else kind]
+    assert snapshot(prompt, typed, shown(prompt)) == stored[part].strip()
 
 
 @pytest.mark.req("R083-66")
@@ -184,6 +197,28 @@ def test_what_is_to_be_decided_is_shown_whole(shown: Any) -> None:
     long = f'{{"a": "{"x" * 30_000}", "path": "/etc/passwd"}}'
     prompt = ActionPrompt("Run?", (Action("y", "Run", "run"),), detail=long)
     assert f"HTML.jp-nb-context: {long}" in shown(prompt)
+
+
+CHANGES = [(part, change) for part, prompt in DELTAS.items() for change in prompt.changes]
+
+
+@pytest.mark.parametrize(("part", "change"), CHANGES)
+def test_nobody_approves_what_is_cut_off(part: str, change: ProposedChange, shown: Any) -> None:
+    (table,) = [line for line in shown(DELTAS[part]) if line.startswith("HTML.jp-nb-table")]
+    scribe = Scribe(["y"])
+    ask_on_stdin(DELTAS[part], scribe, "stdin")
+    lines = "\n".join(scribe.read_so_far)
+    for text in filter(None, (change.path, change.now, change.proposed)):
+        assert exact(text) in table
+        assert exact(text) in lines or change.added or change.proposed is None
+    assert exact(change.path) in lines
+    assert "more characters" not in table + lines
+
+
+def test_the_record_of_many_changes_is_bounded_and_says_so() -> None:
+    many = [ProposedChange(f"options.k{n}", None, '"x"') for n in range(60)]
+    record = static_record(approval_of(*many), Answered("apply", "form")).plain
+    assert record.endswith('options.k49: (unset) → "x"; … 10 more changes → Apply')
 
 
 def test_a_notebook_saved_while_it_waits_does_not_claim_to_be_open() -> None:

@@ -11,10 +11,12 @@ from jp_nb.agent.ports import (
     Answered,
     NotAnswered,
     Prompt,
+    ProposedChange,
     QuestionPrompt,
 )
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.tools.question import Question
+from tests.notebook.prompt.prompts import approval_of
 
 BOOLEAN = QuestionPrompt(Question.boolean("q", "Sure?"), remember=True)
 SELECT = QuestionPrompt(Question.select("q", "Which?", ["red", "10", "green"]))
@@ -29,9 +31,10 @@ DELTA = ActionPrompt(
     "Apply delta?",
     actions=(Action("y", "Apply", "apply"), Action("n", "Reject", "reject")),
     default="apply",
-    tool="change_model",
-    columns=("path", "now", "proposed"),
-    table=(("assistant.model.id", "a", "b"), ("assistant.model.parameters.top_k", "1", "(unset)")),
+)
+APPROVAL = approval_of(
+    ProposedChange("assistant.model.id", '"anthropic/opus"', '"anthropic/sonnet"'),
+    ProposedChange("assistant.model.parameters.temperature", "0.5", None),
 )
 
 
@@ -98,6 +101,11 @@ def test_without_persistence_uppercase_is_neither_offered_nor_accepted() -> None
         (PERMISSION, "Y", "run_turn"),
         (DELTA, "", "apply"),
         (DELTA, "n", "reject"),
+        (APPROVAL, "", "apply"),
+        (APPROVAL, "Y", "apply"),
+        (APPROVAL, "y", "apply"),
+        (APPROVAL, "n", "reject"),
+        (APPROVAL, "N", "reject"),
     ],
 )
 def test_what_a_line_says(prompt: Prompt, typed: str, value: bool | str) -> None:
@@ -119,6 +127,7 @@ def test_what_a_line_says(prompt: Prompt, typed: str, value: bool | str) -> None
         (SECRET, ""),
         (PERMISSION, ""),
         (DELTA, "Y"),
+        (APPROVAL, "x"),
     ],
 )
 def test_five_bad_answers_cancel(prompt: Prompt, bad: str) -> None:
@@ -214,15 +223,31 @@ def test_a_default_of_several_lines_is_all_there_above_the_input() -> None:
     assert ask_on_stdin(prompt, Typist(line), "stdin") == Answered(line, "stdin")
 
 
-def test_a_table_is_aligned() -> None:
+SECTION_8_5 = """\
+⟳ Configuration delta proposed by tool 'change_model':
+
+  assistant.model.id: "anthropic/opus" → "anthropic/sonnet"
+  assistant.model.parameters.temperature: (unset)
+
+Apply delta? [Y/n/?] """
+
+
+@pytest.mark.req("R078-75", "R078-76")
+def test_a_configuration_change_is_asked_about_word_for_word() -> None:
     typist = Typist("y")
-    ask_on_stdin(DELTA, typist, "stdin")
-    assert typist.shown == [
-        "Apply delta? (asked by tool change_model)",
-        "  path                             | now | proposed",
-        "  assistant.model.id               | a   | b",
-        "  assistant.model.parameters.top_k | 1   | (unset)",
-        "[y/n/?] (y) ",
+    ask_on_stdin(APPROVAL, typist, "stdin")
+    assert "\n".join(typist.shown) == SECTION_8_5
+
+
+def test_the_choices_about_a_configuration_change_are_explained_and_it_asks_again() -> None:
+    typist = Typist("?", "")
+    assert ask_on_stdin(APPROVAL, typist, "stdin") == Answered("apply", "stdin")
+    assert typist.shown[-5:] == [
+        "Apply delta? [Y/n/?] ",
+        "  y  Apply (default)",
+        "  n  Reject",
+        "  All of the changes are applied, or none of them; the tool is told which.",
+        "Apply delta? [Y/n/?] ",
     ]
 
 

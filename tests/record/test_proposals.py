@@ -1,0 +1,213 @@
+"""Configuration changes that tools proposed: who, and who let them count."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from jp_nb.config.layers import Layer
+from jp_nb.record.document import Document
+from jp_nb.record.events import ConfigDelta, decode
+from jp_nb.record.fork import fork, undo
+from jp_nb.record.jp_files import Directory, write_directory
+from jp_nb.record.projection import Projection
+from jp_nb.record.proposals import ProposedBy, metadata_of, proposed_by
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.turn_view import ConfigChange, read_turn
+from tests.fakes import FakeClock, NumberedIds, new_stream
+from tests.record.entries import ASKED, SAID, START, T, called, raw, result
+from tests.record.test_jp_files import imported
+
+ID = "assistant.model.id"
+MODEL: dict[str, Any] = {"assistant": {"model": {"id": {"provider": "openai", "name": "by-tool"}}}}
+PERSON = ProposedBy("change_model", "call_1", (f"{ID}.provider", f"{ID}.name"), "person", "form")
+GRANT = ProposedBy("rename", "call_2", ("user.name",), "grant")
+TOUCHED = (*PERSON.paths, *GRANT.paths)
+BY_TOOLS = ConfigDelta(
+    timestamp=T,
+    delta=MODEL,
+    unsets=("user.name",),
+    claims=dict.fromkeys(TOUCHED),
+    metadata=metadata_of([PERSON, GRANT]),
+)
+FIRST = [START, ASKED, called(), result(), BY_TOOLS.to_raw(), SAID]
+SECOND = [START, ASKED, SAID]
+
+
+def explained(stream: ConversationStream, path: str) -> list[tuple[str | None, list[str]]]:
+    below = [Layer("file", {"user": {"name": "file"}})]
+    said = Projection(stream, lambda: below, trusted=True).explain([path])[path]
+    return [(x.when, [call.tool for call in x.tools(path)]) for x in said if x.delta is not None]
+
+
+# --- writing and reading -----------------------------------------------------------------------
+
+
+def test_who_proposed_and_applied_a_change_is_read_as_it_was_written() -> None:
+    assert BY_TOOLS.metadata == {
+        "proposed_by": [
+            {
+                "tool": "change_model",
+                "call_id": "call_1",
+                "paths": ["assistant.model.id.provider", "assistant.model.id.name"],
+                "applied_by": "person",
+                "channel": "form",
+            },
+            {
+                "tool": "rename",
+                "call_id": "call_2",
+                "paths": ["user.name"],
+                "applied_by": "grant",
+            },
+        ]
+    }
+    stored = decode(json.loads(json.dumps(BY_TOOLS.to_raw())), 0)
+    assert isinstance(stored, ConfigDelta)
+    assert proposed_by(stored) == (PERSON, GRANT)
+
+
+def test_a_change_of_a_person_has_no_metadata() -> None:
+    assert metadata_of([]) == {}
+    assert proposed_by(ConfigDelta()) == ()
+
+
+BAD: list[Any] = [None, 5, {}, "other", ["x", 1]]
+WHOLE: dict[str, Any] = {"tool": "t", "call_id": "c", "paths": ["a"], "applied_by": "grant"}
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        *(None, 5, "text", {}, {"tool": "t"}, [None, 5, "text", [], {}]),
+        *([{**WHOLE, key: bad}] for key in WHOLE for bad in BAD
+          if type(bad) is not type(WHOLE[key]) or key == "applied_by"),
+        *([{k: v for k, v in WHOLE.items() if k != key}] for key in WHOLE),
+    ],
+)  # fmt: skip
+def test_what_is_malformed_names_nobody(found: Any) -> None:
+    assert proposed_by(ConfigDelta(metadata={"proposed_by": found})) == ()
+
+
+def test_what_is_readable_beside_it_is_read() -> None:
+    odd = {**WHOLE, "paths": ["a", 5, None, "]["], "channel": ["form"], "later": 1}
+    read = proposed_by(ConfigDelta(metadata={"proposed_by": [3, odd]}))
+    assert read == (ProposedBy("t", "c", ("a", "]["), "grant"),)
+
+
+def test_metadata_that_is_no_table_does_not_hide_the_change() -> None:
+    entry = decode(raw("config_delta", delta=MODEL, metadata=["x"]), 0)
+    assert isinstance(entry, ConfigDelta)
+    assert (entry.delta, proposed_by(entry)) == (MODEL, ())
+
+
+def test_who_proposed_is_no_configuration_where_that_stands_on_the_entry_itself() -> None:
+    flat = {"type": "config_delta", "timestamp": T, **MODEL, "metadata": BY_TOOLS.metadata}
+    entry = decode(flat, 0)
+    assert isinstance(entry, ConfigDelta)
+    assert (entry.delta, proposed_by(entry)) == (MODEL, (PERSON, GRANT))
+
+
+# --- as code and people see it -----------------------------------------------------------------
+
+
+def test_a_turn_says_which_tools_changed_the_configuration() -> None:
+    (turn,) = new_stream(*FIRST).turns()
+    assert read_turn(turn.number, turn.entries).config_changes == (
+        ConfigChange(MODEL, ("user.name",), proposed_by=(PERSON, GRANT)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "tools"),
+    [
+        (f"{ID}.name", ["change_model"]),
+        (ID, ["change_model"]),
+        ("assistant.model", ["change_model"]),
+        ("user.name", ["rename"]),
+    ],
+)
+def test_a_path_is_explained_by_the_tools_that_had_to_do_with_it(
+    path: str, tools: list[str]
+) -> None:
+    (said,) = explained(new_stream(*SECOND, *FIRST), path)
+    assert said == ("in turn 1", tools)
+
+
+def test_paths_of_a_stranger_that_are_none_have_to_do_with_nothing() -> None:
+    odd = ProposedBy("odd", "c", ("][", "", "user..name"), "grant")
+    delta = ConfigDelta(delta={"user": {"name": "x"}}, metadata=metadata_of([odd]))
+    assert explained(new_stream(*FIRST[:-2], delta.to_raw(), SAID), "user.name") == [
+        ("in turn 0", [])
+    ]
+
+
+def test_what_a_person_changed_is_for_a_turn_and_a_tool_changes_in_one() -> None:
+    mine = raw("config_delta", delta={"user": {"name": "me"}})
+    tools = raw("config_delta", delta={"user": {"name": "t"}}, metadata=metadata_of([GRANT]))
+    failed = FIRST[:-2]  # the turn ended with what the tool had changed
+    stream = new_stream(mine, *failed, tools, mine, START, ASKED, mine, tools, SAID, tools, mine)
+    assert [when for when, _ in explained(stream, "user.name")] == [
+        *("for turn 0", "in turn 0", "for turn 1"),
+        *("for turn 1", "in turn 1", "in turn 1", "for turn 2"),
+    ]
+
+
+# --- wherever the record goes ------------------------------------------------------------------
+
+
+@pytest.mark.req("R078-138")
+def test_a_change_of_tools_goes_with_a_fork_and_a_reload() -> None:
+    clock, stream = FakeClock(), new_stream(*FIRST, *SECOND)
+    forked = fork(stream, keep_turns=1, clock=clock, made="live", not_ids=set(), draw=NumberedIds())
+    document = Document.new(clock=clock, made="live")
+    document.conversation = forked
+    loaded = Document.load(json.loads(json.dumps(document.to_json())), clock=clock).conversation
+    for one in (stream, forked, loaded):
+        assert one.raw[: len(FIRST)] == FIRST
+        assert [proposed_by(delta) for delta in one.deltas] == [(PERSON, GRANT)]
+        below = [Layer("file", {"user": {"name": "file"}, "assistant": {"name": "kept"}})]
+        partial = Projection(one, lambda: below, trusted=True).partial()  # noqa: B023 - used here
+        assert partial == {
+            "user": {"name": "file"},
+            "assistant": {"name": "kept", **MODEL["assistant"]},
+        }
+
+
+@pytest.mark.req("R078-138")
+def test_a_change_of_tools_goes_with_the_turn_that_is_undone() -> None:
+    stream = new_stream(*SECOND, *FIRST)
+    kept = undo(stream, clock=FakeClock(), made="live", not_ids=set(), draw=NumberedIds())
+    assert not kept.deltas
+    assert len(stream.deltas) == 1
+
+
+def exported(dialect: Any) -> Directory:
+    base = {**MODEL, "conversation": {"tools": {"*": {"run": "ask"}}}}
+    head = {"id": "jp-c17700000001", "made": "live"}
+    odd: Any = {**BY_TOOLS.metadata, "note": "YQ==", "deep": {"b": 1, "a": ["Yg=="]}}
+    request = {**ASKED, "metadata": {"cell_id": "c"}}
+    delta = raw("config_delta", delta={"user": {"name": "t"}}, metadata=odd)
+    events = [START, request, called(), result(), delta, SAID]
+    jp: Any = {"conversation": head, "base_config": base, "events": events}
+    return write_directory(jp, dialect=dialect)
+
+
+def test_who_proposed_a_change_is_exported_as_it_is_and_comes_back() -> None:
+    written = exported("native")
+    assert written.dropped == []
+    metadata: Any = json.loads(written.files["events.json"])[4]["metadata"]
+    extra: Any = {"note": "YQ==", "deep": {"b": 1, "a": ["Yg=="]}}
+    assert metadata == {**BY_TOOLS.metadata, **extra}  # JP encodes that of events alone
+    back = imported(written.files)
+    assert back["events"][4]["metadata"] == metadata
+    assert write_directory(back).files["events.json"] == written.files["events.json"]
+
+
+def test_jp_has_no_metadata_of_changes_and_that_is_said() -> None:
+    written = exported("jp-head")
+    assert written.dropped == ["events[4].metadata: JP has no such field"]
+    entries = json.loads(written.files["events.json"])
+    assert entries[4].keys() == {"type", "timestamp", "delta"}
+    assert "metadata" in entries[1]
