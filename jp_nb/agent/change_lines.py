@@ -42,8 +42,13 @@ def proposed_changes(proposal: Proposal, basis: Basis) -> Iterator[ProposedChang
             proposed = _json(masked(value, line)) if text is None else text
             yield ProposedChange(format_path(line), _text_at(now, line), proposed)
     for path in proposal.change.unsets:
-        if (keys := parse_path(path)) not in shown:
-            yield ProposedChange(path, None if _is_item(keys) else _text_at(now, keys), None)
+        keys = parse_path(path)
+        if keys in shown:
+            continue
+        if _is_item(keys):
+            yield ProposedChange(path, None, None)
+        else:
+            yield ProposedChange(path, _text_at(now, keys), None, then=_text_at(after, keys))
 
 
 def _line_of(keys: Keys) -> Keys:

@@ -244,20 +244,27 @@ class ProposedChange:
         now: What it is, as JSON; None if it is not set.
         proposed: What it is to become, as JSON; None if it is to be unset.
         added: Whether `proposed` is one more item of the list at `path`, which keeps the others.
+        then: What shows when it is unset, because a file says so.
     """
 
     path: str
     now: str | None
     proposed: str | None
     added: bool = False
+    then: str | None = None
+
+    @property
+    def becomes(self) -> str:
+        """What is at `path` afterwards."""
+        if self.proposed is None:
+            return UNSET if self.then is None else f"{UNSET}, then {self.then}"
+        return f"+ {self.proposed}" if self.added else self.proposed
 
     def __str__(self) -> str:
         """`path: now → proposed`, `path: + item` or `path: (unset)` (section 8.5)."""
-        if self.proposed is None:
-            return f"{self.path}: {UNSET}"
-        if self.added:
-            return f"{self.path}: + {self.proposed}"
-        return f"{self.path}: {UNSET if self.now is None else self.now} → {self.proposed}"
+        if self.proposed is None or self.added:
+            return f"{self.path}: {self.becomes}"
+        return f"{self.path}: {UNSET if self.now is None else self.now} → {self.becomes}"
 
 
 UNSET = "(unset)"

@@ -26,7 +26,7 @@ from jp_nb.config.models import resolve
 from jp_nb.config.partial import Change, Partial, apply, at, merge, settled, unset, validate
 from jp_nb.config.paths import node_of, parse_path
 from jp_nb.errors import ConfigError, ConfigProblem
-from jp_nb.record.events import CONVERSATION_KINDS, ConfigDelta, TurnStart
+from jp_nb.record.events import ConfigDelta
 from jp_nb.record.proposals import ProposedBy, proposed_by
 from jp_nb.record.stream import ConversationStream
 
@@ -309,23 +309,12 @@ class Projection:
                 yield Said(CONVERSATION, value, None, turns[step.number], step.delta)
 
     def _turns_of_deltas(self) -> list[int]:
-        """For which turn each delta was made, by its number.
-
-        As `ConversationStream.turns` has it, but a tool's was made in the turn that lies before
-        it, also where that ended with it.
-        """
+        """For which turn each delta was made, by its number."""
         turns: list[int] = []
-        turn, told = -1, 0
-        for entry in self._stream.entries:
-            if isinstance(entry, ConfigDelta):
-                turns.append(max(turn, 0) if proposed_by(entry) else turn + 1)
-            elif isinstance(entry, TurnStart):
-                turn, told = turn + 1, len(turns)
-            elif entry.type in CONVERSATION_KINDS:
-                turn = max(turn, 0)
-                turns[told:] = [turn] * (len(turns) - told)  # they lie in the middle of it
-                told = len(turns)
-        return turns
+        for turn in self._stream.turns():
+            turns += [turn.number for entry in turn.entries if isinstance(entry, ConfigDelta)]
+        to_come = len(self._stream.deltas) - len(turns)
+        return turns + [self._stream.turn_count] * to_come
 
 
 def _provider(partial: Partial) -> str:

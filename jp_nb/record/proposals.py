@@ -17,7 +17,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from jp_nb.record.events import ConfigDelta
+from jp_nb.record.events import ConfigDelta, Entry
 
 PROPOSED_BY = "proposed_by"
 """The key in the metadata of a delta."""
@@ -78,3 +78,8 @@ def _read(item: JsonValue) -> ProposedBy | None:
             asked_in = channel if isinstance(channel, str) else None
             return ProposedBy(tool, call_id, named, applied_by, asked_in)
     return None
+
+
+def is_of_tools(entry: Entry) -> bool:
+    """Whether tools changed the configuration there, in the middle of a turn or at its end."""
+    return isinstance(entry, ConfigDelta) and bool(proposed_by(entry))

@@ -28,6 +28,7 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.ids import Draw, EventIds, random_id, stored_id
 from jp_nb.record.pairing import Family, Pairs, check, half_of, match
+from jp_nb.record.proposals import is_of_tools
 from jp_nb.record.repair import Item, repaired
 from jp_nb.record.timestamps import Clock, format_timestamp, new_conversation_id
 
@@ -287,13 +288,14 @@ class ConversationStream:
         """The turns, oldest first; entries before the first `turn_start` are a turn too.
 
         Changes of the configuration belong to the turn they lie in; those that lie between two
-        turns were made for the later one.
+        turns were made for the later one, but for what the earlier one's tools changed at its end.
         """
         number, current = 0, list[Entry]()
         between: list[Entry] = []
         for entry in self.entries:
             if isinstance(entry, ConfigDelta):
-                between.append(entry)
+                ends_turn = current and not between and is_of_tools(entry)
+                (current if ends_turn else between).append(entry)
             elif isinstance(entry, TurnStart):
                 if current:
                     yield TurnEntries(number, tuple(current))
@@ -318,12 +320,14 @@ class ConversationStream:
         start = len(self.entries) - len(self.current_turn())
         while start and self.entries[start - 1].type not in CONVERSATION_KINDS:
             start -= 1
+        while start and is_of_tools(self.entries[start]):
+            start += 1  # made in the turn before
         tail = [
             entry
             for entry in self.entries[start:]
             if entry.type in CONVERSATION_KINDS or isinstance(entry, ConfigDelta)
         ]
-        while tail and isinstance(tail[-1], ConfigDelta):
+        while tail and isinstance(tail[-1], ConfigDelta) and not is_of_tools(tail[-1]):
             tail.pop()  # made for the turn to come
         return TurnEntries(self._turn_count - 1, tuple(tail))
 

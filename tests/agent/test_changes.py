@@ -747,9 +747,22 @@ async def test_lines_say_what_is_and_what_would_be() -> None:
         'assistant.model.id: "anthropic/opus" → "openai/gpt-x"',
         "assistant.model.parameters.top_k: (unset) → 3",
         'conversation.attachments: + "file://b"',
-        "assistant.name: (unset)",
+        'assistant.name: (unset), then "Ada"',
         'conversation.attachments["file://a"]: (unset)',
     ]
+
+
+async def test_what_a_file_says_shows_again_when_it_is_unset_and_the_prompt_says_so() -> None:
+    unset = Success("Unset.", unset=["assistant.name", "assistant.model.parameters.temperature"])
+    bench = bench_of(Proposer(unset), person=FakePrompter(APPLY))
+    bench.stream.append(ConfigDelta(delta={"assistant": {"name": "Cy"}}))
+    await bench.run()
+    [ends] = bench.shown_of(ChangeEnds)
+    assert [(line.now, line.becomes) for line in ends.changes] == [
+        ('"Cy"', '(unset), then "Ada"'),
+        ("0.5", "(unset), then 0.5"),
+    ]
+    assert bench.app_config().assistant.name == "Ada"
 
 
 # --- before the result, in one line of prompts -----------------------------------------------

@@ -175,6 +175,30 @@ def test_a_change_of_tools_goes_with_a_fork_and_a_reload() -> None:
         }
 
 
+BY_PERSON = ConfigDelta(timestamp=T, delta={"user": {"name": "Ada"}}).to_raw()
+STOPPED = [START, ASKED, called(), result(), BY_TOOLS.to_raw()]
+
+
+def test_a_change_of_tools_at_the_end_of_a_turn_belongs_to_that_turn() -> None:
+    """It was stopped there, say. What a person changes after it is for the turn to come."""
+    stream = new_stream(*STOPPED)
+    last = stream.last_turn()
+    assert last is not None
+    assert last.entries[-1] == BY_TOOLS
+    stream = new_stream(*STOPPED, BY_PERSON, *SECOND)
+    first, second = stream.turns()
+    assert [entry.type for entry in first.entries][-1] == "config_delta"
+    assert [entry.type for entry in second.entries][:2] == ["config_delta", "turn_start"]
+    assert stream.last_turn() == second
+    assert read_turn(0, first.entries).config_changes[0].proposed_by == (PERSON, GRANT)
+
+
+def test_a_fork_at_the_end_of_such_a_turn_keeps_its_change() -> None:
+    stream = new_stream(*STOPPED, BY_PERSON, *SECOND)
+    made = fork(stream, keep_turns=1, clock=FakeClock(), made="live", not_ids=(stream.id,))
+    assert [delta.metadata for delta in made.deltas] == [BY_TOOLS.metadata]
+
+
 @pytest.mark.req("R078-138")
 def test_a_change_of_tools_goes_with_the_turn_that_is_undone() -> None:
     stream = new_stream(*SECOND, *FIRST)

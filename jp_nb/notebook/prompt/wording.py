@@ -93,9 +93,7 @@ def rows(prompt: ActionPrompt) -> list[tuple[str, str, str]]:
 
 
 def _row(change: ProposedChange) -> tuple[str, str, str]:
-    now = UNSET if change.now is None else change.now
-    proposed = UNSET if change.proposed is None else change.proposed
-    return change.path, now, f"+ {proposed}" if change.added else proposed
+    return change.path, UNSET if change.now is None else change.now, change.becomes
 
 
 def exactly(change: ProposedChange, *, limit: int = sys.maxsize) -> ProposedChange:
@@ -105,7 +103,8 @@ def exactly(change: ProposedChange, *, limit: int = sys.maxsize) -> ProposedChan
         return None if text is None else plain(exact(text), limit=limit)
 
     path = shown(change.path) or '""'
-    return replace(change, path=path, now=shown(change.now), proposed=shown(change.proposed))
+    now, proposed, then = map(shown, (change.now, change.proposed, change.then))
+    return replace(change, path=path, now=now, proposed=proposed, then=then)
 
 
 def decided(changes: tuple[ProposedChange, ...]) -> list[str]:
