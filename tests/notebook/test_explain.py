@@ -81,8 +81,8 @@ def test_an_explanation_names_the_tool_the_turn_and_who_let_it_count(notebook: N
 
 
 def test_an_explanation_names_a_tool_that_unset(notebook: Notebook) -> None:
-    notebook.ask("First.")
     notebook.jp("config user.name=me")
+    notebook.ask("First.")
     change_in_turn(notebook, GRANT, unsets=("user.name",))
     rows = cells(notebook.jp("config --explain user.name"))
     said = "conversation, in turn 0, by tool tidy (applied by a grant)"
