@@ -58,6 +58,7 @@ from jp_nb.record.thread import Thread
 log = logging.getLogger(__name__)
 
 TOOL_CHOICE = "assistant.tool_choice"
+MODEL_PATHS = ("assistant.model.id", "providers.llm")
 MAX_PATCHES = 10
 MAX_BREAKS = 4
 """An answer that goes on a little at each attempt gets so many times `max_retries` attempts."""
@@ -205,8 +206,13 @@ class TurnLoop:
             interrupts=interrupts,
             context=self.context,
         )
+        changed = False
         while True:
-            result = await self._cycle(coordinator, resolved, choice, schema, interrupts)
+            try:
+                result = await self._cycle(coordinator, resolved, choice, schema, interrupts)
+            except ProviderError as exc:
+                raise self._blamed(exc) if changed else exc
+            changed = result == "config_changed"
             match result:
                 case "completed":
                     return "completed"
@@ -270,6 +276,18 @@ class TurnLoop:
         if schema is not None:
             resolved.provider.check_schema(schema)
         return resolved
+
+    def _blamed(self, error: ProviderError) -> ProviderError:
+        """`error`, of the first request after tools changed the configuration."""
+        touched = [p for p in self.stream.deltas[-1].claims if p.startswith(MODEL_PATHS)]
+        if not touched or error.retryable:
+            return error
+        return ProviderError(
+            f"{error}; a tool changed {touched[-1]} in this turn, and it stays so until you change "
+            "it: `%jp config assistant.model.id=PROVIDER/NAME`",
+            kind=error.kind,
+            status=error.status,
+        )
 
     # --- executing ---------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from jp_nb.agent.ports import (
     ToolEnds,
 )
 from jp_nb.config.partial import Partial, merge
-from jp_nb.errors import ConfigError, PromptUnavailable
+from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError
 from jp_nb.record.document import Document
 from jp_nb.record.events import (
     ChatRequest,
@@ -39,6 +40,7 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.proposals import ProposedBy, proposed_by
 from jp_nb.record.stream import ConversationStream
+from jp_nb.record.thread import thread_of
 from jp_nb.tools.base import Tool, ToolDefaults
 from jp_nb.tools.context import DeltaRejection, ToolContext
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
@@ -50,6 +52,7 @@ from tests.fakes import (
     EventProvider,
     FakeClock,
     FakePrompter,
+    MockInquiryBackend,
     call,
     for_tool,
     forever,
@@ -1190,6 +1193,64 @@ async def test_what_does_not_resolve_ends_the_turn_and_stays_until_it_is_changed
         bench.app_config()
     bench.stream.append(ConfigDelta(delta={"assistant": {"tool_choice": "auto"}}))
     assert bench.app_config().assistant.tool_choice == "auto"
+
+
+@pytest.mark.req("R078-130")
+@pytest.mark.parametrize("config", [TO_GPT, NAMED], ids=["the model", "something else"])
+async def test_a_model_that_cannot_be_used_is_blamed_on_the_change(config: Any) -> None:
+    gone = [ProviderError("no such model", status=404)]
+    other = EventProvider(gone)
+    bench = bench_of(
+        Proposer(Success("Set.", config=config)),
+        rule=UNATTENDED,
+        models={"openai/gpt-x": other},
+        scripts=[reply(call("change", "c0")), gone],
+    )
+    with pytest.raises(ProviderError) as caught:
+        await bench.run()
+    assert caught.value.status == 404
+    blamed = "a tool changed assistant.model.id.name in this turn" in str(caught.value)
+    assert blamed is (config is TO_GPT)
+    assert len(bench.of(ConfigDelta)) == 1
+
+
+@pytest.mark.req("R078-127")
+async def test_questions_go_to_the_model_that_is_configured_then() -> None:
+    async def ask(ctx: ToolContext) -> Outcome:
+        return Success("Asked.") if ctx.answers else NeedsInput(SURE)
+
+    backends = [MockInquiryBackend({"c0.sure.1": True}), MockInquiryBackend({"c2.sure.1": True})]
+    asks = Proposer(ask, ask, ask, ask, name="asks")
+    bench = bench_of(
+        asks,
+        Proposer(Success("Bo.", config=NAMED)),
+        rule=UNATTENDED,
+        config=for_tool("asks", questions={"sure": {"target": "assistant"}}),
+        scripts=[
+            reply(call("asks", "c0"), call("change", "c1", index=2)),
+            reply(call("asks", "c2")),
+            DONE,
+        ],
+    )
+    resolve = bench.loop.resolve
+    left = list(backends)
+    bench.loop.resolve = lambda: replace(resolve(), inquiry=left.pop(0))
+    await bench.run()
+    assert [len(backend.asked) for backend in backends] == [1, 1]
+    assert set(responses(bench).values()) == {"Asked.", "Bo."}
+
+
+async def test_what_a_provider_sees_is_the_same_when_the_record_is_read_again() -> None:
+    models = {
+        "anthropic/opus": EventProvider(reply(say("First."), call("change", "c0"))),
+        "openai/gpt-x": EventProvider(reply(say("Second."))),
+    }
+    tool = Proposer(Success("Switched.", config=TO_GPT))
+    bench = bench_of(tool, rule=UNATTENDED, models=models)
+    await bench.run()
+    again = thread_of(reloaded(bench), bench.projection.providers())
+    assert again.items == bench.loop.thread.items
+    assert {item.provider for item in again.items} == {"anthropic", "openai"}
 
 
 @pytest.mark.req("R078-138")
