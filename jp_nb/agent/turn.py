@@ -50,7 +50,7 @@ from jp_nb.agent.response import ResponseBuilder, add_usage
 from jp_nb.config.app_config import Request as RequestConfig
 from jp_nb.config.proposal import Basis
 from jp_nb.config.style_config import Interrupt as InterruptConfig
-from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError
+from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
 from jp_nb.record.events import ChatRequest, ChatResponse, Entry, ToolCallRequest
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread
@@ -59,6 +59,7 @@ log = logging.getLogger(__name__)
 
 TOOL_CHOICE = "assistant.tool_choice"
 MODEL_PATHS = ("assistant.model.id", "providers.llm")
+STAYS = "a tool changed {} in this turn, and it stays so until you change it: {}"
 MAX_PATCHES = 10
 MAX_BREAKS = 4
 """An answer that goes on a little at each attempt gets so many times `max_retries` attempts."""
@@ -211,7 +212,11 @@ class TurnLoop:
             try:
                 result = await self._cycle(coordinator, resolved, choice, schema, interrupts)
             except ProviderError as exc:
-                raise self._blamed(exc) if changed else exc
+                if changed and (chosen := self._chosen_by_tools()) and not exc.retryable:
+                    how = "`%jp config assistant.model.id=PROVIDER/NAME`"
+                    text = f"{exc}; {STAYS.format(chosen, how)}"
+                    raise ProviderError(text, kind=exc.kind, status=exc.status) from exc
+                raise
             changed = result == "config_changed"
             match result:
                 case "completed":
@@ -222,8 +227,8 @@ class TurnLoop:
                     choice = "auto"
                 case "config_changed":
                     resolved = self._resolve_again(schema)
-                    chosen = TOOL_CHOICE in self.stream.deltas[-1].claims  # else it would loop
-                    choice = resolved.tool_choice if chosen else "auto"
+                    asked = TOOL_CHOICE in self.stream.deltas[-1].claims  # else it would loop
+                    choice = resolved.tool_choice if asked else "auto"
                 case _:
                     assert_never(result)
 
@@ -262,32 +267,32 @@ class TurnLoop:
         """
         try:
             resolved = self._resolve()
+            if schema is not None:
+                resolved.provider.check_schema(schema)
+        except UsageError as exc:  # of the schema
+            raise self._unusable(ConfigError(str(exc), path=MODEL_PATHS[0])) from exc
         except ConfigError as exc:
-            first, *others = exc.problems
-            raise ConfigError(
-                f"{first.message}; a tool changed the configuration in this turn, and it stays "
-                "so until you change it: `%jp config --explain PATH` tells what it was before",
-                path=first.path,
-                kind=first.kind,
-                layer=exc.layer,
-                file=exc.file,
-                others=others,
-            ) from exc
-        if schema is not None:
-            resolved.provider.check_schema(schema)
+            raise self._unusable(exc) from exc
         return resolved
 
-    def _blamed(self, error: ProviderError) -> ProviderError:
-        """`error`, of the first request after tools changed the configuration."""
-        touched = [p for p in self.stream.deltas[-1].claims if p.startswith(MODEL_PATHS)]
-        if not touched or error.retryable:
-            return error
-        return ProviderError(
-            f"{error}; a tool changed {touched[-1]} in this turn, and it stays so until you change "
-            "it: `%jp config assistant.model.id=PROVIDER/NAME`",
-            kind=error.kind,
-            status=error.status,
+    @staticmethod
+    def _unusable(error: ConfigError) -> ConfigError:
+        """`error`, with what led to it and what to do."""
+        first, *others = error.problems
+        how = f"`%jp config --explain {first.path}` tells what it was before"
+        return ConfigError(
+            f"{first.message}; {STAYS.format('the configuration', how)}",
+            path=first.path,
+            kind=first.kind,
+            layer=error.layer,
+            file=error.file,
+            others=others,
         )
+
+    def _chosen_by_tools(self) -> str:
+        """The path at which the last change of tools chose the model; "" if it did not."""
+        touched = [p for p in self.stream.deltas[-1].claims if p.startswith(MODEL_PATHS)]
+        return touched[-1] if touched else ""
 
     # --- executing ---------------------------------------------------------------------------
 

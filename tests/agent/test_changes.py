@@ -29,7 +29,7 @@ from jp_nb.agent.ports import (
     ToolEnds,
 )
 from jp_nb.config.partial import Partial, merge
-from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError
+from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
 from jp_nb.record.document import Document
 from jp_nb.record.events import (
     ChatRequest,
@@ -1212,6 +1212,26 @@ async def test_a_model_that_cannot_be_used_is_blamed_on_the_change(config: Any) 
     blamed = "a tool changed assistant.model.id.name in this turn" in str(caught.value)
     assert blamed is (config is TO_GPT)
     assert len(bench.of(ConfigDelta)) == 1
+
+
+class NoSchemas(EventProvider):
+    """A model that gives no structured answers."""
+
+    def check_schema(self, schema: Mapping[str, Any]) -> None:
+        raise UsageError("no structured answers here")
+
+
+async def test_a_model_that_cannot_answer_in_the_schema_of_the_turn_is_no_choice() -> None:
+    bench = bench_of(
+        Proposer(Success("Set.", config=TO_GPT)),
+        rule=UNATTENDED,
+        models={"openai/gpt-x": NoSchemas()},
+    )
+    request = ChatRequest(content="Go.", schema={"type": "object"})
+    with pytest.raises(ConfigError, match="no structured answers here; a tool changed") as caught:
+        await bench.loop.run(request)
+    assert caught.value.path == "assistant.model.id"
+    assert bench.kinds()[-1] == "config_delta"
 
 
 @pytest.mark.req("R078-127")
