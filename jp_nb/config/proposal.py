@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import JsonValue
 
@@ -42,6 +42,10 @@ Reason = Literal[
 """Why a proposal is not applied (8.7)."""
 
 Keys = tuple[str, ...]
+
+MAX_PATHS: Final = 1_000
+MAX_CHARS: Final = 1_000_000
+"""Of one proposal: whoever agrees to it has to be shown all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,8 @@ def review(
     leaves = dict(touched(delta))
     if not leaves and not unsets:
         return None
+    if len(leaves) + len(unsets) > MAX_PATHS or len(_json(delta)) > MAX_CHARS:
+        return malformed(f"one change has at most {MAX_PATHS} paths and {MAX_CHARS} characters")
     denied = [
         *(_Wrong(format_path(keys), "not granted", leaves[keys]) for keys in leaves
           if not grants.may_write(keys)),
@@ -125,7 +131,7 @@ def review(
 
 
 def malformed(why: str) -> Refusal:
-    """The refusal of a proposal that could not even be read (A33)."""
+    """The refusal of a proposal that cannot even be read (A33), or is too large to be."""
     return Refusal("invalid_config", (), why, why)
 
 

@@ -13,7 +13,7 @@ from jp_nb.config.assign import parse_assignment
 from jp_nb.config.grants import Grants
 from jp_nb.config.partial import Partial, apply, settled, touched, validate
 from jp_nb.config.paths import format_path
-from jp_nb.config.proposal import Basis, Proposal, Refusal, review
+from jp_nb.config.proposal import MAX_CHARS, MAX_PATHS, Basis, Proposal, Refusal, review
 
 ALL = ("assistant", "conversation", "style", "providers", "template", "user")
 PROVIDERS = "anthropic, cerebras, deepseek, google, llamacpp, ollama, openai, openrouter"
@@ -218,6 +218,16 @@ def test_null_takes_nothing_away() -> None:
         "name": "Ada",
         "model": {"parameters": {"temperature": 0.5, "top_k": 2}},
     }
+
+
+def test_what_is_too_large_to_be_shown_is_refused() -> None:
+    values: dict[str, Any] = {f"k{n}": n for n in range(MAX_PATHS)}
+    proposed({"template": {"values": values}})
+    found = refused({"template": {"values": {**values, "one": "more"}}})
+    assert (found.reason, found.fields) == ("invalid_config", ())
+    assert "at most 1000 paths" in found.detail
+    refused({"assistant": {"system_prompt": "x" * MAX_CHARS}})
+    refused(None, [f"template.values.k{n}" for n in range(MAX_PATHS + 1)])
 
 
 # --- aliases ---------------------------------------------------------------------------------
