@@ -100,6 +100,7 @@ def start_lab(
                 *(f"--port={port}", "--ServerApp.ip=127.0.0.1", "--ServerApp.port_retries=0"),
                 *(f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={root}"),
                 "--LabApp.expose_app_in_browser=True",
+                "--JupyterNotebookApp.expose_app_in_browser=True",
             ],
             env=environment,
             cwd=root,
@@ -156,6 +157,45 @@ def _words(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
+def wait_for_kernel_status(page: Page, status: str) -> None:
+    """Wait until a page of JupyterLab or Notebook shows that its kernel is `status`."""
+    page.wait_for_function(KERNEL_STATUS, arg=status, timeout=PATIENCE_MS)
+
+
+def read_whole(path: Path) -> Any:
+    """Read a notebook that a server may be writing: it truncates the file and fills it anew."""
+    until = monotonic() + PATIENCE_MS / 1000
+    before = None
+    while True:
+        text = path.read_bytes()
+        try:
+            notebook = nbformat.reads(text.decode(), as_version=4)
+        except ValueError:  # not JSON, no notebook or cut within a character
+            if monotonic() > until:
+                raise
+        else:
+            if text == before or monotonic() > until:
+                return notebook
+        before = text
+        sleep(0.05)
+
+
+def run_cell(cell: Locator, keys: str = "Control+Enter") -> None:
+    """Run `cell` once it does not run any more; does not wait for its end."""
+    page, prompt = cell.page, cell.locator(".jp-InputPrompt")
+    until = monotonic() + PATIENCE_MS / 1000
+    while "*" in (before := prompt.inner_text()) and monotonic() < until:
+        page.wait_for_timeout(20)
+    for _ in range(10):  # a page that is still loading loses keys
+        prompt.click()
+        page.keyboard.press(keys)
+        for _ in range(10):
+            if prompt.inner_text() != before:
+                return
+            page.wait_for_timeout(50)
+    raise RuntimeError("the cell does not run")
+
+
 class NotebookPage:
     """A notebook that is open in JupyterLab."""
 
@@ -187,17 +227,8 @@ class NotebookPage:
         return self.cell(index).locator(".jp-OutputArea-output")
 
     def run_cell(self, index: int, keys: str = "Control+Enter") -> None:
-        """Run cell `index`; does not wait for its end."""
-        prompt = self.cell(index).locator(".jp-InputPrompt")
-        before = prompt.inner_text()
-        for _ in range(10):  # a page that is still loading loses keys
-            prompt.click()
-            self.page.keyboard.press(keys)
-            for _ in range(10):
-                if prompt.inner_text() != before:
-                    return
-                self.page.wait_for_timeout(50)
-        raise RuntimeError(f"cell {index} does not run")
+        """Run cell `index` once it does not run any more; does not wait for its end."""
+        run_cell(self.cell(index), keys)
 
     def output_text(self, index: int, *, contains: str = "") -> str:
         """Return the text under cell `index`, once `contains` is in it."""
@@ -234,9 +265,13 @@ class NotebookPage:
 
     def restart_kernel(self) -> None:
         """Restart the kernel and wait until it is idle."""
-        self.command("notebook:restart-kernel", wait=False)
+        self.page.evaluate(
+            "() => { window.restarted = false;"
+            " window.jupyterapp.commands.execute('notebook:restart-kernel')"
+            ".then(() => { window.restarted = true; }); }"
+        )
         self.page.locator(".jp-Dialog .jp-mod-accept").click()
-        self.page.wait_for_timeout(500)
+        self.page.wait_for_function("window.restarted")
         self.wait_for_kernel_status("idle")
 
     def reload(self, *, status: str = "idle") -> None:
@@ -249,11 +284,11 @@ class NotebookPage:
 
     def wait_for_kernel_status(self, status: str) -> None:
         """Wait until JupyterLab shows that the kernel is `idle` or `busy`."""
-        self.page.wait_for_function(KERNEL_STATUS, arg=status, timeout=PATIENCE_MS)
+        wait_for_kernel_status(self.page, status)
 
     def saved(self) -> Any:
-        """Return the notebook as it lies on the disk."""
-        return nbformat.read(self.path, as_version=4)
+        """Return the notebook as it lies on the disk, once the server has written it whole."""
+        return read_whole(self.path)
 
     def screenshot(self, path: Path, of: Locator | None = None) -> None:
         """Take a picture of the page, or of a part of it."""

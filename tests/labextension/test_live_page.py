@@ -8,7 +8,14 @@ from typing import Any
 import nbformat
 import pytest
 
-from tests.browser import TOKEN, Lab, NotebookPage, OpenNotebook
+from tests.browser import (
+    TOKEN,
+    Lab,
+    NotebookPage,
+    OpenNotebook,
+    run_cell,
+    wait_for_kernel_status,
+)
 from tests.notebook.document.scripted_page import SETUP
 
 pytestmark = pytest.mark.browser
@@ -89,10 +96,9 @@ def test_notebook_7(open_notebook: OpenNotebook, lab: Lab) -> None:
     classic.goto(f"{lab.url}/notebooks/{page.path.name}?token={TOKEN}")
     cells = classic.locator(".jp-Notebook .jp-CodeCell")
     cells.nth(1).wait_for()
-    classic.wait_for_timeout(2000)
+    wait_for_kernel_status(classic, "idle")
     for number, said in enumerate([NEW, "saved as"]):
-        cells.nth(number).locator(".jp-InputPrompt").click()
-        classic.keyboard.press("Control+Enter")
+        run_cell(cells.nth(number))
         cells.nth(number).get_by_text(said).last.wait_for()
     assert contents(page.saved().metadata.jp.events) == ["one"]
 
@@ -175,7 +181,7 @@ def test_two_browser_tabs_end_with_the_same(open_notebook: OpenNotebook) -> None
     other = page.page.context.new_page()
     other.goto(page.page.url)
     other.locator(".jp-Notebook .jp-Cell").first.wait_for()
-    other.wait_for_timeout(1500)
+    wait_for_kernel_status(other, "idle")
     begin(page, NEW)
     page.run_cell(1)
     page.output_text(1, contains="flushed")
@@ -285,7 +291,6 @@ def test_saving_lifts_a_carrier(open_notebook: OpenNotebook) -> None:
     page = open_notebook("1")
     reopened(page, widgets=carried(doc("one", made="headless")))
     page.save()
-    page.page.wait_for_timeout(500)
     metadata = page.saved().metadata
     assert contents(metadata.jp.events) == ["one"]
     assert "widgets" not in metadata
@@ -331,7 +336,7 @@ def test_another_notebook_on_the_same_kernel_is_left_alone(open_notebook: OpenNo
         "id => window.jupyterapp.shell.currentWidget.context.sessionContext.changeKernel({ id })",
         kernel,
     )
-    second.page.wait_for_timeout(1000)
+    second.wait_for_kernel_status("idle")
     begin(first, NEW)
     second.run_cell(1)
     second.output_text(1, contains="flushed")
