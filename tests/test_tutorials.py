@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
 
-from tests.test_quickstart import outputs, run
+from tests.notebook.prompt.kernel_client import FrontEnd, front_end
+from tests.test_quickstart import outputs, record, run
 
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
 TUTORIALS = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
@@ -52,3 +54,70 @@ def test_the_tools_tutorial_shows_each_way_a_question_is_answered(folder: Path) 
     assert [e["metadata"]["channel"] for e in closings] == ["model", "configured", "model"]
     responses = [e for e in record["events"] if e["type"] == "tool_call_response"]
     assert [e["is_error"] for e in responses].count(True) == 4
+
+
+# --- tools that change the configuration -------------------------------------------------------
+
+CONFIG = "03-tools-that-change-config.ipynb"
+
+
+@pytest.mark.req("R078-78", "R078-81", "R078-92", "R078-128")
+def test_the_config_tutorial_shows_what_becomes_of_proposals(folder: Path) -> None:
+    assert run(["-m", "jp_nb.cli", "run", CONFIG], folder).returncode == 0
+    entries = record(folder / CONFIG)
+    by_tools = [
+        [call["tool"] for call in entry["metadata"]["proposed_by"]]
+        for entry in entries
+        if entry["type"] == "config_delta" and "proposed_by" in entry.get("metadata", {})
+    ]
+    assert by_tools == [["change_model"], ["be_careful"], ["reset_temperature"]]
+    said = [entry["content"] for entry in entries if entry["type"] == "tool_call_response"]
+    assert said == [
+        "Still on small: confirmation_unavailable.",
+        "The conversation goes on with scripted/strong.",
+        "Careful, without assistant.name.",
+        "Tool 'stubborn' failed to produce a valid config delta after 3 attempts.\n"
+        "Last error: unknown provider 'acme' at assistant.model.id.",
+        "The temperature was 0.0.",
+    ]
+    assert sum(entry["type"] == "turn_start" for entry in entries) == 6
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+@pytest.mark.parametrize(
+    ("button", "verdict", "answer"),
+    [
+        ("Apply", "applied by you (form)", "`scripted/strong` here."),
+        ("Reject", "rejected by you (form)", "You want it from me, then"),
+    ],
+)
+def test_the_config_tutorial_goes_on_whatever_its_reader_decides(
+    button: str, verdict: str, answer: str, folder: Path
+) -> None:
+    notebook = nbformat.read(folder / CONFIG, as_version=4)
+    shown: dict[str, str] = {}
+    with front_end(folder) as reader:
+        for cell in notebook.cells:
+            if cell.cell_type == "code":
+                shown[cell.id] = _run_cell(reader, cell, button)
+    assert verdict in shown["ask"]
+    assert answer in shown["ask"]
+    for cell in notebook.cells[notebook.cells.index(_cell(notebook, "switch")) + 1 :]:
+        if cell.id.startswith("ask"):  # what follows does not depend on it
+            assert shown[cell.id] == cell.outputs[0].data["text/plain"]
+
+
+def _cell(notebook: Any, name: str) -> Any:
+    return next(cell for cell in notebook.cells if cell.id == name)
+
+
+def _run_cell(reader: FrontEnd, cell: Any, button: str) -> str:
+    """Run `cell`, decide on what its form says, and return what remains of its displays."""
+    request = reader.start(cell.source, cell_id=cell.id)
+    if cell.id == "ask":
+        reader.form("Configuration delta proposed by tool")
+        reader.click(button)
+    reader.finish(request)
+    failed = [m for m in reader.messages if m["header"]["msg_type"] == "error"]
+    assert not failed, failed[0]["content"]["evalue"]
+    return "\n".join(data.get("text/plain", "") for data in reader.displays(request))

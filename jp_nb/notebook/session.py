@@ -71,6 +71,8 @@ class Session:
         self._made_here = not self.restored
         self._ours = self._made_here or (previous is not None and self._continues(previous))
         self._adopt()
+        if self._made_here and self.files.anything():
+            self.notices += self.settings.rule_warnings()
         if self.restored and previous is None:
             self._apply_overrides()
         self.notices += self.files.take_notices()

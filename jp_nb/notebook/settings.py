@@ -17,6 +17,7 @@ from jp_nb.config.app_config import AppConfig
 from jp_nb.config.assign import is_assignment, parse_assignment
 from jp_nb.config.check import require
 from jp_nb.config.defaults import DEFAULT_MODEL
+from jp_nb.config.grants import rule_warnings, rules_in
 from jp_nb.config.layers import (
     ENVIRONMENT,
     FILE_ONLY,
@@ -142,7 +143,7 @@ class Settings:
         return str(found or DEFAULT_MODEL)
 
     def warnings(self) -> list[str]:
-        """What a stranger's record sets and is not followed in, and what nobody understands."""
+        """What is not followed in a stranger's record, what nobody understands, odd rules."""
         self.projection.below_changed()
         below = fold(self.projection.layers())
         self.projection.partial()
@@ -155,7 +156,13 @@ class Settings:
         if self.projection.not_understood:
             unknown = _some(self.projection.not_understood)
             said.append(f"this notebook's record sets what jp_nb does not know: {unknown}")
-        return said
+        return said + self.rule_warnings()
+
+    def rule_warnings(self) -> list[str]:
+        """What rules about the configuration hardly mean."""
+        self.projection.below_changed()
+        found = rules_in(self.projection.partial())
+        return [text for tool, rules in found for text in rule_warnings(tool, rules)]
 
     def ignored(self, below: Partial | None = None) -> dict[str, JsonValue]:
         """What the record sets otherwise than the user's own files, and may not, by path."""

@@ -17,6 +17,7 @@ from jp_nb.config.access_config import Access, ConfigRule, FileRule, HostRule, V
 from jp_nb.config.app_config import STAR, AppConfig, enabling
 from jp_nb.config.app_config import Tool as ToolConfig
 from jp_nb.config.commands import Command
+from jp_nb.config.grants import names_nothing
 from jp_nb.config.layers import to_text
 from jp_nb.config.secrets import HIDDEN, is_secret, masked, without_credentials
 from jp_nb.config.tool_config import Enable, QuestionConfig
@@ -228,6 +229,8 @@ def _rule(rule: _Rule) -> str:
 
 
 def _config_verbs(rule: ConfigRule) -> str:
+    if names_nothing(rule):
+        return "matches nothing, there is no such place"
     changes = [
         *(["write, even grants"] if rule.write == "insecure_allow" else []),
         *(["write"] if rule.write is True else []),

@@ -252,7 +252,7 @@ def _rules(name: str, access: Sequence[ConfigRule]) -> list[JsonValue]:
 
     if not all(isinstance(rule, ConfigRule) for rule in access):
         raise UsageError(f"{name}: access takes a list of jp.ConfigRule")
-    rules = [rule.model_dump(mode="json", exclude_unset=True) for rule in access]
+    rules: list[JsonValue] = [rule.model_dump(mode="json", exclude_unset=True) for rule in access]
     tool: JsonValue = {"access": {"config": rules}}
     checked({"conversation": {"tools": {name: tool}}}, layer="@jp.tool")
     return rules
@@ -327,6 +327,8 @@ def tool(
         run: `unattended` (as long as no configuration says otherwise), `ask` (the person is
             asked before it runs), or `skip`.
         access: What of the configuration it may see, and propose to change; files may add rules.
+            Where a proposal is not applied the function runs again, up to three more times in one
+            call, with the reason in `ctx.delta_rejection`: it must tolerate that.
         thread: Run a `def` in a worker thread instead of the cell's.
 
     Raises:

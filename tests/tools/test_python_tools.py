@@ -249,3 +249,62 @@ def test_thread_is_for_def_alone() -> None:
 def test_a_docstring_without_sections_is_the_description() -> None:
     assert read_docstring("One.\n\n  Two: three.") == ("One.\n\nTwo: three.", {})
     assert read_docstring(None) == ("", {})
+
+
+# --- access to the configuration -------------------------------------------------------------
+
+
+@pytest.mark.req("R078-1")
+def test_rules_of_a_tool_are_registered_with_it() -> None:
+    @jp.tool(
+        access=[jp.ConfigRule("assistant.model", read=True, write=True), jp.ConfigRule("user")]
+    )
+    def change_model(target: str) -> str:
+        return target
+
+    assert change_model.registration["access"] == {
+        "config": [{"path": "assistant.model", "read": True, "write": True}, {"path": "user"}]
+    }
+    assert jp.ConfigRule("user") == jp.ConfigRule(path="user")
+    assert jp.ConfigRule("user").apply == "ask"
+
+
+@pytest.mark.req("R078-17", "R078-18")
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        (
+            jp.ConfigRule("conversation.tools", write=True),
+            "tool 'grabs' grants write = true to path 'conversation.tools' which is a sensitive "
+            'path. Use write = "insecure_allow" to explicitly acknowledge this grant.',
+        ),
+        (
+            jp.ConfigRule("user.*", read=True),
+            "tool 'grabs': access.config path 'user.*' uses '*' at 'user', which is not a map",
+        ),
+        (jp.ConfigRule("user..x"), "tool 'grabs': access.config path 'user..x' is no path"),
+    ],
+)
+def test_a_wrong_rule_is_refused_where_the_tool_is_defined(rule: jp.ConfigRule, says: str) -> None:
+    with pytest.raises(jp.ConfigError) as caught:
+        jp.tool(name="grabs", access=[rule])(lambda: "")
+    assert says in str(caught.value)
+    assert str(caught.value).endswith("(from @jp.tool)")
+    assert "grabs" not in REGISTRY.all()
+
+
+@pytest.mark.parametrize("access", [{"path": "user"}, ["user"], jp.ConfigRule("user")])
+def test_rules_are_a_list_of_rules(access: Any) -> None:
+    with pytest.raises(UsageError, match=r"odd: access takes a list of jp\.ConfigRule"):
+        jp.tool(name="odd", access=access)(lambda: "")
+
+
+def test_a_rule_that_matches_nothing_is_pointed_at_in_the_cell() -> None:
+    with pytest.warns(UserWarning, match=r"'odd': access\.config path 'usr' names nothing") as told:
+
+        @jp.tool(access=[jp.ConfigRule("usr", read=True)])
+        def odd() -> str:
+            return ""
+
+    assert told[0].filename == __file__
+    assert "odd" in REGISTRY.all()

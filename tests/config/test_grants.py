@@ -1,0 +1,629 @@
+"""What rules of `access.config` grant, and which rules are wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from jp_nb.config import grants as grants_module
+from jp_nb.config.access_config import ConfigRule
+from jp_nb.config.app_config import AppConfig
+from jp_nb.config.assign import parse_assignment
+from jp_nb.config.check import checked
+from jp_nb.config.grants import (
+    SENSITIVE,
+    Grants,
+    overlaps_sensitive,
+    rule_problems,
+    rule_warnings,
+    rules_in,
+)
+from jp_nb.config.layers import fold, from_environment, from_text
+from jp_nb.config.models import resolve_partial
+from jp_nb.config.partial import Partial, at, build, settled, touched, validate
+from jp_nb.config.paths import parse_path
+from jp_nb.errors import ConfigError
+from tests.config.strategies import partials
+
+RULES = "conversation.tools.x.access.config"
+
+
+def grants(*rules: ConfigRule) -> Grants:
+    return Grants(rules)
+
+
+def allowed(found: Grants, path: str) -> str:
+    """Initials of what may be done at `path`: r(ead), w(rite), d(elete)."""
+    keys = parse_path(path)
+    can = {"r": found.reads(keys), "w": found.may_write(keys), "d": found.may_unset(keys)}
+    return "".join(letter for letter, yes in can.items() if yes)
+
+
+# --- one rule --------------------------------------------------------------------------------
+
+
+@pytest.mark.req("R078-1", "R078-2", "R078-3", "R078-4", "R078-22")
+def test_a_rule_grants_nothing_that_it_does_not_say() -> None:
+    partial = build(RULES, [{"path": "user"}, {"path": "style", "write": "insecure_allow"}])
+    access = validate(partial).conversation.tools["x"].access
+    assert access is not None
+    assert [rule.model_dump() for rule in access.config] == [
+        {"path": "user", "read": False, "write": False, "delete": False, "apply": "ask"},
+        {"path": "style", "read": False, "write": "insecure_allow", "delete": False,
+         "apply": "ask"},
+    ]  # fmt: skip
+
+
+@pytest.mark.req("R078-2", "R078-4", "R078-5")
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("write", "allow", "expected true, false or insecure_allow, found 'allow'"),
+        ("apply", "never", "expected one of ask, unattended, found 'never'"),
+        ("read", "yes", "expected true or false, found 'yes'"),
+        ("delete", 1, "expected true or false, found 1"),
+        ("create", True, "unknown key"),
+    ],
+)
+def test_a_field_holds_one_of_a_few_values(field: str, value: Any, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        checked(build(RULES, [{"path": "user", field: value}]), layer="test")
+    assert caught.value.path == f"{RULES}.0.{field}"
+    assert says in str(caught.value)
+
+
+@pytest.mark.req("R078-8", "R078-9", "R078-10")
+@pytest.mark.parametrize(
+    ("rule", "may"),
+    [
+        (ConfigRule("user"), ""),
+        (ConfigRule("user", read=True), "r"),
+        (ConfigRule("user", write=True), "w"),
+        (ConfigRule("user", delete=True), "d"),
+        (ConfigRule("user", write=False, read=True, delete=True), "rd"),
+    ],
+)
+def test_the_three_capabilities_are_independent(rule: ConfigRule, may: str) -> None:
+    assert allowed(grants(rule), "user.name") == may
+    assert allowed(grants(rule), "user") == may
+
+
+@pytest.mark.req("R078-6", "R078-25")
+@pytest.mark.parametrize("path", sorted(AppConfig.model_fields))
+def test_every_part_of_the_tree_can_be_granted_and_none_is_by_itself(path: str) -> None:
+    assert allowed(grants(ConfigRule(path, write="insecure_allow", read=True)), path) == "rw"
+    assert allowed(grants(), path) == ""
+    assert grants().asks(parse_path(path))
+    assert grants().rule(parse_path(path)) is None
+
+
+@pytest.mark.req("R078-11", "R078-21", "R078-22")
+@pytest.mark.parametrize("write", [True, "insecure_allow"])
+def test_whether_a_person_is_asked_is_said_by_the_rule_alone(write: Any) -> None:
+    name = parse_path("user.name")
+    assert grants(ConfigRule("user", write=write)).asks(name)
+    assert not grants(ConfigRule("user", write=write, apply="unattended")).asks(name)
+    assert not grants(ConfigRule("user", delete=True, apply="unattended")).asks(name)
+
+
+# --- which rule counts -----------------------------------------------------------------------
+
+
+@pytest.mark.req("R078-23", "R078-24", "R078-27")
+@pytest.mark.parametrize(
+    ("path", "may"),
+    [
+        ("conversation.attachments", "r"),
+        ("conversation.tools.fs_read_file", "rw"),
+        ("conversation.tools.toggle_tools.access.config", ""),
+        ("user.name", ""),
+    ],
+)
+def test_the_three_rules_of_the_design(path: str, may: str) -> None:
+    rules = [
+        ConfigRule("conversation", read=True),
+        ConfigRule("conversation.tools", read=True, write="insecure_allow"),
+        ConfigRule("conversation.tools.toggle_tools.access"),
+    ]
+    for order in (rules, rules[::-1]):
+        assert allowed(Grants(order), path) == may
+
+
+@pytest.mark.req("R078-24")
+def test_nothing_is_inherited_from_a_shorter_rule() -> None:
+    above = ConfigRule("assistant", read=True, write=True, delete=True, apply="unattended")
+    found = grants(above, ConfigRule("assistant.model"))
+    assert allowed(found, "assistant.name") == "rwd"
+    assert allowed(found, "assistant.model.id") == ""
+    assert not found.asks(("assistant", "name"))
+    assert found.asks(("assistant", "model", "id"))
+
+
+@pytest.mark.req("R078-26")
+def test_rules_match_keys_and_not_characters() -> None:
+    found = grants(ConfigRule("conversation.tools.fs", read=True))
+    assert allowed(found, "conversation.tools.fs_read.run") == ""
+    assert allowed(found, "conversation.tools") == ""
+    assert allowed(found, "conversation.tools.fs.run") == "r"
+
+
+@pytest.mark.req("R078-16")
+def test_a_star_is_exactly_one_key() -> None:
+    found = grants(ConfigRule("conversation.tools.*.run", read=True))
+    assert allowed(found, "conversation.tools.a.run") == "r"
+    assert allowed(found, "conversation.tools.*.run") == "r"
+    assert allowed(found, "conversation.tools.run") == ""
+    assert allowed(found, "conversation.tools.a.b.run") == ""
+    assert allowed(found, "conversation.tools.a.style") == ""
+
+
+def test_of_rules_of_the_same_length_the_last_one_counts() -> None:
+    literal = ConfigRule("conversation.tools.a.run", read=True)
+    star = ConfigRule("conversation.tools.*.run", write=True)
+    assert allowed(grants(literal, star), "conversation.tools.a.run") == "w"
+    assert allowed(grants(star, literal), "conversation.tools.a.run") == "r"
+    assert allowed(grants(star, literal), "conversation.tools.b.run") == "w"
+
+
+def test_an_item_of_a_list_is_a_key_however_it_is_written() -> None:
+    item = {"type": "file", "path": "a"}
+    path = f"conversation.tools.t.access.fs[{json.dumps(item)}]"
+    everything = ConfigRule("conversation", read=True, write="insecure_allow", delete=True)
+    found = grants(everything, ConfigRule('conversation.tools.t.access.fs["a"]'))
+    assert allowed(found, path) == ""
+    assert allowed(found, 'conversation.tools.t.access.fs["b"]') == "rwd"
+    found = grants(everything, ConfigRule(path))
+    assert allowed(found, 'conversation.tools.t.access.fs["a"]') == ""
+
+
+# --- what stands for more than itself --------------------------------------------------------
+
+
+def test_what_is_replaced_as_a_whole_does_not_step_over_a_denial_below() -> None:
+    all_of_it = ConfigRule("conversation", read=True, write="insecure_allow", delete=True,
+                           apply="unattended")  # fmt: skip
+    found = grants(all_of_it, ConfigRule("conversation.tools.*.access"))
+    for path in ("conversation", "conversation.tools", "conversation.tools.x"):
+        assert allowed(found, path) == ""
+        assert found.asks(parse_path(path))
+    assert allowed(found, "conversation.tools.x.run") == "rwd"
+    assert not found.asks(parse_path("conversation.tools.x.run"))
+    asking = ConfigRule("conversation.tools.x.run", read=True, write=True, delete=True)
+    found = grants(all_of_it, asking)
+    assert allowed(found, "conversation.tools.x") == "rwd"
+    assert found.asks(parse_path("conversation.tools.x"))
+    assert not found.asks(parse_path("conversation.tools.y"))
+
+
+def test_a_denial_below_that_another_rule_overrides_does_not_count() -> None:
+    deny = ConfigRule("conversation.tools.x.run")
+    allow = ConfigRule("conversation.tools.*.run", read=True)
+    above = ConfigRule("conversation.tools", read=True)
+    assert allowed(grants(above, deny, allow), "conversation.tools") == "r"
+    assert allowed(grants(above, allow, deny), "conversation.tools") == ""
+    assert allowed(grants(above, allow, deny), "conversation.tools.y") == "r"
+
+
+# --- against the definition, word by word ----------------------------------------------------
+
+_KEYS = ["conversation", "tools", "access", "x"]
+_FRESH = "nobody names this"
+_DEPTH = 5
+_rules = st.lists(
+    st.builds(
+        lambda keys, **fields: ConfigRule(".".join(keys), **fields),
+        st.lists(st.sampled_from([*_KEYS, "*"]), min_size=1, max_size=4).filter(
+            lambda keys: "*" not in keys[:2]  # no map lies there
+        ),
+        read=st.booleans(),
+        write=st.sampled_from([True, False, "insecure_allow"]),
+        delete=st.booleans(),
+        apply=st.sampled_from(["ask", "unattended"]),
+    ),
+    max_size=5,
+)
+_targets = st.lists(st.sampled_from(_KEYS), min_size=1, max_size=3)
+
+
+def _matches(pattern: Sequence[str], keys: Sequence[str]) -> bool:
+    if not pattern:
+        return True
+    return bool(keys) and pattern[0] in ("*", keys[0]) and _matches(pattern[1:], keys[1:])
+
+
+def _counts(rules: Sequence[ConfigRule], keys: Sequence[str]) -> ConfigRule | None:
+    best = None
+    for rule in rules:
+        longest = len(best.path.split(".")) if best else 0
+        if _matches(rule.path.split("."), keys) and len(rule.path.split(".")) >= longest:
+            best = rule
+    return best
+
+
+def _places(keys: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """`keys` and everything below, as far as rules reach."""
+    for more in range(_DEPTH - len(keys)):
+        for tail in product([*_KEYS, _FRESH], repeat=more):
+            yield (*keys, *tail)
+
+
+@pytest.mark.req("R078-16", "R078-23", "R078-24", "R078-26")
+@settings(deadline=None)
+@given(_rules, _targets)
+def test_the_longest_match_that_was_declared_last_counts(
+    rules: list[ConfigRule], keys: list[str]
+) -> None:
+    assert Grants(rules).rule(tuple(keys)) is _counts(rules, keys)
+
+
+@settings(deadline=None)
+@given(_rules, _targets)
+def test_a_whole_is_granted_where_everything_in_it_is(
+    rules: list[ConfigRule], keys: list[str]
+) -> None:
+    def everywhere(allows: Callable[[ConfigRule, Sequence[str]], bool]) -> bool:
+        found = ((_counts(rules, place), place) for place in _places(keys))
+        return all(rule is not None and allows(rule, place) for rule, place in found)
+
+    def writes(rule: ConfigRule, place: Sequence[str]) -> bool:
+        sensitive = ("conversation", "tools", *place[2:3], "access")
+        size = min(len(place), 4)
+        met = tuple(place[:size]) == sensitive[:size]
+        return rule.write == "insecure_allow" if met else bool(rule.write)
+
+    made = Grants(rules)
+    assert made.reads(keys) is everywhere(lambda rule, _: rule.read)
+    assert made.may_write(keys) is everywhere(writes)
+    assert made.may_unset(keys) is everywhere(lambda rule, _: rule.delete)
+    assert made.asks(keys) is not everywhere(lambda rule, _: rule.apply == "unattended")
+
+
+# --- sensitive paths -------------------------------------------------------------------------
+
+
+@pytest.mark.req("R078-14")
+@pytest.mark.parametrize(
+    ("path", "yes"),
+    [
+        ("conversation.tools.*.access", True),
+        ("conversation.tools.x.access", True),
+        ("conversation.tools[a.b].access", True),
+        ("conversation.tools.x.access.fs", True),
+        ("conversation.tools.x.access.config.0.write", True),
+        ("conversation.tools.x", True),
+        ("conversation.tools.*", True),
+        ("conversation.tools", True),
+        ("conversation", True),
+        ("conversation.tools.x.enable", False),
+        ("conversation.tools.*.enable", False),
+        ("conversation.attachments", False),
+        ("assistant", False),
+    ],
+)
+def test_a_path_is_sensitive_at_above_and_below_what_decides_over_access(
+    path: str, yes: bool
+) -> None:
+    assert overlaps_sensitive(parse_path(path)) is yes
+    problems = list(rule_problems("X", [ConfigRule(path, write=True)]))
+    assert [message for _, message in problems] == [sensitive(path)] * yes
+
+
+def sensitive(path: str) -> str:
+    return (
+        f"tool 'X' grants write = true to path '{path}' which is a sensitive path. "
+        'Use write = "insecure_allow" to explicitly acknowledge this grant.'
+    )
+
+
+@pytest.mark.req("R078-19", "R078-20", "R078-21")
+@pytest.mark.parametrize("path", ["conversation.tools", "conversation.tools.*.access", "assistant"])
+@pytest.mark.parametrize("apply", ["ask", "unattended"])
+def test_a_sensitive_path_may_be_granted_on_purpose(path: str, apply: Any) -> None:
+    rule = ConfigRule(path, write="insecure_allow", apply=apply)
+    assert list(rule_problems("X", [rule])) == []
+    validate(build(RULES, [rule.model_dump()]))
+    inside = path.replace("*", "y")
+    assert allowed(grants(rule), inside) == "w"
+    assert grants(rule).asks(parse_path(inside)) is (apply == "ask")
+
+
+@pytest.mark.req("R078-20")
+def test_elsewhere_the_acknowledgement_is_the_same_as_true() -> None:
+    for write in (True, "insecure_allow"):
+        assert allowed(grants(ConfigRule("assistant", write=write)), "assistant.name") == "w"
+
+
+def test_true_does_not_reach_a_sensitive_leaf_even_if_nobody_checked_the_rule() -> None:
+    found = grants(ConfigRule("conversation", write=True, delete=True))
+    assert allowed(found, "conversation.tools.x.access.fs") == "d"
+    assert allowed(found, "conversation.tools.x") == "d"
+    assert allowed(found, "conversation.tools.x.run") == "wd"
+
+
+@pytest.mark.req("R078-15")
+def test_nothing_that_is_configured_changes_what_is_sensitive() -> None:
+    assert isinstance(SENSITIVE, tuple)
+    assert SENSITIVE == (("conversation", "tools", "*", "access"),)
+    assert "sensitive" not in json.dumps(AppConfig.model_json_schema()).lower()
+
+
+def test_one_constant_is_all_there_is_to_extend(monkeypatch: pytest.MonkeyPatch) -> None:
+    more = (*SENSITIVE, ("user", "name"))
+    monkeypatch.setattr(grants_module, "SENSITIVE", more)
+    (found,) = rule_problems("X", [ConfigRule("user", write=True)])
+    assert found == (f"{RULES}.0.write".replace(".x.", ".X."), sensitive("user"))
+    assert allowed(grants(ConfigRule("user", write=True)), "user.name") == ""
+
+
+# --- what is wrong with rules ----------------------------------------------------------------
+
+
+@pytest.mark.req("R078-17")
+@pytest.mark.parametrize(
+    ("path", "prefix"),
+    [
+        ("*", ""),
+        ("assistant.*", "assistant"),
+        ("conversation.*.x", "conversation"),
+        ("conversation.tools.x.*", "conversation.tools.x"),
+        ("conversation.tools.*.*.fs", "conversation.tools.*"),
+        ("assistant.model.parameters.*", "assistant.model.parameters"),
+        ("assistant.model.parameters.stop_words.*", "assistant.model.parameters.stop_words"),
+        ("conversation.attachments[*]", "conversation.attachments"),
+        ("conversation.tools.x.options.k.*", "conversation.tools.x.options.k"),
+        ("user.name.*", "user.name"),
+        ("nothing.*", "nothing"),
+    ],
+)
+def test_a_star_needs_a_map(path: str, prefix: str) -> None:
+    (found,) = rule_problems("X", [ConfigRule("user"), ConfigRule(path, read=True)])
+    assert found == (
+        "conversation.tools.X.access.config.1.path",
+        f"tool 'X': access.config path '{path}' uses '*' at '{prefix}', which is not a map",
+    )
+
+
+@pytest.mark.req("R078-17")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "conversation.tools.*",
+        "conversation.tools.*.questions.*.answer",
+        "conversation.tools.x.options.*",
+        "conversation.labels.*",
+        "providers.llm.aliases.*",
+        "template.values.*",
+    ],
+)
+def test_a_star_stands_for_a_key_of_a_map(path: str) -> None:
+    rule = ConfigRule(path, read=True)
+    assert list(rule_problems("X", [rule])) == []
+    assert list(rule_warnings("X", [rule])) == []
+
+
+@pytest.mark.parametrize("path", ["user..name", "user[", "user.name]"])
+def test_a_rule_needs_a_path(path: str) -> None:
+    ((where, message),) = rule_problems("a.b", [ConfigRule(path)])
+    assert where == 'conversation.tools["a.b"].access.config.0.path'
+    assert message.startswith(f"tool 'a.b': access.config path {path!r}")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["asistant.model", "user.name.first", "conversation.attachments.0", "conversation.tools.x.y"],
+)
+def test_a_path_that_leads_nowhere_is_pointed_at_and_matches_nothing(path: str) -> None:
+    rule = ConfigRule(path, read=True, write=True)
+    assert list(rule_problems("X", [rule])) == []
+    assert list(rule_warnings("X", [rule])) == [
+        f"tool 'X': access.config path '{path}' names nothing in the configuration, so that the "
+        "rule never matches"
+    ]
+    given_all = validate({"user": {"name": "n"}, "conversation": {"attachments": ["file:a"]}})
+    assert grants(rule).visible(given_all) == {}
+
+
+def test_unsetting_what_decides_over_access_is_pointed_at_and_works() -> None:
+    rule = ConfigRule("conversation.tools", delete=True)
+    (warning,) = rule_warnings("X", [rule, ConfigRule("user", delete=True)])
+    assert "'X' grants delete = true to path 'conversation.tools' which is a sensitive" in warning
+    assert allowed(grants(rule), "conversation.tools.x.access.fs") == "d"
+
+
+# --- where it is said ------------------------------------------------------------------------
+
+WRONG = f'[[{RULES}]]\npath = "conversation"\nwrite = true\n'
+MESSAGE = sensitive("conversation").replace("'X'", "'x'")
+
+
+@pytest.mark.req("R078-18")
+def test_a_file_with_a_wrong_rule_is_named_with_the_tool() -> None:
+    good = f'[[{RULES}]]\npath = "user"\nread = true\n'
+    assert rules_of(from_text(good, "workspace file", "/a/config.toml").partial) == ["user"]
+    with pytest.raises(ConfigError) as caught:
+        from_text(good + WRONG, "workspace file", "/b/config.toml")
+    assert (caught.value.layer, caught.value.file) == ("workspace file", "/b/config.toml")
+    assert caught.value.path == f"{RULES}.1.write"
+    assert str(caught.value) == (
+        f"{RULES}.1.write: {MESSAGE} (from workspace file: /b/config.toml)"
+    )
+
+
+def test_all_wrong_rules_of_a_file_are_told_at_once() -> None:
+    text = WRONG + '[[conversation.tools.y.access.config]]\npath = "user.*"\n'
+    with pytest.raises(ConfigError) as caught:
+        from_text(text, "user file", "f.toml")
+    assert [problem.path for problem in caught.value.problems] == [
+        f"{RULES}.0.write",
+        "conversation.tools.y.access.config.0.path",
+    ]
+
+
+def test_rules_that_replace_others_are_looked_at_too() -> None:
+    rules: list[JsonValue] = [{"path": "conversation", "write": True}]
+    with pytest.raises(ConfigError, match="which is a sensitive path"):
+        checked(build(RULES, {"value": rules, "strategy": "replace"}), layer="test")
+
+
+@pytest.mark.req("R078-18")
+def test_variables_and_assignments_are_looked_at_like_files() -> None:
+    rule = '[{"path": "conversation", "write": true}]'
+    with pytest.raises(ConfigError) as caught:
+        from_environment({"JP_CFG_CONVERSATION__TOOLS__X__ACCESS__CONFIG": f":{rule}"})
+    assert caught.value.file == "JP_CFG_CONVERSATION__TOOLS__X__ACCESS__CONFIG"
+    assert MESSAGE in str(caught.value)
+    for text in (f"{RULES}:={rule}", f"{RULES}+:={rule}"):
+        with pytest.raises(ConfigError) as caught:
+            parse_assignment(text, {})
+        assert MESSAGE in str(caught.value)
+
+
+@pytest.mark.req("R078-17", "R078-18")
+@pytest.mark.parametrize("source", ["local", "python", None])
+def test_the_whole_is_looked_at_as_well(source: str | None) -> None:
+    wrong: list[tuple[Partial, str]] = [
+        ({"path": "conversation", "write": True}, MESSAGE),
+        ({"path": "user.*"}, "uses '*' at 'user', which is not a map"),
+    ]
+    for rule, says in wrong:
+        tool: Partial = {"access": {"config": [rule]}, **({"source": source} if source else {})}
+        with pytest.raises(ConfigError) as caught:
+            validate(build("conversation.tools.x", tool))
+        assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(("source", "kind"), [("builtin", "builtin"), ("mcp.s.t", "mcp")])
+def test_builtins_and_mcp_tools_have_no_rules(source: str, kind: str) -> None:
+    tool: Partial = {"source": source, "access": {"config": [{"path": "user", "read": True}]}}
+    with pytest.raises(ConfigError) as caught:
+        validate(build("conversation.tools.x", tool))
+    assert str(caught.value) == (
+        "conversation.tools.x.access: conversation.tools.x: `access` is only supported on local "
+        f"tools, but 'x' is a {kind} tool"
+    )
+
+
+def rules_of(partial: Partial) -> list[str]:
+    return [rule.path for _, rules in rules_in(partial) for rule in rules]
+
+
+@pytest.mark.req("R078-1")
+def test_rules_of_several_files_add_up_and_the_nearer_one_counts() -> None:
+    far = from_text(f'[[{RULES}]]\npath = "user"\nread = true\n', "user file", "far.toml")
+    near = from_text(f'[[{RULES}]]\npath = "user"\n', "workspace file", "near.toml")
+    folded = settled(fold([far, near]))
+    ((tool, rules),) = rules_in(folded)
+    assert tool == "x"
+    assert [rule.read for rule in rules] == [True, False]
+    assert allowed(Grants(rules), "user.name") == ""
+    alone = fold([far, from_text("", "workspace file", "near.toml")])
+    assert allowed(Grants([rule for _, own in rules_in(alone) for rule in own]), "user.name") == "r"
+
+
+# --- what a tool sees ------------------------------------------------------------------------
+
+CONFIG: Partial = {
+    "user": {"name": "Ada"},
+    "assistant": {
+        "model": {"id": "fast", "parameters": {"stop_words": ["a", "b"], "extra": {"k": [1]}}}
+    },
+    "conversation": {
+        "attachments": ["file:a", "file:b"],
+        "tools": {
+            "t": {
+                "source": "local",
+                "command": {"program": "run", "args": ["-v", "x", "x"]},
+                "options": {"k": {"deep": 1, "other": 2}, "l": 3},
+            }
+        },
+    },
+    "providers": {"llm": {"aliases": {"fast": "quick", "quick": "anthropic/opus"}}},
+}
+TOOL = "conversation.tools.t"
+
+
+def visible(*rules: ConfigRule) -> Partial:
+    return Grants(rules).visible(validate(CONFIG))
+
+
+@pytest.mark.req("R078-8", "R078-10", "R078-25")
+def test_what_is_not_granted_is_not_seen() -> None:
+    assert visible() == {}
+    assert visible(ConfigRule("user", write=True, delete=True)) == {}
+    assert visible(ConfigRule("user", read=True)) == {"user": {"name": "Ada"}}
+
+
+def test_an_alias_is_shown_as_the_model_that_it_means() -> None:
+    assert visible(ConfigRule("assistant.model.id", read=True)) == {
+        "assistant": {"model": {"id": {"provider": "anthropic", "name": "opus"}}}
+    }
+    assert visible(ConfigRule("assistant.model.id.name", read=True)) == {
+        "assistant": {"model": {"id": {"name": "opus"}}}
+    }
+
+
+def test_what_is_unset_is_not_there() -> None:
+    assert visible(ConfigRule("assistant.name", read=True)) == {}
+    assert visible(ConfigRule("conversation.tools.t.enable", read=True)) == {}
+
+
+def test_items_of_a_list_are_seen_one_by_one() -> None:
+    words = ConfigRule("conversation.attachments", read=True)
+    hidden = ConfigRule('conversation.attachments["file:a"]')
+    assert at(visible(words), "conversation.attachments") == ["file:a", "file:b"]
+    assert visible(words, hidden) == {"conversation": {"attachments": ["file:b"]}}
+    alone = ConfigRule('conversation.attachments["file:a"]', read=True)
+    assert visible(alone) == {"conversation": {"attachments": ["file:a"]}}
+
+
+def test_a_list_of_equal_items_is_seen_as_a_whole_or_not_at_all() -> None:
+    tool = ConfigRule(f"{TOOL}.command", read=True)
+    assert at(visible(tool), f"{TOOL}.command.args") == ["-v", "x", "x"]
+    assert "args" not in at(visible(tool, ConfigRule(f"{TOOL}.command.args[x]")), f"{TOOL}.command")
+
+
+def test_free_json_is_seen_as_a_whole_or_not_at_all() -> None:
+    options = ConfigRule(f"{TOOL}.options", read=True)
+    assert at(visible(options), f"{TOOL}.options") == {"k": {"deep": 1, "other": 2}, "l": 3}
+    hidden = ConfigRule(f"{TOOL}.options.k.deep")
+    assert visible(options, hidden) == build(f"{TOOL}.options", {"l": 3})
+    assert visible(ConfigRule(f"{TOOL}.options.k.deep", read=True)) == {}
+    assert visible(ConfigRule("assistant.model.parameters.extra", read=True)) == build(
+        "assistant.model.parameters.extra", {"k": [1]}
+    )
+
+
+EVERYTHING = [ConfigRule(name, read=True) for name in AppConfig.model_fields]
+
+
+def test_free_json_that_looks_like_a_value_with_a_strategy_is_seen_as_it_is() -> None:
+    options: Partial = {"k": {"value": 1, "strategy": "append"}}
+    config = validate(build(f"{TOOL}.options.k", {"value": options["k"], "strategy": "replace"}))
+    seen = grants(ConfigRule(f"{TOOL}.options", read=True)).visible(config)
+    assert seen == build(f"{TOOL}.options", options)
+
+
+@settings(deadline=None)
+@given(partials)
+def test_whoever_may_read_everything_sees_all_that_is_set(partial: Any) -> None:
+    config = validate(checked(partial, layer="test"))
+    dumped = config.model_dump(mode="json", exclude_none=True, by_alias=True)
+    seen = Grants(EVERYTHING).visible(config)
+    assert list(touched(seen)) == list(touched(resolve_partial(dumped, {})))
+
+
+@settings(deadline=None)
+@given(partials, st.sampled_from(["user", "assistant.model", "conversation.tools.*.options"]))
+def test_a_denied_part_leaves_no_trace_and_the_rest_stays(partial: Any, denied: str) -> None:
+    config = validate(checked(partial, layer="test"))
+    everything = dict(touched(Grants(EVERYTHING).visible(config)))
+    seen = dict(touched(Grants([*EVERYTHING, ConfigRule(denied)]).visible(config)))
+    parts = denied.split(".")
+    assert seen == {keys: value for keys, value in everything.items() if not _matches(parts, keys)}

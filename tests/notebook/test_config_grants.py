@@ -1,0 +1,197 @@
+"""Rules of `access.config` as a person meets them: when loading, in `%jp tools`, at `@jp.tool`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import jp_nb as jp
+from jp_nb.config.grants import Grants
+from jp_nb.config.paths import parse_path
+from jp_nb.errors import ConfigError
+from jp_nb.notebook import config_files
+from jp_nb.notebook.commands import Commands
+from jp_nb.notebook.session import Session
+from jp_nb.tools.python import REGISTRY
+
+TOOL = "conversation.tools.x"
+GOOD = f'[{TOOL}]\nsource = "local"\n[[{TOOL}.access.config]]\npath = "user"\nread = true\n'
+WRONG = f'[[{TOOL}.access.config]]\npath = "conversation"\nwrite = true\n'
+ODD = f'[[{TOOL}.access.config]]\npath = "usr.name"\nread = true\n'
+SENTENCE = (
+    "tool 'x' grants write = true to path 'conversation' which is a sensitive path. "
+    'Use write = "insecure_allow" to explicitly acknowledge this grant.'
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A notebook's folder in a workspace; nothing is configured."""
+    for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
+    monkeypatch.setenv("JP_NB_KEY_FILE", str(tmp_path / "key"))
+    inner = tmp_path / "work" / "inner"
+    inner.mkdir(parents=True)
+    monkeypatch.chdir(inner)
+    return inner
+
+
+@pytest.fixture
+def load() -> Iterator[Callable[[], Session]]:
+    """What `%load_ext` does, without a kernel."""
+    made: list[Session] = []
+
+    def load() -> Session:
+        made.append(Session(SimpleNamespace(user_ns={})))
+        return made[-1]
+
+    yield load
+    for session in made:
+        session.close()
+
+
+@pytest.fixture(autouse=True)
+def no_tools_are_left_behind() -> Iterator[None]:
+    before = set(REGISTRY.all())
+    yield
+    for name in set(REGISTRY.all()) - before:
+        REGISTRY.remove(name)
+
+
+def configure(folder: Path, text: str) -> Path:
+    path = folder / ".jp" / "config.toml"
+    path.parent.mkdir()
+    path.write_text(text)
+    return path
+
+
+def report(session: Session, name: str) -> str:
+    shown: list[str] = []
+    session.shell.display_pub = SimpleNamespace(
+        publish=lambda data, metadata=None, **_: shown.append(data["text/plain"])
+    )
+    Commands(session.shell, session).run("tools", name)
+    (text,) = shown
+    return text
+
+
+# --- loading ---------------------------------------------------------------------------------
+
+
+@pytest.mark.req("R078-18")
+@pytest.mark.parametrize("wrong_is_nearer", [True, False])
+def test_of_two_files_that_add_rules_the_wrong_one_is_named(
+    folder: Path, load: Callable[[], Session], wrong_is_nearer: bool
+) -> None:
+    near = configure(folder, WRONG if wrong_is_nearer else GOOD)
+    far = configure(folder.parent, GOOD if wrong_is_nearer else WRONG)
+    with pytest.raises(ConfigError) as caught:
+        load()
+    wrong = near if wrong_is_nearer else far
+    assert str(caught.value) == (
+        f"{TOOL}.access.config.0.write: {SENTENCE} (from workspace file: {wrong})"
+    )
+
+
+def test_a_rule_that_matches_nothing_is_said_once_at_load(
+    folder: Path, load: Callable[[], Session]
+) -> None:
+    configure(folder, GOOD + ODD)
+    session = load()
+    (notice,) = session.notices
+    assert notice == (
+        "tool 'x': access.config path 'usr.name' names nothing in the configuration, so that the "
+        "rule never matches"
+    )
+    assert session.settings.warnings() == [notice]  # which is what a restored one says
+    session.notices.clear()
+    session.new_conversation()
+    assert session.notices == []
+
+
+def test_rules_that_say_what_they_mean_are_not_talked_about(
+    folder: Path, load: Callable[[], Session]
+) -> None:
+    configure(folder, GOOD)
+    assert load().notices == []
+
+
+def test_an_assignment_cannot_grant_what_a_file_cannot(
+    folder: Path, load: Callable[[], Session]
+) -> None:
+    session = load()
+    rule = '{"path": "conversation", "write": true}'
+    with pytest.raises(ConfigError) as caught:
+        Commands(session.shell, session).run("config", f"'{TOOL}.access.config:=[{rule}]'")
+    assert SENTENCE in str(caught.value)
+    assert session.config.conversation.tools.get("x") is None
+
+
+def test_loading_where_nothing_is_configured_reads_no_rules(folder: Path) -> None:
+    code = (
+        "import sys; from types import SimpleNamespace as N\n"
+        "from jp_nb.notebook.session import Session\n"
+        "Session(N(user_ns={})).close()\n"
+        "assert 'jp_nb.config.grants' not in sys.modules\n"
+        "assert 'jp_nb.config.access_config' not in sys.modules"
+    )
+    home = {"XDG_CONFIG_HOME": str(folder), "HOME": str(folder)}
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **home}, timeout=60)
+
+
+# --- %jp tools -------------------------------------------------------------------------------
+
+
+def test_a_tool_s_grants_are_told_in_words(folder: Path, load: Callable[[], Session]) -> None:
+    configure(folder, GOOD + ODD + f'[[{TOOL}.access.config]]\npath = "style"\napply = "ask"\n')
+    assert (
+        "config user: read; config usr.name: matches nothing, there is no such place; "
+        "config style: nothing"
+    ) in report(load(), "x")
+
+
+# --- @jp.tool --------------------------------------------------------------------------------
+
+
+@pytest.mark.req("R078-1")
+def test_a_file_tightens_what_a_python_tool_may_do(
+    folder: Path, load: Callable[[], Session]
+) -> None:
+    @jp.tool(access=[jp.ConfigRule("assistant.model", read=True, write=True)])
+    def change_model(target: str) -> str:
+        return target
+
+    rule = (
+        '[[conversation.tools.change_model.access.config]]\npath = "assistant.model.parameters"\n'
+    )
+    configure(folder, rule)
+    session = load()
+    access = session.config.conversation.tools["change_model"].access
+    assert access is not None
+    found = Grants(access.config)
+    assert found.may_write(parse_path("assistant.model.id"))
+    assert not found.may_write(parse_path("assistant.model.parameters.temperature"))
+    told = report(session, "change_model")
+    assert "config assistant.model: read, write (asks)" in told
+    assert "config assistant.model.parameters: nothing" in told
+
+
+def test_a_file_with_files_and_hosts_for_a_python_tool_is_refused(
+    folder: Path, load: Callable[[], Session]
+) -> None:
+    @jp.tool
+    def look(place: str) -> str:
+        return place
+
+    configure(folder, '[[conversation.tools.look.access.fs]]\npath = "."\n')
+    session: Any = load()
+    with pytest.raises(ConfigError, match=r"`access\.fs` is only supported on local tools"):
+        session.config  # noqa: B018 - reading it is what fails
