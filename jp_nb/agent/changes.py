@@ -109,8 +109,9 @@ class Changes:
 
     def begin(self, basis: Basis) -> None:
         """A batch begins: nothing is approved, and every tool sees the configuration as it is."""
+        if basis is not self._basis:
+            self._visible.clear()
         self._basis = basis
-        self._visible.clear()
         self._approved.clear()
 
     def visible(self, tool: OfferedTool) -> JsonValue:

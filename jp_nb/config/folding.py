@@ -18,6 +18,7 @@ from jp_nb.config.partial import (
     build,
     is_wrapper,
     merge,
+    settled,
     touched,
     unset,
     unwrap,
@@ -43,9 +44,10 @@ def folded(changes: Sequence[Change], before: Partial, below: Mapping[str, JsonV
         after = apply(after, one, below)
         change = _followed(change, one)
     came_to = apply(before, change, below)
-    for keys in dict.fromkeys([*_fields(came_to), *_fields(after)]):
-        if _said(came_to, keys) != _said(after, keys):
-            change = _restated(change, keys, before, after)
+    fields = dict.fromkeys([*_fields(came_to), *_fields(after)])
+    differ = [keys for keys in fields if _said(came_to, keys) != _said(after, keys)]
+    for keys in sorted(differ, key=lambda keys: _is_group(_node(keys))):
+        change = _restated(change, keys, before, after)
     return change
 
 
@@ -82,8 +84,8 @@ def _restated(change: Change, keys: Keys, before: Partial, after: Partial) -> Ch
     node, value = _node(keys), _said(after, keys)
     if _is_group(node):
         return Change(merge(change.delta, build(format_path(keys), value)), change.unsets)
-    if value is None and node.kind == "list":  # unset, it would show what lies below
-        value = {"value": [], "strategy": "replace"}
+    if value is None and node.kind in ("list", "map"):  # unset, it would show what lies below
+        value = {"value": [] if node.kind == "list" else {}, "strategy": "replace"}
     change = _without(change, keys)
     if value is None:
         return change
@@ -99,8 +101,8 @@ def _restated(change: Change, keys: Keys, before: Partial, after: Partial) -> Ch
 def _fields(partial: Partial, node: Node = ROOT, above: Keys = ()) -> Iterator[Keys]:
     """The keys of everything in `partial` that is set, or unset, as a whole.
 
-    That is a value, a list, or a table that may also be something plain. A table in which nothing
-    is set counts where it says something all the same: as an entry of a map.
+    That is a value, a list, or a table that may also be something plain. Any other table counts
+    where it says something though nothing is set in it: as an entry of a map.
     """
     for key, value in partial.items():
         keys, inner = (*above, key), node.child(key) or JSON
@@ -117,16 +119,16 @@ def _said(partial: Partial, keys: Keys) -> JsonValue:
     node, above = _node(keys), at(partial, format_path(keys[:-1])) if keys[1:] else partial
     found: JsonValue = above.get(keys[-1]) if isinstance(above, dict) else None
     value = unwrap(found, node)
-    if found is None or (found == [] and node.kind == "list"):
-        return None
     if _is_group(node):
-        return {}  # it is there
+        return None if found is None else {}  # all that it says by itself: it is there
+    if (found == [] and node.kind == "list") or (found == {} and node.kind == "map"):
+        return None
     kept: Partial = {}
     if is_wrapper(found, node):
         kept = {key: found[key] for key in ("dedup", "discard_when_merged") if key in found}
-    if kept or node.kind == "list" or (node.kind == "json" and isinstance(value, (dict, list))):
+    if kept or (node.kind != "table" and isinstance(value, (dict, list))):
         return {"value": value, "strategy": "replace", **kept}
-    return value
+    return at(settled(build(format_path(keys), value)), format_path(keys))  # type: ignore[no-any-return]
 
 
 def _node(keys: Keys) -> Node:
@@ -134,9 +136,10 @@ def _node(keys: Keys) -> Node:
 
 
 def _is_group(node: Node) -> bool:
-    """Whether `node` is a table, or a map, and never anything else."""
-    short = node.table is not None and issubclass(node.table, ShortNode)
-    return node.kind in ("table", "map") and not node.tagged and not short
+    """Whether `node` is a table and never something plain, or a map that knows no strategies."""
+    if node.kind == "table" and node.table is not None:
+        return not node.tagged and not issubclass(node.table, ShortNode)
+    return node.kind == "map" and not node.merge.annotated
 
 
 def _pruned(partial: Partial, node: Node = ROOT) -> Partial:
