@@ -503,12 +503,15 @@ class Stress:
         before = len(self.stream)
         disturber = asyncio.create_task(self._disturb(loop, turn))
         try:
-            async with asyncio.timeout(15):
-                end = await turn
+            async with asyncio.timeout(60):
+                end = await asyncio.shield(turn)
         except ProviderError:
             self.statuses.append("failed")
         except TimeoutError:
-            raise AssertionError(f"seed {self.seed}: turn {len(self.statuses)} hangs") from None
+            where = [task.get_stack(limit=1) for task in asyncio.all_tasks()]
+            turn.cancel()
+            number = len(self.statuses)
+            raise AssertionError(f"seed {self.seed}: turn {number} hangs: {where}") from None
         else:
             self.statuses.append(end.status)
         disturber.cancel()
