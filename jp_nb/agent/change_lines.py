@@ -35,8 +35,8 @@ def proposed_changes(proposal: Proposal, basis: Basis) -> Iterator[ProposedChang
             continue
         shown[line] = None
         if _is_item(line):
-            item = _json(masked(value, line))
-            yield ProposedChange(format_path(line[:-1]), None, item, added=True)
+            item, field = _json(masked(value, line)), line[:-1]
+            yield ProposedChange(format_path(field), _text_at(now, field), item, added=True)
         else:
             text = _text_at(after, line)
             proposed = _json(masked(value, line)) if text is None else text
@@ -45,8 +45,8 @@ def proposed_changes(proposal: Proposal, basis: Basis) -> Iterator[ProposedChang
         keys = parse_path(path)
         if keys in shown:
             continue
-        if _is_item(keys):
-            yield ProposedChange(path, None, None)
+        if _is_item(keys):  # of the items there are, this one goes
+            yield ProposedChange(path, _text_at(now, keys[:-1]), None)
         else:
             yield ProposedChange(path, _text_at(now, keys), None, then=_text_at(after, keys))
 

@@ -268,7 +268,6 @@ def _changes(ends: ChangeEnds) -> tuple[str, list[str]]:
 
 
 def _verdict(ends: ChangeEnds) -> str:
-    reason = f" ({one_line(ends.reason, limit=300)})" if ends.reason else ""
     match ends.by:
         case "person":
             channel = f" ({ends.channel})" if ends.channel else ""
@@ -276,7 +275,8 @@ def _verdict(ends: ChangeEnds) -> str:
         case "grant":
             return "applied, as its grant allows"
         case "nobody":
-            return f"not applied: nobody could be asked{reason}"
+            reason = ends.reason or "nobody could be asked"
+            return f"not applied: {one_line(reason, limit=300)}"
         case other:
             assert_never(other)
 

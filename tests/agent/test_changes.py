@@ -753,6 +753,13 @@ async def test_lines_say_what_is_and_what_would_be() -> None:
         'assistant.name: (unset), then "Ada"',
         'conversation.attachments["file://a"]: (unset)',
     ]
+    assert [line.now for line in ends.changes] == [
+        '"anthropic/opus"',
+        None,
+        '["file://a"]',
+        '"Ada"',
+        '["file://a"]',
+    ]
 
 
 async def test_what_a_file_says_shows_again_when_it_is_unset_and_the_prompt_says_so() -> None:

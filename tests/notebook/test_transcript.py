@@ -146,7 +146,7 @@ ONE = 'assistant.model.id: "anthropic/opus" → "anthropic/sonnet"'
         (change(CHANGE, by="grant"), "applied, as its grant allows"),
         (
             change(CHANGE, by="nobody", applied=False, reason="prompt.channel is 'never'"),
-            "not applied: nobody could be asked (prompt.channel is 'never')",
+            "not applied: prompt.channel is 'never'",
         ),
         (change(CHANGE, by="nobody", applied=False), "not applied: nobody could be asked"),
     ],

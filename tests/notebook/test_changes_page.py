@@ -1,0 +1,387 @@
+"""A configuration change that a tool proposes, in a real page: looked at, decided, kept or not."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from jp_nb.record.proposals import PROPOSED_BY
+from tests.browser import Lab, NotebookPage, OpenNotebook
+from tests.labextension.test_live_page import MODEL, in_page
+from tests.notebook.prompt.test_form_browser import IN_SIGHT
+from tests.notebook.test_menus_page import click, keys, picture, stop
+from tests.notebook.test_page import assert_harmless, outputs
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator
+
+pytestmark = pytest.mark.browser
+
+
+def calling(*calls: str) -> str:
+    named = ", ".join(f'{{ name = "{name}" }}' for name in calls)
+    return f"[[replies]]\ntool_calls = [{named}]\n"
+
+
+SCRIPTS = {
+    "weak": calling("change_model")
+    + '[[replies]]\nwhen = "user_rejected"\ntext = "I go on myself."\n'
+    + '[[replies]]\ntext = "Still the weak one."\n',
+    "strong": '[[replies]]\nexpect = "The model was changed."\ntext = "The strong one here."\n'
+    + '[[replies]]\ntext = "Still the strong one."\n',
+    "batch": calling("be_sure", "change_model"),
+    "many": calling("change_much"),
+    "evil": calling("rename") + '[[replies]]\ntext = "The end."\n',
+}
+LOAD = """
+%load_ext jp_nb
+import jp_nb as jp
+
+@jp.tool(access=[jp.ConfigRule("assistant.model", read=True, write=True, delete=True)])
+def change_model(ctx: jp.ToolContext) -> jp.Success:
+    if ctx.delta_rejection:
+        return jp.Success(f"The model was kept: {ctx.delta_rejection.reason}.")
+    model = {"id": "scripted/strong"}
+    return jp.Success("The model was changed.", config={"assistant": {"model": model}})
+"""
+PROPOSED = "Configuration delta proposed by tool"
+CHANGE = 'change_model: assistant.model.id: "scripted/weak" → "scripted/strong"'
+ASKED = ["turn_start", "chat_request", "tool_call_request"]
+APPLIED = [*ASKED, "tool_call_response", "config_delta", "chat_response"]
+REJECTED = [*ASKED, "tool_call_response", "chat_response"]
+
+
+@pytest.fixture(autouse=True)
+def scripts(lab: Lab) -> None:
+    for name, text in SCRIPTS.items():
+        (lab.root / f"{name}.toml").write_text(text, encoding="utf-8")
+
+
+def opened(
+    open_notebook: OpenNotebook, script: str, *cells: str, tools: str = "", options: str = ""
+) -> NotebookPage:
+    """A loaded notebook whose cell 1 has `script` call its tools in a conversation of its own."""
+    ask = f"%%jp -n -m scripted/{script} {options}\nGo."
+    page = open_notebook(f"{LOAD}\n{tools}", ask, *cells)
+    page.run_cell(0)
+    page.output_text(0, contains="kept in this notebook")
+    return page
+
+
+def change_form(page: NotebookPage) -> Locator:
+    """The form with a proposed change, once it is the one on the page."""
+    page.form().get_by_text(PROPOSED).wait_for()
+    assert page.page.locator(".jp-nb-form:visible").count() == 1
+    return page.form()
+
+
+def rows(form: Locator) -> list[list[str]]:
+    """The table of a form, its head included."""
+    found: list[list[str]] = form.locator("tr").evaluate_all(
+        "rows => rows.map(row => [...row.cells].map(cell => cell.innerText))"
+    )
+    return found
+
+
+def last_turn(page: NotebookPage, *kinds: str) -> list[dict[str, Any]]:
+    """The entries of the last turn in the page's notebook, once they are of those kinds."""
+    page.page.wait_for_function(
+        f"""kinds => {{
+            const found = {MODEL}.getMetadata("jp")?.events.map(event => event.type) ?? [];
+            return found.slice(found.lastIndexOf("turn_start")).join() === kinds.join();
+        }}""",
+        arg=kinds,
+    )
+    events: list[dict[str, Any]] = in_page(page)["events"]
+    return events[-len(kinds) :]
+
+
+def proposed_entries(document: Any) -> list[Any]:
+    """The entries that tools led to."""
+    return [event for event in document["events"] if PROPOSED_BY in event.get("metadata", {})]
+
+
+def assert_nothing_is_kept(page: NotebookPage) -> None:
+    """Neither the page's notebook nor the file tells of the proposed model."""
+    page.save()
+    for document in (in_page(page), page.saved().metadata["jp"]):
+        assert document["events"][-1]["type"] in ("tool_call_request", "chat_response")
+        assert not proposed_entries(document)
+        assert "strong" not in json.dumps(document)
+
+
+def assert_applied(page: NotebookPage) -> None:
+    """The change counts, is told of in the output and is one entry after the call's response."""
+    text = page.output_text(1, contains="The strong one here.")
+    assert f"⟳ {CHANGE} — applied by you (form)" in text
+    assert page.page.locator(".jp-nb-form:visible").count() == 0
+    *_, response, entry, _ = last_turn(page, *APPLIED)
+    assert response["content"] == "The model was changed."
+    model = {"provider": "scripted", "name": "strong"}
+    paths = [f"assistant.model.id.{part}" for part in model]
+    assert entry["delta"] == {"assistant": {"model": {"id": model}}}
+    assert entry["claims"] == dict.fromkeys(paths)
+    assert entry["metadata"][PROPOSED_BY] == [
+        {
+            "tool": "change_model",
+            "call_id": response["id"],
+            "paths": paths,
+            "applied_by": "person",
+            "channel": "form",
+        }
+    ]
+    assert proposed_entries(in_page(page)) == [entry]
+
+
+# --- decided ---------------------------------------------------------------------------------
+
+
+@pytest.mark.req("R078-75", "R078-77", "R078-128", "R078-129")
+def test_a_change_is_applied_by_a_click_and_the_turn_goes_on_with_the_other_model(
+    open_notebook: OpenNotebook,
+) -> None:
+    page = opened(open_notebook, "weak", "%%jp\nAgain.")
+    page.run_cell(1)
+    form = change_form(page)
+    assert rows(form) == [
+        ["path", "now", "proposed"],
+        ["assistant.model.id", '"scripted/weak"', '"scripted/strong"'],
+    ]
+    last_turn(page, *ASKED)
+    assert_nothing_is_kept(page)
+    picture(page, "changes-form")
+    click(page, "Apply")
+    assert_applied(page)
+    picture(page, "changes-applied")
+    page.run_cell(2)
+    page.output_text(2, contains="Still the strong one.")
+    page.save()
+    (output,) = outputs(page, 1)
+    assert set(output["data"]) == {"text/markdown", "text/plain"}
+    assert output["data"]["text/plain"].splitlines() == [
+        "✓ change_model()",
+        f"⟳ {CHANGE} — applied by you (form)",
+        "The strong one here.",
+    ]
+
+
+@pytest.mark.req("R078-77")
+def test_a_change_is_rejected_by_click_or_escape_and_applied_by_enter(
+    open_notebook: OpenNotebook,
+) -> None:
+    page = opened(open_notebook, "weak")
+    for decision in ("Reject", "Escape"):
+        page.run_cell(1)
+        change_form(page)
+        if decision == "Reject":
+            click(page, decision)
+        else:
+            keys(page, decision)
+        text = page.output_text(1, contains="I go on myself.")
+        assert f"⟳ {CHANGE} — rejected by you (form)" in text
+        assert "Config delta rejected. Tool re-invoked." in text
+        *_, response, _ = last_turn(page, *REJECTED)
+        assert response["content"] == "The model was kept: user_rejected."
+        assert_nothing_is_kept(page)
+    page.run_cell(1)
+    change_form(page)
+    keys(page, "Enter")
+    assert_applied(page)
+
+
+@pytest.mark.req("R078-75", "R078-77")
+def test_many_changes_are_one_form_and_one_entry(open_notebook: OpenNotebook) -> None:
+    page = opened(
+        open_notebook,
+        "many",
+        tools=MUCH,
+        options="-c assistant.model.parameters.temperature=0.7 "
+        "-c assistant.model.parameters.stop_words+=STOP",
+    )
+    page.run_cell(1)
+    form = change_form(page)
+    parameters = "assistant.model.parameters"
+    table = rows(form)[1:]
+    assert [[path, proposed] for path, _, proposed in table] == [
+        ["template.values.tone", '{"formal": true}'],
+        ["assistant.name", '"Ada"'],
+        ["assistant.model.id", '"scripted/strong"'],
+        [f"{parameters}.max_tokens", "2000"],
+        [f"{parameters}.stop_words", '+ "END"'],
+        [f"{parameters}.temperature", "(unset)"],
+    ]
+    now = {path: now for path, now, _ in table}
+    assert now["assistant.name"] == "(unset)"
+    assert now["assistant.model.id"] == '"scripted/many"'
+    assert now[f"{parameters}.temperature"] == "0.7"
+    picture(page, "changes-six")
+    click(page, "Apply")
+    text = page.output_text(1, contains="The strong one here.")
+    assert "change_much: 6 configuration changes — applied by you (form)" in text
+    for line in (
+        'assistant.name: (unset) → "Ada"',
+        f'{parameters}.stop_words: + "END"',
+        f"{parameters}.temperature: (unset)",
+    ):
+        assert line in text
+    entry = last_turn(page, *APPLIED)[-2]
+    assert entry["unsets"] == [f"{parameters}.temperature"]
+    assert entry["delta"]["assistant"]["name"] == "Ada"
+    assert entry["delta"]["template"] == {"values": {"tone": {"formal": True}}}
+    picture(page, "changes-six-applied")
+
+
+MUCH = """
+@jp.tool(access=[
+    jp.ConfigRule("assistant", write=True, delete=True), jp.ConfigRule("template", write=True),
+])
+def change_much() -> jp.Success:
+    parameters = {"max_tokens": 2000, "stop_words": ["END"]}
+    config = {
+        "assistant": {
+            "name": "Ada", "model": {"id": "scripted/strong", "parameters": parameters},
+        },
+        "template": {"values": {"tone": {"formal": True}}},
+    }
+    unset = ["assistant.model.parameters.temperature"]
+    return jp.Success("The model was changed.", config=config, unset=unset)
+"""
+
+
+def test_a_question_and_a_change_of_one_batch_come_one_after_the_other(
+    open_notebook: OpenNotebook,
+) -> None:
+    page = opened(open_notebook, "batch", tools=BE_SURE)
+    page.run_cell(1)
+    form = page.form()
+    form.get_by_text("Sure?").wait_for()
+    assert page.page.locator(".jp-nb-form:visible").count() == 1
+    form.get_by_role("button", name="Yes", exact=True).click()
+    form.get_by_role("button", name="Submit").click()
+    change_form(page)
+    click(page, "Apply")
+    page.output_text(1, contains="The strong one here.")
+    entries = last_turn(
+        page,
+        *("turn_start", "chat_request", "tool_call_request", "tool_call_request"),
+        *("inquiry_request", "inquiry_response", "tool_call_response", "tool_call_response"),
+        *("config_delta", "chat_response"),
+    )
+    responses = [event for event in entries if event["type"] == "tool_call_response"]
+    assert [event["content"] for event in responses] == ["Sure: True", "The model was changed."]
+    assert len(proposed_entries(in_page(page))) == 1
+
+
+BE_SURE = """
+@jp.tool
+def be_sure(ctx: jp.ToolContext) -> jp.Outcome:
+    if "sure" not in ctx.answers:
+        return jp.NeedsInput(jp.Question.boolean("sure", "Sure?"))
+    return jp.Success(f"Sure: {ctx.answers['sure']}")
+"""
+
+
+# --- interrupted, reloaded -------------------------------------------------------------------
+
+
+def test_an_interrupt_decides_nothing(open_notebook: OpenNotebook) -> None:
+    page = opened(open_notebook, "weak", "print(6 * 7)", "%%jp\nWho is it?")
+    page.run_cell(1)
+    change_form(page)
+    stop(page)
+    assert page.page.get_by_text(PROPOSED).locator("visible=true").count() == 0
+    click(page, "Continue")
+    change_form(page)
+    assert_nothing_is_kept(page)
+    click(page, "Apply")
+    assert_applied(page)
+
+    page.run_cell(1)
+    change_form(page)
+    keys(page)
+    page.cell(2).locator(".jp-InputPrompt").click()  # the form's own cell would leave it the focus
+    page.page.keyboard.press("i")
+    page.page.keyboard.press("i")
+    page.form().get_by_text("Interrupted", exact=True).wait_for()
+    click(page, "Stop (cancel & exit)")
+    text = page.output_text(1, contains="⊘ change_model() — The user cancelled")
+    assert "applied" not in text
+    assert "rejected" not in text
+    last_turn(page, *ASKED, "tool_call_response")
+    assert not proposed_entries(in_page(page))
+    assert page.page.locator(".jp-nb-form:visible").count() == 0
+    page.run_cell(2)
+    page.output_text(2, contains="42")
+    page.run_cell(3)
+    page.output_text(3, contains="Still the weak one.")
+
+
+def test_a_reloaded_page_brings_the_change_back(open_notebook: OpenNotebook) -> None:
+    page = opened(open_notebook, "weak", "print(6 * 7)")
+    page.run_cell(1)
+    change_form(page)
+    page.save()
+    page.reload(status="")
+    form = change_form(page)
+    assert rows(form)[1:] == [["assistant.model.id", '"scripted/weak"', '"scripted/strong"']]
+    last_turn(page, *ASKED)
+    assert_nothing_is_kept(page)
+    click(page, "Apply")
+    assert_applied(page)
+    page.run_cell(2)
+    page.output_text(2, contains="42")
+    page.save()
+    (output,) = outputs(page, 1)
+    assert f"⟳ {CHANGE} — applied by you (form)" in output["data"]["text/plain"]
+    assert len(proposed_entries(page.saved().metadata["jp"])) == 1
+
+
+# --- hostile text ----------------------------------------------------------------------------
+
+NAME = "<img src=x onerror='window.pwned=1'> \x1b[31mred\x1b[0m \u202egnihsif `$\\href{x:y}{a}$`"
+KEY = "<script>window.pwned=1</script><h1>k</h1>"
+PROMPT = " ".join(f"rule{n:05}" for n in range(500)) + " THE END"
+EVIL = f"""
+@jp.tool(access=[
+    jp.ConfigRule("assistant", write=True), jp.ConfigRule("template.values", write=True),
+])
+def rename() -> jp.Success:
+    assistant = {{"name": {NAME!r}, "system_prompt": {PROMPT!r}}}
+    values = {{{KEY!r}: {NAME!r}}}
+    config = {{"assistant": assistant, "template": {{"values": values}}}}
+    return jp.Success("Renamed.", config=config)
+"""
+
+
+@pytest.mark.req("R078-75")
+def test_hostile_values_run_nothing_and_are_seen_as_they_are(open_notebook: OpenNotebook) -> None:
+    page = opened(open_notebook, "evil", tools=EVIL)
+    page.run_cell(1)
+    form = change_form(page)
+    name = json.dumps(NAME)  # which escapes what nobody would see
+    shown = {path: proposed for path, _, proposed in rows(form)}
+    assert shown["assistant.name"] == name
+    assert shown[f'template.values["{KEY}"]'] == name
+    assert shown["assistant.system_prompt"] == json.dumps(PROMPT)
+    assert form.locator("img, script, h1, a, mjx-container").count() == 0
+    assert_harmless(page)
+    picture(page, "changes-evil")
+    prompt = form.locator("td", has_text="THE END").last
+    prompt.evaluate("cell => cell.firstChild.scrollIntoView({block: 'end'})")
+    assert prompt.evaluate(IN_SIGHT)
+    click(page, "Apply")
+    text = page.output_text(1, contains="The end.")
+    assert "<img src=x onerror=" in text
+    assert KEY in text
+    assert_harmless(page)
+    picture(page, "changes-evil-applied")
+    entry = last_turn(page, *APPLIED)[-2]
+    assert entry["delta"]["assistant"]["name"] == NAME
+    assert entry["delta"]["template"] == {"values": {KEY: NAME}}
+    page.save()
+    assert "\x1b" not in json.dumps(outputs(page, 1), ensure_ascii=False)
+    page.reload()
+    page.output_text(1, contains="The end.")
+    assert_harmless(page)
