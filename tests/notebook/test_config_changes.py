@@ -1,0 +1,340 @@
+"""Tools that change the configuration, in a real kernel: what a person sees, decides and keeps."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.notebook.prompt.kernel_client import FrontEnd, Message, front_end
+from tests.notebook.test_menus import asked, forget, interrupted
+from tests.notebook.test_turns import calls, error, events, run, start, value, well_formed
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+
+TOOLS = """
+import os
+import jp_nb as jp
+
+os.environ.pop("OPENAI_API_KEY", None)
+os.environ.pop("OPENAI_BASE_URL", None)
+told = []
+
+@jp.tool(access=[jp.ConfigRule("assistant.model", read=True, write=True)])
+def change_model(ctx: jp.ToolContext, target: str) -> jp.Outcome:
+    if ctx.delta_rejection is not None:
+        told.append(ctx.delta_rejection.reason)
+        return jp.Success(f"It stays: {ctx.delta_rejection.reason}.")
+    was = ctx.config["assistant"]["model"]["id"]["name"]
+    change = {"assistant": {"model": {"id": target}}}
+    return jp.Success(f"It was {was} and is {target}.", config=change)
+"""
+CHANGED = "It was first and is scripted/second."
+SCRIPTS = {
+    "first": calls(("change_model", {"target": "scripted/second"}))
+    + '[[replies]]\nwhen = "It stays: "\ntext = "The first goes on."\n',
+    "second": f'[[replies]]\nexpect = "{CHANGED}"\ntext = "The second goes on."\n'
+    + '[[replies]]\ntext = "Still the second."\n' * 3,
+    "other": '[[replies]]\ntext = "Another answers."\n',
+    "google": calls(("change_model", {"target": "google/gemini-x"})),
+    "keyless": calls(("change_model", {"target": "openai/gpt-x"})),
+}
+PROPOSED = "Configuration delta proposed by tool 'change_model'"
+CHANGE = 'assistant.model.id: "scripted/first" → "scripted/second"'
+PATHS = ["assistant.model.id.provider", "assistant.model.id.name"]
+CALL = 'change_model(target="scripted/second")'
+STDIN = "-c prompt.channel=stdin"
+SECTION_8_5 = f"""\
+⟳ {PROPOSED}:
+
+  {CHANGE}
+
+"""
+EXPLAINED = """\
+  y  Apply (default)
+  n  Reject
+  All of the changes are applied, or none of them; the tool is told which.
+"""
+APPLIED = """[
+    [c.delta, [[p.tool, p.paths, p.applied_by, p.channel] for p in c.proposed_by]]
+    for c in jp.last.config_changes if c.proposed_by
+]"""
+BY_TOOL = "conversation, in turn 0, by tool change_model (applied by you, form)"
+APPLY_DELTA = "Apply delta? [Y/n/?] "
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
+    folder = tmp_path_factory.mktemp("changes")
+    for name, text in SCRIPTS.items():
+        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
+    with front_end(folder) as user:
+        user.run("%load_ext jp_nb")
+        user.run(TOOLS)
+        yield user
+
+
+@pytest.fixture
+def user(kernel: FrontEnd) -> FrontEnd:
+    forget(kernel)
+    kernel.models.clear()
+    kernel.run("told.clear()")
+    return kernel
+
+
+def decided(user: FrontEnd, label: str, script: str = "first") -> str:
+    """Run the turn in which a change is proposed, and click `label`."""
+    forget(user)
+    request = start(user, script)
+    user.form(PROPOSED)
+    user.click(label)
+    user.finish(request)
+    return request
+
+
+def static(user: FrontEnd, request: str) -> Message:
+    """The one output that the turn leaves."""
+    (shown,) = user.displays(request)
+    assert set(shown) == {"text/plain", "text/markdown"}
+    return shown
+
+
+def said(user: FrontEnd, line: str) -> str:
+    """What a command shows."""
+    request = user.start(line, cell_id=None)
+    user.finish(request)
+    assert error(user, request) is None
+    return "\n".join(data["text/plain"] for data in user.displays(request))
+
+
+def goes_on(user: FrontEnd, cell: str = "another cell") -> str:
+    """What the next turn answers."""
+    request = user.start("%%jp\nGo on.", cell_id=cell)
+    user.finish(request)
+    assert error(user, request) is None, error(user, request)
+    return str(static(user, request)["text/plain"])
+
+
+def told(user: FrontEnd) -> Any:
+    return value(user, "told")
+
+
+def deltas(user: FrontEnd) -> list[dict[str, Any]]:
+    """What tools changed, in the record."""
+    return [e for e in events(user) if "proposed_by" in e.get("metadata", {})]
+
+
+def contents(user: FrontEnd) -> list[str]:
+    entries = events(user)
+    assert well_formed(entries)
+    return [e["content"] for e in entries if e["type"] == "tool_call_response"]
+
+
+def columns(row: str) -> list[str]:
+    return re.split(" {2,}", row.strip())
+
+
+def model(user: FrontEnd) -> tuple[str, str]:
+    """The model in force, and what set it."""
+    row = said(user, "%jp config assistant.model.id").splitlines()[-1]
+    _, in_force, set_by = columns(row)
+    return "/".join(json.loads(in_force).values()), set_by
+
+
+# --- applied -----------------------------------------------------------------------------------
+
+
+@pytest.mark.req("R078-128", "R078-129")
+def test_a_tool_switches_models_in_the_middle_of_a_turn(user: FrontEnd) -> None:
+    request = decided(user, "Apply")
+    assert error(user, request) is None
+    shown = static(user, request)
+    assert shown["text/plain"].splitlines() == [
+        f"✓ {CALL}",
+        f"⟳ change_model: {CHANGE} — applied by you (form)",
+        "The second goes on.",  # it expects what the tool said in its request
+    ]
+    assert shown["text/markdown"].split("\n\n") == [
+        f"✓ `{CALL}`",
+        f"⟳ `change_model: {CHANGE}` — applied by you (form)",
+        "The second goes on.",
+    ]
+    assert contents(user) == [CHANGED]
+    assert sum(entry["type"] == "turn_start" for entry in events(user)) == 1
+
+
+def test_python_and_the_commands_name_the_tool_and_the_turn(user: FrontEnd) -> None:
+    decided(user, "Apply")
+    [(delta, proposed_by)] = value(user, APPLIED)
+    assert delta == {"assistant": {"model": {"id": {"provider": "scripted", "name": "second"}}}}
+    assert proposed_by == [["change_model", PATHS, "person", "form"]]
+    assert (
+        f"⟳ configuration {json.dumps(delta)} "
+        "(proposed by change_model, applied by you through the form)"
+    ) in said(user, "%jp log")
+    *_, by_tool, in_force = said(user, "%jp config --explain assistant.model.id").splitlines()
+    name = json.dumps({"provider": "scripted", "name": "second"})
+    assert columns(by_tool) == ["assistant.model.id", BY_TOOL, name]
+    assert columns(in_force) == ["assistant.model.id", "in force", name]
+    assert model(user) == ("scripted/second", BY_TOOL)
+
+
+# --- not applied -------------------------------------------------------------------------------
+
+
+def test_a_rejected_change_is_seen_in_the_cell_and_nowhere_else(user: FrontEnd) -> None:
+    request = decided(user, "Reject")
+    assert error(user, request) is None
+    shown = static(user, request)
+    assert shown["text/plain"].splitlines() == [
+        f"✓ {CALL}",
+        f"⟳ change_model: {CHANGE} — rejected by you (form)",
+        "Config delta rejected. Tool re-invoked.",
+        "The first goes on.",
+    ]
+    assert shown["text/markdown"].split("\n\n") == [
+        f"✓ `{CALL}`",
+        f"⟳ `change_model: {CHANGE}` — rejected by you (form)",
+        "*Config delta rejected. Tool re-invoked.*",
+        "The first goes on.",
+    ]
+    assert told(user) == ["user_rejected"]
+    assert contents(user) == ["It stays: user_rejected."]
+    assert deltas(user) == []
+    assert model(user) == ("scripted/first", "conversation, for turn 0")
+
+
+@pytest.mark.req("R078-78", "R078-80")
+def test_with_nobody_there_the_change_is_not_applied_and_the_cell_goes_on(user: FrontEnd) -> None:
+    request = run(user, "first", allow_stdin=False)
+    assert error(user, request) is None
+    call, change, notice, answer = static(user, request)["text/plain"].splitlines()
+    assert call == f"✓ {CALL}"
+    assert change.startswith(f"⟳ change_model: {CHANGE} — not applied: the front end ")
+    assert (notice, answer) == ("Change not applied, tool re-invoked.", "The first goes on.")
+    assert told(user) == ["confirmation_unavailable"]
+    assert deltas(user) == []
+    assert not user.models
+    assert model(user) == ("scripted/first", "conversation, for turn 0")
+
+
+def test_strict_fails_the_cell_when_nobody_could_confirm(user: FrontEnd) -> None:
+    request = run(user, "first", "--strict", allow_stdin=False)
+    failure = error(user, request)
+    assert failure is not None
+    assert failure["ename"] == "PromptUnavailable"
+    assert contents(user) == ["It stays: confirmation_unavailable."]
+    assert deltas(user) == []
+
+
+# --- over stdin --------------------------------------------------------------------------------
+
+
+@pytest.mark.req("R078-76")
+@pytest.mark.parametrize("keys", [["y"], [""], ["?", "Y"], ["n"], ["?", "N"], ["\x04"]], ids=repr)
+def test_the_change_is_asked_about_word_for_word(user: FrontEnd, keys: list[str]) -> None:
+    request = start(user, "first", STDIN)
+    for key in keys:
+        asked(user, APPLY_DELTA)
+        user.type(key)
+    user.finish(request)
+    assert error(user, request) is None
+    assert user.printed(request) == SECTION_8_5 + EXPLAINED * keys.count("?")
+    applied = keys[-1] in ("y", "Y", "")
+    verdict = f"{'applied' if applied else 'rejected'} by you (stdin)"
+    shown = static(user, request)["text/plain"].splitlines()
+    assert shown[1] == f"⟳ change_model: {CHANGE} — {verdict}"
+    assert shown[-1] == f"The {'second' if applied else 'first'} goes on."
+    assert told(user) == ([] if applied else ["user_rejected"])
+    assert len(deltas(user)) == applied
+
+
+# --- interrupted -------------------------------------------------------------------------------
+
+
+def test_after_an_interrupt_of_the_form_it_is_asked_again(user: FrontEnd) -> None:
+    request = start(user, "first")
+    user.form(PROPOSED)
+    interrupted(user)
+    forget(user)
+    user.click("Continue")
+    user.form(PROPOSED)
+    user.click("Apply")
+    user.finish(request)
+    assert error(user, request) is None
+    assert told(user) == []
+    shown = static(user, request)["text/plain"].splitlines()
+    assert shown[1:] == [
+        f"⟳ change_model: {CHANGE} — applied by you (form)",
+        "The second goes on.",
+    ]
+    assert len(deltas(user)) == 1
+
+
+def test_a_turn_that_is_stopped_at_the_form_changes_nothing(user: FrontEnd) -> None:
+    request = start(user, "first")
+    user.form(PROPOSED)
+    interrupted(user)
+    user.click("Stop (cancel & exit)")
+    user.finish(request)
+    failure = error(user, request)
+    assert failure is not None
+    assert failure["ename"] == "KeyboardInterrupt"
+    assert deltas(user) == []
+    assert well_formed(events(user))
+    assert model(user) == ("scripted/first", "conversation, for turn 0")
+
+
+# --- what it comes to --------------------------------------------------------------------------
+
+
+@pytest.mark.req("R078-130", "R078-131", "R078-132")
+def test_a_model_that_cannot_be_had_ends_the_turn_and_a_counter_change_mends_it(
+    user: FrontEnd,
+) -> None:
+    request = decided(user, "Apply", "google")
+    failure = error(user, request)
+    assert failure is not None
+    assert failure["ename"] == "ConfigError"
+    assert failure["evalue"].startswith("assistant.model.id.provider: ")
+    assert "'google' is not available yet" in failure["evalue"]
+    assert "%jp config --explain" in failure["evalue"]
+    assert contents(user) == ["It was google and is google/gemini-x."]
+    assert events(user)[-1]["delta"]["assistant"]["model"]["id"]["provider"] == "google"
+    assert model(user) == ("google/gemini-x", BY_TOOL)
+    user.run("%jp config assistant.model.id=scripted/other", cell_id=None)
+    assert goes_on(user) == "Another answers."
+    assert len(deltas(user)) == 1
+
+
+@pytest.mark.req("R078-131", "R078-132")
+def test_a_model_whose_key_is_missing_is_mended_in_the_same_way(user: FrontEnd) -> None:
+    failure = error(user, decided(user, "Apply", "keyless"))
+    assert failure is not None
+    assert "OPENAI_API_KEY is not set" in failure["evalue"]
+    assert len(deltas(user)) == 1
+    user.run("%jp config assistant.model.id=scripted/other", cell_id=None)
+    assert goes_on(user) == "Another answers."
+
+
+@pytest.mark.req("R078-138")
+@pytest.mark.parametrize("command", ["%jp fork 0", "%jp undo"])
+def test_a_change_goes_along_when_a_later_turn_is_left_out(user: FrontEnd, command: str) -> None:
+    decided(user, "Apply")
+    assert goes_on(user) == "Still the second."
+    user.run(command, cell_id=None)
+    assert value(user, "len(jp.conversation().turns)") == 1
+    assert len(deltas(user)) == 1
+    assert model(user) == ("scripted/second", BY_TOOL)
+    assert goes_on(user, "a third cell") == "Still the second."
+
+
+@pytest.mark.req("R078-138")
+def test_a_change_goes_with_the_turn_that_is_undone(user: FrontEnd) -> None:
+    decided(user, "Apply")
+    user.run("%jp undo", cell_id=None)
+    assert deltas(user) == []
+    assert model(user)[0] == "scripted/first"  # as -m says, which was not the tool

@@ -1,0 +1,475 @@
+"""A kernel that is killed at each step of a batch: what was approved and not committed is gone.
+
+The page that keeps the record is played here, so that it outlives the kernel as a real one does.
+Tools wait at gates, which are files, and say so in others: nothing depends on how long things take.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import nbformat
+import pytest
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.manager import KernelManager
+
+from tests.notebook.document.scripted_page import View
+from tests.notebook.prompt.kernel_client import KERNEL_PYTHON, PATIENCE, FrontEnd, Message
+from tests.notebook.test_turns import calls, error, events, value, well_formed
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq
+    pytest.mark.skipif(os.name != "posix", reason="SIGKILL"),
+]
+
+PROVISIONAL, CONSENTED = "provisional-7f3a", "consented-51c0"
+PATHS = ["assistant.name", "user.name"]
+CONFIGURED = """
+[assistant]
+name = "Before"
+[user]
+name = "Someone"
+[conversation.tools.look]
+result = "ask"
+"""
+TOOLS = """
+import asyncio
+from pathlib import Path
+import jp_nb as jp
+from jp_nb import ConfigRule
+
+VALUE = "-".join({parts!r})  # not in the source, and so not in what IPython keeps of that
+GATES = Path({gates!r})
+
+def reached(step: str) -> None:
+    (GATES / f"{{step}} is reached").touch()
+
+async def passed(gate: str) -> None:
+    reached(gate)
+    while not (GATES / gate).exists():
+        await asyncio.sleep(0.01)
+
+@jp.tool(access=[ConfigRule("user", write=True, apply="unattended")])
+async def settle() -> jp.Outcome:
+    await passed("settle")
+    return jp.Success("Settled.", config={{"user": {{"name": VALUE}}}})
+
+@jp.tool(access=[ConfigRule("assistant", write=True)])
+async def rename() -> jp.Outcome:
+    await passed("rename")
+    return jp.Success("Renamed.", config={{"assistant": {{"name": VALUE}}}})
+
+@jp.tool
+async def look() -> str:
+    await passed("look")
+    return "Looked."
+
+@jp.tool
+async def last() -> str:
+    await passed("last")
+    return "Last."
+"""
+HOOK = """
+import os, time
+from jp_nb.agent.turn import TurnLoop
+
+def held(gate: str) -> None:
+    reached(gate)
+    while not (GATES / gate).exists():
+        time.sleep(0.01)
+
+def commit(loop, entries, commit=TurnLoop._commit):
+    held("the commit")
+    commit(loop, entries)
+    held("what is after the commit")
+
+TurnLoop._commit = commit
+(GATES / "pid").write_text(str(os.getpid()))
+"""
+NAMES = ("settle", "rename", "look", "last")
+WORDS = " ".join(f"word{number}" for number in range(8))
+BATCH = ", ".join(f'{{ name = "{name}" }}' for name in NAMES)
+ENDLESS = f'[[replies]]\ntext = "{"going on " * 1000}"\nchunk_ms = 50\n'
+SCRIPTS = {
+    "batch": f'[[replies]]\ntext = "{WORDS}"\nchunk_ms = 30\ntool_calls = [{BATCH}]\n{ENDLESS}',
+    "after": calls(("rename", {})) + '[[replies]]\nexpect = "Renamed."\ntext = "So be it."\n',
+    "headless": f"[[replies]]\ntool_calls = [{{ name = 'settle' }}]\n{ENDLESS}",
+}
+
+
+def until(condition: Callable[[], Any], about: str) -> None:
+    ends = monotonic() + PATIENCE
+    while not condition():
+        assert monotonic() < ends, f"not in {PATIENCE} s: {about}"
+        sleep(0.01)
+
+
+def holding(folder: Path, text: str) -> list[str]:
+    """The files below `folder` that hold `text`."""
+    return [
+        str(path)
+        for path in folder.rglob("*")
+        if path.is_file() and text.encode() in path.read_bytes()
+    ]
+
+
+def deltas(record: Any) -> list[Message]:
+    """The changes of the configuration by tools in a stored record."""
+    found = [entry for entry in record["events"] if entry["type"] == "config_delta"]
+    return [entry for entry in found if "proposed_by" in entry.get("metadata", {})]
+
+
+def responses(record: Any) -> list[str]:
+    entries = record["events"]
+    return [entry["content"] for entry in entries if entry["type"] == "tool_call_response"]
+
+
+# --- a folder, a page, and kernels ---------------------------------------------------------------
+
+
+class Notebook(FrontEnd):
+    """A front end whose page keeps the record in its `view`, as our lab extension does."""
+
+    def __init__(self, client: BlockingKernelClient, manager: KernelManager, view: View) -> None:
+        super().__init__(client, manager)
+        self.view = view
+        self.gates = Path(manager.connection_file).parent / "gates"
+        self.value = self.record_comm = ""
+
+    def receive(self, timeout: float) -> list[Message]:
+        came = super().receive(timeout)
+        for message in came:
+            content = message["content"]
+            if content.get("target_name") == "jp_nb.document":
+                self.record_comm = content["comm_id"]
+                self._send(self.view.hello())
+            elif (
+                message["header"]["msg_type"] == "comm_msg"
+                and content["comm_id"] == self.record_comm
+            ):
+                self._send(self.view.answer(content["data"]))
+        return came
+
+    def _send(self, data: Message | None) -> None:
+        if data is None:
+            return
+        content = {"comm_id": self.record_comm, "data": {"v": 1, "page": self.view.page, **data}}
+        self.client.control_channel.send(self.client.session.msg("comm_msg", content))
+
+    def until(self, condition: Callable[[], Any], about: str) -> None:
+        """Answer the kernel until `condition` holds."""
+        until(lambda: self.receive(0.0) is not None and condition(), about)
+
+    # --- steps of a batch ----------------------------------------------------------------------
+
+    def define(self, value: str) -> None:
+        """Have tools that propose `value`."""
+        self.value = value
+        assert self.run(TOOLS.format(parts=value.split("-"), gates=str(self.gates))) == ""
+
+    def open(self, gate: str) -> None:
+        (self.gates / gate).touch()
+
+    def reached(self, gate: str) -> None:
+        """Wait until something waits at `gate`."""
+        self.until(lambda: is_reached(self.gates, gate), gate)
+
+    def shows(self, text: str) -> None:
+        """Wait until the cell shows `text`."""
+        self.wait(lambda m: text in m["content"].get("data", {}).get("text/plain", ""))
+
+    def kill(self) -> None:
+        """Kill the kernel, see it gone, and let what it had sent arrive."""
+        provisioner: Any = self.manager.provisioner
+        os.kill(provisioner.pid, signal.SIGKILL)
+        assert provisioner.process.wait(PATIENCE) == -signal.SIGKILL
+        while self.receive(0.2):
+            pass
+
+
+def is_reached(gates: Path, gate: str) -> bool:
+    return (gates / f"{gate} is reached").exists()
+
+
+def prepared(folder: Path) -> dict[str, str]:
+    """An environment whose every file is below `folder`, where a notebook's folder is prepared."""
+    (folder / "gates").mkdir()
+    work = folder / "work"
+    (work / ".jp").mkdir(parents=True)
+    (work / ".jp" / "config.toml").write_text(CONFIGURED)
+    for name, text in SCRIPTS.items():
+        (work / f"{name}.toml").write_text(text)
+    variables = {
+        "HOME": "home",
+        "TMPDIR": "tmp",
+        "IPYTHONDIR": "home/ipython",
+        **{f"XDG_{kind}_HOME": f"home/xdg/{kind}" for kind in ("CONFIG", "DATA", "CACHE", "STATE")},
+        **{f"JUPYTER_{kind}_DIR": f"home/jupyter/{kind}" for kind in ("CONFIG", "DATA", "RUNTIME")},
+    }
+    places = {variable: folder / place for variable, place in variables.items()}
+    for place in places.values():
+        place.mkdir(parents=True, exist_ok=True)
+    given = {name: text for name, text in os.environ.items() if not name.startswith("JP_")}
+    return {**given, **{variable: str(place) for variable, place in places.items()}}
+
+
+class Kernels:
+    """The kernels that one notebook has, one after the other; the next one starts in advance.
+
+    Attributes:
+        current: The notebook on the kernel that it has now; None if a test left it in disorder.
+    """
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self.folder = folder
+        self.current: Notebook | None = None
+        self._environment = prepared(folder)
+        self._stack = stack
+        self._count = 0
+        self._ahead = self._start()
+
+    def open(self, view: View) -> Notebook:
+        """Open the notebook of `view` on a kernel of its own."""
+        manager, self._ahead = self._ahead, self._start()
+        client = manager.blocking_client()
+        client.start_channels(hb=False)  # that of a dead kernel takes half a second to stop
+        self._stack.callback(client.stop_channels)
+        client.wait_for_ready(timeout=60)
+        notebook = Notebook(client, manager, view)
+        said = notebook.run("%load_ext jp_nb")
+        assert "kept in this notebook" in said, said
+        return notebook
+
+    def _start(self) -> KernelManager:
+        self._count += 1
+        name = str(self.folder / f"k{self._count}")
+        manager = KernelManager(transport="ipc", ip=name, connection_file=f"{name}.json")
+        argv = [KERNEL_PYTHON, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        manager._kernel_spec = KernelSpec(argv=argv, display_name="", language="python")
+        manager.start_kernel(cwd=str(self.folder / "work"), env=self._environment)
+        self._stack.callback(manager.cleanup_resources)
+        self._stack.callback(manager.shutdown_kernel, now=True)
+        return manager
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernels]:
+    with ExitStack() as stack:
+        yield Kernels(tmp_path_factory.mktemp("killed"), stack)
+
+
+# --- the steps, in order -------------------------------------------------------------------------
+
+Step = Callable[[Notebook], None]
+
+
+def the_model_answers(notebook: Notebook) -> None:
+    notebook.start("%%jp -n -m scripted/batch\nGo on.")
+    notebook.shows("word1")
+
+
+def the_first_tool_runs(notebook: Notebook) -> None:
+    notebook.reached("settle")
+
+
+def a_grant_let_a_change_count(notebook: Notebook) -> None:
+    notebook.open("settle")
+    notebook.shows(f'user.name: "Someone" → "{notebook.value}" — applied, as its grant allows')
+
+
+def the_other_change_is_on_screen(notebook: Notebook) -> None:
+    notebook.open("rename")
+    notebook.form("Configuration delta proposed by tool 'rename'")
+
+
+def both_are_approved_and_others_run(notebook: Notebook) -> None:
+    notebook.click("Apply")
+    notebook.shows(f'assistant.name: "Before" → "{notebook.value}" — applied by you (form)')
+
+
+def a_result_is_on_screen(notebook: Notebook) -> None:
+    notebook.open("look")
+    notebook.form("Deliver look result to assistant?")
+
+
+def one_response_is_missing(notebook: Notebook) -> None:
+    notebook.click("Deliver")
+    notebook.shows("✓ look")
+
+
+def the_commit_begins(notebook: Notebook) -> None:
+    notebook.open("last")
+    notebook.reached("the commit")
+
+
+def the_commit_is_on_its_way(notebook: Notebook) -> None:
+    notebook.open("the commit")
+    notebook.reached("what is after the commit")
+
+
+def the_page_has_the_commit(notebook: Notebook) -> None:
+    notebook.until(lambda: deltas(notebook.view.jp), "the page has the change")
+
+
+def the_model_is_asked_again(notebook: Notebook) -> None:
+    notebook.open("what is after the commit")
+    notebook.shows("going on")
+
+
+BEFORE: list[Step] = [
+    the_model_answers,
+    the_first_tool_runs,
+    a_grant_let_a_change_count,
+    the_other_change_is_on_screen,
+    both_are_approved_and_others_run,
+    a_result_is_on_screen,
+    one_response_is_missing,
+    the_commit_begins,
+]
+IN_BETWEEN: list[Step] = [the_commit_is_on_its_way]
+AFTER: list[Step] = [the_page_has_the_commit, the_model_is_asked_again]
+STEPS = [*BEFORE, *IN_BETWEEN, *AFTER]
+
+
+@pytest.mark.req("R078-124")
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
+def test_a_change_is_in_the_record_as_a_whole_or_nowhere(kernels: Kernels, step: Step) -> None:
+    notebook, kernels.current = kernels.current or kernels.open(View()), None
+    for left in notebook.gates.iterdir():
+        left.unlink()
+    notebook.messages.clear()
+    notebook.models.clear()
+    notebook.define(f"{PROVISIONAL}-{STEPS.index(step)}")
+    notebook.run(HOOK)
+    for each in STEPS[: STEPS.index(step) + 1]:
+        each(notebook)
+    notebook.kill()
+    record = notebook.view.jp
+    committed = bool(deltas(record))
+    assert step in IN_BETWEEN or committed is (step in AFTER)
+    if committed:
+        assert_whole(record, notebook.value)
+    else:
+        assert_nowhere([record, notebook.view.received], notebook.value)
+    assert holding(kernels.folder, notebook.value) == []
+    assert_only_shown(notebook)
+    heir = kernels.open(View(copy.deepcopy(record)))
+    assert_it_goes_on(heir, notebook.value if committed else "Before")
+    kernels.current = heir
+
+
+def assert_whole(record: Any, value: str) -> None:
+    [change] = deltas(record)
+    assert change["delta"] == {"assistant": {"name": value}, "user": {"name": value}}
+    assert sorted(change["claims"]) == PATHS
+    assert responses(record) == ["Settled.", "Renamed.", "Looked.", "Last."]
+
+
+def assert_nowhere(sent: Any, value: str) -> None:
+    assert value not in json.dumps(sent)
+    assert responses(sent[0]) == []
+
+
+def assert_only_shown(notebook: Notebook) -> None:
+    """Beside the record, what was proposed is in nothing but outputs and forms."""
+    for message in notebook.messages:
+        kind, content = message["header"]["msg_type"], message["content"]
+        if kind in ("comm_open", "comm_msg", "comm_close"):
+            assert content["comm_id"] in (notebook.record_comm, *notebook.models)
+        elif notebook.value in json.dumps(content):
+            assert kind in ("display_data", "update_display_data")
+
+
+def assert_it_goes_on(notebook: Notebook, name: str) -> None:
+    """The same notebook in a new kernel: the record is whole, and a change with consent counts."""
+    for gate in NAMES:
+        notebook.open(gate)
+    notebook.define(CONSENTED)
+    in_force = notebook.start("%jp config assistant.name")
+    notebook.finish(in_force)
+    assert error(notebook, in_force) is None
+    assert f'"{name}"' in notebook.displays(in_force)[0]["text/plain"]
+    turn = notebook.start("%%jp -m scripted/after\nName yourself.", cell_id="another cell")
+    notebook.form("Configuration delta proposed by tool 'rename'")
+    notebook.click("Apply")
+    notebook.finish(turn)
+    assert error(notebook, turn) is None, error(notebook, turn)
+    shown = notebook.displays(turn)[-1]["text/plain"]
+    assert f'assistant.name: "{name}" → "{CONSENTED}" — applied by you (form)' in shown
+    assert shown.endswith("So be it.")
+    entries = events(notebook)
+    assert sum(entry["type"] == "turn_start" for entry in entries) == 2
+    assert well_formed(entries)
+    assert value(notebook, "jp.conversation().config.assistant.name") == CONSENTED
+    notebook.until(lambda: CONSENTED in str(deltas(notebook.view.jp)[-1:]), "the page has it too")
+
+
+# --- with nobody there ---------------------------------------------------------------------------
+
+
+def running(folder: Path) -> subprocess.Popen[bytes]:
+    """`jp-nb run` of a notebook whose tool changes the configuration as its grant allows."""
+    folder.mkdir()
+    environment, path = prepared(folder), folder / "work" / "a.ipynb"
+    tools = TOOLS.format(parts=PROVISIONAL.split("-"), gates=str(folder / "gates"))
+    cells = ["%load_ext jp_nb", tools, HOOK, "%%jp -m scripted/headless\nGo on."]
+    code_cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
+    nbformat.write(nbformat.v4.new_notebook(cells=code_cells), path)
+    (folder / "gates" / "settle").touch()
+    return subprocess.Popen(
+        [sys.executable, "-m", "jp_nb.cli", "run", path.name],
+        cwd=path.parent,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.req("R078-124")
+def test_a_run_whose_kernel_is_killed_writes_what_was_committed_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    before, after = tmp_path / "before the commit", tmp_path / "after it"
+    folders = (before, after)
+    runs = [running(folder) for folder in folders]  # at once: each takes its time to end
+    try:
+        for folder in folders:
+            until(partial(is_reached, folder / "gates", "the commit"), "the commit begins")
+        (after / "gates" / "the commit").touch()
+        gate = "what is after the commit"
+        until(partial(is_reached, after / "gates", gate), gate)
+        assert holding(tmp_path, PROVISIONAL) == []
+        for folder in folders:
+            os.kill(int((folder / "gates" / "pid").read_text()), signal.SIGKILL)
+        assert [run.wait(PATIENCE) for run in runs] == [1, 1]
+    finally:
+        for run in runs:
+            run.kill()
+    assert written(before) == []
+    assert written(after) == [{"user": {"name": PROVISIONAL}}]
+
+
+def written(folder: Path) -> list[Any]:
+    """What tools changed, in the record that a run left; there is nothing of it anywhere else."""
+    path = folder / "work" / "a.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    record = notebook.metadata.pop("jp")
+    changes = [change["delta"] for change in deltas(record)]
+    assert (PROVISIONAL in json.dumps(record)) is bool(changes)
+    assert PROVISIONAL not in json.dumps(notebook.metadata)
+    path.unlink()  # the output of the cell shows what was proposed
+    assert holding(folder, PROVISIONAL) == []
+    return changes
