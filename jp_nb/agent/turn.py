@@ -58,7 +58,8 @@ from jp_nb.record.thread import Thread
 log = logging.getLogger(__name__)
 
 TOOL_CHOICE = "assistant.tool_choice"
-MODEL_PATHS = ("assistant.model.id", "providers.llm")
+MODEL_ID = "assistant.model.id"
+PROVIDERS = "providers.llm"
 STAYS = "a tool changed {} in this turn, and it stays so until you change it: {}"
 MAX_PATCHES = 10
 MAX_BREAKS = 4
@@ -212,9 +213,9 @@ class TurnLoop:
             try:
                 result = await self._cycle(coordinator, resolved, choice, schema, interrupts)
             except ProviderError as exc:
-                if changed and (chosen := self._chosen_by_tools()) and not exc.retryable:
-                    how = "`%jp config assistant.model.id=PROVIDER/NAME`"
-                    text = f"{exc}; {STAYS.format(chosen, how)}"
+                if changed and (chosen := self._chosen_by_tools(exc)) and not exc.retryable:
+                    how = f"`%jp config {MODEL_ID}=PROVIDER/NAME`"
+                    text = f"{str(exc).rstrip('.')}; {STAYS.format(chosen, how)}"
                     raise ProviderError(text, kind=exc.kind, status=exc.status) from exc
                 raise
             changed = result == "config_changed"
@@ -270,7 +271,7 @@ class TurnLoop:
             if schema is not None:
                 resolved.provider.check_schema(schema)
         except UsageError as exc:  # of the schema
-            raise self._unusable(ConfigError(str(exc), path=MODEL_PATHS[0])) from exc
+            raise self._unusable(ConfigError(str(exc), path=MODEL_ID)) from exc
         except ConfigError as exc:
             raise self._unusable(exc) from exc
         return resolved
@@ -289,10 +290,14 @@ class TurnLoop:
             others=others,
         )
 
-    def _chosen_by_tools(self) -> str:
-        """The path at which the last change of tools chose the model; "" if it did not."""
-        touched = [p for p in self.stream.deltas[-1].claims if p.startswith(MODEL_PATHS)]
-        return touched[-1] if touched else ""
+    def _chosen_by_tools(self, error: ProviderError) -> str:
+        """Which part of the model the last change of tools chose, to blame; "" if none.
+
+        A server that answers knows no such model; without an answer it is about the provider.
+        """
+        touched = [p for p in self.stream.deltas[-1].claims if p.startswith((MODEL_ID, PROVIDERS))]
+        wanted = f"{MODEL_ID}.{'provider' if error.status is None else 'name'}"
+        return wanted if wanted in touched else next(iter(touched), "")
 
     # --- executing ---------------------------------------------------------------------------
 

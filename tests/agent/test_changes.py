@@ -1203,9 +1203,20 @@ async def test_what_does_not_resolve_ends_the_turn_and_stays_until_it_is_changed
 
 
 @pytest.mark.req("R078-130")
-@pytest.mark.parametrize("config", [TO_GPT, NAMED], ids=["the model", "something else"])
-async def test_a_model_that_cannot_be_used_is_blamed_on_the_change(config: Any) -> None:
-    gone = [ProviderError("no such model", status=404)]
+@pytest.mark.parametrize(
+    ("config", "status", "path"),
+    [
+        (TO_GPT, 404, "assistant.model.id.name"),
+        (TO_GPT, None, "assistant.model.id.provider"),
+        ({"assistant": {"model": {"id": {"name": "gpt-x"}}}}, None, "assistant.model.id.name"),
+        (NAMED, 404, None),
+    ],
+    ids=["no such model", "no key", "the name alone", "something else"],
+)
+async def test_a_model_that_cannot_be_used_is_blamed_on_the_change(
+    config: Any, status: int | None, path: str | None
+) -> None:
+    gone = [ProviderError("It cannot be used.", status=status)]
     other = EventProvider(gone)
     bench = bench_of(
         Proposer(Success("Set.", config=config)),
@@ -1215,9 +1226,12 @@ async def test_a_model_that_cannot_be_used_is_blamed_on_the_change(config: Any) 
     )
     with pytest.raises(ProviderError) as caught:
         await bench.run()
-    assert caught.value.status == 404
-    blamed = "a tool changed assistant.model.id.name in this turn" in str(caught.value)
-    assert blamed is (config is TO_GPT)
+    assert caught.value.status == status
+    said = str(caught.value)
+    if path is None:
+        assert said == "It cannot be used."
+    else:
+        assert said.startswith(f"It cannot be used; a tool changed {path} in this turn, and it")
     assert len(bench.of(ConfigDelta)) == 1
 
 
