@@ -44,6 +44,8 @@ def folded(changes: Sequence[Change], before: Partial, below: Mapping[str, JsonV
         after = apply(after, one, below)
         change = _followed(change, one)
     came_to = apply(before, change, below)
+    if came_to == after:
+        return change
     fields = dict.fromkeys([*_fields(came_to), *_fields(after)])
     differ = [keys for keys in fields if _said(came_to, keys) != _said(after, keys)]
     for keys in sorted(differ, key=lambda keys: _is_group(_node(keys))):
