@@ -13,7 +13,7 @@ from typing import Protocol, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.calls import Call
+from jp_nb.agent.calls import Call, Endings
 from jp_nb.agent.inquiry import Inquiry, InquiryBackend, InquiryError
 from jp_nb.agent.offer import OfferedTool
 from jp_nb.agent.ports import (
@@ -98,23 +98,13 @@ class _Round:
         return config.prompt_label if config else None
 
 
-class Calls(Protocol):
+class Calls(Endings, Protocol):
     """What becomes of the calls that ask."""
 
     def answered(
         self, call: Call, tool: OfferedTool, question: Question, answer: JsonValue
     ) -> None:
         """There is an answer: `tool` runs again."""
-        ...
-
-    def finish(
-        self, call: Call, content: str, *, is_error: bool = False, skipped: bool = False
-    ) -> None:
-        """`call` ends with that response."""
-        ...
-
-    def nobody_decides(self, nobody: NobodyThere) -> None:
-        """A person was needed, and nobody is there."""
         ...
 
 

@@ -10,10 +10,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
+from typing import Protocol
 
 from pydantic import JsonValue
 
 from jp_nb.agent.offer import OfferedTool
+from jp_nb.agent.ports import NobodyThere
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.tools.context import DeltaRejection
 
@@ -83,6 +85,20 @@ class Call:
         self.edited = self.begun = self.changed = self.cut = False
         self.formatted = self.traceback = self.response = None
         self.started = monotonic()
+
+
+class Endings(Protocol):
+    """How calls end, for those who see to a part of them."""
+
+    def finish(
+        self, call: Call, content: str, *, is_error: bool = False, skipped: bool = False
+    ) -> None:
+        """`call` ends with that response."""
+        ...
+
+    def nobody_decides(self, nobody: NobodyThere) -> None:
+        """A person was needed, and nobody is there."""
+        ...
 
 
 def traceback_of(exc: BaseException) -> str:

@@ -11,13 +11,10 @@ from collections.abc import Iterator
 from pydantic import JsonValue
 
 from jp_nb.agent.ports import ProposedChange
-from jp_nb.config.models import resolve_partial
-from jp_nb.config.partial import apply, at, settled, touched
-from jp_nb.config.paths import Element, Node, format_path, node_at, parse_path
-from jp_nb.config.proposal import Basis, Proposal
+from jp_nb.config.partial import Change, Partial, apply, at, identity, settled, touched
+from jp_nb.config.paths import Element, Keys, Node, format_path, node_at, parse_path
+from jp_nb.config.proposal import Basis, Proposal, completed
 from jp_nb.config.secrets import masked
-
-Keys = tuple[str, ...]
 
 
 def proposed_changes(proposal: Proposal, basis: Basis) -> Iterator[ProposedChange]:
@@ -25,9 +22,8 @@ def proposed_changes(proposal: Proposal, basis: Basis) -> Iterator[ProposedChang
 
     A model's provider and name are one line; what may be a secret is not shown.
     """
-    now = basis.config.model_dump(mode="json", exclude_none=True, by_alias=True)
-    now = resolve_partial(now, basis.config.providers.llm.aliases)
-    after = settled(apply(basis.partial, proposal.change, basis.below))
+    change = Change(completed(proposal.change.delta, basis), proposal.change.unsets)
+    now, after = basis.values, settled(apply(basis.partial, change, basis.below))
     shown = dict[Keys, None]()
     for keys, value in touched(proposal.change.delta):
         line = _line_of(keys)
@@ -35,8 +31,9 @@ def proposed_changes(proposal: Proposal, basis: Basis) -> Iterator[ProposedChang
             continue
         shown[line] = None
         if _is_item(line):
-            item, field = _json(masked(value, line)), line[:-1]
-            yield ProposedChange(format_path(field), _text_at(now, field), item, added=True)
+            item = _json(masked(value, line))
+            has = _count(now, line[:-1])
+            yield ProposedChange(format_path(line[:-1]), has, item, added=True)
         else:
             text = _text_at(after, line)
             proposed = _json(masked(value, line)) if text is None else text
@@ -45,8 +42,8 @@ def proposed_changes(proposal: Proposal, basis: Basis) -> Iterator[ProposedChang
         keys = parse_path(path)
         if keys in shown:
             continue
-        if _is_item(keys):  # of the items there are, this one goes
-            yield ProposedChange(path, _text_at(now, keys[:-1]), None)
+        if _is_item(keys):
+            yield ProposedChange(path, _item_at(now, keys), None)
         else:
             yield ProposedChange(path, _text_at(now, keys), None, then=_text_at(after, keys))
 
@@ -66,7 +63,26 @@ def _is_item(keys: Keys) -> bool:
     return isinstance(keys[-1], Element) and above is not None and above.kind == "list"
 
 
-def _text_at(partial: dict[str, JsonValue], keys: Keys) -> str | None:
+def _count(partial: Partial, keys: Keys) -> str | None:
+    """How many items the list there has; None if none."""
+    items: JsonValue = at(partial, format_path(keys))
+    count = len(items) if isinstance(items, list) else 0
+    return f"{count} item{'' if count == 1 else 's'}" if count else None
+
+
+def _item_at(partial: Partial, keys: Keys) -> str | None:
+    """The item that `keys` name, as JSON; None if the list has no such item."""
+    items: JsonValue = at(partial, format_path(keys[:-1]))
+    node, name = node_at(keys[:-1]), keys[-1]
+    assert isinstance(name, Element)
+    assert node is not None
+    for item in items if isinstance(items, list) else ():
+        if item == name.json or identity(node, item) == name:
+            return _json(masked(item, keys))
+    return None
+
+
+def _text_at(partial: Partial, keys: Keys) -> str | None:
     """What `partial` holds there, as JSON, a model as `provider/name`; None if nothing."""
     value: JsonValue = at(partial, format_path(keys))
     node = node_at(keys)

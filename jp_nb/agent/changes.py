@@ -15,7 +15,7 @@ from typing import Final, Literal, Protocol, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.calls import Call
+from jp_nb.agent.calls import Call, Endings
 from jp_nb.agent.change_lines import proposed_changes
 from jp_nb.agent.decisions import Approval, approval
 from jp_nb.agent.offer import OfferedTool
@@ -26,10 +26,20 @@ from jp_nb.agent.ports import (
     NobodyThere,
     Notice,
     Prompter,
+    ProposedChange,
 )
 from jp_nb.agent.prompt_queue import PromptQueue
 from jp_nb.config.folding import folded
-from jp_nb.config.proposal import Basis, Proposal, Refusal, malformed, not_confirmed, review
+from jp_nb.config.node import shortened
+from jp_nb.config.proposal import (
+    Basis,
+    Proposal,
+    Refusal,
+    completed,
+    malformed,
+    not_confirmed,
+    review,
+)
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.proposals import ProposedBy, metadata_of
 from jp_nb.tools.context import DeltaRejection
@@ -37,6 +47,9 @@ from jp_nb.tools.outcome import Success
 
 MAX_REJECTIONS: Final = 3
 """So many proposals of one call may be rejected; the next rejection ends the call (8.8)."""
+
+MAX_PLACES: Final = 10
+"""Of an error, for the model."""
 
 EXHAUSTED = "⚠ Tool '{}' exceeded delta retry limit. Aborting tool call."
 FALLBACK = "Tool '{}' failed to produce a valid config delta after {} attempts.\nLast error: {}{}."
@@ -48,7 +61,7 @@ HEADS = {
 }
 
 
-class Proposers(Protocol):
+class Proposers(Endings, Protocol):
     """What becomes of the calls that propose something."""
 
     def config_settled(self, call: Call, tool: OfferedTool, content: str) -> None:
@@ -59,24 +72,21 @@ class Proposers(Protocol):
         """Run `tool` once more: why is in `call.rejection`."""
         ...
 
-    def finish(
-        self, call: Call, content: str, *, is_error: bool = False, skipped: bool = False
-    ) -> None:
-        """`call` ends with that response."""
-        ...
 
-    def nobody_decides(self, nobody: NobodyThere) -> None:
-        """A person was needed, and nobody is there."""
-        ...
+@dataclass(frozen=True, slots=True, eq=False)
+class _Proposed:
+    """What a run proposed: a change that its tool may make.
 
-
-@dataclass(frozen=True, slots=True)
-class _Approved:
-    """A change that waits for the end of its batch."""
+    Attributes:
+        content: What the model is to read once it is decided.
+        lines: The change as a person reads it.
+    """
 
     call: Call
+    tool: OfferedTool
+    content: str
     proposal: Proposal
-    by: ProposedBy
+    lines: tuple[ProposedChange, ...]
 
 
 class Changes:
@@ -103,7 +113,7 @@ class Changes:
         self._prompts = prompts
         self._basis = Basis()
         self._visible: dict[str, JsonValue] = {}
-        self._approved: list[_Approved] = []
+        self._approved: list[tuple[_Proposed, ProposedBy]] = []
 
     # --- the buffer --------------------------------------------------------------------------
 
@@ -125,27 +135,33 @@ class Changes:
             self._visible[tool.name] = tool.grants.visible(self._basis.config)
         return copy.deepcopy(self._visible[tool.name])
 
+    def is_approved(self, call: Call) -> bool:
+        """Whether a change of `call` waits for the end of the batch."""
+        return any(approved.call is call for approved, _ in self._approved)
+
     def discard(self) -> list[Call]:
         """Forget what was approved; the calls whose change that was."""
-        calls = [approved.call for approved in self._approved]
+        calls = [approved.call for approved, _ in self._approved]
         self._approved.clear()
         return calls
 
     def take(self) -> ConfigDelta | None:
         """Everything approved as one entry, folded in call order; None if that is nothing."""
-        approved = sorted(self._approved, key=lambda one: one.call.index)
-        self._approved.clear()
-        if not approved:
+        if not self._approved:
             return None
+        self._approved.sort(key=lambda approved: approved[0].call.index)
+        proposals = [approved.proposal for approved, _ in self._approved]
         change = folded(
-            [one.proposal.change for one in approved], self._basis.partial, self._basis.below
+            [proposal.change for proposal in proposals], self._basis.partial, self._basis.below
         )
-        paths = dict.fromkeys(path for one in approved for path in one.proposal.paths)
+        paths = dict.fromkeys(path for proposal in proposals for path in proposal.paths)
+        by = metadata_of([by for _, by in self._approved])
+        self._approved.clear()
         return ConfigDelta(
-            delta=change.delta,
+            delta=completed(change.delta, self._basis),
             unsets=change.unsets,
             claims=dict.fromkeys(paths, None),
-            metadata=metadata_of([one.by for one in approved]),
+            metadata=by,
         )
 
     # --- one proposal ------------------------------------------------------------------------
@@ -161,71 +177,81 @@ class Changes:
                 self._calls.config_settled(call, tool, outcome.content)
             case Refusal():
                 self._reject(call, tool, found)
-            case Proposal(asks=True):
-                self._confirm(call, tool, outcome.content, found)
             case Proposal():
-                self._approve(call, tool, outcome.content, found, "grant")
+                lines = tuple(proposed_changes(found, self._basis))
+                proposed = _Proposed(call, tool, outcome.content, found, lines)
+                if found.asks:
+                    self._confirm(proposed)
+                else:
+                    self._approve(proposed, "grant")
             case _:
                 assert_never(found)
 
-    def _confirm(self, call: Call, tool: OfferedTool, content: str, proposal: Proposal) -> None:
+    def _confirm(self, proposed: _Proposed, *, again: bool = False) -> None:
         nobody = self._prompter.nobody()
         if nobody is not None:
-            self._not_confirmed(call, tool, proposal, nobody.reason)
+            self._not_confirmed(proposed, nobody.reason)
             return
-        shown = list(proposed_changes(proposal, self._basis))
 
         def settle(decided: Approval) -> None:
             match decided.decision:
                 case "applied":
-                    self._approve(call, tool, content, proposal, "person", decided.channel)
+                    self._approve(proposed, "person", decided.channel)
                 case "rejected":
-                    self._declined(call, tool, proposal, decided.channel)
+                    self._declined(proposed, decided.channel)
                 case "interrupted":  # that decides nothing: it is asked again if the batch goes on
-                    self._confirm(call, tool, content, proposal)
+                    self._confirm(proposed, again=True)
                 case "nobody":
-                    self._not_confirmed(call, tool, proposal, decided.reason)
+                    self._not_confirmed(proposed, decided.reason)
                 case _:
                     assert_never(decided.decision)
 
-        self._prompts.add(lambda ask: approval(ask, tool.name, shown), settle=settle)
+        self._prompts.add(
+            lambda ask: approval(ask, proposed.tool.name, proposed.lines),
+            settle=settle,
+            again=again,
+        )
 
     def _approve(
         self,
-        call: Call,
-        tool: OfferedTool,
-        content: str,
-        proposal: Proposal,
+        proposed: _Proposed,
         by: Literal["person", "grant"],
         channel: Channel | None = None,
     ) -> None:
-        proposed_by = ProposedBy(tool.name, call.request.id, proposal.paths, by, channel)
-        self._approved.append(_Approved(call, proposal, proposed_by))
-        self._show(call, tool, proposal, applied=True, by=by, channel=channel)
-        self._calls.config_settled(call, tool, content)
+        call, tool = proposed.call, proposed.tool
+        paths = proposed.proposal.paths
+        said = ProposedBy(tool.name, call.request.id, paths, by, channel)
+        self._approved.append((proposed, said))
+        self._show(proposed, applied=True, by=by, channel=channel)
+        self._calls.config_settled(call, tool, proposed.content)
 
-    def _declined(
-        self, call: Call, tool: OfferedTool, proposal: Proposal, channel: Channel | None
-    ) -> None:
-        self._show(call, tool, proposal, applied=False, by="person", channel=channel)
-        detail = "the user declined the change"
+    def _declined(self, proposed: _Proposed, channel: Channel | None) -> None:
+        self._show(proposed, applied=False, by="person", channel=channel)
         self._reject(
-            call,
-            tool,
-            not_confirmed(proposal, "user_rejected", detail, "declined by the user"),
+            proposed.call,
+            proposed.tool,
+            not_confirmed(
+                proposed.proposal,
+                "user_rejected",
+                "the user declined the change",
+                "declined by the user",
+            ),
         )
 
-    def _not_confirmed(
-        self, call: Call, tool: OfferedTool, proposal: Proposal, reason: str
-    ) -> None:
+    def _not_confirmed(self, proposed: _Proposed, reason: str) -> None:
         self._calls.nobody_decides(NobodyThere(reason))
-        if call.rejections < MAX_REJECTIONS:  # the last time says so itself
-            self._show(call, tool, proposal, applied=False, by="nobody", reason=reason)
+        if proposed.call.rejections < MAX_REJECTIONS:  # the last time says so itself
+            self._show(proposed, applied=False, by="nobody", reason=reason)
         detail = f"the change needs a person's confirmation and nobody can be asked: {reason}"
         self._reject(
-            call,
-            tool,
-            not_confirmed(proposal, "confirmation_unavailable", detail, "confirmation unavailable"),
+            proposed.call,
+            proposed.tool,
+            not_confirmed(
+                proposed.proposal,
+                "confirmation_unavailable",
+                detail,
+                "confirmation unavailable",
+            ),
         )
 
     def _reject(self, call: Call, tool: OfferedTool, refusal: Refusal) -> None:
@@ -233,8 +259,7 @@ class Changes:
         call.rejections += 1
         if call.rejections > MAX_REJECTIONS:
             self._display(Notice(EXHAUSTED.format(tool.name)))
-            place = f" at {', '.join(refusal.fields)}" if refusal.fields else ""
-            text = FALLBACK.format(tool.name, MAX_REJECTIONS, refusal.short, place)
+            text = FALLBACK.format(tool.name, MAX_REJECTIONS, refusal.short, _place(refusal))
             self._calls.finish(call, text, is_error=True)
             return
         self._display(Notice(_notice(tool.name, refusal)))
@@ -243,17 +268,23 @@ class Changes:
 
     def _show(
         self,
-        call: Call,
-        tool: OfferedTool,
-        proposal: Proposal,
+        proposed: _Proposed,
         *,
         applied: bool,
         by: Literal["person", "grant", "nobody"],
         channel: Channel | None = None,
         reason: str | None = None,
     ) -> None:
-        changes = tuple(proposed_changes(proposal, self._basis))
-        self._display(ChangeEnds(call.key, tool.name, changes, applied, by, channel, reason))
+        key, name = proposed.call.key, proposed.tool.name
+        self._display(ChangeEnds(key, name, proposed.lines, applied, by, channel, reason))
+
+
+def _place(refusal: Refusal) -> str:
+    """Where the last error is, not too long for the model."""
+    fields = [shortened(path) for path in refusal.fields[:MAX_PLACES]]
+    if left := len(refusal.fields) - len(fields):
+        fields.append(f"{left} more")
+    return f" at {', '.join(fields)}" if fields else ""
 
 
 def _notice(name: str, refusal: Refusal) -> str:

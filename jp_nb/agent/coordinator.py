@@ -25,6 +25,7 @@ from jp_nb.agent.asking import Asking, Surroundings
 from jp_nb.agent.calls import Call, traceback_of
 from jp_nb.agent.changes import Changes
 from jp_nb.agent.decisions import (
+    NOT_DELIVERED,
     NOT_DELIVERED_BY_CONFIGURATION,
     SKIPPED,
     SKIPPED_REMEMBERED,
@@ -282,21 +283,31 @@ class Coordinator:
             verdict = later
         if verdict.choice == "restart":
             self._cell.release()
-            # A response that tells of a change which is discarded would not be true.
-            again = [*self._open_calls(), *self._discard_changes()]
-            for call in sorted(again, key=lambda call: call.index):
-                self._restart(call)
+            self._restart_calls()
             return None
-        open_calls = self._open_calls()
-        self._cancel_open_calls(verdict.text)
         if verdict.escalated:
             self._discard_changes()
+        unsaid = self._cancel_batch(verdict.text)
         change = self._changes.take()
         if verdict.choice == "reply":
             self._cell.release()
-            unsaid = "" if open_calls else verdict.text
             return BatchEnd(self._responses(), unsaid=unsaid, change=change)
         return BatchEnd(self._responses(), stopped=True, change=change)
+
+    def _restart_calls(self) -> None:
+        """Run again what has no response, or one that tells of a change which is discarded."""
+        again = {call.index for call in (*self._open_calls(), *self._discard_changes())}
+        for index in sorted(again):
+            self._restart(self._calls[index])
+
+    def _cancel_batch(self, message: str) -> str:
+        """Give every call its response; what of `message` none of them carries."""
+        for call in self._open_calls():  # its run is done, and its change will be
+            if self._changes.is_approved(call):
+                self.finish(call, NOT_DELIVERED, skipped=True)
+        cancelled = self._open_calls()
+        self._cancel_open_calls(message)
+        return "" if cancelled else message
 
     async def _cut(self) -> None:
         """End every task; what ended before still counts. Prompts and inquiries are dropped."""
@@ -309,12 +320,20 @@ class Coordinator:
             if running:
                 await asyncio.wait(running, timeout=STOP_GRACE)
             while not self._events.empty():
-                self._events.get_nowait()()
+                self._drain(self._events.get_nowait())
         finally:
             self._cutting, self._menu_open = False, False
             self._epoch += 1
         self._prompts.clear()
         self._asking.drop()
+
+    @staticmethod
+    def _drain(handle: Event) -> None:
+        """Handle what happened before the cut; a fault in it leaves the others their responses."""
+        try:
+            handle()
+        except Exception:
+            log.exception("An event of a batch that was cut failed")
 
     def _cancel_open_calls(self, message: str) -> None:
         for call in self._open_calls():
@@ -421,9 +440,9 @@ class Coordinator:
         return ToolContext(
             name=tool.name,
             call_id=call.request.id,
-            answers=dict(call.answers),
-            options=tool.options,
-            access=tool.access,
+            answers=copy.deepcopy(call.answers),
+            options=copy.deepcopy(dict(tool.options)),
+            access=copy.deepcopy(tool.access),
             config=None if shows else self._changes.visible(tool),
             delta_rejection=None if shows else call.rejection,
             catalog=self._batch.catalog,
@@ -457,7 +476,8 @@ class Coordinator:
     def _settle_run(self, call: Call, tool: OfferedTool, outcome: Outcome) -> None:
         match outcome:
             case Success() if outcome.proposes and tool.executor.may_propose:
-                self._changes.propose(call, tool, outcome)
+                if not self._cutting:  # else nobody may agree any more, nor the tool run again
+                    self._changes.propose(call, tool, outcome)
             case Success(content=content):
                 if outcome.proposes:
                     log.warning("%s may not propose configuration changes: dropped", tool.name)

@@ -62,6 +62,7 @@ class _Waiting(Generic[T]):
     dialogue: Dialogue[T]
     settle: Callable[[T], None]
     skip: Callable[[], bool]
+    first: bool
 
 
 class PromptQueue:
@@ -89,14 +90,18 @@ class PromptQueue:
         *,
         skip: Callable[[], bool] = lambda: False,
         first: bool = False,
+        again: bool = False,
     ) -> None:
         """Have `dialogue` when it is its turn; `first`: right after the one on screen.
 
+        `again`: it was on screen already, and only those that came `first` go before it.
         `skip` is called when its turn has come: true means that it settled things itself.
         """
-        waiting = _Waiting(dialogue, settle, skip)
+        waiting = _Waiting(dialogue, settle, skip, first)
         if first:
             self._line.appendleft(waiting)
+        elif again:
+            self._line.insert(sum(other.first for other in self._line), waiting)
         else:
             self._line.append(waiting)
         self._show_next()

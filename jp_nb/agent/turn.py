@@ -57,10 +57,9 @@ from jp_nb.record.thread import Thread
 
 log = logging.getLogger(__name__)
 
-TOOL_CHOICE = "assistant.tool_choice"
 MODEL_ID = "assistant.model.id"
 PROVIDERS = "providers.llm"
-STAYS = "a tool changed {} in this turn, and it stays so until you change it: {}"
+CHOOSE_ANOTHER = f"`%jp config {MODEL_ID}=PROVIDER/NAME`"
 MAX_PATCHES = 10
 MAX_BREAKS = 4
 """An answer that goes on a little at each attempt gets so many times `max_retries` attempts."""
@@ -213,10 +212,8 @@ class TurnLoop:
             try:
                 result = await self._cycle(coordinator, resolved, choice, schema, interrupts)
             except ProviderError as exc:
-                if changed and (chosen := self._chosen_by_tools(exc)) and not exc.retryable:
-                    how = f"`%jp config {MODEL_ID}=PROVIDER/NAME`"
-                    text = f"{str(exc).rstrip('.')}; {STAYS.format(chosen, how)}"
-                    raise ProviderError(text, kind=exc.kind, status=exc.status) from exc
+                if changed and (chosen := self._chosen_by_tools(exc)):
+                    exc.args = (f"{str(exc).rstrip('.')}; {_stays(chosen, CHOOSE_ANOTHER)}",)
                 raise
             changed = result == "config_changed"
             match result:
@@ -227,9 +224,11 @@ class TurnLoop:
                 case "follow_up":
                     choice = "auto"
                 case "config_changed":
-                    resolved = self._resolve_again(schema)
-                    asked = TOOL_CHOICE in self.stream.deltas[-1].claims  # else it would loop
-                    choice = resolved.tool_choice if asked else "auto"
+                    before, resolved = resolved, self._resolve_again(schema)
+                    # One that was there before is not forced again: the turn would never end.
+                    asked = resolved.basis.config.assistant.tool_choice
+                    again = asked == before.basis.config.assistant.tool_choice
+                    choice = "auto" if again else resolved.tool_choice
                 case _:
                     assert_never(result)
 
@@ -268,12 +267,13 @@ class TurnLoop:
         """
         try:
             resolved = self._resolve()
-            if schema is not None:
-                resolved.provider.check_schema(schema)
-        except UsageError as exc:  # of the schema
-            raise self._unusable(ConfigError(str(exc), path=MODEL_ID)) from exc
         except ConfigError as exc:
             raise self._unusable(exc) from exc
+        try:
+            if schema is not None:
+                resolved.provider.check_schema(schema)
+        except UsageError as exc:
+            raise self._unusable(ConfigError(str(exc), path=MODEL_ID)) from exc
         return resolved
 
     @staticmethod
@@ -282,7 +282,7 @@ class TurnLoop:
         first, *others = error.problems
         how = f"`%jp config --explain {first.path}` tells what it was before"
         return ConfigError(
-            f"{first.message}; {STAYS.format('the configuration', how)}",
+            f"{first.message}; {_stays('the configuration', how)}",
             path=first.path,
             kind=first.kind,
             layer=error.layer,
@@ -605,6 +605,10 @@ class _Attempt:
     entries: list[Entry] = field(default_factory=list)
     retry: Retry | None = None
     has_content: bool = False
+
+
+def _stays(what: str, how: str) -> str:
+    return f"a tool changed {what} in this turn, and it stays so until you change it: {how}"
 
 
 def backoff(limits: RequestConfig, attempt: int, retry_after: float | None) -> float:

@@ -22,10 +22,18 @@ from jp_nb.config.partial import (
     touched,
     unset,
     unwrap,
+    without_empty,
 )
-from jp_nb.config.paths import JSON, ROOT, Element, Node, format_path, node_at, parse_path
-
-Keys = tuple[str, ...]
+from jp_nb.config.paths import (
+    JSON,
+    ROOT,
+    Element,
+    Keys,
+    Node,
+    format_path,
+    node_at,
+    parse_path,
+)
 
 
 def folded(changes: Sequence[Change], before: Partial, below: Mapping[str, JsonValue]) -> Change:
@@ -78,7 +86,7 @@ def _without(change: Change, keys: Keys) -> Change:
     """`change`, and then what is at `keys` is unset."""
     path = format_path(keys)
     unsets = [other for other in change.unsets if parse_path(other)[: len(keys)] != keys]
-    return Change(_pruned(unset(change.delta, path)), (*unsets, path))
+    return Change(without_empty(unset(change.delta, path)), (*unsets, path))
 
 
 def _restated(change: Change, keys: Keys, before: Partial, after: Partial) -> Change:
@@ -142,17 +150,3 @@ def _is_group(node: Node) -> bool:
     if node.kind == "table" and node.table is not None:
         return not node.tagged and not issubclass(node.table, ShortNode)
     return node.kind == "map" and not node.merge.annotated
-
-
-def _pruned(partial: Partial, node: Node = ROOT) -> Partial:
-    """`partial` without tables, and lists that add, in which nothing is left."""
-    kept: Partial = {}
-    for key, value in partial.items():
-        inner = node.child(key) or JSON
-        wrapped = is_wrapper(value, inner)
-        if inner.kind in ("table", "map") and isinstance(value, dict) and not wrapped:
-            value = _pruned(value, inner)
-        replaces = is_wrapper(value, inner) and value.get("strategy") == "replace"
-        if inner.kind == "json" or replaces or unwrap(value, inner) not in ({}, []):
-            kept[key] = value
-    return kept

@@ -45,18 +45,32 @@ def overlaps_sensitive(keys: Sequence[str]) -> bool:
 
 def _covers(pattern: Sequence[str], keys: Sequence[str]) -> bool:
     """Whether a rule for `pattern` matches `keys`: these may be longer."""
-    pairs = zip(pattern, keys, strict=False)
-    return len(pattern) <= len(keys) and all(part in (_ANY, key) for part, key in pairs)
+    return len(pattern) <= len(keys) and all(map(_is_for, pattern, keys))
+
+
+def _is_for(part: str, key: str) -> bool:
+    """Whether `part` of a rule's path matches `key`; an item of a list is no plain key."""
+    return part == _ANY or (part == key and isinstance(part, Element) == isinstance(key, Element))
+
+
+def _where(keys: Sequence[str], path: Sequence[str]) -> tuple[str, ...]:
+    """The place at `keys`, or below it, that a rule for `path` is about."""
+    pairs = zip(keys, path, strict=False)
+    shared = [other if key == _ANY else key for key, other in pairs]
+    return (*shared, *keys[len(shared) :], *path[len(shared) :])
 
 
 def _named(keys: Sequence[str]) -> tuple[str, ...]:
-    """`keys` with an item of a list, if it is written out, by what names it."""
+    """`keys` with an item of a list by what names it, and all else as plain keys."""
     found: list[str] = []
     for key in keys:
-        if isinstance(key, Element) and not isinstance(key.json, str):
+        if isinstance(key, Element):
             node = node_at(found)
-            name = identity(node, key.json) if node is not None and node.kind == "list" else None
-            key = key if name is None else Element(name)
+            if node is not None and node.kind == "list":
+                name = identity(node, key.json)
+                key = key if name is None else Element(name)
+            else:
+                key = str(key)
         found.append(key)
     return tuple(found)
 
@@ -103,11 +117,12 @@ class Grants:
         return max(reversed(covering), key=lambda found: len(found[0]), default=(None, None))[1]
 
     def _all_allow(self, keys: Sequence[str], allows: _Allows) -> bool:
-        """Whether the rule for `keys` does, and so do all for what lies below."""
+        """Whether the rule for `keys` does, and so do all for what lies below.
+
+        Defaults for all entries of a map, at its key `*`, are subject to the rules of every entry.
+        """
         keys = _named(keys)
-        size = len(keys)
-        below = ((*keys, *path[size:]) for path, _ in self._rules if _covers(path[:size], keys))
-        for place in {keys, *below}:
+        for place in {keys, *(_where(keys, path) for path, _ in self._rules if _meet(keys, path))}:
             winner = self._winner(place)
             if winner is None or not allows(winner, place):
                 return False

@@ -37,6 +37,11 @@ def resolve(reference: ModelId | str, aliases: Aliases, *, path: str = PATH) -> 
         ConfigError: If it is neither, or any aliases go in circles, used here or not.
     """
     check_aliases(aliases)
+    return _resolved(reference, aliases, path)
+
+
+def _resolved(reference: ModelId | str, aliases: Aliases, path: str) -> ModelId:
+    """As `resolve`, of aliases that do not go in circles."""
     while isinstance(reference, str) and (reference := reference.strip()) in aliases:
         path, reference = format_path([*_ALIAS_KEYS, reference]), aliases[reference]
     if isinstance(reference, str) and "/" not in reference:
@@ -119,10 +124,14 @@ def resolve_partial(partial: Mapping[str, JsonValue], aliases: Aliases) -> dict[
         if not _is_name(reference):
             return reference
         try:
-            return dict(resolve(reference, aliases, path=path))
+            return dict(_resolved(reference, aliases, path))
         except ConfigError:
             return reference
 
+    try:
+        check_aliases(aliases)
+    except ConfigError:
+        return dict(partial)
     return _with_models(ROOT, dict(partial), settle)  # type: ignore[no-any-return]
 
 

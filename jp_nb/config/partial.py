@@ -282,15 +282,15 @@ def touched(
     for key, value in partial.items():
         keys, below = (*above, key), (node.child(key) if node is not None else None) or JSON
         plain = unwrap(value, below)
-        if plain is None or (plain == [] and below.kind == "list" and not _replaces(below, value)):
+        if plain is None:
             continue
-        if _replaces(below, value) or below.kind == "json" or not isinstance(plain, (dict, list)):
+        if _is_one_leaf(below, value) or not isinstance(plain, (dict, list)):
             yield keys, plain
         elif isinstance(plain, list):
             for item in plain if below.merge.items != "sequence" else ():
                 named = identity(below, item)
                 yield (*keys, Element(item if named is None else named)), item
-            if below.merge.items == "sequence":
+            if plain and below.merge.items == "sequence":
                 yield keys, plain
         elif _strategy(below, value) == "merge" and below.kind == "map":  # entry by entry
             yield from (((*keys, str(name)), entry) for name, entry in plain.items())
@@ -298,9 +298,31 @@ def touched(
             yield from touched(plain, below, keys)
 
 
-def _replaces(node: Node, value: JsonValue) -> bool:
-    """Whether the list or map `value` of `node` takes the place of what was there."""
-    return node.kind in ("list", "map") and _strategy(node, value) == "replace"
+def without_empty(partial: Mapping[str, JsonValue], node: Node = ROOT) -> Partial:
+    """`partial` without what touches nothing: tables, and lists that add, in which nothing is."""
+    kept: Partial = {}
+    for key, value in partial.items():
+        below = node.child(key) or JSON
+        whole = _is_one_leaf(below, value)
+        if not whole and isinstance(value, dict) and not is_wrapper(value, below):
+            value = without_empty(value, below)
+        if whole or unwrap(value, below) not in (None, {}, []):
+            kept[key] = value
+    return kept
+
+
+def _is_one_leaf(node: Node, value: JsonValue) -> bool:
+    """Whether `value` of `node`, a table or list perhaps, counts as a whole.
+
+    Free JSON does; so does what takes the place of what was there, or says how repeats and later
+    values are met.
+    """
+    if node.kind == "json":
+        return value is not None
+    if node.kind not in ("list", "map"):
+        return False
+    says = is_wrapper(value, node) and not {"dedup", "discard_when_merged"}.isdisjoint(value)
+    return says or _strategy(node, value) == "replace"
 
 
 def _strategy(node: Node, value: JsonValue) -> JsonValue:

@@ -160,9 +160,10 @@ def _expand_as(model: type[ShortNode]) -> Any:
 
 
 def _partial_field(field: FieldInfo, owner: type[BaseModel]) -> Any:
-    # What tells the members of a union apart goes with the union, the rest sees None as well.
-    telling = [item for item in field.metadata if item is TABLE_OR_PLAIN]
-    metadata = [item for item in field.metadata if item is not TABLE_OR_PLAIN]
+    # What tells the members of a union apart goes with the union, and what looks at a value that
+    # is there goes with that; the rest sees None as well.
+    telling = [x for x in field.metadata if x is TABLE_OR_PLAIN or isinstance(x, AfterValidator)]
+    metadata = [item for item in field.metadata if item not in telling]
     inner = _with(telling, _partial_type(field.annotation, owner))
     inner = _with(metadata, Optional[inner])  # noqa: UP045 - may be a reference
     kind = _wrappable(field)

@@ -27,6 +27,8 @@ from jp_nb.config.node import TABLE_OR_PLAIN, shortened
 from jp_nb.config.strategy import APPEND, REPLACE, Merge
 from jp_nb.errors import ConfigError
 
+Keys = tuple[str, ...]
+"""A path, read: see `parse_path`."""
 Kind = Literal["table", "map", "list", "text", "scalar", "json"]
 
 # --- paths -----------------------------------------------------------------------------------

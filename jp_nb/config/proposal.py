@@ -13,23 +13,34 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.config.app_config import AppConfig
+from jp_nb.config.app_config import AppConfig, ModelId
 from jp_nb.config.assign import FILE_ONLY, LAYER, read_partial
 from jp_nb.config.grants import Grants
-from jp_nb.config.models import resolve_partial, unresolved
+from jp_nb.config.models import ALIASES, resolve_partial, unresolved
 from jp_nb.config.node import ShortNode, shortened
-from jp_nb.config.partial import Change, Partial, at, merge, touched
+from jp_nb.config.partial import (
+    Change,
+    Partial,
+    at,
+    is_wrapper,
+    merge,
+    touched,
+    without_empty,
+)
 from jp_nb.config.paths import (
     ROOT,
     Element,
+    Keys,
     Node,
     format_path,
     is_index,
     lookup,
+    node_at,
     parse_path,
     unknown_key,
 )
@@ -41,14 +52,18 @@ Reason = Literal[
 ]
 """Why a proposal is not applied (8.7)."""
 
-Keys = tuple[str, ...]
+_Leaves = dict[Keys, JsonValue]
 
 MAX_PATHS: Final = 1_000
-MAX_CHARS: Final = 1_000_000
+MAX_CHARS: Final = 250_000
 """Of one proposal: whoever agrees to it has to be shown all of it."""
+TOO_LARGE: Final = f"one change has at most {MAX_PATHS} paths and {MAX_CHARS} characters"
+MAX_TOLD: Final = 20
+"""Of what is wrong with one proposal."""
+MAX_LINE: Final = 300
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Basis:
     """The configuration that one cycle begins with.
 
@@ -61,6 +76,12 @@ class Basis:
     partial: Partial = field(default_factory=dict)
     below: Partial = field(default_factory=dict)
     config: AppConfig = field(default_factory=AppConfig)
+
+    @cached_property
+    def values(self) -> Partial:
+        """Everything in force, defaults included, with models in place of aliases."""
+        dumped = self.config.model_dump(mode="json", exclude_none=True, by_alias=True)
+        return resolve_partial(dumped, self.config.providers.llm.aliases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +128,20 @@ def review(
         grants: What the tool may do.
         basis: What it changes.
     """
+    problem = _too_large(config, unset)
+    if problem is not None:
+        return malformed(problem)
     wrong: list[_Wrong] = []
-    delta, unsets = _read(config, basis, wrong), _read_unsets(unset, wrong)
+    delta, unsets = _read(config, basis, grants, wrong), _read_unsets(unset, wrong)
+    leaves = dict(touched(delta))
+    wrong += [_Wrong("", "a key is too long for a path") for keys in leaves if not _is_path(keys)]
     if wrong:
         return _invalid(wrong)
-    leaves = dict(touched(delta))
+    leaves |= _turned(delta, basis.values)
     if not leaves and not unsets:
         return None
-    if len(leaves) + len(unsets) > MAX_PATHS or len(_json(delta)) > MAX_CHARS:
-        return malformed(f"one change has at most {MAX_PATHS} paths and {MAX_CHARS} characters")
+    if len(leaves) + len(unsets) > MAX_PATHS:
+        return malformed(TOO_LARGE)
     denied = [
         *(_Wrong(format_path(keys), "not granted", leaves[keys]) for keys in leaves
           if not grants.may_write(keys)),
@@ -130,6 +156,25 @@ def review(
     return Proposal(change, tuple(paths), asks)
 
 
+def completed(delta: Partial, basis: Basis) -> Partial:
+    """`delta` so that half a model, over an alias or a default, is the whole of what it means."""
+    return _completed(ROOT, delta, basis.partial, basis.values)
+
+
+def _completed(node: Node, delta: Partial, before: JsonValue, values: JsonValue) -> Partial:
+    result: Partial = {}
+    for key, value in delta.items():
+        below = node.child(key)
+        was, now = (x.get(key) if isinstance(x, dict) else None for x in (before, values))
+        if below is not None and isinstance(value, dict) and not is_wrapper(value, below):
+            if below.table is ModelId and not isinstance(was, dict) and isinstance(now, dict):
+                value = {**now, **value}
+            elif below.kind in ("table", "map"):
+                value = _completed(below, value, was, now)
+        result[key] = value
+    return result
+
+
 def malformed(why: str) -> Refusal:
     """The refusal of a proposal that cannot even be read (A33), or is too large to be."""
     return Refusal("invalid_config", (), why, why)
@@ -138,6 +183,41 @@ def malformed(why: str) -> Refusal:
 def not_confirmed(proposal: Proposal, reason: Reason, detail: str, short: str) -> Refusal:
     """The refusal of a proposal that nobody agreed to."""
     return Refusal(reason, proposal.paths, detail, short)
+
+
+def _too_large(config: JsonValue, unset: Sequence[str]) -> str | None:
+    """What is wrong with a proposal before anybody looks into it; None if nothing."""
+    try:
+        size = len(_json(config)) + sum(map(len, unset))
+    except (ValueError, TypeError, RecursionError):
+        return "`config` holds what no JSON can, or too many levels"
+    return TOO_LARGE if size > MAX_CHARS or len(unset) > MAX_PATHS else None
+
+
+def _is_path(keys: Keys) -> bool:
+    try:
+        return parse_path(format_path(keys)) == keys
+    except ConfigError:
+        return False
+
+
+def _turned(delta: Partial, values: JsonValue, node: Node = ROOT, above: Keys = ()) -> _Leaves:
+    """The fields that something plain stands in, of which `delta` makes a table.
+
+    What a rule for a part of that table allows is not to put the table there.
+    """
+    found: _Leaves = {}
+    for key, value in delta.items():
+        keys, below = (*above, key), node.child(key)
+        now = values.get(key) if isinstance(values, dict) else None
+        if below is None or not isinstance(value, dict) or is_wrapper(value, below):
+            continue
+        is_plain = not isinstance(now, dict) and (now is not None or not below.optional)
+        if below.table is not None and below.tagged and is_plain:
+            found[keys] = value
+        if below.kind in ("table", "map"):
+            found |= _turned(value, now, below, keys)
+    return found
 
 
 # --- what is wrong -----------------------------------------------------------------------------
@@ -161,9 +241,22 @@ class _Wrong:
     @property
     def line(self) -> str:
         why = self.why or self.what
+        if not self.path:
+            return _cut(why)
         if self.unset:
-            return f"{self.path}: (unset) ({why})"
-        return f"{self.path} = {_json(masked(self.value, _keys_of(self.path)))} ({why})"
+            return f"{_cut(self.path)}: (unset) ({_cut(why)})"
+        value = _json(masked(self.value, _keys_of(self.path)))
+        return f"{_cut(self.path)} = {_cut(value)} ({_cut(why)})"
+
+
+_UNSEEN = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f]")
+
+
+def _cut(text: str) -> str:
+    """`text` in one line, not too long."""
+    left = len(text) - MAX_LINE
+    text = _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text[:MAX_LINE])
+    return f"{text}… ({left} more characters)" if left > 0 else text
 
 
 def _keys_of(path: str) -> Keys:
@@ -173,34 +266,45 @@ def _keys_of(path: str) -> Keys:
         return (path,)
 
 
+def _fields(wrong: Sequence[_Wrong]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.path for one in wrong if one.path))
+
+
+def _more(wrong: Sequence[_Wrong]) -> list[str]:
+    left = len(wrong) - MAX_TOLD
+    return [f"and {left} more"] if left > 0 else []
+
+
 def _invalid(wrong: Sequence[_Wrong]) -> Refusal:
-    details = [one.detail for one in wrong]
+    told = wrong[:MAX_TOLD]
+    details = [one.detail for one in told]
     if len(wrong) > 1:
-        details = [f"{one.path}: {one.detail}" for one in wrong]
+        details = [f"{_cut(one.path)}: {one.detail}" if one.path else one.detail for one in told]
     return Refusal(
         "invalid_config",
-        tuple(dict.fromkeys(one.path for one in wrong)),
-        "; ".join(details),
+        _fields(wrong),
+        "; ".join([*details, *_more(wrong)]),
         wrong[0].what,
-        tuple(one.line for one in wrong),
+        (*(one.line for one in told), *_more(wrong)),
     )
 
 
 def _unauthorized(denied: Sequence[_Wrong]) -> Refusal:
-    fields = tuple(dict.fromkeys(one.path for one in denied))
+    told, fields = denied[:MAX_TOLD], _fields(denied)
+    listed = ", ".join([*map(_cut, fields[:MAX_TOLD]), *_more(denied)])
     return Refusal(
         "unauthorized_paths",
         fields,
-        f"not permitted: access.config of this tool does not cover {', '.join(fields)}",
+        f"not permitted: access.config of this tool does not cover {listed}",
         "not permitted",
-        tuple(one.line for one in denied),
+        (*(one.line for one in told), *_more(denied)),
     )
 
 
 # --- what it sets ------------------------------------------------------------------------------
 
 
-def _read(config: JsonValue, basis: Basis, wrong: list[_Wrong]) -> Partial:
+def _read(config: JsonValue, basis: Basis, grants: Grants, wrong: list[_Wrong]) -> Partial:
     """The partial that `config` is, in stored form and with models for aliases."""
     if config is None:
         return {}
@@ -212,16 +316,18 @@ def _read(config: JsonValue, basis: Basis, wrong: list[_Wrong]) -> Partial:
     except ConfigError as exc:
         wrong += [_wrong_value(problem, config) for problem in exc.problems]
         return {}
-    aliases = at(merge(basis.partial, delta), "providers.llm.aliases") or {}
+    aliases = at(merge(basis.partial, delta), ALIASES) or {}
     delta = resolve_partial(delta, aliases)
-    known = ", ".join(sorted(aliases)) or "there are none"
+    known = f" ({', '.join(sorted(aliases)[:MAX_TOLD]) or 'there are none'})"
     for path, name in unresolved(delta):
-        expected = f"expected `provider/name` or an alias ({known})"
+        expected = "expected `provider/name` or an alias"
+        expected += known if grants.reads(_ALIASES) else ""
         what = f"unknown model alias {shortened(name)!r}"
         wrong.append(_Wrong(path, what, name, expected, why="no such model alias"))
-    return delta
+    return without_empty(delta)
 
 
+_ALIASES = parse_path(ALIASES)
 _EXPECTED = re.compile(r"expected one of (?P<words>.+?)(?:, found .*)?$", re.DOTALL)
 
 
@@ -252,7 +358,7 @@ def _read_unsets(paths: Sequence[str], wrong: list[_Wrong]) -> list[Keys]:
     found: dict[Keys, None] = {}
     for path in paths:
         try:
-            keys = parse_path(path)
+            keys = _plain(parse_path(path))
         except ConfigError:
             wrong.append(_Wrong(path, "not a path", unset=True))
             continue
@@ -263,6 +369,15 @@ def _read_unsets(paths: Sequence[str], wrong: list[_Wrong]) -> list[Keys]:
         else:
             found[keys] = None
     return list(found)
+
+
+def _plain(keys: Keys) -> Keys:
+    """`keys` of which only an item of a list is in brackets."""
+    nodes = [node_at(keys[:place]) for place in range(len(keys))]
+    return tuple(
+        key if node is not None and node.kind == "list" else str(key)
+        for key, node in zip(keys, nodes, strict=True)
+    )
 
 
 def _unset_problem(keys: Keys) -> str | None:

@@ -183,7 +183,7 @@ def _change(change: ConfigChange) -> str:
     shown = json.dumps(masked(dict(change.delta)), ensure_ascii=False)
     says = [one_line(shown, limit=300)] if change.delta else []
     if change.unsets:
-        paths = ", ".join(_masked_path(path) for path in change.unsets)
+        paths = ", ".join(_masked_path(path) for path in change.unsets[:MAX_CELL_CHARS])
         says.append(f"unset {one_line(paths, limit=200)}")
     return f"⟳ configuration {', '.join(says)}{_proposed(change)}"
 

@@ -60,9 +60,8 @@ class Resolver:
             ConfigError: If one of them cannot be had; the message names the path.
             UsageError: If no tool is as `tool_choice` says.
         """
-        projection = self._session.settings.projection
-        config = config or projection.config()
-        now = projection.now()
+        basis = self._in_force() if config is None else Basis(config=config)
+        config = basis.config
         model = resolve(config.assistant.model.id, config.providers.llm.aliases)
         tools = self.offer(config)
         provider = self._provider(model.provider, config.providers.llm)
@@ -81,8 +80,13 @@ class Resolver:
             request=config.assistant.request,
             inquiry=self._inquiry(config, tools, (provider, model.name)),
             interrupts=config.interrupt,
-            basis=Basis(now.after, now.below, config),
+            basis=basis,
         )
+
+    def _in_force(self) -> Basis:
+        projection = self._session.settings.projection
+        config, now = projection.config(), projection.now()
+        return Basis(now.after, now.below, config)
 
     def _inquiry(
         self, config: AppConfig, tools: Offer, own: tuple[Provider, str]

@@ -14,7 +14,7 @@ from jp_nb.record.editing import retain_first
 from jp_nb.record.entry import json_copy
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.ids import Draw, random_id
-from jp_nb.record.proposals import is_of_tools
+from jp_nb.record.proposals import end_of_turn
 from jp_nb.record.repair import Item
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.record.timestamps import Clock
@@ -88,11 +88,9 @@ def _cut(stream: ConversationStream, keep: int) -> None:
     """Keep `keep` turns, and the configuration changes that were made until their end."""
     events = list(stream.events())
     kept = [event.position for event in events if event.turn < keep]
-    end = kept[-1] if kept else events[0].position
-    while kept and end + 1 < len(stream) and is_of_tools(stream.entries[end + 1]):
-        end += 1
+    end = end_of_turn(stream.entries, kept[-1] + 1) if kept else events[0].position
     late = {
-        i for i, entry in enumerate(stream.entries) if i > end and isinstance(entry, ConfigDelta)
+        i for i, entry in enumerate(stream.entries) if i >= end and isinstance(entry, ConfigDelta)
     }
     items: list[Item] = [item for i, item in enumerate(stream.items()) if i not in late]
     stream.rewrite(items)

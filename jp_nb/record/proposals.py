@@ -3,8 +3,8 @@
 Kept in the `metadata` of the one `config_delta` that a cycle's calls lead to:
     {"proposed_by": [{"tool": "change_model", "call_id": "call_1", "paths": ["assistant.name"],
                       "applied_by": "person", "channel": "form"}]}
-`channel` is absent where no person was asked. It is for people to read: it decides nothing, and
-no signature covers it.
+`channel` is absent where no person was asked. It is for people to read, and says to which turn a
+change belongs that lies between two; no signature covers it.
 
 Source: `spec/tools-and-turn-loop.md` 10.2.
 """
@@ -21,6 +21,10 @@ from jp_nb.record.events import ConfigDelta, Entry
 
 PROPOSED_BY = "proposed_by"
 """The key in the metadata of a delta."""
+
+
+MAX_READ = 1_000
+"""Calls of one change, and paths of one call: a stranger may have written more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ def _written(one: ProposedBy) -> dict[str, JsonValue]:
 def proposed_by(entry: ConfigDelta) -> tuple[ProposedBy, ...]:
     """The calls that led to `entry`, in call order; what is malformed is passed over."""
     found = entry.metadata.get(PROPOSED_BY)
-    read = [_read(item) for item in found] if isinstance(found, list) else []
+    read = map(_read, found[:MAX_READ]) if isinstance(found, list) else ()
     return tuple(one for one in read if one is not None)
 
 
@@ -73,11 +77,18 @@ def _read(item: JsonValue) -> ProposedBy | None:
             "applied_by": ("person" | "grant") as applied_by,
             **rest,
         }:
-            named = tuple(path for path in paths if isinstance(path, str))
+            named = tuple(path for path in paths[:MAX_READ] if isinstance(path, str))
             channel = rest.get("channel")
             asked_in = channel if isinstance(channel, str) else None
             return ProposedBy(tool, call_id, named, applied_by, asked_in)
     return None
+
+
+def end_of_turn(entries: Sequence[Entry], end: int) -> int:
+    """`end`, behind the last event of a turn, moved behind what its tools changed at its end."""
+    while end < len(entries) and is_of_tools(entries[end]):
+        end += 1
+    return end
 
 
 def is_of_tools(entry: Entry) -> bool:

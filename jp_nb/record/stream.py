@@ -28,7 +28,7 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.ids import Draw, EventIds, random_id, stored_id
 from jp_nb.record.pairing import Family, Pairs, check, half_of, match
-from jp_nb.record.proposals import is_of_tools
+from jp_nb.record.proposals import end_of_turn, is_of_tools
 from jp_nb.record.repair import Item, repaired
 from jp_nb.record.timestamps import Clock, format_timestamp, new_conversation_id
 
@@ -320,15 +320,17 @@ class ConversationStream:
         start = len(self.entries) - len(self.current_turn())
         while start and self.entries[start - 1].type not in CONVERSATION_KINDS:
             start -= 1
-        while start and is_of_tools(self.entries[start]):
-            start += 1  # made in the turn before
+        if start:
+            start = end_of_turn(self.entries, start)
         tail = [
             entry
             for entry in self.entries[start:]
             if entry.type in CONVERSATION_KINDS or isinstance(entry, ConfigDelta)
         ]
-        while tail and isinstance(tail[-1], ConfigDelta) and not is_of_tools(tail[-1]):
-            tail.pop()  # made for the turn to come
+        end = len(tail)
+        while end and isinstance(tail[end - 1], ConfigDelta):
+            end -= 1
+        del tail[end_of_turn(tail, end) :]  # made for the turn to come
         return TurnEntries(self._turn_count - 1, tuple(tail))
 
     def last_turn_event(self) -> Entry | None:

@@ -28,6 +28,7 @@ from jp_nb.agent.ports import (
     ToolBegins,
     ToolEnds,
 )
+from jp_nb.config.app_config import Request as RequestConfig
 from jp_nb.config.partial import Partial, merge
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
 from jp_nb.record.document import Document
@@ -263,6 +264,13 @@ async def test_what_has_to_be_confirmed_is_never_applied_with_nobody_there() -> 
     assert notices(bench) == [NOT_APPLIED]
 
 
+async def test_who_proposes_it_with_nobody_there_again_and_again_is_stopped() -> None:
+    bench = bench_of(Proposer(Success("Bo.", config=NAMED)), person=FakePrompter(away="headless"))
+    await bench.run()
+    assert len(bench.shown_of(ChangeEnds)) == 3
+    assert notices(bench) == [NOT_APPLIED] * 3 + [EXHAUSTED.format("change")]
+
+
 async def test_strict_ends_the_turn_when_nobody_could_confirm() -> None:
     tool = Proposer(Success("Bo.", config=NAMED), Success("It stays."))
     bench = bench_of(tool, person=FakePrompter(away="headless"), strict=True)
@@ -357,11 +365,16 @@ async def test_looking_asks_nobody() -> None:
 async def test_what_a_tool_does_to_its_context_changes_nothing() -> None:
     async def spoil(ctx: ToolContext) -> Success:
         ctx.config["assistant"]["name"] = "Eve"  # type: ignore[index,call-overload]
+        ctx.options["deep"]["n"] = 2  # type: ignore[index,call-overload]
+        ctx.access["config"].clear()  # type: ignore[index,call-overload,union-attr]
         return Success("Bo.", config=NAMED)
 
     tool = Proposer(spoil, Success("It stays."))
-    await bench_of(tool, person=FakePrompter(REJECT)).run()
+    options = for_tool("change", options={"deep": {"n": 1}})
+    await bench_of(tool, person=FakePrompter(REJECT), config=options).run()
     assert tool.told[1].config["assistant"]["name"] == "Ada"  # type: ignore[index,call-overload]
+    assert tool.told[1].options == {"deep": {"n": 1}}
+    assert tool.told[1].access["config"]  # type: ignore[index,call-overload]
 
 
 @pytest.mark.req("R078-13")
@@ -512,6 +525,9 @@ async def test_a_proposal_that_cannot_be_read_is_invalid(printed: Any, tmp_path:
     [response] = bench.of(ToolCallResponse)
     assert response.is_error
     assert response.content.startswith("Tool 'change' failed to produce a valid config delta")
+    head, why, end = notices(bench)[0].splitlines()
+    assert (head, end) == ("⚠ Tool 'change' proposed an invalid config change:", NOT_APPLIED)
+    assert why.startswith("  expected `")
 
 
 # --- rejected, and run again -----------------------------------------------------------------
@@ -756,9 +772,9 @@ async def test_lines_say_what_is_and_what_would_be() -> None:
     assert [line.now for line in ends.changes] == [
         '"anthropic/opus"',
         None,
-        '["file://a"]',
+        "1 item",
         '"Ada"',
-        '["file://a"]',
+        '"file://a"',
     ]
 
 
@@ -1023,6 +1039,8 @@ async def test_a_restart_begins_to_count_anew() -> None:
     async with asyncio.timeout(5):
         await task
     assert responses(bench)["c0"] == "It stays."
+    reasons = [r and r.reason for r in first.rejections]
+    assert reasons == [None, *["user_rejected"] * 3, None, *["user_rejected"] * 3]
 
 
 @pytest.mark.req("R078-122", "R078-123")
@@ -1071,6 +1089,90 @@ async def test_a_turn_that_breaks_loses_what_was_approved() -> None:
     assert not bench.of(ConfigDelta)
     assert set(responses(bench)) == {"c0", "c1"}
     assert not reloaded(bench).deltas
+    assert DISCARDED in notices(bench)
+
+
+async def test_a_fault_of_ours_leaves_every_call_its_response(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: Any) -> None:
+        raise LookupError("ours")
+
+    monkeypatch.setattr("jp_nb.agent.changes.review", fail)
+    change = Success("Bo.", config=NAMED)
+    bench = bench_of(Proposer(change, name="first"), Proposer(change, name="second"))
+    with pytest.raises(LookupError):
+        await bench.run()
+    assert set(responses(bench)) == {"c0", "c1"}
+    assert not reloaded(bench).repair()
+
+
+def asks_while_first_waits(*ends: Any) -> tuple[Bench, Proposer]:
+    """The first one's change is applied and its result waits behind a question of the second."""
+
+    async def ask(ctx: ToolContext) -> Outcome:
+        if ctx.answers:
+            return Success("Asked.")
+        await until(lambda: bench.person.asked)
+        return NeedsInput(SURE)
+
+    async def interrupted() -> PromptEnd:
+        bench.loop.interrupt()
+        await forever()
+        raise AssertionError
+
+    first = Proposer(Success("It is Bo.", config=NAMED), name="first")
+    person = FakePrompter(APPLY, interrupted, *ends)
+    bench = bench_of(
+        first,
+        Proposer(ask, name="second"),
+        person=person,
+        config=merge(MENU, for_tool("first", result="ask")),
+    )
+    return bench, first
+
+
+@pytest.mark.req("R078-120")
+async def test_a_restart_runs_a_call_once_whose_result_waits() -> None:
+    bench, first = asks_while_first_waits()
+    ends: list[Any] = [yes("restart"), APPLY, yes(), yes("deliver")]
+    bench.person._ends += ends
+    await bench.run()
+    assert len(first.told) == 2
+    [delta] = bench.of(ConfigDelta)
+    assert len(proposed_by(delta)) == 1
+    assert set(responses(bench)) == {"c0", "c1"}
+
+
+@pytest.mark.parametrize("choice", ["stop", "reply"])
+async def test_a_call_whose_change_counts_was_not_cancelled(choice: str) -> None:
+    bench, _ = asks_while_first_waits()
+    bench.person._ends += [yes(choice), *([yes("Enough.")] if choice == "reply" else [])]
+    await bench.run()
+    assert responses(bench)["c0"] == NOT_DELIVERED
+    assert bench.app_config().assistant.name == "Bo"
+
+
+async def test_a_change_that_was_on_screen_comes_before_what_came_later() -> None:
+    async def open_prompt() -> PromptEnd:
+        await until(lambda: len(bench.of(InquiryRequest)) == 1)
+        bench.loop.interrupt()
+        await forever()
+        raise AssertionError
+
+    async def ask(ctx: ToolContext) -> Outcome:
+        if ctx.answers:
+            return Success("Asked.")
+        await until(lambda: bench.person.asked)
+        return NeedsInput(SURE)
+
+    person = FakePrompter(open_prompt, yes("continue"), APPLY, yes())
+    change = Proposer(Success("Bo.", config=NAMED), name="first")
+    bench = bench_of(change, Proposer(ask, name="second"), person=person, config=MENU)
+    await bench.run()
+    texts = shown_texts(person)
+    assert ["delta" in text for text in texts] == [True, False, True, False]
+    assert texts[1] == "Interrupted"
 
 
 async def test_an_interrupt_decides_nothing_about_a_change_that_is_on_screen() -> None:
@@ -1154,12 +1256,11 @@ async def test_tools_and_instructions_of_the_next_request_are_the_new_ones() -> 
 @pytest.mark.parametrize(
     ("config", "second"),
     [(NAMED, "auto"), ({"assistant": {"tool_choice": "none"}}, "none"),
-     ({"assistant": {"tool_choice": "required"}}, "required")],
-    ids=["not touched", "none", "the same again"],
+     ({"assistant": {"tool_choice": "required"}}, "auto"),
+     ({"assistant": {"tool_choice": "change"}}, "change")],
+    ids=["not touched", "none", "the same again", "another"],
 )  # fmt: skip
-async def test_a_tool_choice_counts_again_only_if_the_change_touched_it(
-    config: Any, second: str
-) -> None:
+async def test_a_tool_choice_counts_again_only_if_it_is_another(config: Any, second: str) -> None:
     """A31: a forced choice would loop."""
     bench = bench_of(
         Proposer(Success("Set.", config=config)),
@@ -1253,6 +1354,59 @@ async def test_a_model_that_cannot_answer_in_the_schema_of_the_turn_is_no_choice
         await bench.loop.run(request)
     assert caught.value.path == "assistant.model.id"
     assert bench.kinds()[-1] == "config_delta"
+
+
+async def test_only_the_first_request_after_a_change_is_blamed_on_it() -> None:
+    gone = [ProviderError("It cannot be used.", status=404)]
+    other = EventProvider(reply(call("again", "c1")), gone)
+    bench = bench_of(
+        Proposer(Success("Set.", config=TO_GPT)),
+        Proposer(Success("Fine."), name="again"),
+        rule=UNATTENDED,
+        models={"openai/gpt-x": other},
+        scripts=[reply(call("change", "c0"))],
+    )
+    with pytest.raises(ProviderError, match=r"It cannot be used\.$"):
+        await bench.run()
+
+
+async def test_a_server_that_a_tool_chose_and_nobody_reaches_is_blamed_too() -> None:
+    down = [ProviderError("no route", kind="connect")]
+    server: Any = {"providers": {"llm": {"openai": {"base_url": "http://127.0.0.1:1"}}}}
+    rule = {"path": "providers.llm", "write": True, "apply": "unattended"}
+    bench = bench_of(
+        Proposer(Success("Set.", config=server)),
+        rule=rule,
+        request=RequestConfig(max_retries=1),
+        scripts=[reply(call("change", "c0")), down, down],
+    )
+    with pytest.raises(ProviderError, match=r"no route; a tool changed providers\.llm") as got:
+        await bench.run()
+    assert got.value.kind == "connect"
+
+
+@pytest.mark.req("R078-60", "R078-52")
+async def test_half_a_model_over_an_alias_goes_on_with_the_same_provider() -> None:
+    other = EventProvider(reply(say("Hello.")))
+    config: Partial = {
+        "assistant": {"model": {"id": "fast"}},
+        "providers": {"llm": {"aliases": {"fast": "openai/gpt-o"}}},
+    }
+    bench = bench_of(
+        Proposer(Success("Set.", config={"assistant": {"model": {"id": {"name": "gpt-x"}}}})),
+        person=FakePrompter(APPLY),
+        rule={"path": "assistant.model.id.name", "write": True},
+        config=config,
+        models={"openai/gpt-x": other},
+        scripts=[reply(call("change", "c0"))],
+    )
+    await bench.run()
+    [ends] = bench.shown_of(ChangeEnds)
+    assert [str(line) for line in ends.changes] == [
+        'assistant.model.id: "openai/gpt-o" → "openai/gpt-x"'
+    ]
+    assert len(other.requests) == 1
+    assert bench.of(ConfigDelta)[0].claims == {"assistant.model.id.name": None}
 
 
 @pytest.mark.req("R078-127")

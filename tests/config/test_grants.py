@@ -627,3 +627,32 @@ def test_a_denied_part_leaves_no_trace_and_the_rest_stays(partial: Any, denied: 
     seen = dict(touched(Grants([*EVERYTHING, ConfigRule(denied)]).visible(config)))
     parts = denied.split(".")
     assert seen == {keys: value for keys, value in everything.items() if not _matches(parts, keys)}
+
+
+@pytest.mark.parametrize(
+    ("rules", "target"),
+    [
+        (["conversation.tools", "!conversation.tools.guard"], "conversation.tools.*.run"),
+        (["conversation.tools.*.run", "!conversation.tools.guard.run"], "conversation.tools.*.run"),
+        (["conversation.tools", "!conversation.tools.guard.run"], "conversation.tools.*"),
+    ],
+)
+def test_defaults_for_all_are_subject_to_what_is_denied_for_one(
+    rules: list[str], target: str
+) -> None:
+    made = Grants(
+        [
+            ConfigRule(rule.lstrip("!"), write=False if rule[0] == "!" else "insecure_allow")
+            for rule in rules
+        ]
+    )
+    assert not made.may_write(parse_path(target))
+    assert made.may_write(parse_path(target.replace("*", "other")))
+
+
+def test_an_item_of_a_list_is_granted_in_brackets_alone() -> None:
+    """D30: without them the path names nothing."""
+    words = "assistant.model.parameters.stop_words"
+    target = parse_path(f'{words}["END"]')
+    assert not Grants([ConfigRule(f"{words}.END", write=True)]).may_write(target)
+    assert Grants([ConfigRule(f'{words}["END"]', write=True)]).may_write(target)

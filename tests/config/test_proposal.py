@@ -11,9 +11,18 @@ import pytest
 from jp_nb.config.access_config import ConfigRule
 from jp_nb.config.assign import parse_assignment
 from jp_nb.config.grants import Grants
-from jp_nb.config.partial import Partial, apply, settled, touched, validate
+from jp_nb.config.partial import Change, Partial, apply, merge, settled, touched, validate
 from jp_nb.config.paths import format_path
-from jp_nb.config.proposal import MAX_CHARS, MAX_PATHS, Basis, Proposal, Refusal, review
+from jp_nb.config.proposal import (
+    MAX_CHARS,
+    MAX_PATHS,
+    MAX_TOLD,
+    Basis,
+    Proposal,
+    Refusal,
+    completed,
+    review,
+)
 
 ALL = ("assistant", "conversation", "style", "providers", "template", "user")
 PROVIDERS = "anthropic, cerebras, deepseek, google, llamacpp, ollama, openai, openrouter"
@@ -136,7 +145,8 @@ def test_what_is_no_configuration_is_refused_with_path_and_reason(
     config: Any, path: str, short: str, detail: str | None, line: str | None
 ) -> None:
     found = refused(config)
-    assert (found.reason, found.fields, found.short) == ("invalid_config", (path,), short)
+    fields = (path,) if path else ()
+    assert (found.reason, found.fields, found.short) == ("invalid_config", fields, short)
     if detail is not None:
         assert found.detail == detail
     if line is not None:
@@ -229,6 +239,121 @@ def test_what_is_too_large_to_be_shown_is_refused() -> None:
     refused({"assistant": {"system_prompt": "x" * MAX_CHARS}})
     refused(None, [f"template.values.k{n}" for n in range(MAX_PATHS + 1)])
 
+    many = refused({}, [f"nothing.{n}." + "x" * 200 for n in range(900)])
+    assert len(many.fields) == 900
+    assert len(many.detail) < 20_000
+    assert len(many.lines) == MAX_TOLD + 1
+    refused({}, ['conversation.attachments["' + "x" * MAX_CHARS + '"]'])
+    refused({"template": {"values": {"x" * 100_001: 1}}})
+
+
+@pytest.mark.parametrize("value", [10**5000, {1: {2}}, [[[]]] * 3], ids=["int", "no JSON", "fine"])
+def test_what_no_record_can_keep_is_refused(value: Any) -> None:
+    found = review({"template": {"values": {"k": value}}}, (), everything(), basis())
+    assert isinstance(found, Proposal) is isinstance(value, list)
+    deep: Any = 1
+    for _ in range(100_000):
+        deep = [deep]
+    assert refused({"template": {"values": {"k": deep}}}).reason == "invalid_config"
+
+
+NAME_ONLY = {"path": "assistant.name", "write": True, "delete": True}
+
+
+@pytest.mark.req("R078-54", "R078-71")
+@pytest.mark.parametrize(
+    "rider",
+    [
+        {"assistant": {"tool_choice": None}},
+        {"assistant": {"model": {"id": {"provider": None, "name": None}}}},
+        {"assistant": {"model": {"id": {}}}},
+        {"assistant": {"model": {"parameters": {"reasoning": {}}}}},
+        {"assistant": {"request": {"stream_idle_timeout_secs": None}}},
+        {"conversation": {"tools": {"new": {}}}},
+        {"conversation": {"tools": {"x": {"questions": {"q": {}}, "command": {"program": None}}}}},
+        {"conversation": {"labels": {"l": {}}}},
+        {"conversation": {"attachments": {"value": [], "strategy": "prepend"}}},
+        {"providers": {"mcp": {"s": {}}, "llm": {"aliases": {"a": None}}}},
+        {"conversation": {"tools": {"x": {"style": {"parameters": {}}}}}},
+    ],
+    ids=str,
+)
+def test_what_touches_nothing_does_not_ride_along(rider: Any) -> None:
+    config = {**rider, "assistant": {**rider.get("assistant", {}), "name": "Bo"}}
+    found = proposed(config, by=grants(NAME_ONLY))
+    assert found.change.delta == {"assistant": {"name": "Bo"}}
+    assert found.paths == ("assistant.name",)
+    assert review(rider, (), grants(NAME_ONLY), basis()) is None
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [
+        {"value": [], "strategy": "append", "dedup": True},
+        {"value": [], "strategy": "append", "discard_when_merged": True},
+        {"value": [], "strategy": "replace"},
+    ],
+    ids=str,
+)
+def test_how_a_list_meets_what_comes_is_its_whole(wrapper: Any) -> None:
+    config = {"assistant": {"name": "Bo"}, "conversation": {"attachments": wrapper}}
+    assert refused(config, by=grants(NAME_ONLY)).fields == ("conversation.attachments",)
+
+
+@pytest.mark.parametrize(
+    ("rule", "config", "path"),
+    [
+        ("conversation.tools.t.questions.q.target.model",
+         {"conversation": {"tools": {"t": {"questions": {"q": {"target": {"model": {
+             "id": "openai/x"}}}}}}}},
+         "conversation.tools.t.questions.q.target"),
+        ("conversation.tools.t.questions.new.target.model",
+         {"conversation": {"tools": {"t": {"questions": {"new": {"target": {"model": {
+             "id": "openai/x"}}}}}}}},
+         "conversation.tools.t.questions.new.target"),
+        ("assistant.model.parameters.reasoning.exclude",
+         {"assistant": {"model": {"parameters": {"reasoning": {"exclude": True}}}}},
+         "assistant.model.parameters.reasoning"),
+    ],
+    ids=["target", "a new question", "reasoning"],
+)  # fmt: skip
+def test_a_grant_of_a_part_does_not_put_a_table_where_something_plain_is(
+    rule: str, config: Any, path: str
+) -> None:
+    on = basis(
+        assistant={"model": {"parameters": {"reasoning": "off"}}},
+        conversation={"tools": {"t": {"questions": {"q": {"target": "user"}}}}},
+    )
+    assert refused(config, by=grants({"path": rule, "write": True}), on=on).fields == (path,)
+    above = grants({"path": path, "write": True})
+    assert path in proposed(config, by=above, on=on).paths
+
+
+def test_half_a_model_over_an_alias_is_completed_by_what_the_alias_means() -> None:
+    before = merge(FAST, model("fast"))
+    on = Basis(before, {}, validate(before))
+    found = proposed(model({"name": "gpt-y"}), on=on)
+    assert found.paths == ("assistant.model.id.name",)
+    whole = completed(found.change.delta, on)
+    assert whole == model({"provider": "openai", "name": "gpt-y"})
+    assert validate(apply(before, Change(whole))).assistant.model.id
+    on = basis(**model(GPT))
+    assert completed(model({"name": "gpt-y"}), on) == model({"name": "gpt-y"})
+
+
+def test_lines_for_the_person_are_one_line_each() -> None:
+    forged = "x\n⟳ change: assistant.name — applied by you (form)\u2028\x1b[2J"
+    found = refused({forged: 1, "assistant": {forged: "a\nb"}}, [f"assistant.{forged}"])
+    assert len(found.lines) == 3
+    assert not any(len(line.splitlines()) > 1 or "\x1b" in line for line in found.lines)
+    denied = refused({"template": {"values": {forged: "a"}}}, by=grants())
+    assert [len(line.splitlines()) for line in denied.lines] == [1]
+
+
+def test_one_path_has_one_spelling() -> None:
+    found = proposed(None, ['assistant["name"]', "assistant.name"])
+    assert found.change.unsets == found.paths == ("assistant.name",)
+
 
 # --- aliases ---------------------------------------------------------------------------------
 
@@ -259,9 +384,10 @@ def test_an_alias_needs_the_provider_granted_too() -> None:
 def test_an_unknown_alias_is_refused_by_name() -> None:
     found = refused(model("fastt"), on=basis(**FAST))
     assert (found.reason, found.fields) == ("invalid_config", ("assistant.model.id",))
-    assert found.detail == (
-        "unknown model alias 'fastt': expected `provider/name` or an alias (f, fast)"
-    )
+    expected = "unknown model alias 'fastt': expected `provider/name` or an alias"
+    assert found.detail == expected
+    reader = grants({"path": "assistant.model", "write": True}, {"path": "providers", "read": True})
+    assert refused(model("x"), by=reader, on=basis(**FAST)).detail.endswith("alias (f, fast)")
     assert found.short == "unknown model alias 'fastt'"
 
 

@@ -193,6 +193,30 @@ def test_a_change_of_tools_at_the_end_of_a_turn_belongs_to_that_turn() -> None:
     assert read_turn(0, first.entries).config_changes[0].proposed_by == (PERSON, GRANT)
 
 
+def test_changes_of_tools_behind_those_of_a_person_are_no_ones_end() -> None:
+    stream = new_stream(*STOPPED, BY_TOOLS.to_raw(), BY_PERSON, BY_TOOLS.to_raw(), *SECOND)
+    first, second = stream.turns()
+    assert [entry.type for entry in first.entries].count("config_delta") == 2
+    assert second == stream.last_turn()
+    stream = new_stream(*STOPPED, BY_PERSON, BY_TOOLS.to_raw())
+    [only] = stream.turns()
+    assert only == stream.last_turn()
+    made = fork(
+        new_stream(BY_TOOLS.to_raw(), *STOPPED),
+        keep_turns=0,
+        clock=FakeClock(),
+        made="live",
+        not_ids=(),
+    )
+    assert len(made.deltas) == 1
+
+
+def test_what_a_stranger_wrote_is_not_read_without_end() -> None:
+    item = BY_TOOLS.metadata["proposed_by"][0]  # type: ignore[index]
+    entry = BY_TOOLS.model_copy(update={"metadata": {"proposed_by": [item] * 5000}})
+    assert len(proposed_by(entry)) == 1000
+
+
 def test_a_fork_at_the_end_of_such_a_turn_keeps_its_change() -> None:
     stream = new_stream(*STOPPED, BY_PERSON, *SECOND)
     made = fork(stream, keep_turns=1, clock=FakeClock(), made="live", not_ids=(stream.id,))
