@@ -89,11 +89,8 @@ def question(prompt: Prompt) -> str:
 
 def rows(prompt: ActionPrompt) -> list[tuple[str, str, str]]:
     """Return what would change, whole and exact, by `COLUMNS`."""
-    return [_row(exactly(change)) for change in prompt.changes]
-
-
-def _row(change: ProposedChange) -> tuple[str, str, str]:
-    return change.path, UNSET if change.now is None else change.now, change.becomes
+    shown = map(exactly, prompt.changes)
+    return [(one.path, UNSET if one.now is None else one.now, one.becomes) for one in shown]
 
 
 def exactly(change: ProposedChange, *, limit: int = sys.maxsize) -> ProposedChange:
