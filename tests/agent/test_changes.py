@@ -512,6 +512,29 @@ async def test_a_formatter_learns_nothing_of_the_configuration_and_changes_nothi
     assert bench.shown_of(ToolBegins)[-1].formatted == "a=1"
 
 
+class Writer:
+    """A formatter that keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[ToolContext] = []
+
+    async def format(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
+        self.told.append(context)
+        return "written"
+
+
+@pytest.mark.req("R078-36")
+async def test_no_formatter_is_told_of_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = Writer()
+    bench = bench_of(Proposer(Success("Seen.")))
+    offered = bench.offer()
+    offered.tools["change"] = replace(offered.tools["change"], formatter=writer)
+    monkeypatch.setattr(bench, "offer", lambda: offered)
+    await bench.run()
+    [told] = writer.told
+    assert (told.action, told.config, told.delta_rejection) == ("format_arguments", None, None)
+
+
 @pytest.mark.parametrize(
     "printed",
     [{"config": ["x"]}, {"unset": "assistant.name"}, {"unset": [1]}, {"config": 7}],
