@@ -118,11 +118,10 @@ class Changes:
     # --- the buffer --------------------------------------------------------------------------
 
     def begin(self, basis: Basis) -> None:
-        """A batch begins: nothing is approved, and every tool sees the configuration as it is."""
+        """A batch begins: every tool sees the configuration as it is now."""
         if basis is not self._basis:
             self._visible.clear()
         self._basis = basis
-        self._approved.clear()
 
     def visible(self, tool: OfferedTool) -> JsonValue:
         """What `tool` may see of the configuration with which the batch began; None if nothing.

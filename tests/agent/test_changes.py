@@ -1198,6 +1198,30 @@ async def test_a_change_that_was_on_screen_comes_before_what_came_later() -> Non
     assert texts[1] == "Interrupted"
 
 
+@pytest.mark.parametrize("rule", [FULL, UNATTENDED], ids=["ask", "unattended"])
+async def test_a_tool_that_proposes_as_it_is_cut_is_cancelled(rule: Any) -> None:
+    """It cannot run again, nor anybody agree: what it says then counts for nothing."""
+    begun = asyncio.Event()
+
+    async def stubborn(_: ToolContext) -> Success:
+        begun.set()
+        try:
+            await forever()
+        except asyncio.CancelledError:
+            return Success("Bo.", config=NAMED)
+        raise AssertionError
+
+    tool = Proposer(stubborn)
+    bench = bench_of(tool, person=FakePrompter(yes("stop")), rule=rule, config=MENU)
+    task = asyncio.create_task(bench.run())
+    await begun.wait()
+    bench.loop.interrupt()
+    assert (await task).status == "interrupted"
+    assert not bench.of(ConfigDelta)
+    assert notices(bench) == []
+    assert responses(bench)["c0"] != "Bo."
+
+
 async def test_an_interrupt_decides_nothing_about_a_change_that_is_on_screen() -> None:
     """Its prompt ends, the menu comes, and with Continue it is asked again."""
     person: FakePrompter
