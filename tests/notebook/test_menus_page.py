@@ -121,8 +121,7 @@ def test_escape_goes_on_and_a_reloaded_page_has_the_menu_again(
     page = begun(open_notebook, "tools", "hold")
     stop(page)
     keys(page, "Escape")
-    page.page.locator(".jp-nb-form:visible").wait_for(state="hidden")
-    page.wait_for_kernel_status("busy")
+    page.page.locator(".jp-nb-form").wait_for(state="detached")  # by the kernel, once it goes on
     page.page.wait_for_timeout(2100)  # sooner, it would be an interrupt of the interrupt
     stop(page)
     picture(page, "tools")

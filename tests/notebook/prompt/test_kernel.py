@@ -43,6 +43,22 @@ def test_a_click_resumes_the_waiting_cell(user: FrontEnd) -> None:
     assert statuses(user, click) == ["busy", "idle"]
 
 
+def test_a_handled_click_leaves_the_kernel_busy_with_the_cell(user: FrontEnd) -> None:
+    cell = user.start(f"print(ask({BOOLEAN}))")
+    beacon = user.form("Sure?")
+    user.send(beacon, {"type": "submit", "index": 0})
+    user.finish(cell)
+    states = [
+        (m["parent_header"]["msg_type"], m["content"]["execution_state"])
+        for m in user.messages
+        if m["msg_type"] == "status"
+    ]
+    handled = [at for at, state in enumerate(states) if state == ("comm_msg", "idle")]
+    assert handled
+    assert all(states[at + 1] == ("execute_request", "busy") for at in handled)
+    assert states[-1] == ("execute_request", "idle")
+
+
 def test_stock_buttons_answer_too(user: FrontEnd) -> None:
     cell = user.start(f"print(ask({BOOLEAN}))")
     user.form("Sure?")
