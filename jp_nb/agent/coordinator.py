@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import Literal, assert_never
+from typing import Literal, TypeVar, assert_never
 
 from pydantic import JsonValue
 
@@ -57,7 +57,9 @@ from jp_nb.tools.arguments import coerce_arguments
 from jp_nb.tools.base import RUN, CallInterrupted, Run
 from jp_nb.tools.context import ToolContext
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
-from jp_nb.tools.question import Question
+from jp_nb.tools.question import Question, SecretAnswer
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -249,7 +251,8 @@ class Coordinator:
     def _cut_short(self, call: Call, heard: int) -> None:
         """An interrupt cut the function of `call` short; what follows is about to be decided.
 
-        Or it was decided already, if an interrupt was heard since the run began.
+        Or it was decided already, if an interrupt was heard since the function began: more than
+        the `heard` of that moment.
         """
         call.cut = True
         deciding = self._menu_open or self._cutting or self._verdict is not None
@@ -451,12 +454,12 @@ class Coordinator:
         )
 
     async def _execute(self, call: Call, tool: OfferedTool) -> Event:
-        context, heard = self._tool_context(call, tool), self._heard
-        run = Run()
+        context, run = self._tool_context(call, tool), Run()
+        cell = _CellOfRun(self._cell, run, lambda: self._heard)
         RUN.set(run)  # in the context of this task
         try:
             arguments = copy.deepcopy(call.arguments)  # a run may change what it gets
-            outcome = await tool.executor.run(arguments, context, self._cell)
+            outcome = await tool.executor.run(arguments, context, cell)
         except asyncio.CancelledError:
             if is_cancelled():
                 raise
@@ -465,12 +468,15 @@ class Coordinator:
             outcome = Failure(str(exc))
         except BaseException as exc:
             if _was_interrupted(exc):
-                return lambda: self._cut_short(call, heard)
+                return lambda: self._cut_short(call, cell.heard)
             # SystemExit and KeyboardInterrupt out of a task would end the agent's loop.
             outcome = Failure(summary(exc))
             call.traceback = traceback_of(exc)
         finally:
             run.over = True
+            for secret in run.secrets:
+                self._state.secrets.add(secret)
+        outcome = self._state.secrets.hide_in(outcome)
         return lambda: self._settle_run(call, tool, outcome)
 
     def _settle_run(self, call: Call, tool: OfferedTool, outcome: Outcome) -> None:
@@ -499,6 +505,8 @@ class Coordinator:
     ) -> None:
         """Run `tool` again, with one answer more."""
         call.answers[question.id] = answer
+        if isinstance(question.answer_type, SecretAnswer):
+            self._state.secrets.add(answer)
         self.run_again(call, tool)
 
     def nobody_decides(self, nobody: NobodyThere) -> None:
@@ -530,7 +538,7 @@ class Coordinator:
                 is_error=is_error,
                 seconds=monotonic() - call.started,
                 hidden=tool is not None and tool.hidden,
-                traceback=call.traceback,
+                traceback=self._state.secrets.hide(call.traceback) if call.traceback else None,
                 skipped=skipped,
                 result_lines=0 if tool is None or skipped else _lines(tool, is_error=is_error),
             )
@@ -614,6 +622,37 @@ class Coordinator:
             self._refuse_for_want_of_a_person(call, tool, "result", nobody)
             return
         self._prompts.add(lambda ask: delivery(ask, tool, result), settle=settle)
+
+
+class _CellOfRun:
+    """The cell's thread for one run of a tool.
+
+    Functions wait for each other, and for what an interrupt of the one before comes to: what was
+    heard when the run was asked for says nothing about the interrupt that cuts its function.
+
+    Attributes:
+        heard: How many interrupts were heard when the function began.
+    """
+
+    def __init__(self, cell: CellThread, run: Run, heard: Callable[[], int]) -> None:
+        self._cell = cell
+        self._run = run
+        self._heard = heard
+        self.heard = heard()
+
+    async def call(self, function: Callable[[], T]) -> T:
+        def begin() -> T:
+            self.heard = self._heard()
+            token = RUN.set(self._run)  # of the cell's own context
+            try:
+                return function()
+            finally:
+                RUN.reset(token)
+
+        return await self._cell.call(begin)
+
+    def release(self) -> None:
+        self._cell.release()
 
 
 def _was_interrupted(exc: BaseException) -> bool:

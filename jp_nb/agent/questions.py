@@ -12,6 +12,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from jp_nb.agent.ports import Answered, NotAnswered, PromptEnd
+from jp_nb.agent.secrets import Secrets
 from jp_nb.config.app_config import QuestionConfig
 from jp_nb.record.events import (
     CancelReason,
@@ -35,11 +36,13 @@ class TurnState:
         answers: Remembered answers by `<tool>.<question id>`.
         permissions: Remembered permission decisions by tool.
         attempts: How often a question of a tool call was asked, by `<call>.<question>`.
+        secrets: What may not be repeated.
     """
 
     answers: dict[str, JsonValue] = field(default_factory=dict)
     permissions: dict[str, bool] = field(default_factory=dict)
     attempts: Counter[str] = field(default_factory=Counter)
+    secrets: Secrets = field(default_factory=Secrets)
 
     def inquiry_id(self, call_id: str, question_id: str) -> str:
         """A new `<call>.<question>.<attempt>`, unique in the turn."""

@@ -40,7 +40,7 @@ from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, thread_of
 from jp_nb.record.turn_view import Turn, TurnUsage, read_turn
 from jp_nb.tools.base import RUN
-from jp_nb.tools.question import Question
+from jp_nb.tools.question import Question, SecretAnswer
 
 if TYPE_CHECKING:
     from jp_nb.notebook.session import Session
@@ -231,6 +231,8 @@ class TurnRunner:
             self._display(Notice(static_record(prompt, end).plain))
         match end:
             case Answered(value=value):
+                if run is not None and isinstance(question.answer_type, SecretAnswer):
+                    run.secrets.append(str(value))
                 return value
             case NobodyThere(reason=reason):
                 raise PromptUnavailable(

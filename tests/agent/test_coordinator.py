@@ -329,6 +329,44 @@ async def test_a_function_that_was_begun_again_is_not_the_one_that_was_cut() -> 
     assert contents(bench) == [("call_1", "fine")]
 
 
+async def test_a_function_that_waited_for_another_is_cut_by_an_interrupt_of_its_own() -> None:
+    runs = 0
+
+    def function() -> str:
+        nonlocal runs
+        runs += 1
+        if runs < 3:  # the interrupt is heard of only later
+            asyncio.get_running_loop().call_later(0.01, bench.loop.interrupt)
+            raise KeyboardInterrupt
+        return "fine"
+
+    class Cell:
+        def __init__(self) -> None:
+            self.one, self.free = asyncio.Lock(), asyncio.Event()
+            self.free.set()
+
+        async def call(self, function: Any) -> Any:
+            async with self.one:
+                await self.free.wait()
+                try:
+                    return function()
+                except KeyboardInterrupt as exc:
+                    self.free.clear()
+                    raise CallInterrupted from exc
+
+        def release(self) -> None:
+            self.free.set()
+
+    config: Any = {"interrupt": {"escalation_cooldown_secs": 0}}
+    person = FakePrompter(yes("continue"), yes("restart"))
+    calls = reply(call("t", "c1", index=1), call("t", "c2", index=2))
+    bench = Bench([calls, DONE], [PythonTool(function, name="t")], person, config)
+    bench.loop.cell = Cell()
+    async with asyncio.timeout(5):
+        assert (await bench.run()).status == "completed"
+    assert contents(bench) == [("c1", CANCELLATION), ("c2", "fine")]
+
+
 async def test_a_function_that_raises_something_else_because_of_an_interrupt_has_failed() -> None:
     def function() -> str:
         try:

@@ -84,6 +84,10 @@ def mutter() -> str:
 @jp.tool
 def chat() -> str:
     return "heard " + jp.ask(jp.Question.select("mood", "What mood?", ["good", "bad"]))
+
+@jp.tool
+def login() -> str:
+    return "in with " + jp.ask(jp.Question.secret("password", "Password?"))
 """
 
 
@@ -111,6 +115,7 @@ SCRIPTS = {
     "ask": calls(("ask_user", {"question": "Ship it?", "answer_type": "boolean"}))
     + '[[replies]]\nwhen = "true"\ntext = "Shipped."\n[[replies]]\ntext = "Not shipped."\n',
     "chat": calls(("chat", {})) + '[[replies]]\nexpect = "heard bad"\ntext = "I see."\n',
+    "login": calls(("login", {})) + '[[replies]]\nexpect = "in with (secret)"\ntext = "Good."\n',
     "shown": calls(("plot", {}), ("murmur", {}), ("mutter", {})) + '[[replies]]\ntext = "Seen."\n',
     "spoil": calls(("spoil", {"items": [1, 2]})) + '[[replies]]\ntext = "Hm."\n',
     "cancel": calls(("cancel_all", {})),
@@ -294,6 +299,16 @@ def test_jp_ask_inside_a_tool_puts_its_question_into_the_same_cell(user: FrontEn
     user.finish(request)
     assert error(user, request) is None
     assert "I see." in user.displays(request)[-1]["text/plain"]
+
+
+def test_a_secret_that_a_tool_asks_for_and_returns_is_read_by_nobody(user: FrontEnd) -> None:
+    request = start(user, "login")
+    beacon = user.form("Password?")
+    user.send(beacon, {"type": "submit", "value": "hunter2"})
+    user.finish(request)
+    assert "Good." in user.displays(request)[-1]["text/plain"]
+    assert "in with (secret)" in json.dumps(events(user))
+    assert "hunter2" not in repr(user.messages)
 
 
 @pytest.mark.parametrize("script", ["slow", "sleep", "wait", "work", "question"])

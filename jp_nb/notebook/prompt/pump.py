@@ -180,7 +180,7 @@ class CommPump:
                 kernel._publish_status("idle", "shell", parent=message)
             finally:
                 self._return_to_cell()
-                # Pages show the last status whatever its parent, and servers stop kernels that are idle.
+                # Pages show the last status, whatever its parent; servers stop kernels that idle.
                 kernel._publish_status("busy", "shell", parent=self._cell[1])
 
     def _return_to_cell(self) -> None:
