@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from pydantic import JsonValue
 
 from jp_nb.agent.ports import (
+    Attachment,
     Finished,
     ModelParameters,
     ModelRequest,
@@ -246,6 +247,7 @@ class LlmInquiryBackend:
         overrides: Who answers instead, by tool and question id.
         tools: Those of the conversation. They are sent so that the request begins like the
             conversation's own, and none may be called.
+        attachments: Those of the conversation.
         conversation_id: The conversation's, for prompt caching.
         sleep: Waits before a retry.
     """
@@ -253,6 +255,7 @@ class LlmInquiryBackend:
     default: InquiryModel
     overrides: Mapping[tuple[str, str], InquiryModel] = field(default_factory=dict)
     tools: tuple[ToolDefinition, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
     conversation_id: str = ""
     on_usage: Callable[[Usage], None] | None = None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -282,6 +285,7 @@ class LlmInquiryBackend:
             model=model.model,
             thread=thread,
             system=model.system,
+            attachments=self.attachments,
             tools=self.tools,
             tool_choice="none",
             parameters=model.parameters,

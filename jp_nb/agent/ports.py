@@ -126,12 +126,29 @@ class ModelParameters:
 
 
 @dataclass(frozen=True, slots=True)
+class Attachment:
+    """Material that a model is given before the conversation begins.
+
+    Attributes:
+        source: Where it is from, as the model is told: `notes.md`.
+        media_type: `text/plain` for whatever is text, else such as `image/png`.
+        content: The text, or the bytes of what is none.
+    """
+
+    source: str
+    media_type: str
+    content: str | bytes
+
+
+@dataclass(frozen=True, slots=True)
 class ModelRequest:
     """One request to a model.
 
     Attributes:
         model: The provider's own name of the model.
         system: System texts in order, kept apart.
+        attachments: What the model is given before the thread: those of the configuration in
+            force, whichever turn attached them. The same object as long as nothing changed.
         thread: The visible entries. The same object, grown, comes with the next request of the
             conversation: providers keep their rendering of it and render what was appended. One
             that ends in an answer of the model broke off there: the provider has it continued.
@@ -145,6 +162,7 @@ class ModelRequest:
     model: str
     thread: Thread
     system: tuple[str, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
     tools: tuple[ToolDefinition, ...] = ()
     tool_choice: ToolChoice = "auto"
     parameters: ModelParameters = ModelParameters()

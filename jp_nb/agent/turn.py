@@ -25,6 +25,7 @@ from jp_nb.agent.inquiry import InquiryBackend
 from jp_nb.agent.interrupts import STOP, Interrupts, Verdict, menu
 from jp_nb.agent.offer import Offer
 from jp_nb.agent.ports import (
+    Attachment,
     CellThread,
     DiscardText,
     Display,
@@ -83,6 +84,7 @@ class Resolved:
     tool_choice: str
     parameters: ModelParameters
     request: RequestConfig
+    attachments: tuple[Attachment, ...] = ()
     inquiry: InquiryBackend | None = None
     interrupts: InterruptConfig = field(default_factory=InterruptConfig)
     basis: Basis = field(default_factory=Basis)
@@ -417,6 +419,7 @@ class TurnLoop:
             model=resolved.model,
             thread=self.thread,
             system=resolved.system,
+            attachments=resolved.attachments,
             tools=tuple(tool.definition for tool in resolved.offer.tools.values()),
             tool_choice=choice,
             parameters=resolved.parameters,
