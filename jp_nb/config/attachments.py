@@ -5,6 +5,7 @@ Source: `spec/config.md` section 2.5.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -77,6 +78,24 @@ def attachment_url(value: Any) -> str:
     if not isinstance(params, dict) or not all(_fits(one) for one in params.values()):
         raise ValueError("expected for 'params' a table of texts and lists of texts")
     return attachment_url(AttachmentParts(table["type"], table["path"], params).url)
+
+
+def attachment_argument(text: str, *, within: str = "") -> str:
+    """The URL that somebody means who attaches `text`: a URL, or the path of a file.
+
+    Args:
+        text: What was written.
+        within: The folder of a relative path, as the configuration would name it.
+
+    Raises:
+        ValueError: If it is neither.
+    """
+    if not text.strip():
+        raise ValueError("expected the path of a file, or a URL such as file://notes.md")
+    if _URL.fullmatch(text):
+        return text
+    path = text if text.startswith("~") else posixpath.normpath(posixpath.join(within, text))
+    return AttachmentParts("file", path).url
 
 
 def _fits(value: object) -> bool:

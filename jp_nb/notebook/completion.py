@@ -212,7 +212,9 @@ def _quoted(text: str, quote: str) -> str | None:
 
 # --- options and arguments -------------------------------------------------------------------
 
-Kind = Literal["path", "setting", "change", "model", "tool", "id", "turn", "folder", "schema"]
+Kind = Literal[
+    "path", "setting", "change", "model", "tool", "id", "turn", "folder", "file", "schema"
+]  # fmt: skip
 
 _OF_SUBCOMMANDS: Final[dict[str, Kind]] = {
     "config": "setting",
@@ -225,6 +227,7 @@ _OF_SUBCOMMANDS: Final[dict[str, Kind]] = {
 }
 _TAKE_ONE: Final = ("drop", "fork", "import", "switch", "tools")
 _OF_OPTIONS: Final[dict[str, Kind]] = {
+    "--attachment": "file",
     "--cfg": "change",
     "--explain": "path",
     "--model": "model",
@@ -286,6 +289,8 @@ def _argument(kind: Kind | None, command: str, text: str, facts: Facts) -> Compl
             return _starting(text, map(str, reversed(range(facts.turns()))))
         case "folder":
             return _file(text, facts.entries, suffixes=())
+        case "file":
+            return _file(text, facts.entries, suffixes=("",))
         case "schema":
             return _starting(text, sorted(facts.schemas()))
     return Completions(len(text), [])

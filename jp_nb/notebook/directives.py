@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from jp_nb.errors import UsageError
 
-Kind = Literal["cfg", "no_cfg", "unset", "tool", "no_tool"]
+Kind = Literal["cfg", "no_cfg", "unset", "tool", "no_tool", "attach"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +20,10 @@ class Directive:
     """One change that somebody asks for.
 
     Attributes:
-        kind: `cfg` (`-c`), `no_cfg` (`-C`), `unset`, `tool` (`-t`) or `no_tool` (`-T`).
+        kind: `cfg` (`-c`), `no_cfg` (`-C`), `unset`, `tool` (`-t`), `no_tool` (`-T`) or `attach`
+            (`-a`).
         text: An assignment, a JSON object, or the name of a configuration file; for `unset` a
-            path; for tools a name, or "" for all.
+            path; for tools a name, or "" for all; what to attach.
     """
 
     kind: Kind
@@ -68,6 +69,13 @@ def add_tool_options(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             *flags, dest="directives", metavar="NAME", nargs="?", action=Collect, kind=kind
         )
+
+
+def add_attachment_option(parser: argparse.ArgumentParser) -> None:
+    """Let `parser` take `-a FILE`, in one order with the others."""
+    parser.add_argument(
+        "-a", "--attachment", dest="directives", metavar="FILE", action=Collect, kind="attach"
+    )
 
 
 def add_tool_choice(parser: argparse.ArgumentParser) -> None:

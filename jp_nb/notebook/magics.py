@@ -20,6 +20,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_
 import jp_nb
 from jp_nb.errors import JpNbError, UsageError
 from jp_nb.notebook.directives import (
+    add_attachment_option,
     add_options,
     add_tool_choice,
     add_tool_options,
@@ -36,8 +37,8 @@ _KEPT = "_jp_nb_session"
 """Attribute of the shell that keeps the session while the extension is unloaded."""
 
 USAGE = (
-    "%%jp [-m MODEL] [-c X]… [-C X]… [-t [NAME]]… [-T [NAME]]… [-u [NAME] | -U] [-n] [-s NAME] "
-    "[-o NAME] [--strict]   and the request below"
+    "%%jp [-m MODEL] [-c X]… [-C X]… [-t [NAME]]… [-T [NAME]]… [-a FILE]… [-u [NAME] | -U] [-n] "
+    "[-s NAME] [-o NAME] [--strict]   and the request below"
 )
 
 
@@ -47,6 +48,7 @@ def ask_options() -> OptionParser:
     parser.add_argument("-m", "--model")
     add_options(parser)
     add_tool_options(parser)
+    add_attachment_option(parser)
     add_tool_choice(parser)
     parser.add_argument("-n", "--new", action="store_true")
     parser.add_argument("-s", "--schema", metavar="NAME")

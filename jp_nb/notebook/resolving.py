@@ -1,4 +1,4 @@
-"""What the configuration in force comes to: a provider, a model, tools.
+"""What the configuration in force comes to: a provider, a model, tools, attachments.
 
 Source: `spec/tools-and-turn-loop.md` section 10.4, `spec/config.md` section 2.
 """
@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.inquiry import InquiryModel, LlmInquiryBackend
 from jp_nb.agent.offer import Offer, is_enabled, offer
-from jp_nb.agent.ports import ModelParameters, Provider, ToolChoice
+from jp_nb.agent.ports import Attachment, ModelParameters, Provider, ToolChoice
 from jp_nb.agent.turn import Resolved
 from jp_nb.config import inquiries
 from jp_nb.config.app_config import STAR, AppConfig, Llm
@@ -24,6 +24,8 @@ from jp_nb.config.model_config import ModelParameters as ParameterConfig
 from jp_nb.config.models import resolve
 from jp_nb.config.proposal import Basis
 from jp_nb.errors import ConfigError, UsageError
+from jp_nb.notebook.attachments import AttachmentError, Attachments
+from jp_nb.notebook.config_files import workspace_root
 from jp_nb.providers import registry
 from jp_nb.tools.base import Tool
 from jp_nb.tools.builtin import BUILTINS
@@ -39,6 +41,7 @@ class Resolver:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._providers: dict[str, Provider] = {}
+        self._attachments = Attachments()
 
     def for_turn(self, tool_choice: ToolChoice | None) -> Callable[[], Resolved]:
         """What resolves the configuration in force, again and again; first with `tool_choice`."""
@@ -52,7 +55,7 @@ class Resolver:
     def resolve(
         self, config: AppConfig | None = None, *, tool_choice: ToolChoice | None = None
     ) -> Resolved:
-        """Provider, model and tools of `config`, else of the configuration in force.
+        """Provider, model, tools and attachments of `config`, else of the configuration in force.
 
         `tool_choice` counts instead of the configured one.
 
@@ -65,6 +68,7 @@ class Resolver:
         model = resolve(config.assistant.model.id, config.providers.llm.aliases)
         tools = self.offer(config)
         provider = self._provider(model.provider, config.providers.llm)
+        attachments = self._attached(config.conversation.attachments)
         return Resolved(
             provider=provider,
             provider_name=model.provider,
@@ -78,7 +82,8 @@ class Resolver:
             ),
             parameters=_parameters(config.assistant.model.parameters),
             request=config.assistant.request,
-            inquiry=self._inquiry(config, tools, (provider, model.name)),
+            attachments=attachments,
+            inquiry=self._inquiry(config, tools, (provider, model.name), attachments),
             interrupts=config.interrupt,
             basis=basis,
         )
@@ -88,8 +93,18 @@ class Resolver:
         config, now = projection.config(), projection.now()
         return Basis(now.after, now.below, config)
 
+    def _attached(self, urls: list[str]) -> tuple[Attachment, ...]:
+        try:
+            return self._attachments.read(urls, workspace_root(self._session.files.folder))
+        except AttachmentError as exc:
+            raise exc.in_configuration() from exc
+
     def _inquiry(
-        self, config: AppConfig, tools: Offer, own: tuple[Provider, str]
+        self,
+        config: AppConfig,
+        tools: Offer,
+        own: tuple[Provider, str],
+        attachments: tuple[Attachment, ...],
     ) -> LlmInquiryBackend:
         """What answers the questions of `tools`; `own` is the conversation's provider and model.
 
@@ -114,6 +129,7 @@ class Resolver:
             default=_inquiry_model(base, own),
             overrides=overrides,
             tools=tuple(tool.definition for tool in tools.tools.values()),
+            attachments=attachments,
             conversation_id=self._session.document.conversation.id,
         )
 

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.app_config import AppConfig
 from jp_nb.config.assign import is_assignment, parse_assignment
+from jp_nb.config.attachments import attachment_argument
 from jp_nb.config.check import require
 from jp_nb.config.defaults import DEFAULT_MODEL
 from jp_nb.config.grants import rule_warnings, rules_in
@@ -43,7 +44,7 @@ from jp_nb.config.paths import Element, format_path, node_of, parse_path
 from jp_nb.config.secrets import masked
 from jp_nb.config.toggles import require_tools, toggled
 from jp_nb.errors import UsageError
-from jp_nb.notebook.config_files import ConfigFiles
+from jp_nb.notebook.config_files import ConfigFiles, workspace_root
 from jp_nb.notebook.directives import Directive
 from jp_nb.notebook.document import variables
 from jp_nb.record.claims import Source, claims_for, revert_source, revert_value
@@ -232,26 +233,50 @@ class Settings:
         if names:
             require_tools(draft.config(), names)
         for directive in directives:
-            match directive.kind:
-                case "cfg":
-                    self._set(draft, directive.text)
-                case "no_cfg":
-                    said += self._take_back(draft, directive.text)
-                case "tool" | "no_tool":
-                    on = directive.kind == "tool"
-                    change = toggled(draft.config(), directive.text, on=on)
-                    if change:
-                        draft.add(change, claims_for(change, Source.assignment(change)))
-                case "unset":
-                    require(directive.text)
-                    change = Change(unsets=(directive.text,))
-                    draft.add(change, claims_for(change, None))
+            said += self._apply(draft, directive)
         if model is not None:
             change = Change(_model(parse(model), draft.partial()))
             draft.add(change, claims_for(change, Source.assignment(change)))
         config = draft.config()
         resolve(config.assistant.model.id, config.providers.llm.aliases)
         return draft, said
+
+    def _apply(self, draft: Draft, directive: Directive) -> list[str]:
+        """Make the change of `directive`; what there is to say of it."""
+        match directive.kind:
+            case "cfg":
+                self._set(draft, directive.text)
+            case "no_cfg":
+                return self._take_back(draft, directive.text)
+            case "tool" | "no_tool":
+                on = directive.kind == "tool"
+                change = toggled(draft.config(), directive.text, on=on)
+                if change:
+                    draft.add(change, claims_for(change, Source.assignment(change)))
+            case "attach":
+                change = Change({"conversation": {"attachments": [self._attached(directive.text)]}})
+                draft.add(change, claims_for(change, Source.assignment(change)))
+            case "unset":
+                require(directive.text)
+                change = Change(unsets=(directive.text,))
+                draft.add(change, claims_for(change, None))
+        return []
+
+    def _attached(self, text: str) -> str:
+        """The URL that `-a TEXT` attaches, once it could be read."""
+        from jp_nb.notebook.attachments import AttachmentError, Attachments
+
+        root = workspace_root(self._files.folder)
+        within = self._files.folder.relative_to(root).as_posix()
+        try:
+            url = attachment_argument(text, within=within)
+        except ValueError as exc:
+            raise UsageError(f"-a: {exc}") from exc
+        try:
+            Attachments().read([url], root)
+        except AttachmentError as exc:
+            raise UsageError(f"-a {text}: {exc}") from exc
+        return url
 
     def _set(self, draft: Draft, text: str) -> None:
         if text in ("NONE", "WORKSPACE"):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from jp_nb.errors import UsageError
 from jp_nb.notebook import config_files
 from jp_nb.notebook.config_files import ConfigFiles
 from jp_nb.notebook.directives import Directive
@@ -134,3 +135,23 @@ def test_it_is_so_in_a_conversation_that_was_stored_in_between(folder: Path) -> 
     again.settings = Settings(again.stream, ConfigFiles(folder), trusted=True)
     again.says("no_cfg", "dev.toml")
     assert (again.model, again.name) == ("openai/by-tool", None)
+
+
+def test_a_path_to_attach_begins_at_the_notebook_and_is_kept_from_the_workspace(
+    folder: Path,
+) -> None:
+    (folder / "deep").mkdir()
+    (folder / "deep" / "notes.md").write_text("Delft", encoding="utf-8")
+    (folder / "top.md").write_text("Leiden", encoding="utf-8")
+    talk = Talk(folder / "deep")
+    for text in ("notes.md", "../top.md", "file://deep/*.md", "notes.md"):
+        talk.says("attach", text)
+    expected = ["file://deep/notes.md", "file://top.md", "file://deep/*.md"]
+    assert talk.settings.config.conversation.attachments == expected
+    before = len(talk.stream.deltas)
+    for text, why in [("nots.md", "there is no such file"), ("top.md", "no such"), (" ", "a URL")]:
+        with pytest.raises(UsageError, match=why):
+            talk.says("attach", text)
+    assert len(talk.stream.deltas) == before
+    talk.says("no_cfg", "conversation.attachments=file://top.md")
+    assert talk.settings.config.conversation.attachments == [expected[0], expected[2]]
