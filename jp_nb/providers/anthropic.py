@@ -13,6 +13,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.agent.ports import (
+    Attachment,
     Finished,
     FinishReason,
     Flush,
@@ -29,6 +30,15 @@ from jp_nb.agent.ports import (
 from jp_nb.errors import ProviderError
 from jp_nb.providers import schema as schemas
 from jp_nb.providers.answers import AnswerText, is_json_object
+from jp_nb.providers.attachments import (
+    IMAGES,
+    PDF,
+    Attached,
+    AttachedOnce,
+    base64_text,
+    name_of,
+    sort_out,
+)
 from jp_nb.providers.http import Endpoint, HttpClient
 from jp_nb.providers.messages import (
     CONTINUE,
@@ -37,6 +47,7 @@ from jp_nb.providers.messages import (
     Rendering,
     Renderings,
     continues_answer,
+    encode,
     encode_body,
     plain_schema,
     reasoning_as_text,
@@ -58,6 +69,7 @@ _INTERLEAVED: Final = "interleaved-thinking"
 _MIN_BUDGET: Final = 1024
 _NO_THINKING: Final[Message] = {"type": "disabled"}
 _CACHE: Final[Message] = {"type": "ephemeral"}
+_MAX_TITLE: Final = 500
 # Models before effort levels, which want a number of tokens.
 _BUDGETTED: Final = re.compile(r"claude-(?:3-7-|(?:sonnet|opus|haiku)-4(?:-[0-5])?(?:-20\d{6})?$)")
 # Models that take no sampling settings at all.
@@ -71,12 +83,15 @@ class AnthropicProvider:
     def __init__(self, endpoint: Endpoint) -> None:
         self._http = HttpClient(endpoint)
         self._renderings: Renderings[AnthropicRendering] = Renderings(AnthropicRendering)
+        self._attached = AttachedOnce(attach)
         self._warnings = Warnings(endpoint.provider)
         self._always_thinking: set[str] = set()
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Stream one response; see `agent.ports.Provider`."""
         rendering = self._renderings.of(request.thread)
+        attached = self._attached.of(request.attachments)
+        attached.warn(self._warnings, conversation_id=request.conversation_id)
         betas = self._http.endpoint.headers.get("anthropic-beta", "")
         answer = schemas.for_anthropic(request.schema) if request.schema is not None else None
         body = encode_body(
@@ -87,7 +102,9 @@ class AnthropicProvider:
                 always_thinking=request.model in self._always_thinking,
                 warnings=self._warnings,
             ),
-            rendering.messages.encode(after=closing_messages(request.thread)),
+            rendering.messages.encode(
+                before=attached.messages, after=closing_messages(request.thread)
+            ),
         )
 
         def recover(error: ProviderError) -> ProviderEvent | None:
@@ -135,8 +152,8 @@ def build_head(
 ) -> Message:
     """Everything in the body of `request` but its messages.
 
-    Three cache markers of the four allowed: on the last system text, on the last tool, and the
-    automatic one that follows the end of the messages.
+    Three of the four cache markers allowed: on the last system text, on the last tool, and the
+    automatic one that follows the end of the messages. `attach` sets the fourth.
     """
     warnings = warnings or Warnings(NAME)
     max_tokens = request.parameters.max_tokens or default_max_tokens(request.model)
@@ -183,6 +200,41 @@ def build_head(
         head["output_config"] = output
     head.update(_sampling(request, thinking=active, warnings=warnings))
     return head
+
+
+def attach(attachments: Sequence[Attachment]) -> Attached:
+    """`attachments` as a user message of their own, whose last block marks the cache.
+
+    The API takes it and the user message that follows for one.
+    """
+    sent, skipped = sort_out(attachments, IMAGES | {PDF})
+    blocks = [block for attachment in sent for block in _attachment_blocks(attachment)]
+    if not blocks:
+        return Attached(skipped=skipped)
+    blocks[-1]["cache_control"] = _CACHE
+    return Attached((encode({"role": "user", "content": blocks}),), skipped=skipped)
+
+
+def _attachment_blocks(attachment: Attachment) -> list[Message]:
+    content = attachment.content
+    if isinstance(content, str):
+        text = content if content.strip() else "(empty)"  # a blank one is refused
+        return [_document(attachment, {"type": "text", "media_type": "text/plain", "data": text})]
+    source = {
+        "type": "base64",
+        "media_type": attachment.media_type,
+        "data": base64_text(content),
+    }
+    if attachment.media_type == PDF:
+        return [_document(attachment, source)]
+    return [_text(name_of(attachment)), {"type": "image", "source": source}]
+
+
+def _document(attachment: Attachment, source: Message) -> Message:
+    title = name_of(attachment)
+    if len(title) > _MAX_TITLE:
+        title = "…" + title[1 - _MAX_TITLE :]
+    return {"type": "document", "source": source, "title": title}
 
 
 def closing_messages(thread: Thread) -> Sequence[Message]:

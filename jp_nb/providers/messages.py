@@ -72,9 +72,11 @@ class MessageList:
         """Role of the last message; None if there is none."""
         return self._messages[-1]["role"] if self._messages else None
 
-    def encode(self, *, before: Sequence[Message] = (), after: Sequence[Message] = ()) -> bytes:
-        """The JSON list of `before`, these messages, and `after`."""
-        pieces = [encode(message) for message in before]
+    def encode(
+        self, *, before: Sequence[Message | bytes] = (), after: Sequence[Message] = ()
+    ) -> bytes:
+        """The JSON list of `before`, encoded or not, these messages, and `after`."""
+        pieces = [piece if isinstance(piece, bytes) else encode(piece) for piece in before]
         for index, piece in enumerate(self._encoded):
             if piece is None:
                 piece = self._encoded[index] = encode(self._messages[index])

@@ -15,6 +15,7 @@ from uuid import uuid4
 from pydantic import JsonValue
 
 from jp_nb.agent.ports import (
+    Attachment,
     Finished,
     FinishReason,
     Flush,
@@ -29,6 +30,16 @@ from jp_nb.agent.ports import (
 from jp_nb.errors import ProviderError
 from jp_nb.providers import schema as schemas
 from jp_nb.providers.answers import AnswerText, ThinkSplitter, is_json_object
+from jp_nb.providers.attachments import (
+    IMAGES,
+    PDF,
+    Attached,
+    AttachedOnce,
+    base64_text,
+    documents_xml,
+    name_of,
+    sort_out,
+)
 from jp_nb.providers.http import Endpoint, HttpClient
 from jp_nb.providers.messages import (
     CONTINUE,
@@ -37,6 +48,7 @@ from jp_nb.providers.messages import (
     Rendering,
     Renderings,
     continues_answer,
+    encode,
     encode_body,
     plain_schema,
     reasoning_as_text,
@@ -79,6 +91,9 @@ class Profile:
         top_k: Whether there is such a parameter.
         extras: Further parameters that are passed on.
         max_id_length: Of a tool call id; 0 if there is no limit.
+        documents: Where attached texts are: in a `user` message of their own before the thread,
+            or last in the `system` message.
+        media_types: What else can be attached, in that user message.
     """
 
     name: str
@@ -94,6 +109,8 @@ class Profile:
     top_k: bool = False
     extras: frozenset[str] = _EXTRAS
     max_id_length: int = 0
+    documents: Literal["user", "system"] = "system"
+    media_types: frozenset[str] = frozenset()
 
 
 def _level(reasoning: Reasoning, words: Mapping[Level, str]) -> str:
@@ -159,6 +176,8 @@ PROFILES: Final[Mapping[str, Profile]] = {
             think_tags=True,  # of the local servers behind another `base_url`
             extras=_EXTRAS | {"verbosity", "service_tier"},
             max_id_length=40,
+            documents="user",
+            media_types=IMAGES | {PDF},
         ),
         Profile(
             "llamacpp",
@@ -185,6 +204,8 @@ PROFILES: Final[Mapping[str, Profile]] = {
             reasoning=_openrouter_reasoning,
             top_k=True,
             extras=_EXTRAS | {"min_p", "provider", "models", "transforms", "verbosity"},
+            documents="user",
+            media_types=IMAGES | {PDF},
         ),
         Profile(
             "deepseek",
@@ -212,17 +233,23 @@ class ChatProvider:
         self._http = HttpClient(endpoint)
         self._profile = profile
         self._renderings = Renderings(lambda: ChatRendering(profile))
+        self._attached = AttachedOnce(lambda attachments: attach(attachments, profile))
         self._warnings = Warnings(profile.name)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Stream one response; see `agent.ports.Provider`."""
         profile = self._profile
         rendering = self._renderings.of(request.thread)
+        attached = self._attached.of(request.attachments)
+        attached.warn(self._warnings, conversation_id=request.conversation_id)
         answer = answer_schema(request, profile)
         body = encode_body(
             build_head(request, profile, answer=answer, warnings=self._warnings),
             rendering.messages.encode(
-                before=system_messages(request, profile),
+                before=(
+                    *system_messages(request, profile, documents=attached.system),
+                    *attached.messages,
+                ),
                 after=closing_messages(request.thread),
             ),
         )
@@ -280,9 +307,14 @@ def build_head(
     return head
 
 
-def system_messages(request: ModelRequest, profile: Profile) -> list[Message]:
-    """The system texts as one message: many chat templates refuse a second one."""
-    texts = [text for text in request.system if text.strip()]
+def system_messages(
+    request: ModelRequest, profile: Profile, *, documents: str = ""
+) -> list[Message]:
+    """The system texts as one message: many chat templates refuse a second one.
+
+    `documents` stand behind them, and before what not every request says.
+    """
+    texts = [text for text in (*request.system, documents) if text.strip()]
     answer = answer_schema(request, profile) if profile.answer is None else None
     if answer is not None:
         texts.append(
@@ -292,10 +324,35 @@ def system_messages(request: ModelRequest, profile: Profile) -> list[Message]:
     if not texts:
         return []
     if profile.name == "openrouter" and request.model.startswith(("anthropic", "google")):
-        parts: list[Message] = [{"type": "text", "text": text} for text in texts]
+        parts = [_text_part(text) for text in texts]
         parts[-1]["cache_control"] = {"type": "ephemeral"}
         return [{"role": "system", "content": parts}]
     return [{"role": "system", "content": "\n\n".join(texts)}]
+
+
+def attach(attachments: Sequence[Attachment], profile: Profile) -> Attached:
+    """`attachments` as `profile` has them: as a user message, or as a system text."""
+    sent, skipped = sort_out(attachments, profile.media_types)
+    xml = documents_xml(sent)
+    parts = [part for attachment in sent for part in _binary_parts(attachment)]
+    system, text = (xml, "") if profile.documents == "system" else ("", xml)
+    content = [_text_part(text), *parts] if text and parts else text or parts
+    messages = (encode({"role": "user", "content": content}),) if content else ()
+    return Attached(messages, system, skipped)
+
+
+def _binary_parts(attachment: Attachment) -> list[Message]:
+    content, name = attachment.content, name_of(attachment)
+    if isinstance(content, str):
+        return []
+    url = f"data:{attachment.media_type};base64,{base64_text(content)}"
+    if attachment.media_type == PDF:
+        return [{"type": "file", "file": {"filename": name, "file_data": url}}]
+    return [_text_part(name), {"type": "image_url", "image_url": {"url": url}}]
+
+
+def _text_part(text: str) -> Message:
+    return {"type": "text", "text": text}
 
 
 def closing_messages(thread: Thread) -> Sequence[Message]:

@@ -96,7 +96,7 @@ def parse_reasoning(value: JsonValue) -> Reasoning | None:
 
 
 class Warnings:
-    """Says once per conversation that a setting cannot be honoured (section 8)."""
+    """Says once per conversation what is not sent as it was configured (section 8)."""
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
@@ -104,11 +104,11 @@ class Warnings:
 
     def ignored(self, setting: str, reason: str, *, conversation_id: str) -> None:
         """Log that the parameter `setting` is not sent."""
-        if (conversation_id, setting) not in self._said:
-            self._said.add((conversation_id, setting))
-            _LOGGER.warning(
-                "%s: assistant.model.parameters.%s is not sent: %s",
-                self._provider,
-                setting,
-                reason,
-            )
+        place = f"assistant.model.parameters.{setting}"
+        self.not_sent(place, reason, conversation_id=conversation_id)
+
+    def not_sent(self, place: str, reason: str, *, conversation_id: str) -> None:
+        """Log that what is at `place` of the configuration is not sent."""
+        if (conversation_id, place) not in self._said:
+            self._said.add((conversation_id, place))
+            _LOGGER.warning("%s: %s is not sent: %s", self._provider, place, reason)

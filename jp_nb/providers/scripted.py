@@ -29,6 +29,7 @@ from pydantic import (
 
 from jp_nb.agent.inquiry import MARK
 from jp_nb.agent.ports import (
+    Attachment,
     Finished,
     FinishReason,
     Flush,
@@ -94,7 +95,8 @@ class Reply(_Strict):
     Attributes:
         when: Texts without which in the latest entries the reply is passed over, so that a script
             can answer what a person chose.
-        expect: Texts that must occur in the request.
+        expect: Texts that must occur in the request: in its system texts, in the sources and the
+            texts of its attachments, or in its thread.
         data: A structured answer.
         chunk_ms: Pause between the words of the text; None: a few pieces, at once.
         finish: How the response ends.
@@ -363,7 +365,9 @@ def _is_response(item: ThreadItem) -> bool:
 def _check(reply: Reply, request: ModelRequest, place: str) -> None:
     if not reply.expect:
         return
-    sent = "\n".join([*request.system, *(_text_of(item.entry) for item in request.thread)])
+    attached = (_attachment_text(attachment) for attachment in request.attachments)
+    thread = (_text_of(item.entry) for item in request.thread)
+    sent = "\n".join([*request.system, *attached, *thread])
     for text in reply.expect:
         if text not in sent:
             latest = _excerpt(_latest(request.thread))
@@ -385,6 +389,11 @@ def _latest(thread: Thread) -> str:
 
 def _excerpt(text: str) -> str:
     return repr(text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]}…")
+
+
+def _attachment_text(attachment: Attachment) -> str:
+    content = attachment.content
+    return f"{attachment.source}\n{content}" if isinstance(content, str) else attachment.source
 
 
 def _text_of(entry: ThreadEntry) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from jp_nb.agent.inquiry import MARK
 from jp_nb.agent.ports import (
+    Attachment,
     Finished,
     Flush,
     ModelRequest,
@@ -113,6 +114,18 @@ async def test_expectations_see_the_system_text_and_the_whole_thread() -> None:
         system=("Be brief.",),
     )  # fmt: skip
     assert text_of(await collect(provider, request)) == "ok"
+
+
+async def test_expectations_see_attachments_but_for_the_bytes_of_binaries() -> None:
+    attachments = (
+        Attachment("notes.md", "text/plain", "Bring an umbrella."),
+        Attachment("pic.png", "image/png", b"PNG bytes"),
+    )
+    reply = {"expect": ["notes.md", "an umbrella", "pic.png"], "text": "ok"}
+    provider = ScriptedProvider.from_replies([reply, {"expect": "PNG bytes", "text": "x"}])
+    assert text_of(await collect(provider, ask(attachments=attachments))) == "ok"
+    _, error = await failure(provider, ask(attachments=attachments))
+    assert "expects 'PNG bytes' in the request" in str(error)
 
 
 async def test_a_script_that_runs_out_shows_both_sides() -> None:

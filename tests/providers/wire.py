@@ -5,6 +5,7 @@ Independent of the package on purpose: the official SDKs check it (`test_loopbac
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -248,6 +249,8 @@ _ANTHROPIC_FIELDS = [
 _ANTHROPIC_BLOCKS: Mapping[str, Mapping[str, tuple[list[str], list[str]]]] = {
     "user": {
         "text": (["text"], ["cache_control"]),
+        "document": (["source"], ["title", "context", "citations", "cache_control"]),
+        "image": (["source"], ["cache_control"]),
         "tool_result": (["tool_use_id"], ["content", "is_error", "cache_control"]),
     },
     "assistant": {
@@ -286,11 +289,16 @@ def _validate_anthropic_messages(messages: Sequence[Json]) -> None:
     _require(bool(messages), "messages: empty")
     asked: list[str] = []
     seen: set[str] = set()
+    # The real one merges neighbours of one role. Only attachments have use for that.
+    leading = int(
+        len(messages) > 1 and messages[1].get("role") == "user" and _attached(messages[0])
+    )
     for number, message in enumerate(messages):
         place = f"messages[{number}]"
         _fields(message, ["role", "content"], [], place)
         role = message["role"]
-        _require(role == ("user", "assistant")[number % 2], f"{place}: roles must alternate")
+        expected = ("user", "assistant")[max(number - leading, 0) % 2]
+        _require(role == expected, f"{place}: roles must alternate")
         content = message["content"]
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]
@@ -299,6 +307,8 @@ def _validate_anthropic_messages(messages: Sequence[Json]) -> None:
             _require(block["type"] in _ANTHROPIC_BLOCKS[role], f"{place}: {block['type']} block")
             required, optional = _ANTHROPIC_BLOCKS[role][block["type"]]
             _fields(block, ["type", *required], optional, place)
+            if "source" in block:
+                _validate_source(block, place)
         _texts([block for block in content if block["type"] == "text"], place)
         kinds = [block["type"] for block in content]
         results = [block["tool_use_id"] for block in content if block["type"] == "tool_result"]
@@ -310,6 +320,39 @@ def _validate_anthropic_messages(messages: Sequence[Json]) -> None:
             _require(id_ not in seen, f"{place}: tool_use ids must be unique: {id_}")
             seen.add(id_)
     _require(not asked, "messages: the last calls have no results")
+
+
+_IMAGES = ["image/png", "image/jpeg", "image/gif", "image/webp"]
+_ANTHROPIC_SOURCES: Mapping[tuple[str, str], list[str]] = {
+    ("document", "text"): ["text/plain"],
+    ("document", "base64"): ["application/pdf"],
+    ("image", "base64"): _IMAGES,
+}
+
+
+def _attached(message: Json) -> bool:
+    blocks = message.get("content", ())
+    return any(isinstance(b, dict) and b.get("type") in ("document", "image") for b in blocks)
+
+
+def _validate_source(block: Json, place: str) -> None:
+    source = block["source"]
+    _fields(source, ["type", "media_type", "data"], [], f"{place}.source")
+    kind = (block["type"], source["type"])
+    _require(kind in _ANTHROPIC_SOURCES, f"{place}.source: {kind}")
+    _require(source["media_type"] in _ANTHROPIC_SOURCES[kind], f"{place}.source.media_type")
+    _require(bool(source["data"].strip()), f"{place}.source.data: empty")
+    _require(1 <= len(block.get("title", "-")) <= 500, f"{place}.title: 1 to 500 characters")
+    if source["type"] == "base64":
+        _validate_base64(source["data"], place)
+
+
+def _validate_base64(data: str, place: str) -> None:
+    try:
+        empty = not base64.b64decode(data, validate=True)
+    except ValueError as exc:
+        raise InvalidRequestError(f"{place}: not base64") from exc
+    _require(not empty, f"{place}: empty base64")
 
 
 _CHAT_FIELDS = [
@@ -371,6 +414,10 @@ def _validate_chat(body: Json) -> None:
             waiting.discard(message["tool_call_id"])
             continue
         _require(not waiting, f"{place}: calls without results: {sorted(waiting)}")
+        if isinstance(message["content"], list):
+            _require(role in ("system", "user"), f"{place}.content: parts")
+            for part in message["content"]:
+                _validate_part(part, place)
         calls = message.get("tool_calls")
         _require(calls != [], f"{place}.tool_calls: empty")
         _require(bool(message["content"] or len(message) > 2), f"{place}.content: empty")
@@ -383,6 +430,26 @@ def _validate_chat(body: Json) -> None:
             waiting.add(call["id"])
             seen.add(call["id"])
     _require(not waiting, "messages: the last calls have no results")
+
+
+def _validate_part(part: Json, place: str) -> None:
+    kind = part["type"]
+    if kind == "text":
+        _fields(part, ["type", "text"], ["cache_control"], place)
+        _texts([part], place)
+        return
+    _require(kind in ("image_url", "file"), f"{place}: {kind} part")
+    _fields(part, ["type", kind], [], place)
+    if kind == "image_url":
+        _fields(part[kind], ["url"], ["detail"], place)
+        url, media_types = part[kind]["url"], _IMAGES
+    else:
+        _fields(part[kind], ["filename", "file_data"], [], place)
+        url, media_types = part[kind]["file_data"], ["application/pdf"]
+    found = re.fullmatch("data:([^;,]+);base64,(.*)", url)
+    _require(found is not None and found[1] in media_types, f"{place}: {kind} {url[:30]!r}")
+    assert found is not None
+    _validate_base64(found[2], place)
 
 
 def _fields(value: Json, required: Sequence[str], optional: Sequence[str], place: str) -> None:
