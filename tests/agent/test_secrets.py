@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import Any
 
 import pytest
@@ -131,6 +132,29 @@ async def test_a_secret_that_the_tool_asked_for_itself_is_hidden_from_its_first_
     assert response(bench) == f"in with {HIDDEN}"
 
 
+async def test_what_the_cell_does_afterwards_belongs_to_no_tool() -> None:
+    cell_context = copy_context()  # of the thread on which the cell runs
+    runs: list[Any] = []
+
+    class Cell:
+        async def call(self, function: Callable[[], Any]) -> Any:
+            return cell_context.run(function)
+
+        def release(self) -> None:
+            pass
+
+    def look() -> str:
+        runs.append(RUN.get())
+        return "seen"
+
+    bench = Bench([reply(call("look")), DONE], tools=[PythonTool(look)])
+    bench.loop.cell = Cell()
+    await bench.run()
+    assert response(bench) == "seen"
+    assert runs != [None]
+    assert cell_context.run(RUN.get) is None
+
+
 async def test_another_call_of_the_turn_does_not_repeat_it_either() -> None:
     kept: list[str] = []
 
@@ -161,6 +185,12 @@ def test_the_longer_of_two_secrets_is_hidden_whole() -> None:
     secrets.add("pass")
     secrets.add("password")
     assert secrets.hide("the password, to pass") == f"the {HIDDEN}, to {HIDDEN}"
+
+
+def test_a_secret_is_hidden_as_python_writes_it() -> None:
+    secrets = Secrets()
+    secrets.add('it\'s "so"')
+    assert secrets.hide(repr(['it\'s "so"'])) == f"['{HIDDEN}']"
 
 
 def test_the_shape_of_a_question_is_not_text() -> None:
