@@ -116,7 +116,7 @@ class Commands:
         return lambda path: to_text(masked(at(config, path), parse_path(path)))
 
     def _tools(self, rest: str) -> None:
-        config, offer = self._session.config, self._session.turns.offer
+        config, offer = self._session.config, self._session.turns.resolver.offer
         if not rest.strip():
             report.show(self._shell, tool_report.tools(config, offer))
         else:

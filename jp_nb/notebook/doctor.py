@@ -24,6 +24,7 @@ def examine(session: Session) -> list[tuple[str, str]]:
         "questions": _questions,
         "record": lambda session: session.store.where,
         "model": _model,
+        "attachments": _attachments,
     }
     return [(name, _finding(look, session)) for name, look in looks.items()]
 
@@ -59,9 +60,9 @@ def _questions(session: Session) -> str:
 
 
 def _model(session: Session) -> str:
-    resolved = session.turns.resolve(session.config)
-    text = f"{resolved.provider_name}/{resolved.model}"
-    settings = getattr(session.config.providers.llm, resolved.provider_name, None)
+    model, _ = session.turns.resolver.model(session.config)
+    text = f"{model.provider}/{model.name}"
+    settings = getattr(session.config.providers.llm, model.provider, None)
     if settings is None:
         return f"{text} (a script: no network, no key)"
     variable = settings.api_key_env
@@ -71,3 +72,9 @@ def _model(session: Session) -> str:
     override = getattr(settings, "base_url_env", None)
     place = f"the address in {override}" if override and os.environ.get(override) else None
     return f"{text} at {place or settings.base_url}, {key}"
+
+
+def _attachments(session: Session) -> str:
+    found = session.turns.resolver.attachments(session.config)
+    size = sum(len(a.content) for a in found)
+    return f"{len(found)}, {size / 1000:,.1f} kB in all" if found else "none"

@@ -20,6 +20,7 @@ from jp_nb.config import inquiries
 from jp_nb.config.app_config import STAR, AppConfig, Llm
 from jp_nb.config.app_config import Tool as ToolConfig
 from jp_nb.config.assistant_config import Assistant, QuestionAssistant
+from jp_nb.config.model_config import ModelId
 from jp_nb.config.model_config import ModelParameters as ParameterConfig
 from jp_nb.config.models import resolve
 from jp_nb.config.proposal import Basis
@@ -65,10 +66,9 @@ class Resolver:
         """
         basis = self._in_force() if config is None else Basis(config=config)
         config = basis.config
-        model = resolve(config.assistant.model.id, config.providers.llm.aliases)
+        model, provider = self.model(config)
         tools = self.offer(config)
-        provider = self._provider(model.provider, config.providers.llm)
-        attachments = self._attached(config.conversation.attachments)
+        attachments = self.attachments(config)
         return Resolved(
             provider=provider,
             provider_name=model.provider,
@@ -93,7 +93,22 @@ class Resolver:
         config, now = projection.config(), projection.now()
         return Basis(now.after, now.below, config)
 
-    def _attached(self, urls: list[str]) -> tuple[Attachment, ...]:
+    def model(self, config: AppConfig) -> tuple[ModelId, Provider]:
+        """The model of `config` and who provides it.
+
+        Raises:
+            ConfigError: If there is none such.
+        """
+        model = resolve(config.assistant.model.id, config.providers.llm.aliases)
+        return model, self._provider(model.provider, config.providers.llm)
+
+    def attachments(self, config: AppConfig) -> tuple[Attachment, ...]:
+        """What `config` attaches, as it is now.
+
+        Raises:
+            ConfigError: If something of it cannot be had; the path names it.
+        """
+        urls = config.conversation.attachments
         try:
             return self._attachments.read(urls, workspace_root(self._session.files.folder))
         except AttachmentError as exc:

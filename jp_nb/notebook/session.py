@@ -452,7 +452,7 @@ class Session:
         if fresh is not None:
             settings = type(settings)(fresh, self.files, trusted=True, made_here=True)
         preview = settings.preview(directives, model=model)
-        resolved = self.turns.resolve(preview, tool_choice=tool_choice)
+        resolved = self.turns.resolver.resolve(preview, tool_choice=tool_choice)
         if schema is not None:
             resolved.provider.check_schema(schema)
 

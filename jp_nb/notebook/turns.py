@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.offer import Offer
 from jp_nb.agent.ports import (
     Answered,
     NobodyThere,
@@ -23,7 +22,7 @@ from jp_nb.agent.ports import (
     QuestionPrompt,
     ToolChoice,
 )
-from jp_nb.agent.turn import Resolved, TurnEnd, TurnLoop
+from jp_nb.agent.turn import TurnEnd, TurnLoop
 from jp_nb.config.app_config import AppConfig
 from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, UsageError
 from jp_nb.notebook.agent_thread import AgentThread
@@ -58,7 +57,7 @@ class TurnRunner:
         self._cell = CellLoop()
         self._prompter = NotebookPrompter(self._cell)
         self._agent = AgentThread()
-        self._resolver = Resolver(session)
+        self.resolver = Resolver(session)
         self._known: dict[tuple[str, int], tuple[TurnUsage, str]] = {}
         self._running: Future[TurnEnd] | None = None
         self._threads: tuple[ConversationStream, Thread] | None = None
@@ -108,7 +107,7 @@ class TurnRunner:
         turn = TurnLoop(
             stream=stream,
             thread=self._thread(stream),
-            resolve=self._resolver.for_turn(tool_choice),
+            resolve=self.resolver.for_turn(tool_choice),
             prompter=self._prompter,
             cell=self._cell,
             display=display,
@@ -188,16 +187,6 @@ class TurnRunner:
         """The workspace's folder (D23)."""
         return workspace_root(self._session.files.folder)
 
-    def resolve(
-        self, config: AppConfig | None = None, *, tool_choice: ToolChoice | None = None
-    ) -> Resolved:
-        """What `config` comes to; see `Resolver.resolve`."""
-        return self._resolver.resolve(config, tool_choice=tool_choice)
-
-    def offer(self, config: AppConfig) -> Offer:
-        """The tools that `config` enables."""
-        return self._resolver.offer(config)
-
     # --- a question from ordinary code -------------------------------------------------------
 
     def ask_person(self, question: Question, *, label: str | None, tool: str | None) -> JsonValue:
@@ -247,7 +236,7 @@ class TurnRunner:
     def close(self) -> None:
         """Close prompts, providers and the agent's thread."""
         self._prompter.cell_ends()
-        self._agent.close(*self._resolver.take_providers())
+        self._agent.close(*self.resolver.take_providers())
 
 
 def _prompt_settings(config: AppConfig) -> PromptSettings:

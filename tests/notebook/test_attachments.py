@@ -238,6 +238,12 @@ def answer(user: FrontEnd, line: str) -> str:
     return shown(user, request)
 
 
+def said(user: FrontEnd, line: str) -> str:
+    request = user.start(line, cell_id=None)
+    user.finish(request)
+    return shown(user, request)
+
+
 def shown(user: FrontEnd, request: str) -> str:
     problem = error(user, request)
     return str(problem["evalue"]) if problem else str(user.displays(request)[-1]["text/plain"])
@@ -246,6 +252,7 @@ def shown(user: FrontEnd, request: str) -> str:
 @kernel_test
 def test_a_file_is_in_every_request_as_it_is_then(user: FrontEnd) -> None:
     assert answer(user, "-n -m scripted/reader -a notes.md") == "I read it."
+    assert "attachments  1, 0.0 kB in all" in said(user, "%jp doctor")
     user.run("Path('notes.md').write_text('Delft is older')")
     assert answer(user, "") == "It changed."
     [delta] = [e["delta"] for e in events(user) if "attachments" in str(e.get("delta"))]
@@ -267,6 +274,9 @@ def test_a_file_that_went_away_ends_the_turn_and_says_what_to_do(user: FrontEnd)
     user.run("Path('notes.md').unlink()")
     problem = answer(user, "")
     assert 'conversation.attachments["file://notes.md"]: there is no such file' in problem
+    found = said(user, "%jp doctor")
+    assert "model        scripted/plain (a script" in found
+    assert 'attachments  does not work: conversation.attachments["file://notes.md"]' in found
     fix = problem[problem.index("%jp config --unset") :].split("`")[0]
     user.run(fix)
     assert answer(user, "") == "Nothing to read."

@@ -213,6 +213,6 @@ def test_a_configured_choice_that_is_no_tool_is_an_error_of_its_path(session: Se
 
 def test_what_is_resolved_later_in_the_turn_is_the_configured_choice(session: Session) -> None:
     session.configure(Directive("cfg", "assistant.tool_choice=listen"))
-    resolve = session.turns._resolver.for_turn("tool:look")
+    resolve = session.turns.resolver.for_turn("tool:look")
     assert [resolve().tool_choice for _ in range(3)] == ["tool:look", *["tool:listen"] * 2]
-    assert session.turns._resolver.for_turn(None)().tool_choice == "tool:listen"
+    assert session.turns.resolver.for_turn(None)().tool_choice == "tool:listen"
