@@ -122,12 +122,14 @@ def test_handshake_and_append_are_fast(open_notebook: OpenNotebook) -> None:
 
 
 def test_entries_arrive_under_run_all(open_notebook: OpenNotebook) -> None:
-    cells = [f"say('{i}'); import time; time.sleep(0.5)" for i in range(5)]
-    page = open_notebook(SETUP, *cells, "flushed()")
+    cells = [f"say('{i}'); import time; time.sleep(0.2)" for i in range(5)]
+    wait = "import os\nwhile not os.path.exists('they arrive'): time.sleep(0.02)"
+    page = open_notebook(SETUP, *cells, wait, "flushed()")
     page.command("notebook:run-all-cells", wait=False)
     page.page.wait_for_function(f"({MODEL}.getMetadata('jp')?.events.length ?? 0) >= 3")
-    assert page.outputs(6).count() == 0  # they did not wait for the last cell
-    page.output_text(6, contains="flushed")
+    assert page.outputs(7).count() == 0  # they did not wait for the last cell
+    page.path.with_name("they arrive").touch()
+    page.output_text(7, contains="flushed")
     assert contents(in_page(page)["events"]) == [str(i) for i in range(5)]
 
 
@@ -143,9 +145,7 @@ def test_a_page_reloaded_while_the_kernel_runs_gets_what_it_missed(
     page.page.wait_for_function(f"({MODEL}.getMetadata('jp')?.events.length ?? 0) >= 3")
     leave(page)
     page.reload(status="")
-    page.page.wait_for_function(
-        f"({MODEL}.getMetadata('jp')?.events.length ?? 0) >= 30", timeout=30_000
-    )
+    page.page.wait_for_function(f"({MODEL}.getMetadata('jp')?.events.length ?? 0) >= 30")
     kept = contents(in_page(page)["events"])
     assert kept == [str(i) for i in range(len(kept))]
     page.interrupt()
@@ -191,9 +191,36 @@ def test_two_browser_tabs_end_with_the_same(open_notebook: OpenNotebook) -> None
     other.close()
 
 
+def test_one_of_two_browser_tabs_saves(open_notebook: OpenNotebook) -> None:
+    page = open_notebook(SETUP, "say('one')\nprint(in_cell.opened.store.save())")
+    other = page.page.context.new_page()
+    other.goto(page.page.url)
+    other.locator(".jp-Notebook .jp-Cell").first.wait_for()
+    wait_for_kernel_status(other, "idle")
+    begin(page, NEW)
+    written: list[str] = []
+    page.page.context.on(
+        "request",
+        lambda request: (
+            written.append(request.url)
+            if request.method == "PUT" and page.path.name in request.url
+            else None
+        ),
+    )
+    page.run_cell(1)
+    page.output_text(1, contains="saved as")
+    other.wait_for_function(f"{MODEL}.getMetadata('jp')?.events.length === 3")
+    other.wait_for_timeout(500)  # in which it would have saved as well
+    assert len(written) == 1
+    other.close()
+
+
 def test_a_new_conversation_and_a_long_one(open_notebook: OpenNotebook) -> None:
     page = open_notebook(
-        SETUP, "say('one', 'ä😀' * 400_000); flushed()", "new(); say('two'); flushed()", "begin()"
+        SETUP,
+        "say('one', 'ä😀' * 400_000); flushed(60)",
+        "new(); say('two'); flushed(60)",
+        "begin()",
     )
     begin(page, NEW)
     page.run_cell(1)

@@ -316,7 +316,8 @@
         case "pull":
           return this.hello();
         case "save":
-          return void this.onSave(data);
+          // Two pages that write one file at once may leave a mixture of both.
+          return data.to && data.to !== this.page ? undefined : void this.onSave(data);
       }
     }
 

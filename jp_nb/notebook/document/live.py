@@ -273,17 +273,31 @@ class LiveStore:
                 reason = self._refusal.reason if self._refusal else "the page does not answer"
             raise StorageError(f"the record is not saved: {reason}")
         with self._state:
-            message = self._message("save")
-            seq = self._seq
-            path = self._hello.path if self._hello else ""
-        self._send(message)
+            page, path = (self._hello.page, self._hello.path) if self._hello else ("", "")
+        # One page: two that write the file at once may leave a mixture. Any page if that is gone.
+        now = time.monotonic()
+        asked: list[int] = []
+        for to, until in ((page, now + (ends - now) / 2), ("", ends)):
+            asked.append(self._ask_to_save(to))
+            with self._state:
+                self._state.wait_for(lambda: self._saved(asked), until - time.monotonic())
+                if seq := self._saved(asked):
+                    if why := self._saves.pop(seq):
+                        raise StorageError(f"the record is not saved: {why}")
+                    return f"{IN_NOTEBOOK}, saved as {path}"
+        raise StorageError("the record is not saved: the page did not answer in time")
+
+    def _ask_to_save(self, to: str) -> int:
+        """Have the page `to`, or whichever there are, save; the number of the message."""
         with self._state:
-            self._state.wait_for(lambda: seq in self._saves, ends - time.monotonic())
-            if seq not in self._saves:
-                raise StorageError("the record is not saved: the page did not answer in time")
-            if why := self._saves.pop(seq):
-                raise StorageError(f"the record is not saved: {why}")
-        return f"{IN_NOTEBOOK}, saved as {path}"
+            message = self._message("save", to=to)
+            seq = self._seq
+        self._send(message)
+        return seq
+
+    def _saved(self, asked: Sequence[int]) -> int | None:
+        """Which of the messages `asked` was answered."""
+        return next((seq for seq in asked if seq in self._saves), None)
 
     def pull(self, timeout: float) -> Hello | None:
         """Ask the page again what it has; None if it does not answer in time."""

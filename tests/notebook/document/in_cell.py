@@ -18,11 +18,11 @@ opened: Opened
 handshake = 0.0
 
 
-def begin(**options: Any) -> None:
-    """What `%load_ext` does."""
+def begin(*, timeout: float = 30.0, **options: Any) -> None:
+    """What `%load_ext` does, with more patience for a page on a busy machine."""
     global opened, handshake
     started = time.perf_counter()
-    place = homes.find(get_ipython())
+    place = homes.find(get_ipython(), timeout=timeout)
     handshake = time.perf_counter() - started
     opened = place.open(**options)
     opened.document.conversation.on_change = opened.store.changed

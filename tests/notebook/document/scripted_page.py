@@ -23,7 +23,7 @@ SETUP = f"""import sys; sys.path.insert(0, {str(ROOT)!r})
 from tests.notebook.document import in_cell
 from tests.notebook.document.in_cell import *
 begin()"""
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 @dataclass
@@ -39,6 +39,7 @@ class View:
     adopts: bool = False
     forget: int = 0
     save_error: str | None = None
+    saves: int = 0
     received: list[dict[str, Any]] = field(default_factory=list)
     pieces: dict[int, str] = field(default_factory=dict)
 
@@ -61,9 +62,12 @@ class View:
         match data["type"]:
             case "pull":
                 return self.hello()
+            case "save" if data["to"] not in ("", self.page):
+                return None
             case "save" if self.save_error:
                 return {"type": "save_failed", "seq": data["seq"], "why": self.save_error}
             case "save":
+                self.saves += 1
                 return {"type": "saved", "seq": data["seq"]}
             case "append":
                 return self._append(data)

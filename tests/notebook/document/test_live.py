@@ -120,7 +120,7 @@ def test_a_page_that_was_reloaded_gets_what_it_missed(front: FrontEnd) -> None:
 
 def test_a_page_that_appears_late_gets_everything(front: FrontEnd) -> None:
     front.view.awake = False
-    said = front.run(SETUP + "\nsay('early')")
+    said = front.run(SETUP.replace("begin()", "begin(timeout=0.5)") + "\nsay('early')")
     assert said.startswith("kept in memory only: no page answered")
     front.view.jp, front.view.awake = doc("older"), True
     front.send(front.view, front.view.hello())
@@ -232,6 +232,28 @@ def test_a_failed_save_says_why(front: FrontEnd) -> None:
         "say('one')\ntry: in_cell.opened.store.save()\nexcept Exception as e: print(e)"
     )
     assert said == "the record is not saved: disk full\n"
+
+
+def test_one_page_of_two_writes_the_file(front: FrontEnd) -> None:
+    front.views.append(View(page="page-2"))
+    front.run(SETUP)
+    said = front.run("say('one')\nprint(in_cell.opened.store.save())")
+    assert said == "kept in this notebook, saved as talk.ipynb\n"
+    assert sum(view.saves for view in front.views) == 1
+
+
+def test_the_page_that_is_left_writes_the_file(front: FrontEnd) -> None:
+    front.views.append(View(page="page-2"))
+    front.run(SETUP)
+    front.run("say('one'); flushed(); in_cell.opened.store.save()")
+    [saved] = [view for view in front.views if view.saves]
+    saved.awake = False
+    said = front.run("print(in_cell.opened.store.save(timeout=4))")
+    assert said == "kept in this notebook, saved as talk.ipynb\n"
+    assert [view.saves for view in front.views] == [1, 1]
+    front.views.clear()
+    said = front.run("try: in_cell.opened.store.save(timeout=0.2)\nexcept Exception as e: print(e)")
+    assert said == "the record is not saved: the page did not answer in time\n"
 
 
 def test_what_no_file_can_hold_is_replaced(front: FrontEnd) -> None:
