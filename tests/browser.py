@@ -11,9 +11,12 @@ import shutil
 import socket
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -28,11 +31,23 @@ nbformat: Any = untyped_nbformat
 
 REQUIRE = "JP_NB_REQUIRE_BROWSER"
 TOKEN = "only-for-tests"
-PATIENCE_MS = 30_000
+PATIENCE_MS = 60_000
 KERNEL_STATUS = """status => {
     const context = window.jupyterapp?.shell?.currentWidget?.sessionContext;
     return Boolean(context?.isReady) && context.kernelDisplayStatus === status;
 }"""
+RECORD = "window.jupyterapp.shell.currentWidget.context.model.getMetadata('jp')"
+WATCH = """prompt => {
+    prompt.showedThatItRuns = false;
+    const look = () => { prompt.showedThatItRuns ||= prompt.textContent.includes("*"); };
+    new MutationObserver(look).observe(prompt, { childList: true, subtree: true });
+}"""
+PATIENT_CONFIG = "[prompt]\nrendered_timeout_s = 60\n"
+PATIENT_KERNEL = """
+from jp_nb.notebook.document import homes
+homes.PAGE_TIMEOUT_S = 60.0
+del homes
+"""
 CHROMIUM_FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -68,6 +83,26 @@ class Lab:
         nbformat.write(notebook, path)
         return path
 
+    def shut_down(self, name: str) -> None:
+        """Shut the kernel of a notebook down, without waiting for a busy one to end."""
+        sessions = f"{self.url}/api/sessions"
+        with urllib.request.urlopen(f"{sessions}?token={TOKEN}", timeout=30) as answer:
+            found = [each["id"] for each in json.load(answer) if each["path"] == name]
+        for each in found:
+            url = f"{sessions}/{each}?token={TOKEN}"
+            with suppress(TimeoutError, urllib.error.HTTPError):  # it goes on; it is gone
+                request = urllib.request.Request(url, method="DELETE")
+                urllib.request.urlopen(request, timeout=1).close()
+
+    def wait_for_kernels_to_end(self) -> None:
+        """Wait for kernels that are shut down: a server that is told to end meanwhile may hang."""
+        until = monotonic() + PATIENCE_MS / 1000
+        while monotonic() < until:
+            with urllib.request.urlopen(f"{self.url}/api/kernels?token={TOKEN}") as answer:
+                if not json.load(answer):
+                    return
+            sleep(0.1)
+
 
 def _free_port() -> int:
     with socket.socket() as probe:
@@ -78,14 +113,20 @@ def _free_port() -> int:
 def start_lab(
     home: Path, *, theme: str = "JupyterLab Light"
 ) -> tuple[Lab, subprocess.Popen[bytes]]:
-    """Start JupyterLab with nothing of the user's, and wait until it answers."""
+    """Start JupyterLab with nothing of the user's, and wait until it answers.
+
+    Kernels and forms have more patience with it than with pages of people: on a busy machine a
+    page may take longer than anybody should have to wait.
+    """
     root, settings = home / "notebooks", home / "settings" / "@jupyterlab" / "apputils-extension"
-    for folder in (root, settings):
+    startup = home / "ipythondir" / "profile_default" / "startup"
+    for folder in (root / ".jp", settings, startup):
         folder.mkdir(parents=True)
+    (root / ".jp" / "config.toml").write_text(PATIENT_CONFIG)
+    (startup / "patience.py").write_text(PATIENT_KERNEL)
     quiet = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
     (settings / "notification.jupyterlab-settings").write_text(json.dumps(quiet))
     (settings / "themes.jupyterlab-settings").write_text(json.dumps({"theme": theme}))
-    port = _free_port()
     folders = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
     environment = {
         **os.environ,
@@ -97,7 +138,7 @@ def start_lab(
         server = subprocess.Popen(
             [
                 *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
-                *(f"--port={port}", "--ServerApp.ip=127.0.0.1", "--ServerApp.port_retries=0"),
+                *(f"--port={_free_port()}", "--ServerApp.ip=127.0.0.1"),
                 *(f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={root}"),
                 "--LabApp.expose_app_in_browser=True",
                 "--JupyterNotebookApp.expose_app_in_browser=True",
@@ -107,12 +148,14 @@ def start_lab(
             stdout=output,
             stderr=output,
         )
-    lab = Lab(f"http://127.0.0.1:{port}", root)
-    until = monotonic() + 60
+    running = home / "jupyter_runtime_dir" / f"jpserver-{server.pid}.json"
+    until = monotonic() + 120
     while monotonic() < until and server.poll() is None:
         try:
-            urllib.request.urlopen(f"{lab.url}/api?token={TOKEN}", timeout=2).close()
-        except OSError:
+            # The port may be another one, if somebody took the free one meanwhile.
+            lab = Lab(f"http://127.0.0.1:{json.loads(running.read_bytes())['port']}", root)
+            urllib.request.urlopen(f"{lab.url}/api?token={TOKEN}", timeout=10).close()
+        except (OSError, ValueError):
             sleep(0.2)
         else:
             return lab, server
@@ -128,8 +171,13 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     try:
         yield started
     finally:
+        started.wait_for_kernels_to_end()
         server.terminate()
-        server.wait(timeout=30)
+        try:
+            server.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
 
 
 @pytest.fixture(scope="session")
@@ -186,10 +234,13 @@ def run_cell(cell: Locator, keys: str = "Control+Enter") -> None:
     until = monotonic() + PATIENCE_MS / 1000
     while "*" in (before := prompt.inner_text()) and monotonic() < until:
         page.wait_for_timeout(20)
+    prompt.evaluate(WATCH)  # a cell may end, with the number it had, before anybody looks
     for _ in range(10):  # a page that is still loading loses keys
         prompt.click()
         page.keyboard.press(keys)
-        for _ in range(10):
+        for _ in range(40):
+            if prompt.evaluate("prompt => prompt.showedThatItRuns"):
+                return
             if prompt.inner_text() != before:
                 return
             page.wait_for_timeout(50)
@@ -242,8 +293,8 @@ class NotebookPage:
         return text
 
     def form(self) -> Locator:
-        """Return the form on the page, once it is visible."""
-        form = self.page.locator(".jp-nb-form:visible").last
+        """Return the form on the page, once it is visible and hears clicks and keys."""
+        form = self.page.locator(".jp-nb-form[role='group']:visible").last
         form.locator(".jp-nb-actions button").first.wait_for(timeout=PATIENCE_MS)
         return form
 
@@ -286,6 +337,15 @@ class NotebookPage:
         """Wait until JupyterLab shows that the kernel is `idle` or `busy`."""
         wait_for_kernel_status(self.page, status)
 
+    def wait_for_record(self, condition: str) -> None:
+        """Wait until the page's notebook has a `record` of which `condition` is true.
+
+        It comes to the page a moment after what the cell shows, even after the cell's end.
+        """
+        self.page.wait_for_function(
+            f"() => {{ const record = {RECORD}; return Boolean(record && ({condition})); }}"
+        )
+
     def saved(self) -> Any:
         """Return the notebook as it lies on the disk, once the server has written it whole."""
         return read_whole(self.path)
@@ -296,6 +356,7 @@ class NotebookPage:
 
 
 OpenNotebook = Callable[..., NotebookPage]
+_NUMBERS = count(1)
 
 
 @pytest.fixture
@@ -306,7 +367,7 @@ def open_notebook(
     pages: list[NotebookPage] = []
 
     def open_(*cells: str, kernel: str = "python3") -> NotebookPage:
-        name = f"{request.node.name.partition('[')[0]}-{len(list(lab.root.iterdir()))}"
+        name = f"{request.node.name.partition('[')[0]}-{next(_NUMBERS)}"
         path = lab.write(f"{name}.ipynb", cells, kernel)
         context = chromium.new_context(viewport={"width": 1000, "height": 900})
         context.set_default_timeout(PATIENCE_MS)
@@ -316,5 +377,5 @@ def open_notebook(
 
     yield open_
     for opened in pages:
-        opened.command("notebook:shutdown-kernel", wait=False)
         opened.page.context.close()
+        lab.shut_down(opened.path.name)

@@ -7,6 +7,11 @@ import tempfile
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# On a busy machine any example may take long, and so may making it up.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 pytest_plugins = ["tests.browser"]
 

@@ -226,16 +226,18 @@ class FakePrompter:
         self._shown += 1
         self.most_at_once = max(self.most_at_once, self._shown)
         try:
+            if callable(end):
+                return await self._unless_interrupted(end)
             await asyncio.sleep(0)
             if isinstance(end, Exception):
                 raise end
-            return await self._unless_interrupted(end) if callable(end) else end
+            return end
         finally:
             self._shown -= 1
 
     async def _unless_interrupted(self, end: Callable[[], Awaitable[PromptEnd]]) -> PromptEnd:
         answer = asyncio.ensure_future(end())
-        self._open.add(answer)
+        self._open.add(answer)  # at once: an interrupt ends whatever is in `asked`
         try:
             return await answer
         except asyncio.CancelledError:
@@ -404,8 +406,11 @@ def for_tool(name: str, **settings: Any) -> Partial:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait until `condition` holds."""
-    async with asyncio.timeout(5):
+    """Wait until `condition` holds; what else is the case by then is open.
+
+    A loop on a busy machine may look after each of its steps, or after many of them.
+    """
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - any condition, not one event
             await asyncio.sleep(0.001)
 

@@ -143,9 +143,10 @@ def asking(name: str, question: str) -> PythonTool:
 async def test_ids_with_dots_in_them_never_make_one_inquiry_of_two() -> None:
     calls = reply(call("one", "a.b", index=1), call("two", "a", index=2))
     tools = [asking("one", "c"), asking("two", "b.c")]
-    bench = Bench([calls], tools, FakePrompter(forever, yes("stop")))
+    person = FakePrompter(forever, yes("stop"))
+    bench = Bench([calls], tools, person)
     task = asyncio.create_task(bench.run())
-    await until(lambda: len(bench.of(InquiryRequest)) == 2)
+    await until(lambda: len(bench.of(InquiryRequest)) == 2 and person.asked)
     bench.loop.interrupt()
     async with asyncio.timeout(5):
         await task

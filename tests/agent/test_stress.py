@@ -7,13 +7,15 @@ each time all the same: a seed tells what was tried, not what happened.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
 import re
 import threading
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from time import sleep
@@ -634,11 +636,18 @@ class Stress:
 # --- what is left behind ---------------------------------------------------------------------
 
 
-def leftovers() -> tuple[list[str], int, list[Any]]:
+def leftovers() -> set[Any]:
     """Threads, open files and children of this process."""
-    files = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
-    threads = [thread.name for thread in threading.enumerate()]
-    return threads, files, psutil.Process().children(recursive=True)
+    gc.collect()  # or what earlier tests left closes at any time, and its numbers are used again
+    threads = {thread.name for thread in threading.enumerate()}
+    return {*threads, *open_files(), *psutil.Process().children(recursive=True)}
+
+
+def open_files() -> Iterator[tuple[str, str]]:
+    folder = "/proc/self/fd"
+    for number in os.listdir(folder) if os.path.isdir(folder) else ():
+        with suppress(FileNotFoundError):  # that of the listing itself
+            yield number, os.readlink(f"{folder}/{number}")
 
 
 async def stress(seed: int, folder: Path, cycles: int) -> Stress:
@@ -649,9 +658,7 @@ async def stress(seed: int, folder: Path, cycles: int) -> Stress:
     made = Stress(seed, folder)
     await made.run(cycles)
     await settled(others)
-    after = leftovers()
-    assert not set(after[0]) - set(before[0]), (before, after)  # one may have ended since
-    assert after[1:] == before[1:], (before, after)
+    assert leftovers() <= before  # of what earlier tests left, something may have ended since
     made.check()
     return made
 
@@ -666,7 +673,7 @@ async def settled(others: set[asyncio.Task[Any]]) -> None:
         threads = [t for t in threading.enumerate() if t.name.startswith("jp_nb tool")]
         return [*threads, *(asyncio.all_tasks() - others)]
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while busy():  # noqa: ASYNC110 - threads as well
             await asyncio.sleep(0.01)
 

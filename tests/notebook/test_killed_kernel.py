@@ -119,10 +119,20 @@ def until(condition: Callable[[], Any], about: str) -> None:
 def holding(folder: Path, text: str) -> list[str]:
     """The files below `folder` that hold `text`."""
     return [
-        str(path)
-        for path in folder.rglob("*")
-        if path.is_file() and text.encode() in path.read_bytes()
+        path
+        for place, _, names in os.walk(folder)  # a kernel that starts makes files and removes them
+        for path in (os.path.join(place, name) for name in names)
+        if text.encode() in _content(path)
     ]
+
+
+def _content(path: str) -> bytes:
+    if not os.path.isfile(path):  # a socket, or it is gone
+        return b""
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 def deltas(record: Any) -> list[Message]:

@@ -100,7 +100,7 @@ def expecting(*texts: str) -> str:
 
 
 SCRIPTS = {
-    "slow": f'[[replies]]\ntext = "{WORDS}"\nchunk_ms = 150\n' + expecting("word1", "Shorter!"),
+    "slow": f'[[replies]]\ntext = "{WORDS}"\nchunk_ms = 250\n' + expecting("word1", "Shorter!"),
     "endless": f'[[replies]]\ntext = "{WORDS * 200}"\nchunk_ms = 100\n'
     + expecting("word1", "Shorter!"),
     "three": calls(("hold", GATE), ("wait", GATE), ("work", GATE)) + DONE,

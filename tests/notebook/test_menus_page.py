@@ -12,7 +12,8 @@ from tests.browser import Lab, NotebookPage, OpenNotebook
 pytestmark = pytest.mark.browser
 
 SCRIPTS = {
-    "endless": f'[[replies]]\ntext = "{"word " * 3000}"\nchunk_ms = 100\n'
+    # So slow that it fits in the form: what can be scrolled would be one more stop for Tab.
+    "endless": f'[[replies]]\ntext = "{"word " * 3000}"\nchunk_ms = 400\n'
     '[[replies]]\nexpect = "Shorter!"\ntext = "Understood."\n',
     "tools": '[[replies]]\ntool_calls = [{ name = "hold", arguments = {} }]\n'
     '[[replies]]\ntext = "Went on."\n',

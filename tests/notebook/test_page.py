@@ -85,6 +85,7 @@ def test_three_questions_are_answered_by_clicking_and_typing(open_notebook: Open
     assert "Where to? → south" in text
     assert "Any wishes? → a *quiet* place" in text
     assert "['second', 'third']" in page.output_text(3, contains="third")
+    page.wait_for_record("record.events.filter(e => e.type === 'inquiry_response').length === 3")
     page.save()
     (output,) = outputs(page, 1)
     assert set(output["data"]) == {"text/plain", "text/markdown"}
@@ -138,11 +139,11 @@ def test_after_a_restart_no_form_looks_alive(open_notebook: OpenNotebook) -> Non
     load(page)
     page.run_cell(1)
     page.form()
+    page.wait_for_record("record.events.length")
     page.save()
     page.restart_kernel()
     page.reload()
-    buttons = page.cell(1).get_by_role("button", name="Submit")
-    assert not any(buttons.nth(n).is_enabled() for n in range(buttons.count()))
+    assert page.cell(1).get_by_role("button", name="Submit", disabled=False).count() == 0
     load(page, contains="conversation restored (1 turn)")
     page.run_cell(1)
     answer(page, "No")
@@ -155,6 +156,7 @@ def test_a_reopened_notebook_goes_on_with_a_new_kernel(open_notebook: OpenNotebo
     page.run_cell(1)
     answer(page, "Yes")
     page.output_text(1, contains="Shipped.")
+    page.wait_for_record("record.events.at(-1).message === 'Shipped.'")
     page.save()
     page.restart_kernel()
     page.reload()
@@ -162,6 +164,7 @@ def test_a_reopened_notebook_goes_on_with_a_new_kernel(open_notebook: OpenNotebo
     page.run_cell(2)
     answer(page, "No")
     page.output_text(2, contains="Not shipped.")
+    page.wait_for_record("record.events.at(-1).message === 'Not shipped.'")
     page.save()
     events = page.saved().metadata["jp"]["events"]
     assert sum(event["type"] == "turn_start" for event in events) == 2
@@ -179,11 +182,13 @@ def test_run_all_in_a_reopened_notebook_restores_before_it_asks(
     page.command("notebook:run-all-cells")
     page.output_text(0, contains="new conversation")
     page.output_text(1, contains="three questions")
+    page.wait_for_record("record.events.length")
     page.save()
     page.restart_kernel()
     page.command("notebook:run-all-cells")
     page.output_text(0, contains="conversation restored (1 turn)")
     page.output_text(1, contains="a new one starts here")
+    page.wait_for_record("record.others?.length")
     page.save()
     stored = page.saved().metadata["jp"]
     assert len(stored["others"]) == 1
@@ -213,12 +218,9 @@ def test_what_a_stranger_configured_counts_once_a_person_said_so(
     load(page)
     page.run_cell(1)
     page.cell(1).get_by_text("[2]:").wait_for()
-    for _ in range(100):  # the record comes to the page a moment after the cell's end
-        page.save()
-        notebook = page.saved()
-        if notebook.metadata.get("jp", {}).get("events"):
-            break
-        page.page.wait_for_timeout(100)
+    page.wait_for_record("record.events.length && record.signature")
+    page.save()
+    notebook = page.saved()
     assert notebook.metadata["jp"]["signature"].startswith("1:")
     evil = {"providers": {"llm": {"openai": {"base_url": "http://evil.example"}}}}
     notebook.metadata["jp"]["events"][-1]["delta"] = evil
@@ -243,6 +245,7 @@ def test_what_a_stranger_configured_counts_once_a_person_said_so(
     page.output_text(3, contains="http://evil.example")
     page.run_cell(4)  # a fork of what is trusted is so too, and the old one stays
     page.output_text(4, contains="kept in this notebook")
+    page.wait_for_record("record.others?.length")
     page.save()
 
     page.reload(status="")

@@ -30,11 +30,13 @@ async def wait(seconds: float) -> str:
 
 @jp.tool
 def sleep(seconds: float) -> str:
+    print("sleep begins", flush=True)
     time.sleep(seconds)
     return "slept"
 
 @jp.tool(thread=True)
 def work(seconds: float) -> str:
+    print("work begins", flush=True)
     time.sleep(seconds)
     return "worked"
 
@@ -106,11 +108,11 @@ def toml(value: dict[str, Any]) -> str:
 SCRIPTS = {
     "look": '[[replies]]\ntext = "Let me look."\ntool_calls = [{ name = "look", arguments = { '
     'place = "Delft" } }]\n[[replies]]\nexpect = "Delft is fine"\ntext = "It is **fine**."\n',
-    "slow": '[[replies]]\ntext = "one two three four five six seven eight"\nchunk_ms = 200\n',
+    "slow": f'[[replies]]\ntext = "one two {"and so on " * 1000}"\nchunk_ms = 200\n',
     "long": f'[[replies]]\ntext = "{"word " * 2000}"\nchunk_ms = 0\n',
     "sleep": calls(("sleep", {"seconds": 30.0}), ("look", {"place": "Delft"})),
     "wait": calls(("look", {"place": "Delft"}), ("wait", {"seconds": 30.0})),
-    "work": calls(("work", {"seconds": 3.0})),
+    "work": calls(("work", {"seconds": 30.0})),
     "question": calls(("rename", {})) + '[[replies]]\nexpect = "sure=True"\ntext = "Renamed."\n',
     "ask": calls(("ask_user", {"question": "Ship it?", "answer_type": "boolean"}))
     + '[[replies]]\nwhen = "true"\ntext = "Shipped."\n[[replies]]\ntext = "Not shipped."\n',
@@ -316,11 +318,13 @@ def test_an_interrupt_keeps_what_arrived_and_the_next_cell_works(
     user: FrontEnd, script: str
 ) -> None:
     request = start(user, script)
-    seen = {"slow": "two", "sleep": "sleep(", "wait": "✓", "work": "work("}
+    seen = {"slow": "two", "sleep": "sleep begins", "wait": "✓", "work": "work begins"}
     if script == "question":
         user.form("Rename it?")
     else:
-        user.wait(lambda m: seen[script] in str(m["content"].get("data", "")))
+        user.wait(
+            lambda m: seen[script] in m["content"].get("text", str(m["content"].get("data", "")))
+        )
     user.manager.interrupt_kernel()
     user.form("Interrupted")
     user.click("Stop (save & exit)" if script == "slow" else "Stop (cancel & exit)")

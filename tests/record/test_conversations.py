@@ -247,6 +247,6 @@ def test_turns_are_counted_as_the_stream_counts_them() -> None:
 
 def test_thousands_of_others_do_not_slow_it_down() -> None:
     found = document(*([7] * 5000), entry("jp-c9", "a"))
-    started = time.perf_counter()
+    started = time.process_time()
     go(found, "jp-c9")
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0

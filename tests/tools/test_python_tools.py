@@ -176,7 +176,7 @@ async def test_def_runs_on_the_cells_thread_async_def_on_the_loop_and_thread_in_
 
 
 async def test_any_number_of_threaded_calls_run_side_by_side() -> None:
-    together = threading.Barrier(40, timeout=10)
+    together = threading.Barrier(40, timeout=60)
     tool = PythonTool(lambda: together.wait() >= 0, name="t", thread=True)
     outcomes = await asyncio.gather(*(run(tool) for _ in range(40)))
     assert outcomes == [Success("true")] * 40

@@ -15,6 +15,8 @@ from jp_nb.tools.question import Question
 
 cell_loop = CellLoop()
 prompter = NotebookPrompter(cell_loop)
+PATIENT: dict[str, Any] = {"rendered_timeout": 60.0}  # as a page needs on a busy machine
+prompter.cell_begins(PromptSettings(**PATIENT))
 agent = asyncio.new_event_loop()
 threading.Thread(target=agent.run_forever, daemon=True, name="agent").start()
 
@@ -32,7 +34,7 @@ PERMISSION = ActionPrompt(
 
 def turn(work: Callable[[], Coroutine[Any, Any, Any]], **settings: Any) -> Any:
     """Run a coroutine as the runner runs a turn, and return its result."""
-    prompter.cell_begins(PromptSettings(**settings))
+    prompter.cell_begins(PromptSettings(**{**PATIENT, **settings}))
     future = asyncio.run_coroutine_threadsafe(work(), agent)
     future.add_done_callback(lambda _: cell_loop.wake())
     while True:

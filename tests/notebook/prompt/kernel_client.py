@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any
 
 from jupyter_client.blocking.client import BlockingKernelClient
@@ -17,7 +17,7 @@ from jupyter_client.manager import KernelManager
 
 KERNEL_PYTHON = os.environ.get("JP_NB_KERNEL_PYTHON", sys.executable)
 IN_CELL = Path(__file__).with_name("in_cell.py")
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 Message = dict[str, Any]
 
@@ -71,7 +71,7 @@ class FrontEnd:
         for _ in range(5):
             self.manager.interrupt_kernel()
             try:
-                self.wait(lambda m: _is_status(m, "idle") and _parent(m) == request, patience=1.0)
+                self.wait(lambda m: _is_status(m, "idle") and _parent(m) == request, patience=3.0)
             except TimeoutError:
                 continue
             break
@@ -196,7 +196,10 @@ def statuses(front_end: FrontEnd, request: str) -> list[str]:
 @contextmanager
 def front_end(directory: Path) -> Iterator[FrontEnd]:
     """A kernel of `KERNEL_PYTHON` with `in_cell.py` loaded, and a client of it."""
-    manager = KernelManager(connection_file=str(directory / "kernel.json"))
+    address: dict[str, str] = {}
+    if os.name == "posix" and len(str(directory)) < 80:  # ports may be taken before they are used
+        address = {"transport": "ipc", "ip": str(directory / "k")}
+    manager = KernelManager(connection_file=str(directory / "kernel.json"), **address)
     argv = [KERNEL_PYTHON, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     manager._kernel_spec = KernelSpec(argv=argv, display_name="", language="python")
     manager.start_kernel(
@@ -212,4 +215,4 @@ def front_end(directory: Path) -> Iterator[FrontEnd]:
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
-        sleep(0)
+        manager.cleanup_resources()

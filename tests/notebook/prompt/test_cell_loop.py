@@ -8,11 +8,13 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from functools import partial
+from queue import SimpleQueue
 from time import monotonic, sleep
 from typing import Any
 
 import pytest
 
+from jp_nb.notebook import cell_loop
 from jp_nb.notebook.cell_loop import CellLoop
 from jp_nb.tools.base import CallInterrupted
 
@@ -54,10 +56,8 @@ def agent(cell: CellLoop) -> Iterator[Agent]:
     started.close()
 
 
-def interrupt_main_thread_in(seconds: float) -> threading.Timer:
-    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    return timer
+def interrupt_main_thread_in(seconds: float) -> None:
+    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
 
 
 def raises(exc: BaseException) -> Callable[[], None]:
@@ -98,17 +98,17 @@ def test_an_interrupt_in_a_tool_reaches_the_cell_and_nobody_waits_forever(
 def test_an_interrupt_ends_the_wait_at_once_and_nothing_is_lost(
     cell: CellLoop, agent: Agent
 ) -> None:
+    go_on = asyncio.Event()
+
     async def later() -> str:
-        await asyncio.sleep(0.3)
+        await go_on.wait()
         return await cell.call(lambda: "still here")
 
     turn = agent.start(later())
-    timer = interrupt_main_thread_in(0.1)
-    began = monotonic()
+    cell.post(lambda: interrupt_main_thread_in(0.1))
     with pytest.raises(KeyboardInterrupt):
         cell.serve(turn.done)
-    assert monotonic() - began < 0.25
-    timer.join()
+    agent.loop.call_soon_threadsafe(go_on.set)  # until here nothing else has ended the wait
     cell.serve(turn.done)
     assert turn.result() == "still here"
 
@@ -187,23 +187,38 @@ def test_a_failing_job_is_logged_and_the_turn_goes_on(
     assert "no display" in caplog.text
 
 
-def test_waking_up_takes_no_polling_interval(cell: CellLoop, agent: Agent) -> None:
+def test_waking_up_takes_no_polling_interval(
+    cell: CellLoop, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cell_loop, "SLICE", 60.0)
+
     async def many() -> None:
         for _ in range(100):
             await cell.call(lambda: None)
 
     began = monotonic()
     agent.serve(many())
-    assert monotonic() - began < 1.0  # a hundred slices of polling would take ten seconds
+    assert monotonic() - began < 60.0  # not one of them waited for the end of a slice
 
 
-def test_timers_run_in_order_and_can_be_cancelled(cell: CellLoop) -> None:
+def test_timers_run_in_order_and_can_be_cancelled(
+    cell: CellLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log: list[str] = []
+    now = 0.0
+    monkeypatch.setattr(cell_loop, "monotonic", lambda: now)
     cell.call_later(0.06, lambda: log.append("later"))
     cell.call_later(0.02, lambda: log.append("sooner"))
     cell.call_later(0.04, lambda: log.append("never")).cancel()
-    cell.serve(lambda: len(log) == 2)
+
+    def are_over() -> bool:  # looked at once all three are known, and after each of them
+        nonlocal now
+        now += 0.01
+        return len(log) == 2
+
+    cell.serve(are_over)
     assert log == ["sooner", "later"]
+    assert now >= 0.06
 
 
 def test_a_storm_of_interrupts_loses_no_call(cell: CellLoop, agent: Agent) -> None:
@@ -215,24 +230,26 @@ def test_a_storm_of_interrupts_loses_no_call(cell: CellLoop, agent: Agent) -> No
         return sum(end is None or isinstance(end, CallInterrupted) for end in ends)
 
     turn = agent.start(many())
-    go, stop = threading.Event(), threading.Event()
+    caught: SimpleQueue[bool] = SimpleQueue()
     main = threading.get_ident()
 
-    def disturb() -> None:
-        go.wait()
-        while not stop.wait(0.005):
+    def disturb() -> None:  # one for each time: no interrupt comes while nothing catches it
+        while caught.get():
+            sleep(0.005)
             signal.pthread_kill(main, signal.SIGINT)
 
     storm = threading.Thread(target=disturb, daemon=True)
     storm.start()
     interrupts = 0
-    while storm.is_alive():
+    while not turn.done():
         try:
-            go.set()  # no interrupt comes while nothing here catches it
+            caught.put(True)
             cell.serve(turn.done)
-            stop.set()
-            storm.join()
+            while True:  # the last one is still to come
+                sleep(1)
         except KeyboardInterrupt:
             interrupts += 1
+    caught.put(False)
+    storm.join()
     assert turn.result() == count
     assert interrupts > 0

@@ -136,9 +136,11 @@ def test_no_key_presses_a_button_that_has_no_default(opened: Opened) -> None:
 
 
 def test_who_types_elsewhere_keeps_the_focus(opened: Opened) -> None:
-    notebook = opened(f"import time; time.sleep(1); print(ask({BOOLEAN}))", "x = 1")
+    wait = "import os, time\nwhile not os.path.exists('typing'): time.sleep(0.02)"
+    notebook = opened(f"{wait}\nprint(ask({BOOLEAN}))", "x = 1")
     notebook.run_cell(1)
     notebook.cell(2).locator(".cm-content").click()
+    notebook.path.with_name("typing").touch()
     form = notebook.form()
     settle(notebook)
     notebook.page.keyboard.press("End")
@@ -166,14 +168,29 @@ def test_the_title_says_that_a_prompt_waits(opened: Opened) -> None:
         assert notebook.page.title().startswith("● ") is mark
         form.get_by_text("Cancel").click()
         answer_of(notebook, index)
-        assert not notebook.page.title().startswith("● ")
+        notebook.page.wait_for_function("!document.title.startsWith('● ')")
+
+
+WATCH = """typed => {
+    const { kernel } = window.jupyterapp.shell.currentWidget.context.sessionContext.session;
+    let sent;
+    kernel.anyMessage.connect((_, { direction, msg }) => {
+        if (direction === "send") {
+            if (msg.content.data?.state?.value === typed) sent = msg.header.msg_id;
+        } else if (sent && msg.parent_header.msg_id === sent) {
+            window.handled ||= msg.content.execution_state === "idle";
+        }
+    });
+}"""
 
 
 def test_a_reloaded_page_has_the_form_and_what_was_typed(opened: Opened) -> None:
     notebook = opened(f"answers = ask({TEXT})", "print(answers)")
     notebook.run_cell(1)
-    notebook.form().locator("textarea").fill("half a sent")
-    notebook.page.wait_for_timeout(300)
+    textarea = notebook.form().locator("textarea")
+    notebook.page.evaluate(WATCH, "half a sent")
+    textarea.fill("half a sent")
+    notebook.page.wait_for_function("window.handled")
     notebook.save()
     notebook.reload(status="")
     form = notebook.form()
@@ -239,12 +256,12 @@ def test_every_change_can_be_read_before_it_is_decided(opened: Opened, tmp_path:
     table = form.locator("table")
     for text in ("word 299", "THE LAST", "THE END", "options.k39"):
         cell = table.locator("td", has_text=text).last
-        cell.evaluate("cell => cell.firstChild.scrollIntoView({block: 'end'})")
         assert cell.evaluate(IN_SIGHT), text
     notebook.screenshot(tmp_path / "changes_end.png", form)
 
 
 IN_SIGHT = """cell => {
+    cell.firstChild.scrollIntoView({block: "end"});
     const end = document.createRange();
     end.selectNodeContents(cell);
     const last = [...end.getClientRects()].at(-1);
@@ -314,6 +331,7 @@ def test_hostile_text_runs_nothing_and_breaks_nothing(
     form.get_by_text("Submit", exact=True).click()
     notebook.output_text(1, contains="<scri")
     form = notebook.form()
+    form.locator("table").wait_for()  # the second one
     notebook.page.wait_for_timeout(500)
     assert form.locator(dangerous).count() == 0
     notebook.screenshot(tmp_path / "actions.png", form)

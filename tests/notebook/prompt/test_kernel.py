@@ -7,16 +7,18 @@ each version of ipykernel.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
 
-from tests.notebook.prompt.kernel_client import FrontEnd, front_end, statuses
+from tests.notebook.prompt.kernel_client import PATIENCE, FrontEnd, front_end, statuses
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 
 BOOLEAN = "Question.boolean('sure', 'Sure?')"
 TEXT = "Question.free_text('why', 'Why?')"
+PATIENT = 60.0  # what `in_cell.py` gives pages, where a test says nothing else
 
 
 @pytest.fixture(scope="module")
@@ -143,9 +145,9 @@ def test_other_widgets_work_while_a_prompt_waits(user: FrontEnd) -> None:
 def test_what_a_reloaded_page_asks_is_answered(user: FrontEnd) -> None:
     cell = user.start(f"_ = ask({BOOLEAN})")
     beacon = user.form("Sure?")
-    reply = user.client.comm_info(target_name="jupyter.widget", reply=True, timeout=10)
+    reply = user.client.comm_info(target_name="jupyter.widget", reply=True, timeout=PATIENCE)
     assert beacon in reply["content"]["comms"]
-    assert user.client.kernel_info(reply=True, timeout=10)["content"]["status"] == "ok"
+    assert user.client.kernel_info(reply=True, timeout=PATIENCE)["content"]["status"] == "ok"
     user.send(beacon, {"type": "cancel"})
     user.finish(cell)
 
@@ -171,10 +173,8 @@ def test_input_works_afterwards(user: FrontEnd) -> None:
 def test_interrupting_ends_every_prompt_and_the_kernel_goes_on(user: FrontEnd) -> None:
     cell = user.start(f"for end in ask({BOOLEAN}, {TEXT}): print(end)")
     user.form("Sure?")
-    began = monotonic()
     user.manager.interrupt_kernel()
-    user.finish(cell)
-    assert monotonic() - began < 1.0
+    user.finish(cell)  # nothing else would end it
     interrupted = "NotAnswered(end='interrupted', channel='form')"
     assert user.printed(cell).splitlines() == [interrupted, interrupted]
     assert user.displays(cell) == [{}]
@@ -236,7 +236,7 @@ def test_the_deadline_ends_a_form_and_an_input(user: FrontEnd) -> None:
     user.form("Why?")
     user.finish(cell)
     assert "NotAnswered(end='timed_out', channel='form')" in user.printed(cell)
-    cell = user.start(f"print(ask({TEXT}, timeout=0.2, channel='stdin'))")
+    cell = user.start(f"print(ask({TEXT}, timeout=2, channel='stdin'))")  # time to ask, too
     user.input_request()
     user.finish(cell)
     assert "NotAnswered(end='timed_out', channel='stdin')" in user.printed(cell)
@@ -245,22 +245,29 @@ def test_the_deadline_ends_a_form_and_an_input(user: FrontEnd) -> None:
 
 def test_cancelling_the_task_takes_the_prompt_away(user: FrontEnd) -> None:
     user.run(
+        "from pathlib import Path\n"
         "async def impatient():\n"
         "    question = QuestionPrompt(Question.free_text('why', 'Why?'))\n"
+        "    asking = asyncio.ensure_future(prompter.ask(question))\n"
+        "    while not Path('seen').exists():\n"
+        "        await asyncio.sleep(0.01)\n"
+        "    asking.cancel()\n"
         "    try:\n"
-        "        await asyncio.wait_for(prompter.ask(question), 0.3)\n"
-        "    except TimeoutError:\n"
-        "        return 'gave up'\n"
-        "    except asyncio.TimeoutError:\n"
+        "        await asking\n"
+        "    except asyncio.CancelledError:\n"
         "        return 'gave up'"
     )
+    seen = Path(user.manager.connection_file).with_name("seen")
     cell = user.start("print(turn(impatient))")
     user.form("Why?")
+    seen.touch()
     user.finish(cell)
     assert user.printed(cell) == "gave up\n"
     assert user.displays(cell) == [{}]
+    seen.unlink()
     cell = user.start("print(turn(impatient, channel='stdin'))")
     user.input_request()
+    seen.touch()
     user.finish(cell)
     assert user.printed(cell).endswith("gave up\n")
 
@@ -286,7 +293,7 @@ def test_with_nobody_there_the_end_comes_at_once_and_says_why(user: FrontEnd) ->
     began = monotonic()
     request = user.start(f"print(ask({BOOLEAN})); print(prompter.nobody())", allow_stdin=False)
     user.finish(request)
-    assert monotonic() - began < 1.0
+    assert monotonic() - began < PATIENT  # it waited for no page
     reason = "the front end does not allow input (the notebook runs headless)"
     assert user.printed(request).count(reason) == 2
 
@@ -297,10 +304,10 @@ def test_a_page_is_demanded_by_the_widget_channel(user: FrontEnd) -> None:
 
 
 def test_consoles_get_a_short_try(user: FrontEnd) -> None:
-    request = user.start(f"_ = ask({TEXT})", cell_id=None)
     began = monotonic()
+    request = user.start(f"_ = ask({TEXT})", cell_id=None)
     user.input_request()
-    assert 1.0 < monotonic() - began < 2.5
+    assert 1.5 <= monotonic() - began < PATIENT
     user.type("")
     user.finish(request)
 
