@@ -24,6 +24,7 @@ class AgentThread:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._tasks: set[asyncio.Task[None]] = set()  # asyncio itself holds them weakly
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
@@ -61,7 +62,12 @@ class AgentThread:
             else:
                 future.set_result(result)
 
-        loop.call_soon_threadsafe(lambda: loop.create_task(deliver(), context=context))
+        def start() -> None:
+            task = loop.create_task(deliver(), context=context)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+        loop.call_soon_threadsafe(start)
         return future
 
     def call(self, function: Callable[[], object]) -> None:

@@ -19,7 +19,8 @@ class Deadline:
 
     A read from stdin waits for nothing but stdin and for an interrupt. So this one interrupts
     the main thread as the kernel's stop button does, and gives its own interrupt another name.
-    In other threads, where no interrupt arrives, it does nothing.
+    In other threads, where no interrupt arrives, a block that runs is not ended. One that expired
+    before its block began does not let it begin.
     """
 
     def __init__(self, seconds: float = 0.0) -> None:
@@ -27,22 +28,26 @@ class Deadline:
         self._guard = threading.Lock()
         self._armed = False
         self._expired = False
+        self._interrupted = False
         self._timer: threading.Timer | None = None
 
     def expire(self) -> None:
-        """End the block now if it runs; from any thread."""
+        """End the block now, or as it begins; from any thread."""
         with self._guard:
             if self._armed and not self._expired:
-                self._expired = True
+                self._interrupted = True
                 _interrupt_main_thread()
+            self._expired = True
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
-            if self._seconds > 0:
-                self._timer = threading.Timer(self._seconds, self.expire)
-                self._timer.daemon = True
-                self._timer.start()
-            self._armed = True
+        with self._guard:
+            if self._expired:
+                raise Expired
+            self._armed = threading.current_thread() is threading.main_thread()
+        if self._armed and self._seconds > 0:
+            self._timer = threading.Timer(self._seconds, self.expire)
+            self._timer.daemon = True
+            self._timer.start()
         return self
 
     def __exit__(
@@ -56,12 +61,12 @@ class Deadline:
                 self._timer.cancel()
             with self._guard:
                 self._armed = False
-            if self._expired and kind is None:
+            if self._interrupted and kind is None:
                 sleep(1.0)  # our interrupt is on its way and must not hit what comes next
         except KeyboardInterrupt:
-            if not self._expired:
+            if not self._interrupted:
                 raise
-        if self._expired and (kind is None or kind is KeyboardInterrupt):
+        if self._interrupted and (kind is None or kind is KeyboardInterrupt):
             raise Expired from None
 
 

@@ -274,6 +274,8 @@ class NotebookPrompter:
     def _read_stdin(self, waiting: _Waiting, channel: Literal["stdin", "terminal"]) -> None:
         waiting.channel = channel
         waiting.deadline = Deadline(self._settings.timeout)
+        if waiting.withdrawn:  # whoever did that saw no deadline
+            waiting.deadline.expire()
         console = TerminalConsole() if channel == "terminal" else KernelConsole(running_kernel())
         end: PromptEnd
         try:

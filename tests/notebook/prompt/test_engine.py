@@ -13,8 +13,9 @@ import pytest
 from jp_nb.agent.ports import Answered, NobodyThere, NotAnswered, QuestionPrompt
 from jp_nb.notebook.cell_loop import CellLoop
 from jp_nb.notebook.prompt import engine
+from jp_nb.notebook.prompt.deadline import Deadline, Expired
 from jp_nb.notebook.prompt.engine import NotebookPrompter, PromptSettings
-from jp_nb.notebook.prompt.presence import Presence
+from jp_nb.notebook.prompt.presence import Presence, Route
 from jp_nb.tools.question import Question
 
 WHY = QuestionPrompt(Question.free_text("why", "Why?"))
@@ -45,6 +46,40 @@ def test_a_terminal_is_asked(prompter: NotebookPrompter, typed: Callable[..., No
     assert prompter.nobody() is None
     assert prompter.ask_here(WHY) == Answered("because", "terminal")
     assert prompter.ask_here(KEY) == Answered("hunter2", "terminal")
+
+
+def test_a_prompt_that_is_withdrawn_as_it_comes_up_is_not_read(
+    prompter: NotebookPrompter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    route = Presence.route
+
+    def withdrawn(self: Presence, settings: PromptSettings) -> Route:
+        if prompter._active is not None:
+            prompter._withdraw(prompter._active)
+        return route(self, settings)
+
+    monkeypatch.setattr(Presence, "route", withdrawn)
+    monkeypatch.setattr("builtins.input", lambda _: pytest.fail("it was read"))
+    assert prompter.ask_here(WHY) == NotAnswered("cancelled", "terminal")
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_what_expired_before_it_began_does_not_begin(elsewhere: bool) -> None:
+    deadline = Deadline()
+    deadline.expire()
+    began: list[bool] = []
+
+    def enter() -> None:
+        with pytest.raises(Expired), deadline:
+            began.append(True)
+
+    if elsewhere:
+        thread = threading.Thread(target=enter)
+        thread.start()
+        thread.join()
+    else:
+        enter()
+    assert began == []
 
 
 def test_the_agent_asks_from_its_own_thread(
