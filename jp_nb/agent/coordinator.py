@@ -455,7 +455,7 @@ class Coordinator:
 
     async def _execute(self, call: Call, tool: OfferedTool) -> Event:
         context, run = self._tool_context(call, tool), Run()
-        cell = _CellOfRun(self._cell, run, lambda: self._heard)
+        cell = _CellOfRun(self._cell, lambda: self._heard)
         RUN.set(run)  # in the context of this task
         try:
             arguments = copy.deepcopy(call.arguments)  # a run may change what it gets
@@ -474,8 +474,6 @@ class Coordinator:
             call.traceback = traceback_of(exc)
         finally:
             run.over = True
-            for secret in run.secrets:
-                self._state.secrets.add(secret)
         outcome = self._state.secrets.hide_in(outcome)
         return lambda: self._settle_run(call, tool, outcome)
 
@@ -634,20 +632,15 @@ class _CellOfRun:
         heard: How many interrupts were heard when the function began.
     """
 
-    def __init__(self, cell: CellThread, run: Run, heard: Callable[[], int]) -> None:
+    def __init__(self, cell: CellThread, heard: Callable[[], int]) -> None:
         self._cell = cell
-        self._run = run
         self._heard = heard
         self.heard = heard()
 
     async def call(self, function: Callable[[], T]) -> T:
         def begin() -> T:
             self.heard = self._heard()
-            token = RUN.set(self._run)  # of the cell's own context
-            try:
-                return function()
-            finally:
-                RUN.reset(token)
+            return function()
 
         return await self._cell.call(begin)
 

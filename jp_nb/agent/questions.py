@@ -36,7 +36,7 @@ class TurnState:
         answers: Remembered answers by `<tool>.<question id>`.
         permissions: Remembered permission decisions by tool.
         attempts: How often a question of a tool call was asked, by `<call>.<question>`.
-        secrets: What may not be repeated.
+        secrets: What tools may not repeat; of the whole session.
     """
 
     answers: dict[str, JsonValue] = field(default_factory=dict)

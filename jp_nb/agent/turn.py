@@ -48,6 +48,7 @@ from jp_nb.agent.ports import (
 from jp_nb.agent.prompt_queue import Ask, asking
 from jp_nb.agent.questions import TurnState
 from jp_nb.agent.response import ResponseBuilder, add_usage
+from jp_nb.agent.secrets import Secrets
 from jp_nb.config.app_config import Request as RequestConfig
 from jp_nb.config.proposal import Basis
 from jp_nb.config.style_config import Interrupt as InterruptConfig
@@ -118,6 +119,7 @@ class TurnLoop:
         display: Shows what happens.
         strict: End the turn as soon as nobody could decide what only a person may (D21).
         context: `root` and `conversation_id` for tools.
+        secrets: What tools may not repeat.
         sleep: Waits before a retry.
         clock: Seconds, for the time between two interrupts.
         usage: Tokens so far.
@@ -132,6 +134,7 @@ class TurnLoop:
     display: Display
     strict: bool = False
     context: Mapping[str, str] = field(default_factory=dict)
+    secrets: Secrets = field(default_factory=Secrets)
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = monotonic
     usage: Usage = field(default_factory=Usage)
@@ -205,7 +208,7 @@ class TurnLoop:
             prompter=self.prompter,
             cell=self.cell,
             display=self.display,
-            state=TurnState(),
+            state=TurnState(secrets=self.secrets),
             interrupts=interrupts,
             context=self.context,
         )

@@ -94,8 +94,10 @@ def attachment_argument(text: str, *, within: str = "") -> str:
         raise ValueError("expected the path of a file, or a URL such as file://notes.md")
     if _URL.fullmatch(text):
         return text
-    path = text if text.startswith("~") else posixpath.normpath(posixpath.join(within, text))
-    return AttachmentParts("file", path).url
+    if text.startswith("~"):
+        return AttachmentParts("file", text).url
+    path = posixpath.normpath(posixpath.join(within, text))
+    return AttachmentParts("file", f"./{path}" if path.startswith("~") else path).url
 
 
 def _fits(value: object) -> bool:

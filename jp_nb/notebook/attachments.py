@@ -1,6 +1,7 @@
 """Reads what is attached to a conversation: files, for the model to see.
 
-Source: `spec/config.md` section 2.5, `spec/providers.md` section 3.4.
+It is read where the agent runs, which hears nothing meanwhile: so it ends soon, whatever somebody
+attached. Source: `spec/config.md` section 2.5, `spec/providers.md` section 3.4.
 """
 
 from __future__ import annotations
@@ -9,22 +10,25 @@ import glob
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
 from jp_nb.agent.ports import Attachment
-from jp_nb.config.attachments import attachment_parts
-from jp_nb.config.paths import Element, format_path
-from jp_nb.errors import ConfigError, JpNbError
+from jp_nb.config.attachments import AttachmentParts, attachment_parts
+from jp_nb.errors import JpNbError
+from jp_nb.notebook.prompt.plain import exact
 
-PATH = ("conversation", "attachments")
 MAX_FILES = 500
+MAX_LOOKED_AT = 20_000
+"""Entries of folders that one pattern may make us look at."""
 MAX_BYTES = 20_000_000
 """All that is attached, together: whatever is more, no model reads."""
 _BINARIES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF8", "image/gif"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
     (b"%PDF-", "application/pdf"),
 )
 
@@ -36,11 +40,6 @@ class AttachmentError(JpNbError):
         super().__init__(why)
         self.url = url
 
-    def in_configuration(self) -> ConfigError:
-        """The same about an item of the configuration."""
-        path = format_path((*PATH, Element(self.url)))
-        return ConfigError(f"{self}. `%jp config --unset '{path}'` takes it away", path=path)
-
 
 class _File(NamedTuple):
     """A file that is attached, and all that tells whether it is the one that was read."""
@@ -48,7 +47,7 @@ class _File(NamedTuple):
     url: str
     source: str
     path: str
-    identity: tuple[int, int, int, int]
+    identity: tuple[int, ...]
 
     @property
     def size(self) -> int:
@@ -66,87 +65,154 @@ class Attachments:
         """What `urls` name, each file once; the same object as before if nothing changed.
 
         Args:
-            urls: As configured. `file:PATH` is a file or a pattern for files.
+            urls: As configured. `file:PATH` is a file, or a pattern for files with `*`, `[…]`,
+                `?` (in a URL `%3F`), and `**` for folders however deep.
             folder: Where relative paths begin.
 
         Raises:
             AttachmentError: If one of them cannot be had.
         """
-        files = list({file.path: file for url in urls for file in _find(url, folder)}.values())
+        found: dict[str, _File] = {}
+        for url in urls:
+            for file in _find(url, folder):
+                found.setdefault(file.path, file)
+                if len(found) > MAX_FILES:
+                    raise AttachmentError(url, f"more than {MAX_FILES} files are attached")
+        files = list(found.values())
         if files != self._files:
-            _refuse_too_much(files)
-            self._read = tuple(_read(file) for file in files)
+            self._read = tuple(_read_all(files))
             self._files = files
         return self._read
+
+
+# --- which files -----------------------------------------------------------------------------
 
 
 def _find(url: str, folder: Path) -> Iterator[_File]:
     """The files that `url` names, in order."""
     parts = attachment_parts(url)
-    if parts.type != "file":
+    if parts.type.lower() != "file":
+        kind = exact(parts.type)
         raise AttachmentError(
-            url, f"attachments of the kind {parts.type!r} cannot be read here: file:PATH can"
+            url, f"attachments of the kind '{kind}' cannot be read here: file:PATH can"
         )
     if parts.params:
         raise AttachmentError(url, "a file takes no parameters; write a ? in its name as %3F")
-    named = os.path.expanduser(parts.path)
-    if glob.has_magic(named) and not os.path.lexists(folder / named):
-        found = sorted(_matching(url, named, folder))
-        if not found:
-            raise AttachmentError(url, f"no file in {folder} is called so")
-    else:
-        found = [named]
-    for name in found:
-        yield _file(url, name, folder)
+    path = folder / os.path.expanduser(parts.path)
+    if not glob.has_magic(parts.path) or os.path.lexists(path):
+        yield _file(url, path, parts.path)
+        return
+    matches = sorted(_Matching(url).walk(Path(path.anchor), path.parts[1:]))
+    if not matches:
+        raise AttachmentError(url, f"there is no file {exact(str(path))}")
+    for match in matches:
+        source = match.relative_to(folder) if match.is_relative_to(folder) else match
+        yield _file(url, match, str(source))
 
 
-def _matching(url: str, pattern: str, folder: Path) -> list[str]:
-    found: list[str] = []
-    for name in glob.iglob(pattern, root_dir=folder, recursive=True):
-        if os.path.isfile(folder / name):
-            found.append(name)
-        if len(found) > MAX_FILES:
-            raise AttachmentError(url, f"more than {MAX_FILES} files are called so: name fewer")
-    return found
+class _Matching:
+    """Looks for the files that the pattern of `url` fits, in a bounded part of the disk."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._looked_at = 0
+
+    def walk(self, folder: Path, pattern: Sequence[str]) -> Iterator[Path]:
+        """The files below `folder`. `**` follows no links; hidden names have to be written."""
+        first, rest = pattern[0], pattern[1:]
+        if first == "**":
+            yield from self.walk(folder, rest or ("*",))
+            for entry in self._entries(folder):
+                if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
+                    yield from self.walk(folder / entry.name, pattern)
+        elif not glob.has_magic(first):
+            yield from self._reached(folder / first, rest)
+        else:
+            for entry in self._entries(folder):
+                hidden = entry.name.startswith(".") and not first.startswith(".")
+                if not hidden and fnmatchcase(entry.name, first):
+                    yield from self._reached(folder / entry.name, rest)
+
+    def _reached(self, path: Path, rest: Sequence[str]) -> Iterator[Path]:
+        if rest:
+            if path.is_dir():
+                yield from self.walk(path, rest)
+        elif path.is_file():
+            yield path
+
+    def _entries(self, folder: Path) -> Iterator[os.DirEntry[str]]:
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    self._looked_at += 1
+                    if self._looked_at > MAX_LOOKED_AT:
+                        raise AttachmentError(
+                            self._url,
+                            f"more than {MAX_LOOKED_AT:,} files would have to be looked at: name "
+                            "a folder with fewer",
+                        )
+                    yield entry
+        except OSError as exc:
+            raise AttachmentError(self._url, f"{exact(str(folder))}: {_reason(exc)}") from exc
 
 
-def _file(url: str, name: str, folder: Path) -> _File:
-    path = folder / name
+def _file(url: str, path: Path, source: str) -> _File:
+    shown = exact(str(path))
     try:
         found = path.stat()
     except FileNotFoundError:
-        raise AttachmentError(url, f"there is no such file in {folder}") from None
+        raise AttachmentError(url, f"there is no file {shown}") from None
     except (OSError, ValueError) as exc:
-        raise AttachmentError(url, _reason(exc)) from exc
+        raise AttachmentError(url, f"{shown}: {_reason(exc)}") from exc
     if stat.S_ISDIR(found.st_mode):
-        raise AttachmentError(
-            url, f"that is a folder; file:{name.rstrip('/')}/* attaches the files in it"
-        )
+        inside = AttachmentParts("file", f"{glob.escape(source.rstrip('/'))}/*").url
+        raise AttachmentError(url, f"{shown} is a folder; {exact(inside)} attaches its files")
     if not stat.S_ISREG(found.st_mode):
-        raise AttachmentError(url, "that is no file which could be read to its end")
-    identity = (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
-    return _File(url, Path(name).as_posix(), os.path.realpath(path), identity)
+        raise AttachmentError(url, f"{shown} is no file which could be read to its end")
+    changed = (found.st_mtime_ns, found.st_ctime_ns, found.st_size)
+    return _File(
+        url,
+        Path(source).as_posix(),
+        os.path.realpath(path),
+        (found.st_dev, found.st_ino, *changed),
+    )
 
 
-def _refuse_too_much(files: Sequence[_File]) -> None:
+# --- what is in them -------------------------------------------------------------------------
+
+
+def _read_all(files: Sequence[_File]) -> Iterator[Attachment]:
     total = 0
-    for number, file in enumerate(files, start=1):
+    for file in files:  # before any is read
         total += file.size
-        if number > MAX_FILES:
-            raise AttachmentError(file.url, f"more than {MAX_FILES} files are attached")
-        if total > MAX_BYTES:
-            raise AttachmentError(
-                file.url,
-                f"with {file.source}, more than {MAX_BYTES // 1_000_000} MB are attached",
-            )
+        _refuse_too_much(file, total)
+    total = 0
+    for file in files:
+        data = _bytes_of(file)
+        total += len(data)
+        _refuse_too_much(file, total)
+        yield _attachment(file, data)
 
 
-def _read(file: _File) -> Attachment:
+def _refuse_too_much(file: _File, total: int) -> None:
+    if total > MAX_BYTES:
+        many = f"more than {MAX_BYTES // 1_000_000} MB are attached"
+        raise AttachmentError(file.url, f"with {exact(file.source)}, {many}")
+
+
+def _bytes_of(file: _File) -> bytes:
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
-        with open(file.path, "rb") as stream:
+        with open(os.open(file.path, flags), "rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as exc:
-        raise AttachmentError(file.url, f"{file.source}: {_reason(exc)}") from exc
+        raise AttachmentError(file.url, f"{exact(file.source)}: {_reason(exc)}") from exc
+    if data and not file.size:  # as in /proc: nobody would know when it is another
+        raise AttachmentError(file.url, f"{exact(file.source)} is no file on a disk")
+    return data
+
+
+def _attachment(file: _File, data: bytes) -> Attachment:
     for beginning, media_type in _BINARIES:
         if data.startswith(beginning):
             return Attachment(file.source, media_type, data)
@@ -157,11 +223,8 @@ def _read(file: _File) -> Attachment:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise AttachmentError(
-            file.url,
-            f"{file.source} is neither text in UTF-8, nor an image (PNG, JPEG, GIF, WebP), nor a "
-            "PDF",
-        )
+        known = "nor an image (PNG, JPEG, GIF, WebP), nor a PDF"
+        raise AttachmentError(file.url, f"{exact(file.source)} is neither text in UTF-8, {known}")
     return Attachment(file.source, "text/plain", text)
 
 

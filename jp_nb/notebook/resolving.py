@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import shlex
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +21,12 @@ from jp_nb.config import inquiries
 from jp_nb.config.app_config import STAR, AppConfig, Llm
 from jp_nb.config.app_config import Tool as ToolConfig
 from jp_nb.config.assistant_config import Assistant, QuestionAssistant
+from jp_nb.config.layers import Layer
 from jp_nb.config.model_config import ModelId
 from jp_nb.config.model_config import ModelParameters as ParameterConfig
 from jp_nb.config.models import resolve
+from jp_nb.config.partial import at, validate
+from jp_nb.config.paths import Element, format_path, parse_path
 from jp_nb.config.proposal import Basis
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook.attachments import AttachmentError, Attachments
@@ -34,6 +38,9 @@ from jp_nb.tools.python import REGISTRY
 
 if TYPE_CHECKING:
     from jp_nb.notebook.session import Session
+
+
+ATTACHMENTS = "conversation.attachments"
 
 
 class Resolver:
@@ -112,7 +119,20 @@ class Resolver:
         try:
             return self._attachments.read(urls, workspace_root(self._session.files.folder))
         except AttachmentError as exc:
-            raise exc.in_configuration() from exc
+            raise self._wrong_attachment(exc) from exc
+
+    def _wrong_attachment(self, error: AttachmentError) -> ConfigError:
+        """`error` with the place that attached it, and what takes it away there."""
+        path = format_path((*parse_path(ATTACHMENTS), Element(error.url)))
+        layers = self._session.files.layers()
+        layer = next((each for each in layers if error.url in _attached_by(each)), None)
+        fix = f"`%jp config --unset {shlex.quote(path)}` takes it out of this conversation"
+        return ConfigError(
+            f"{error}. {fix}",
+            path=path,
+            layer=layer.name if layer else None,
+            file=layer.file if layer else None,
+        )
 
     def _inquiry(
         self,
@@ -184,6 +204,12 @@ class Resolver:
         if key not in self._providers:
             self._providers[key] = registry.create(name, settings)
         return self._providers[key]
+
+
+def _attached_by(layer: Layer) -> list[str]:
+    """What `layer` attaches, as the configuration has it."""
+    given = at(layer.partial, ATTACHMENTS) or []
+    return validate({"conversation": {"attachments": given}}).conversation.attachments
 
 
 def _tool_choice(choice: str, tools: Offer) -> ToolChoice:

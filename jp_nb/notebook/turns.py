@@ -22,6 +22,7 @@ from jp_nb.agent.ports import (
     QuestionPrompt,
     ToolChoice,
 )
+from jp_nb.agent.secrets import Secrets
 from jp_nb.agent.turn import TurnEnd, TurnLoop
 from jp_nb.config.app_config import AppConfig
 from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, UsageError
@@ -58,6 +59,7 @@ class TurnRunner:
         self._prompter = NotebookPrompter(self._cell)
         self._agent = AgentThread()
         self.resolver = Resolver(session)
+        self._secrets = Secrets()
         self._known: dict[tuple[str, int], tuple[TurnUsage, str]] = {}
         self._running: Future[TurnEnd] | None = None
         self._threads: tuple[ConversationStream, Thread] | None = None
@@ -113,6 +115,7 @@ class TurnRunner:
             display=display,
             strict=strict or os.environ.get(variables.STRICT) == "1",
             context={"root": str(self.root), "conversation_id": stream.id},
+            secrets=self._secrets,
         )
         number = stream.turn_count
         status = "failed"
@@ -210,18 +213,19 @@ class TurnRunner:
             if question.misfit(configured.answer):
                 path = f"conversation.tools.{tool or '*'}.questions.{question.id}.answer"
                 raise ConfigError("does not answer the question", path=path)
+            self._keep_secret(question, configured.answer)
             return configured.answer
         in_turn = self._running is not None and not self._running.done()
         if not in_turn:
             self._prompter.cell_begins(_prompt_settings(self._session.config))
-        prompt = QuestionPrompt(question, label=label, tool=tool)
+        shown = self._secrets.hide_in_question(question)
+        prompt = QuestionPrompt(shown, label=label, tool=tool)
         end = self._prompter.ask_here(prompt, keeps_record=not in_turn)
         if in_turn and self._display is not None and not isinstance(end, NobodyThere):
             self._display(Notice(static_record(prompt, end).plain))
         match end:
             case Answered(value=value):
-                if run is not None and isinstance(question.answer_type, SecretAnswer):
-                    run.secrets.append(str(value))
+                self._keep_secret(question, value)
                 return value
             case NobodyThere(reason=reason):
                 raise PromptUnavailable(
@@ -232,6 +236,11 @@ class TurnRunner:
                 raise PromptCancelled(f"{question.text!r} was not answered", end=how)
             case _:
                 assert_never(end)
+
+    def _keep_secret(self, question: Question, answer: JsonValue) -> None:
+        """Hide `answer` from now on, wherever a tool repeats it, if it is secret."""
+        if isinstance(question.answer_type, SecretAnswer):
+            self._secrets.add(answer)
 
     def close(self) -> None:
         """Close prompts, providers and the agent's thread."""

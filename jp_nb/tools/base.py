@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from pydantic import JsonValue
@@ -21,15 +21,9 @@ T = TypeVar("T")
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """One run of a tool.
-
-    Attributes:
-        over: Whether nobody waits for it any more, whatever still goes on in it.
-        secrets: What it asked a person for and nobody else may read.
-    """
+    """One run of a tool; `over` once nobody waits for it any more, whatever still goes on in it."""
 
     over: bool = False
-    secrets: list[str] = field(default_factory=list)
 
 
 RUN: ContextVar[Run | None] = ContextVar("jp_nb_tool_run", default=None)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextvars import copy_context
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import pytest
 from pydantic import JsonValue
@@ -13,7 +13,6 @@ from pydantic import JsonValue
 from jp_nb.agent.ports import QuestionPrompt, ToolEnds
 from jp_nb.agent.secrets import HIDDEN, Secrets
 from jp_nb.record.events import ToolCallResponse
-from jp_nb.tools.base import RUN
 from jp_nb.tools.context import ToolContext
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.tools.python import PythonTool
@@ -83,7 +82,7 @@ async def test_no_outcome_repeats_a_secret(then: Callable[[str], Outcome], read:
 
 async def test_no_later_question_repeats_a_secret() -> None:
     def then(password: str) -> Outcome:
-        question = Question.select("keep", f"Keep {password}?", [password, "no"])
+        question = Question.select("keep", f"Keep {password}?", ["yes", "no"])
         return NeedsInput(question.with_context(f"It is {password}.").with_default(password))
 
     bench = bench_of(then, yes("no"), *[yes("no")] * 30)
@@ -92,11 +91,40 @@ async def test_no_later_question_repeats_a_secret() -> None:
     assert isinstance(asked, QuestionPrompt)
     assert asked.question.text == f"Keep {HIDDEN}?"
     assert asked.question.context == f"It is {HIDDEN}."
+    assert asked.question.default is None
     assert "hunter2" not in everything(bench)
 
 
-async def test_no_change_of_the_configuration_holds_a_secret() -> None:
-    rights = {"config": [{"path": "assistant.name", "read": True, "write": True}]}
+@pytest.mark.parametrize("where", ["id", "option"])
+async def test_a_question_that_cannot_do_without_a_secret_is_not_asked(where: str) -> None:
+    def then(password: str) -> Outcome:
+        if where == "id":
+            return NeedsInput(Question.boolean(password, f"Sure of {password}?"))
+        return NeedsInput(Question.select("x", f"Sure of {password}?", [password, "no"]))
+
+    bench = bench_of(then)
+    await bench.run()
+    told = f"The tool put a secret where a question cannot do without it: Sure of {HIDDEN}?"
+    assert response(bench) == told
+    assert len(bench.person.asked) == 1
+    assert "hunter2" not in everything(bench)
+
+
+@pytest.mark.parametrize(
+    ("secret", "change"),
+    [
+        (PASSWORD, {"config": {"assistant": {"name": f"I am {PASSWORD}"}}}),
+        ("hunter2", {"config": {"conversation": {"labels": {"hunter2": "x"}}}}),
+        ("731942", {"config": {"assistant": {"model": {"parameters": {"max_tokens": 731942}}}}}),
+        ("hunter2", {"unset": ("conversation.labels.hunter2",)}),
+    ],
+    ids=["text", "key", "number", "unset"],
+)
+async def test_no_change_of_the_configuration_holds_a_secret(
+    secret: str, change: dict[str, Any]
+) -> None:
+    paths = ("assistant", "conversation.labels")
+    rights = {"config": [{"path": p, "read": True, "write": True, "delete": True} for p in paths]}
     runs: list[Any] = []
 
     def login(ctx: ToolContext) -> Outcome:
@@ -105,54 +133,26 @@ async def test_no_change_of_the_configuration_holds_a_secret() -> None:
             return NeedsInput(ASKED)
         if ctx.delta_rejection is not None:
             return Success("left alone")
-        return Success("named", config={"assistant": {"name": f"I am {ctx.answers['pass']}"}})
+        return Success("done", **change)
 
     bench = Bench(
         [reply(call("login")), DONE],
         tools=[PythonTool(login, name="login")],
-        person=FakePrompter(yes(PASSWORD)),
+        person=FakePrompter(yes(secret)),
         config=for_tool("login", access=rights),
     )
     await bench.run()
     assert response(bench) == "left alone"
     assert runs[-1].reason == "invalid_config"
     assert "secret" in runs[-1].detail
-    assert "hunter2" not in everything(bench)
+    assert secret not in everything(bench)
 
 
-async def test_a_secret_that_the_tool_asked_for_itself_is_hidden_from_its_first_result_on() -> None:
-    def login() -> str:
-        run = RUN.get()
-        assert run is not None
-        run.secrets.append(PASSWORD)
-        return f"in with {PASSWORD}"
-
-    bench = Bench([reply(call("login")), DONE], tools=[PythonTool(login)])
+async def test_what_was_secret_in_an_earlier_turn_still_is() -> None:
+    bench = Bench([reply(call("tell")), DONE], tools=[PythonTool(lambda: PASSWORD, name="tell")])
+    bench.loop.secrets.add(PASSWORD)
     await bench.run()
-    assert response(bench) == f"in with {HIDDEN}"
-
-
-async def test_what_the_cell_does_afterwards_belongs_to_no_tool() -> None:
-    cell_context = copy_context()  # of the thread on which the cell runs
-    runs: list[Any] = []
-
-    class Cell:
-        async def call(self, function: Callable[[], Any]) -> Any:
-            return cell_context.run(function)
-
-        def release(self) -> None:
-            pass
-
-    def look() -> str:
-        runs.append(RUN.get())
-        return "seen"
-
-    bench = Bench([reply(call("look")), DONE], tools=[PythonTool(look)])
-    bench.loop.cell = Cell()
-    await bench.run()
-    assert response(bench) == "seen"
-    assert runs != [None]
-    assert cell_context.run(RUN.get) is None
+    assert response(bench) == HIDDEN
 
 
 async def test_another_call_of_the_turn_does_not_repeat_it_either() -> None:
@@ -172,12 +172,60 @@ async def test_another_call_of_the_turn_does_not_repeat_it_either() -> None:
     assert [r.content for r in bench.of(ToolCallResponse)] == ["kept", HIDDEN]
 
 
-@pytest.mark.parametrize("answer", ["", "abc", None, True, 12345])
+@pytest.mark.parametrize("answer", ["", "abc", "    ", "\n\n\n\n", None, True, 12345])
 def test_what_is_short_or_no_text_is_no_secret(answer: JsonValue) -> None:
     secrets = Secrets()
     secrets.add(answer)
-    outcome = Success("abc None True 12345")
+    outcome = Success("abc     None\n\n\n\nTrue 12345")
     assert secrets.hide_in(outcome) is outcome
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        json.dumps,
+        repr,
+        ascii,
+        str.encode,
+        lambda s: json.dumps(s, ensure_ascii=False),
+        lambda s: json.dumps({"stderr": f"KeyError: {s!r}"}),
+        lambda s: json.dumps(json.dumps([s])),
+        lambda s: repr(f"it's {s}"),
+        lambda s: repr(f"it's \"{s}"),
+        lambda s: f"https://me:{quote(s, safe='')}@example.org",
+        lambda s: urlencode({"key": s}),
+    ],
+)
+@pytest.mark.parametrize(
+    "secret", ["hunter2", 'hunter2\\x"y', "hun'te\"r2", "größe 2\t%", "a\nb c d"]
+)
+def test_a_secret_is_hidden_however_it_is_quoted(quoted: Callable[[str], Any], secret: str) -> None:
+    secrets = Secrets()
+    secrets.add(secret)
+    said = f"It was {quoted(secret)}."
+    assert HIDDEN in secrets.hide(said)
+    left = secrets.hide(said)
+    assert not any(part in left for part in ("unter2", "te\\", "r2", "gr", "b c d")), left
+
+
+def test_parts_of_a_secret_of_several_lines_are_hidden() -> None:
+    secrets = Secrets()
+    secrets.add("-----BEGIN KEY-----\nMIIEowIBAAKCAQ\nabc\n")
+    assert secrets.hide("  | MIIEowIBAAKCAQ\n  | abc") == f"  | {HIDDEN}\n  | abc"
+    assert secrets.hide("-----BEGIN KEY-----\nMIIEowIBAAKCAQ\nabc") == HIDDEN
+
+
+def test_only_secrets_are_secret() -> None:
+    secrets = Secrets()
+    secrets.add("hunter2")
+    asked = NeedsInput(Question.select("text", "Which?", ["one", "two"]).with_default("one"))
+    assert secrets.hide_in(asked) == asked
+    change = Success("x", config={"user": {"name": "x"}, "n": [1, True, None]}, unset=("a",))
+    assert secrets.hide_in(change) == change
+    malformed = Success("x", malformed="no hunter2")
+    hidden = secrets.hide_in(malformed)
+    assert isinstance(hidden, Success)
+    assert hidden.malformed == f"no {HIDDEN}"
 
 
 def test_the_longer_of_two_secrets_is_hidden_whole() -> None:
@@ -185,17 +233,3 @@ def test_the_longer_of_two_secrets_is_hidden_whole() -> None:
     secrets.add("pass")
     secrets.add("password")
     assert secrets.hide("the password, to pass") == f"the {HIDDEN}, to {HIDDEN}"
-
-
-def test_a_secret_is_hidden_as_python_writes_it() -> None:
-    secrets = Secrets()
-    secrets.add('it\'s "so"')
-    assert secrets.hide(repr(['it\'s "so"'])) == f"['{HIDDEN}']"
-
-
-def test_the_shape_of_a_question_is_not_text() -> None:
-    secrets = Secrets()
-    for word in ("text", "secret", "select", "options"):
-        secrets.add(word)
-    asked = NeedsInput(Question.select("text", "Which?", ["one", "two"]))
-    assert secrets.hide_in(asked) == asked

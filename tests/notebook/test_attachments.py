@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -39,6 +41,7 @@ def why_not(folder: Path, *urls: str) -> str:
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "notes.md").write_bytes("\ufeffDelft, größer\r\n".encode())
     (tmp_path / "data").mkdir()
+    (tmp_path / "odd[1]").mkdir()
     for name in ("b.csv", "a.csv", ".hidden.csv"):
         (tmp_path / "data" / name).write_text(name, encoding="utf-8")
     return tmp_path
@@ -90,10 +93,54 @@ def test_paths_from_home_and_from_the_root(folder: Path, monkeypatch: pytest.Mon
     assert read(Path("/"), f"file://{folder}/notes.md")[0].content == "Delft, größer\r\n"
 
 
-def test_each_file_is_attached_once(folder: Path) -> None:
+def test_each_file_is_attached_once_as_it_was_named_first(folder: Path) -> None:
     os.symlink(folder / "notes.md", folder / "same.md")
     found = read(folder, "file:notes.md", "file:data/*.csv", "file:same.md", "file:data/a.csv")
-    assert [a.content for a in found] == ["Delft, größer\r\n", "a.csv", "b.csv"]
+    assert [a.source for a in found] == ["notes.md", "data/a.csv", "data/b.csv"]
+
+
+def test_patterns_go_deep_without_hidden_files_and_round_no_circle(folder: Path) -> None:
+    deep = folder / "data" / "x" / "y"
+    deep.mkdir(parents=True)
+    (deep / "c.csv").touch()
+    (folder / ".git").mkdir()
+    (folder / ".git" / "d.csv").touch()
+    os.symlink(folder, deep / "round")
+    os.symlink(folder / "data", folder / "linked")
+    sources = {
+        "file:**/*.csv": ["data/a.csv", "data/b.csv", "data/x/y/c.csv"],
+        "file:**/y/*": ["data/x/y/c.csv"],
+        "file:data/**": ["data/a.csv", "data/b.csv", "data/x/y/c.csv"],
+        "file:.git/*": [".git/d.csv"],
+        "file:data/.*": ["data/.hidden.csv"],
+        "file:l*/[!b].csv": ["linked/a.csv"],
+        f"file:{folder}/data/%3F.csv": ["data/a.csv", "data/b.csv"],
+    }
+    for url, expected in sources.items():
+        assert [a.source for a in read(folder, url)] == expected, url
+
+
+def test_a_pattern_looks_at_so_many_files_and_no_more(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_LOOKED_AT", 3)
+    assert len(read(folder, "file:data/*.csv")) == 2
+    assert "more than 3 files would have to be looked at" in why_not(folder, "file:**/*.tsv")
+
+
+@pytest.mark.parametrize("pattern", ["file:*/*.csv", "file:data/[a].csv", "file:**/*"])
+def test_a_folder_that_cannot_be_looked_into_is_not_passed_over(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, pattern: str
+) -> None:
+    scandir = os.scandir
+
+    def refusing(path: Any) -> Any:
+        if Path(path) == folder / "data":
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    assert why_not(folder, pattern) == f"{folder}/data: Permission denied"
 
 
 def test_what_did_not_change_is_the_same_object(folder: Path) -> None:
@@ -103,8 +150,39 @@ def test_what_did_not_change_is_the_same_object(folder: Path) -> None:
     (folder / "notes.md").write_text("Leiden", encoding="utf-8")
     second = reader.read(["file:notes.md"], folder)
     assert [a.content for a in second] == ["Leiden"]
+    times = (folder / "notes.md").stat()
+    (folder / "notes.md").write_text("London", encoding="utf-8")
+    os.utime(folder / "notes.md", ns=(times.st_atime_ns, times.st_mtime_ns))
+    second = reader.read(["file:notes.md"], folder)
+    assert [a.content for a in second] == ["London"]
     assert reader.read([], folder) == ()
     assert reader.read(["file:notes.md"], folder) == second
+
+
+def test_after_an_error_nothing_old_is_sent(folder: Path) -> None:
+    reader = Attachments()
+    reader.read(["file:notes.md"], folder)
+    (folder / "notes.md").write_bytes(b"\0")
+    for _ in range(2):
+        with pytest.raises(AttachmentError, match="neither text"):
+            reader.read(["file:notes.md"], folder)
+
+
+def test_long_files_are_read_whole(folder: Path) -> None:
+    text = "".join(f"line {n}\n" for n in range(200_000))
+    (folder / "long.txt").write_text(text, encoding="utf-8")
+    assert read(folder, "file:long.txt")[0].content == text
+
+
+def test_a_file_may_be_another_one_in_its_place(folder: Path) -> None:
+    reader = Attachments()
+    other = folder / "other.md"
+    other.write_text("Delft, GRÖSSER", encoding="utf-8")
+    reader.read(["file:notes.md"], folder)
+    times = (folder / "notes.md").stat()
+    os.utime(other, ns=(times.st_atime_ns, times.st_mtime_ns))
+    other.rename(folder / "notes.md")
+    assert reader.read(["file:notes.md"], folder)[0].content == "Delft, GRÖSSER"
 
 
 # --- what cannot be attached -----------------------------------------------------------------
@@ -113,13 +191,18 @@ def test_what_did_not_change_is_the_same_object(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("file:nots.md", "there is no such file in {folder}"),
-        ("file:data/*.tsv", "no file in {folder} is called so"),
-        ("file:data", "that is a folder; file:data/* attaches the files in it"),
-        ("file:data/", "that is a folder; file:data/* attaches the files in it"),
+        ("file:nots.md", "there is no file {folder}/nots.md"),
+        ("file:data/*.tsv", "there is no file {folder}/data/*.tsv"),
+        ("file:data", "{folder}/data is a folder; file://data/* attaches its files"),
+        ("file:data/", "{folder}/data is a folder; file://data/* attaches its files"),
         ("file:notes.md?lines=3", "a file takes no parameters"),
         ("file:notes.md/x", "Not a directory"),
-        ("file:no%00te", "embedded null byte"),
+        ("file:no%00te", "no\\u0000te: embedded null byte"),
+        ("file:\x1b[31m%0Ared", "there is no file {folder}/\\u001b[31m\\nred"),
+        ("FILE:nots.md", "there is no file {folder}/nots.md"),
+        ("file:**/*.tsv", "there is no file {folder}/**/*.tsv"),
+        ("file:[a", "there is no file"),
+        ("file:odd[1]", "folder; file://odd[[]1]/* attaches its files"),
         ("https://example.org/a", "attachments of the kind 'https' cannot be read here"),
         ("bear://x", "attachments of the kind 'bear' cannot be read here: file:PATH can"),
     ],
@@ -141,25 +224,45 @@ def test_what_never_ends_is_not_read(folder: Path) -> None:
     assert "could be read to its end" in why_not(folder, "file:/dev/zero")
 
 
+@pytest.mark.skipif(not Path("/proc/uptime").exists(), reason="a system without /proc")
+def test_what_has_no_length_is_not_read(folder: Path) -> None:
+    assert why_not(folder, "file:/proc/uptime") == "/proc/uptime is no file on a disk"
+    (folder / "empty").touch()
+    assert read(folder, "file:empty")[0].content == ""
+
+
+def test_a_file_that_grows_as_it_is_read_counts_with_all_it_holds(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_BYTES", 100)
+    monkeypatch.setattr(module, "_bytes_of", lambda file: b"x" * 60)
+    assert "more than 0 MB are attached" in why_not(folder, "file:notes.md", "file:data/a.csv")
+    monkeypatch.undo()
+    monkeypatch.setattr(module, "MAX_BYTES", 20)
+    monkeypatch.setattr(module._File, "size", 1)
+    (folder / "notes.md").write_text("x" * 21, encoding="utf-8")
+    assert "with notes.md, more than" in why_not(folder, "file:notes.md")
+
+
+def test_a_file_that_is_gone_when_it_is_read_is_named(folder: Path) -> None:
+    [file] = module._find("file:notes.md", folder)
+    (folder / "notes.md").unlink()
+    with pytest.raises(AttachmentError, match=r"notes.md: No such file"):
+        module._bytes_of(file)
+
+
 def test_too_much_is_refused_before_it_is_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_BYTES", 2_000_000)
-    monkeypatch.setattr(module, "_read", lambda file: pytest.fail("it was read"))
+    monkeypatch.setattr(module, "_bytes_of", lambda file: pytest.fail("it was read"))
     with (folder / "big.txt").open("wb") as big:
         big.truncate(1_999_990)
     why = why_not(folder, "file:big.txt", "file:notes.md")
     assert why == "with notes.md, more than 2 MB are attached"
     monkeypatch.setattr(module, "MAX_FILES", 1)
-    assert "more than 1 files are called so" in why_not(folder, "file:data/*")
+    assert "more than 1 files are attached" in why_not(folder, "file:data/*")
     assert "more than 1 files are attached" in why_not(folder, "file:data/a.csv", "file:data/b.csv")
-
-
-def test_the_error_names_the_item_and_what_to_do() -> None:
-    made = AttachmentError('file:a"b', "gone").in_configuration()
-    path = 'conversation.attachments["file:a\\"b"]'
-    assert str(made) == f"{path}: gone. `%jp config --unset '{path}'` takes it away"
-    assert made.path == path
 
 
 @pytest.mark.parametrize(
@@ -260,10 +363,39 @@ def test_a_file_is_in_every_request_as_it_is_then(user: FrontEnd) -> None:
 
 
 @kernel_test
+def test_the_fix_can_be_pasted_whatever_the_file_is_called(user: FrontEnd) -> None:
+    name = 'it\'s "$x" {a} #1.md'
+    user.run(f"Path({name!r}).write_text('Delft is old')")
+    both = " ".join(f"-a {shlex.quote(each)}" for each in (name, "it's*.md"))
+    answer(user, f"-n -m scripted/plain {both}")
+    user.run(f"Path({name!r}).unlink()")
+    for _ in range(2):
+        problem = answer(user, "")
+        user.run(problem[problem.index("%jp config --unset") :].split("`")[0])
+    assert answer(user, "") == "Nothing to read."
+
+
+@kernel_test
+def test_what_a_file_attaches_says_which(user: FrontEnd) -> None:
+    user.run(
+        "Path('.jp').mkdir(exist_ok=True)\n"
+        "Path('.jp/config.toml').write_text("
+        '\'conversation.attachments = [{ type = "file", path = "gone.md" }]\')'
+    )
+    try:
+        problem = answer(user, "-n -m scripted/plain")
+        assert 'conversation.attachments["file://gone.md"]: there is no file ' in problem
+        assert ".jp/config.toml)" in problem
+        assert "(from workspace file: " in problem
+    finally:
+        user.run("import shutil; shutil.rmtree('.jp')")
+
+
+@kernel_test
 def test_what_is_not_there_is_refused_before_it_is_recorded(user: FrontEnd) -> None:
     answer(user, "-n -m scripted/plain")
     problem = answer(user, "-a nots.md")
-    assert "-a nots.md: there is no such file in " in problem
+    assert "-a nots.md: there is no file /" in problem
     assert "nots.md" not in json.dumps(events(user))
     assert answer(user, "") == "Nothing to read."
 
@@ -273,7 +405,7 @@ def test_a_file_that_went_away_ends_the_turn_and_says_what_to_do(user: FrontEnd)
     answer(user, "-n -m scripted/plain -a notes.md")
     user.run("Path('notes.md').unlink()")
     problem = answer(user, "")
-    assert 'conversation.attachments["file://notes.md"]: there is no such file' in problem
+    assert 'conversation.attachments["file://notes.md"]: there is no file' in problem
     found = said(user, "%jp doctor")
     assert "model        scripted/plain (a script" in found
     assert 'attachments  does not work: conversation.attachments["file://notes.md"]' in found
@@ -306,7 +438,7 @@ def test_a_tool_that_attaches_what_is_not_there_ends_the_turn_and_it_can_be_undo
     user.click("Apply")
     user.finish(request)
     problem = shown(user, request)
-    assert 'conversation.attachments["file:nots.md"]: there is no such file' in problem
+    assert 'conversation.attachments["file:nots.md"]: there is no file' in problem
     user.run("%jp config --unset 'conversation.attachments[\"file:nots.md\"]'")
     assert answer(user, "") == "The next turn works."
 

@@ -89,7 +89,23 @@ def chat() -> str:
 
 @jp.tool
 def login() -> str:
-    return "in with " + jp.ask(jp.Question.secret("password", "Password?"))
+    global kept
+    kept = jp.ask(jp.Question.secret("password", "Password?"))
+    jp.ask(jp.Question.boolean("sure", f"Use {kept}?").with_context(f"It is {kept}."))
+    return "in with " + kept
+
+@jp.tool
+def tell() -> str:
+    return "kept " + kept
+
+@jp.tool(thread=True)
+def signed() -> str:
+    import threading
+    got = []
+    thread = threading.Thread(target=lambda: got.append(jp.ask(jp.Question.secret("p", "PIN?"))))
+    thread.start()
+    thread.join()
+    return "signed with " + got[0]
 """
 
 
@@ -118,6 +134,9 @@ SCRIPTS = {
     + '[[replies]]\nwhen = "true"\ntext = "Shipped."\n[[replies]]\ntext = "Not shipped."\n',
     "chat": calls(("chat", {})) + '[[replies]]\nexpect = "heard bad"\ntext = "I see."\n',
     "login": calls(("login", {})) + '[[replies]]\nexpect = "in with (secret)"\ntext = "Good."\n',
+    "tell": calls(("tell", {})) + '[[replies]]\nexpect = "kept (secret)"\ntext = "Still."\n',
+    "signed": calls(("signed", {}))
+    + '[[replies]]\nexpect = "signed with (secret)"\ntext = "Signed."\n',
     "shown": calls(("plot", {}), ("murmur", {}), ("mutter", {})) + '[[replies]]\ntext = "Seen."\n',
     "spoil": calls(("spoil", {"items": [1, 2]})) + '[[replies]]\ntext = "Hm."\n',
     "cancel": calls(("cancel_all", {})),
@@ -307,10 +326,22 @@ def test_a_secret_that_a_tool_asks_for_and_returns_is_read_by_nobody(user: Front
     request = start(user, "login")
     beacon = user.form("Password?")
     user.send(beacon, {"type": "submit", "value": "hunter2"})
+    beacon = user.form("Use (secret)?")
+    user.send(beacon, {"type": "submit", "index": 0})
     user.finish(request)
     assert "Good." in user.displays(request)[-1]["text/plain"]
-    assert "in with (secret)" in json.dumps(events(user))
+    later = run(user, "tell")
+    assert "Still." in user.displays(later)[-1]["text/plain"]
     assert "hunter2" not in repr(user.messages)
+
+
+def test_a_secret_that_a_thread_of_a_tool_asks_for_is_read_by_nobody(user: FrontEnd) -> None:
+    request = start(user, "signed")
+    beacon = user.form("PIN?")
+    user.send(beacon, {"type": "submit", "value": "hunter3"})
+    user.finish(request)
+    assert "Signed." in user.displays(request)[-1]["text/plain"]
+    assert "hunter3" not in repr(user.messages)
 
 
 @pytest.mark.parametrize("script", ["slow", "sleep", "wait", "work", "question"])
