@@ -144,6 +144,7 @@ def query(
     model: str | None = None,
     cfg: str | Sequence[str] = (),
     no_cfg: str | Sequence[str] = (),
+    attach: str | Sequence[str] = (),
     new: bool = False,
     schema: object = None,
     tool_use: str | bool | None = None,
@@ -156,6 +157,7 @@ def query(
         model: As `-m`.
         cfg: As `-c`, once or several times.
         no_cfg: As `-C`, once or several times, after `cfg`.
+        attach: As `-a`, once or several times, after both.
         new: As `-n`.
         schema: As `-s`: a type that pydantic can describe, a JSON schema, or the name of one.
         tool_use: True as `-u`, the name of a tool as `-u NAME`, False as `-U`.
@@ -175,6 +177,7 @@ def query(
     session = _loaded()
     directives = [Directive("cfg", x) for x in _several(cfg)]
     directives += [Directive("no_cfg", x) for x in _several(no_cfg)]
+    directives += [Directive("attach", x) for x in _several(attach)]
     with guarded(session):
         return session.ask(
             text,

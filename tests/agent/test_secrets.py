@@ -172,6 +172,18 @@ async def test_another_call_of_the_turn_does_not_repeat_it_either() -> None:
     assert [r.content for r in bench.of(ToolCallResponse)] == ["kept", HIDDEN]
 
 
+async def test_what_was_asked_for_openly_is_no_secret() -> None:
+    def stay(ctx: ToolContext) -> Outcome:
+        if "where" not in ctx.answers:
+            return NeedsInput(Question.free_text("where", "Where?"))
+        return Success(f"in {ctx.answers['where']}")
+
+    person = FakePrompter(yes("Delft"))
+    bench = Bench([reply(call("stay")), DONE], tools=[PythonTool(stay)], person=person)
+    await bench.run()
+    assert response(bench) == "in Delft"
+
+
 @pytest.mark.parametrize("answer", ["", "abc", "    ", "\n\n\n\n", None, True, 12345])
 def test_what_is_short_or_no_text_is_no_secret(answer: JsonValue) -> None:
     secrets = Secrets()

@@ -363,6 +363,15 @@ def test_a_file_is_in_every_request_as_it_is_then(user: FrontEnd) -> None:
 
 
 @kernel_test
+def test_a_function_attaches_too(user: FrontEnd) -> None:
+    code = "jp.query('Go.', model='scripted/reader', new=True, attach=['notes.md'])"
+    request = user.start(code, cell_id="a cell")
+    user.finish(request)
+    assert error(user, request) is None
+    assert "I read it." in json.dumps(events(user))
+
+
+@kernel_test
 def test_the_fix_can_be_pasted_whatever_the_file_is_called(user: FrontEnd) -> None:
     name = 'it\'s "$x" {a} #1.md'
     user.run(f"Path({name!r}).write_text('Delft is old')")

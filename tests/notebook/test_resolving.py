@@ -70,6 +70,20 @@ def test_the_conversations_own_model_answers_with_all_that_it_is_sent(resolver: 
     assert who.overrides == {}
 
 
+def test_what_is_attached_is_looked_for_in_the_workspace(tmp_path: Path) -> None:
+    (tmp_path / ".jp").mkdir()
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "notes.md").write_text("Delft", encoding="utf-8")
+    session: Any = SimpleNamespace(
+        files=SimpleNamespace(folder=tmp_path / "deep"),
+        document=SimpleNamespace(conversation=SimpleNamespace(id="jp-c1")),
+    )
+    attached: Partial = {"conversation": {"attachments": ["file:notes.md"]}}
+    found = resolved(Resolver(session), attached)
+    assert [a.content for a in found.attachments] == ["Delft"]
+    assert asked(found).attachments is found.attachments
+
+
 def test_overrides_by_question_over_those_for_all(resolver: Resolver) -> None:
     found = resolved(
         resolver,

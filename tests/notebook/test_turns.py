@@ -85,7 +85,7 @@ def mutter() -> str:
 
 @jp.tool
 def chat() -> str:
-    return "heard " + jp.ask(jp.Question.select("mood", "What mood?", ["good", "bad"]))
+    return "heard " + jp.ask(jp.Question.select("mood", "What mood?", ["good", "rather bad"]))
 
 @jp.tool
 def login() -> str:
@@ -132,7 +132,7 @@ SCRIPTS = {
     "question": calls(("rename", {})) + '[[replies]]\nexpect = "sure=True"\ntext = "Renamed."\n',
     "ask": calls(("ask_user", {"question": "Ship it?", "answer_type": "boolean"}))
     + '[[replies]]\nwhen = "true"\ntext = "Shipped."\n[[replies]]\ntext = "Not shipped."\n',
-    "chat": calls(("chat", {})) + '[[replies]]\nexpect = "heard bad"\ntext = "I see."\n',
+    "chat": calls(("chat", {})) + '[[replies]]\nexpect = "heard rather bad"\ntext = "I see."\n',
     "login": calls(("login", {})) + '[[replies]]\nexpect = "in with (secret)"\ntext = "Good."\n',
     "tell": calls(("tell", {})) + '[[replies]]\nexpect = "kept (secret)"\ntext = "Still."\n',
     "signed": calls(("signed", {}))
