@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from threading import Lock
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -30,6 +31,7 @@ class Secrets:
 
     def __init__(self) -> None:
         self._texts: tuple[str, ...] = ()  # longest first
+        self._adding = Lock()
 
     def add(self, answer: JsonValue) -> None:
         """Hide `answer` from now on, also where it is quoted as JSON, Python or a URL does."""
@@ -41,8 +43,9 @@ class Secrets:
         # Twice: a program's traceback, which quotes it, is sent on as JSON.
         once = {text for each in plain for text in _quoted(each)}
         twice = {text for each in once for text in _quoted(each)}
-        known = {*self._texts, *plain, *once, *twice}
-        self._texts = tuple(sorted(known, key=len, reverse=True))
+        with self._adding:
+            known = {*self._texts, *plain, *once, *twice}
+            self._texts = tuple(sorted(known, key=len, reverse=True))
 
     def hide(self, text: str) -> str:
         """`text` with `(secret)` in place of each secret."""

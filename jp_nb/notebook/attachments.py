@@ -105,9 +105,12 @@ def _find(url: str, folder: Path) -> Iterator[_File]:
     matches = sorted(_Matching(url).walk(Path(path.anchor), path.parts[1:]))
     if not matches:
         raise AttachmentError(url, f"there is no file {exact(str(path))}")
+    home = parts.path.partition("/")[0] if parts.path.startswith("~") else ""
     for match in matches:
-        source = match.relative_to(folder) if match.is_relative_to(folder) else match
-        yield _file(url, match, str(source))
+        source = str(match.relative_to(folder) if match.is_relative_to(folder) else match)
+        if home:  # as it was written: nobody need know where that is
+            source = home + str(match).removeprefix(os.path.expanduser(home))
+        yield _file(url, match, source)
 
 
 class _Matching:
@@ -134,10 +137,15 @@ class _Matching:
                     yield from self._reached(folder / entry.name, rest)
 
     def _reached(self, path: Path, rest: Sequence[str]) -> Iterator[Path]:
-        if rest:
-            if path.is_dir():
-                yield from self.walk(path, rest)
-        elif path.is_file():
+        try:
+            mode = path.stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return  # also a link to nothing
+        except (OSError, ValueError) as exc:
+            raise AttachmentError(self._url, f"{exact(str(path))}: {_reason(exc)}") from exc
+        if rest and stat.S_ISDIR(mode):
+            yield from self.walk(path, rest)
+        elif not rest and stat.S_ISREG(mode):
             yield path
 
     def _entries(self, folder: Path) -> Iterator[os.DirEntry[str]]:

@@ -89,7 +89,10 @@ def test_a_file_whose_name_looks_like_a_pattern_is_that_file(folder: Path) -> No
 
 def test_paths_from_home_and_from_the_root(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(folder))
-    assert read(Path("/"), "file:~/notes.md")[0].content == "Delft, größer\r\n"
+    [made] = read(Path("/"), "file:~/notes.md")
+    assert (made.source, made.content) == ("~/notes.md", "Delft, größer\r\n")
+    found = read(Path("/"), "file:~/data/*.csv")
+    assert [a.source for a in found] == ["~/data/a.csv", "~/data/b.csv"]
     assert read(Path("/"), f"file://{folder}/notes.md")[0].content == "Delft, größer\r\n"
 
 
@@ -118,6 +121,18 @@ def test_patterns_go_deep_without_hidden_files_and_round_no_circle(folder: Path)
     }
     for url, expected in sources.items():
         assert [a.source for a in read(folder, url)] == expected, url
+
+
+def test_a_file_that_cannot_be_looked_at_is_not_passed_over(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.symlink(folder / "nothing", folder / "data" / "0.csv")
+    os.symlink(folder / "data" / "loop.csv", folder / "data" / "loop.csv")
+    why = why_not(folder, "file:data/*.csv")
+    assert why == f"{folder}/data/loop.csv: Too many levels of symbolic links"
+    (folder / "data" / "loop.csv").unlink()
+    assert len(read(folder, "file:data/*.csv")) == 2
+    assert "File name too long" in why_not(folder, f"file:[d]ata/{'x' * 300}")
 
 
 def test_a_pattern_looks_at_so_many_files_and_no_more(
