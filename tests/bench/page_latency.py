@@ -1,0 +1,119 @@
+"""Measures how long a real JupyterLab page takes, in milliseconds: median and slowest tenth.
+
+    python tests/bench/page_latency.py [--times 30]
+
+- From a click to the code that it resumes in the cell: the page notes the time of the click, the
+  cell the time at which it goes on; both clocks are the machine's.
+- The handshake by which `%load_ext` finds the record in the page.
+- An entry of 1 KB on its way into the page's notebook, until the page says that it is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+PROJECT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(PROJECT))
+
+from playwright.sync_api import sync_playwright  # noqa: E402
+
+from tests.browser import CHROMIUM_FLAGS, TOKEN, Lab, NotebookPage, start_lab  # noqa: E402
+
+CLICKS = """
+import json, time
+resumed = []
+for _ in range({times}):
+    prompter.ask_here(PERMISSION, keeps_record=False)
+    resumed.append(time.time() * 1000)
+open("resumed.json", "w").write(json.dumps(resumed))
+"""
+RECORD = """
+import json
+shakes, appends = [], []
+for _ in range({times}):
+    begin()
+    shakes.append(document.handshake * 1000)
+    say("x" * 1000)
+    flushed()
+    appends.append(document.opened.store.latency * 1000)
+open("record.json", "w").write(json.dumps([shakes, appends]))
+"""
+NOTE_CLICKS = """() => {
+    window.clicks = [];
+    document.addEventListener("click", () => {
+        window.clicks.push(performance.timeOrigin + performance.now());
+    }, {capture: true});
+}"""
+
+
+def opened(browser: Any, lab: Lab, name: str, *cells: str) -> NotebookPage:
+    """A page with the notebook `name`, whose first cell ran."""
+    path = lab.write(f"{name}.ipynb", cells)
+    url = f"{lab.url}/lab/workspaces/{name}/tree/{path.name}?token={TOKEN}&reset"
+    notebook = NotebookPage(browser.new_page(), path, url)
+    notebook.run_cell(0)
+    notebook.wait_for_kernel_status("idle")
+    return notebook
+
+
+def measure_record(browser: Any, lab: Lab, times: int) -> tuple[list[float], list[float]]:
+    """The milliseconds of each handshake and of each entry."""
+    shutil.copy(
+        PROJECT / "tests" / "notebook" / "document" / "in_cell.py", lab.root / "document.py"
+    )
+    load = "import document\nfrom document import *"
+    notebook = opened(browser, lab, "record", load, RECORD.format(times=times), "print('done')")
+    notebook.run_cell(1)
+    notebook.run_cell(2)
+    notebook.output_text(2, contains="done")
+    shakes, appends = json.loads((lab.root / "record.json").read_text())
+    return shakes, appends
+
+
+def measure_clicks(browser: Any, lab: Lab, times: int) -> list[float]:
+    """The milliseconds of each click."""
+    shutil.copy(PROJECT / "tests" / "notebook" / "prompt" / "in_cell.py", lab.root)
+    cells = ["from in_cell import *", CLICKS.format(times=times)]
+    notebook = opened(browser, lab, "clicks", *cells)
+    notebook.run_cell(1)
+    notebook.form()
+    notebook.page.evaluate(NOTE_CLICKS)
+    for _ in range(times):
+        notebook.form().locator(".jp-nb-actions button").first.click()
+        notebook.page.wait_for_timeout(300)
+    notebook.wait_for_kernel_status("idle")
+    resumed = json.loads((lab.root / "resumed.json").read_text())
+    clicked = notebook.page.evaluate("window.clicks")
+    return [after - before for before, after in zip(clicked, resumed, strict=True)]
+
+
+def main() -> int:
+    """Print the result."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--times", type=int, default=30)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as home, sync_playwright() as playwright:
+        lab, server = start_lab(Path(home))
+        try:
+            executable = shutil.which("chromium") or shutil.which("google-chrome")
+            browser = playwright.chromium.launch(executable_path=executable, args=CHROMIUM_FLAGS)
+            clicks = measure_clicks(browser, lab, options.times)
+            shakes, appends = measure_record(browser, lab, options.times)
+        finally:
+            server.terminate()
+            server.wait()
+    for what, times in [("clicks", clicks), ("handshakes", shakes), ("entries", appends)]:
+        slow = quantiles(times, n=10)[-1]
+        print(f"{len(times)} {what}: median {median(times):.1f} ms, slowest tenth {slow:.1f} ms")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
