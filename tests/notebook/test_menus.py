@@ -158,6 +158,7 @@ def forget(user: FrontEnd) -> None:
     """Have `wait` and `form` look at what comes from now on."""
     user.receive(0.0)
     user.messages.clear()
+    user.forget_input_requests()
 
 
 def begun(user: FrontEnd, script: str, seen: str, options: str = "", **fields: Any) -> str:

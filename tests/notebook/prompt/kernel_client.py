@@ -71,7 +71,7 @@ class FrontEnd:
         for _ in range(5):
             self.manager.interrupt_kernel()
             try:
-                self.wait(lambda m: _is_status(m, "idle") and _parent(m) == request, patience=3.0)
+                self.wait(lambda m: _is_status(m, "idle") and _parent(m) == request, patience=1.0)
             except TimeoutError:
                 continue
             break
@@ -164,6 +164,14 @@ class FrontEnd:
         return str(message["header"]["msg_id"])
 
     # --- stdin -------------------------------------------------------------------------------
+
+    def forget_input_requests(self) -> None:
+        """Drop what the kernel wanted typed: a menu that was interrupted wants nothing any more."""
+        while True:
+            try:
+                self.client.get_stdin_msg(timeout=0)
+            except Empty:
+                return
 
     def input_request(self) -> Message:
         """Return what the kernel wants typed."""
