@@ -295,6 +295,7 @@ def test_a_path_is_an_argument_too(text: str, path: str) -> None:
     parts = attachment_parts(url)
     assert (parts.type, parts.path, parts.params) == ("file", path, {})
     assert attachment_argument(url, within="sub") == url
+    assert attachment_parts(attachment_argument("./~x", within=".")).path == "./~x"
     with pytest.raises(ValueError, match="the path of a file"):
         attachment_argument(" ")
 
