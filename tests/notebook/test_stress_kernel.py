@@ -99,7 +99,8 @@ def script(random: Random) -> str:
         names = random.choices([*WEIGHTS], [*WEIGHTS.values()], k=CALLS_IN_A_BATCH)
         numbered = enumerate(names, start=cycle * CALLS_IN_A_BATCH)
         replies.append(calls(*((name, {"n": n}) for n, name in numbered)))
-    return "".join(replies) + '[[replies]]\ntext = "All done."\n'
+    # An interrupt of the last answer, or of the turn as it ends, has the model asked once more.
+    return "".join(replies) + '[[replies]]\ntext = "All done."\n' * (CYCLES + 2)
 
 
 class Disturber:
