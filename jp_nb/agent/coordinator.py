@@ -57,7 +57,7 @@ from jp_nb.tools.arguments import coerce_arguments
 from jp_nb.tools.base import RUN, CallInterrupted, Run
 from jp_nb.tools.context import ToolContext
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
-from jp_nb.tools.question import Question, SecretAnswer
+from jp_nb.tools.question import Question
 
 T = TypeVar("T")
 
@@ -503,8 +503,7 @@ class Coordinator:
     ) -> None:
         """Run `tool` again, with one answer more."""
         call.answers[question.id] = answer
-        if isinstance(question.answer_type, SecretAnswer):
-            self._state.secrets.add(answer)
+        self._state.secrets.answered(question, answer)
         self.run_again(call, tool)
 
     def nobody_decides(self, nobody: NobodyThere) -> None:

@@ -15,7 +15,7 @@ from urllib.parse import quote, quote_plus
 from pydantic import JsonValue
 
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
-from jp_nb.tools.question import Question, SelectAnswer
+from jp_nb.tools.question import Question, SecretAnswer, SelectAnswer
 
 HIDDEN = "(secret)"
 SHORTEST = 4
@@ -46,6 +46,11 @@ class Secrets:
         with self._adding:
             known = {*self._texts, *plain, *once, *twice}
             self._texts = tuple(sorted(known, key=len, reverse=True))
+
+    def answered(self, question: Question, answer: JsonValue) -> None:
+        """Hide `answer` from now on, if `question` says that it is secret."""
+        if isinstance(question.answer_type, SecretAnswer):
+            self.add(answer)
 
     def hide(self, text: str) -> str:
         """`text` with `(secret)` in place of each secret."""

@@ -40,7 +40,7 @@ from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, thread_of
 from jp_nb.record.turn_view import Turn, TurnUsage, read_turn
 from jp_nb.tools.base import RUN
-from jp_nb.tools.question import Question, SecretAnswer
+from jp_nb.tools.question import Question
 
 if TYPE_CHECKING:
     from jp_nb.notebook.session import Session
@@ -213,7 +213,7 @@ class TurnRunner:
             if question.misfit(configured.answer):
                 path = f"conversation.tools.{tool or '*'}.questions.{question.id}.answer"
                 raise ConfigError("does not answer the question", path=path)
-            self._keep_secret(question, configured.answer)
+            self._secrets.answered(question, configured.answer)
             return configured.answer
         in_turn = self._running is not None and not self._running.done()
         if not in_turn:
@@ -225,7 +225,7 @@ class TurnRunner:
             self._display(Notice(static_record(prompt, end).plain))
         match end:
             case Answered(value=value):
-                self._keep_secret(question, value)
+                self._secrets.answered(question, value)
                 return value
             case NobodyThere(reason=reason):
                 raise PromptUnavailable(
@@ -236,11 +236,6 @@ class TurnRunner:
                 raise PromptCancelled(f"{question.text!r} was not answered", end=how)
             case _:
                 assert_never(end)
-
-    def _keep_secret(self, question: Question, answer: JsonValue) -> None:
-        """Hide `answer` from now on, wherever a tool repeats it, if it is secret."""
-        if isinstance(question.answer_type, SecretAnswer):
-            self._secrets.add(answer)
 
     def close(self) -> None:
         """Close prompts, providers and the agent's thread."""
