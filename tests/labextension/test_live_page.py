@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nbformat
 import pytest
@@ -17,6 +17,9 @@ from tests.browser import (
     wait_for_kernel_status,
 )
 from tests.notebook.document.scripted_page import SETUP
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
 
@@ -49,6 +52,15 @@ def reopened(page: NotebookPage, **metadata: Any) -> None:
 def leave(page: NotebookPage) -> None:
     """Close the notebook's page without saving."""
     page.page.goto("about:blank")
+
+
+def another_tab(page: NotebookPage) -> Page:
+    """The same notebook in a second tab of the browser."""
+    other = page.page.context.new_page()
+    other.goto(page.page.url)
+    other.locator(".jp-Notebook .jp-Cell").first.wait_for()
+    wait_for_kernel_status(other, "idle")
+    return other
 
 
 def begin(page: NotebookPage, expected: str) -> None:
@@ -160,10 +172,7 @@ def test_two_views_of_one_document(open_notebook: OpenNotebook) -> None:
 
 def test_two_browser_tabs_end_with_the_same(open_notebook: OpenNotebook) -> None:
     page = open_notebook(SETUP, "say('one'); flushed()")
-    other = page.page.context.new_page()
-    other.goto(page.page.url)
-    other.locator(".jp-Notebook .jp-Cell").first.wait_for()
-    wait_for_kernel_status(other, "idle")
+    other = another_tab(page)
     begin(page, NEW)
     page.run_cell(1)
     page.output_text(1, contains="flushed")
@@ -175,10 +184,7 @@ def test_two_browser_tabs_end_with_the_same(open_notebook: OpenNotebook) -> None
 
 def test_one_of_two_browser_tabs_saves(open_notebook: OpenNotebook) -> None:
     page = open_notebook(SETUP, "say('one')\nprint(in_cell.opened.store.save())")
-    other = page.page.context.new_page()
-    other.goto(page.page.url)
-    other.locator(".jp-Notebook .jp-Cell").first.wait_for()
-    wait_for_kernel_status(other, "idle")
+    other = another_tab(page)
     begin(page, NEW)
     written: list[str] = []
     page.page.context.on(

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 
 from jp_nb.agent.ports import Attachment
@@ -17,8 +16,9 @@ from jp_nb.config.attachments import attachment_argument, attachment_parts
 from jp_nb.headless.show import load_conversation
 from jp_nb.notebook import attachments as module
 from jp_nb.notebook.attachments import AttachmentError, Attachments
-from tests.headless.test_command_tools import NOON, notebook
+from tests.headless.test_command_tools import by_a_stranger, notebook
 from tests.notebook.prompt.kernel_client import FrontEnd, front_end
+from tests.notebook.test_config_changes import said
 from tests.notebook.test_menus import forget
 from tests.notebook.test_turns import calls, error, events
 from tests.test_quickstart import run as run_python
@@ -357,12 +357,6 @@ def answer(user: FrontEnd, line: str) -> str:
     return shown(user, request)
 
 
-def said(user: FrontEnd, line: str) -> str:
-    request = user.start(line, cell_id=None)
-    user.finish(request)
-    return shown(user, request)
-
-
 def shown(user: FrontEnd, request: str) -> str:
     problem = error(user, request)
     return str(problem["evalue"]) if problem else str(user.displays(request)[-1]["text/plain"])
@@ -495,18 +489,7 @@ def test_a_strangers_attachments_are_not_read_before_a_person_trusts_them(
 ) -> None:
     first = "%load_ext jp_nb" + ("\n%jp trust --yes" if trusted else "")
     path = notebook(tmp_path, first, "%%jp\nHello again.")
-    made = nbformat.read(path, as_version=4)
-    made.metadata["jp"] = {
-        "version": 1,
-        "conversation": {"id": "jp-c17738399468", "made": "live"},
-        "base_config": {"conversation": {"attachments": ["file:/no/such/file"]}},
-        "events": [
-            {"type": "turn_start", "timestamp": NOON},
-            {"type": "chat_request", "timestamp": NOON, "content": "Hello."},
-            {"type": "chat_response", "timestamp": NOON, "message": "Hello."},
-        ],
-    }
-    nbformat.write(made, path)
+    by_a_stranger(path, {"conversation": {"attachments": ["file:/no/such/file"]}})
     done = run_python(["-m", "jp_nb.cli", "run", "--continue", path.name], path.parent)
     assert (done.returncode != 0) == trusted, done.stderr
     turns = load_conversation(path).conversation.turn_count
