@@ -141,7 +141,7 @@ class Session:
                 found[MAX_NOTICES:] = [f"and {len(more)} more of this kind"]
             self.notices += found
             try:
-                self.notices += self.settings.warnings()
+                self.notices += self.settings.warnings(self.trust.why_not)
             except ConfigError as exc:  # of a file: the record is what it is
                 self.notices.append(str(exc))
 

@@ -143,8 +143,12 @@ class Settings:
             return f"{found.get('provider')}/{found.get('name')}"
         return str(found or DEFAULT_MODEL)
 
-    def warnings(self) -> list[str]:
-        """What is not followed in a stranger's record, what nobody understands, odd rules."""
+    def warnings(self, why_not: str | None = None) -> list[str]:
+        """What is not followed in a stranger's record, what nobody understands, odd rules.
+
+        Args:
+            why_not: Why the record is taken for a stranger's.
+        """
         self.projection.below_changed()
         below = fold(self.projection.layers())
         self.projection.partial()
@@ -152,7 +156,7 @@ class Settings:
         if foreign := self.ignored(below):
             said.append(
                 "this notebook's record also sets what only you may decide; ignored until "
-                f"`%jp trust`: {_some(foreign)}"
+                f"`%jp trust`: {_some(foreign)}" + (f" ({why_not})" if why_not else "")
             )
         if self.projection.not_understood:
             unknown = _some(self.projection.not_understood)

@@ -101,6 +101,7 @@ class TurnRunner:
         stream = session.document.conversation
         if stream.repair():
             self._threads = None
+            session.trust.sign()
             session.store.replaced()
         config = session.config
         display = self._make_display(config)

@@ -1,16 +1,15 @@
-"""The signature of a conversation's configuration: whoever holds the key made it. Pure.
+"""The signature of a conversation: whoever holds the key made it, all of it. Pure.
 
 Signed are lines of canonical JSON, each ended by a newline: what this is, the conversation's id,
-its base configuration, then each configuration change. Of a change its whole effect is signed
-(`op`, `delta`, `unsets`, `claims`; of a reset `op` alone) and its place among the changes. When it
-was made, where it lies among other entries, and fields without effect are not. A release that
-gives another field an effect needs another scheme.
+its base configuration, then each entry as it is stored. The hash runs along: an entry that is
+appended is read once, however long the conversation is. So every state of a conversation has a
+signature of its own, and one that was saved earlier keeps it.
 
 Pages and file formats rewrite JSON without changing what it says, so the canonical form is made
 of what they keep: numbers are IEEE doubles, keys are sorted, what no file can hold is replaced.
 
-Source: `design/document.md` section 5; https://www.rfc-editor.org/rfc/rfc8785 (its number and key
-rules; the text itself never leaves this module).
+Source: https://www.rfc-editor.org/rfc/rfc8785 (its number and key rules; the text itself never
+leaves this module).
 """
 
 from __future__ import annotations
@@ -25,10 +24,11 @@ from typing import Any, Self, TypeGuard
 from pydantic import JsonValue, SecretBytes
 
 from jp_nb.errors import StorageError
-from jp_nb.record.events import ConfigDelta
+from jp_nb.record.entry import RawEntry
 from jp_nb.record.stream import ConversationStream
 
-SCHEME = "1"
+SCHEME = "2"
+_EARLIER = re.compile(r"1:[0-9a-f]{64}")
 _WRITTEN = re.compile(rf"{SCHEME}:[0-9a-f]{{64}}")
 _PURPOSE = f"jp_nb record {SCHEME}"
 
@@ -38,12 +38,17 @@ def is_signature(value: JsonValue) -> TypeGuard[str]:
     return isinstance(value, str) and _WRITTEN.fullmatch(value) is not None
 
 
+def is_earlier_signature(value: JsonValue) -> bool:
+    """Whether `value` is written as a signature of scheme 1, which covered no message."""
+    return isinstance(value, str) and _EARLIER.fullmatch(value) is not None
+
+
 class Signer:
-    """Signs one conversation as it grows: each change is read once.
+    """Signs one conversation as it grows: each entry is read once.
 
     Attributes:
         base_config: The base configuration that is signed.
-        count: How many configuration changes are signed.
+        count: How many entries are signed.
     """
 
     def __init__(
@@ -53,6 +58,7 @@ class Signer:
         self._mac = hmac.new(key.get_secret_value(), digestmod="sha256")
         self.base_config = base_config
         self.count = 0
+        self._entries: list[RawEntry] | None = None
         for value in (_PURPOSE, conversation, base_config):
             self._add_line(value)
 
@@ -67,23 +73,31 @@ class Signer:
         signer.catch_up(stream)
         return signer
 
-    def add(self, delta: ConfigDelta) -> None:
-        """Sign one more change, the next of its conversation."""
-        self._add_line(_effect(delta))
+    def add(self, entry: RawEntry) -> None:
+        """Sign one more entry, the next of its conversation."""
+        self._add_line(entry)
         self.count += 1
 
     def catch_up(self, stream: ConversationStream) -> None:
-        """Sign the changes of `stream` that were appended since."""
-        for delta in stream.deltas[self.count :]:
-            self.add(delta)
+        """Sign the entries of `stream` that were appended since."""
+        for entry in stream.raw[self.count :]:
+            self.add(entry)
+        self._entries = stream.raw
 
     def may_follow(self, stream: ConversationStream) -> bool:
-        """Whether `stream` can be what is signed, with more behind it. Looks at no change."""
-        return stream.base_config is self.base_config and len(stream.deltas) >= self.count
+        """Whether `stream` is what is signed, with more behind it. Looks at no entry.
+
+        Entries are never changed where they are: who takes one away makes another list.
+        """
+        return (
+            stream.base_config is self.base_config
+            and stream.raw is self._entries
+            and len(stream.raw) >= self.count
+        )
 
     def is_current(self, stream: ConversationStream) -> bool:
         """Whether nothing came to `stream` since."""
-        return self.may_follow(stream) and len(stream.deltas) == self.count
+        return self.may_follow(stream) and len(stream.raw) == self.count
 
     def signature(self) -> str:
         """The signature of what was added so far."""
@@ -95,17 +109,6 @@ class Signer:
 
     def _add_line(self, value: Any) -> None:
         self._mac.update(canonical(value).encode("ascii") + b"\n")
-
-
-def _effect(delta: ConfigDelta) -> dict[str, Any]:
-    if delta.op == "reset":
-        return {"op": "reset"}
-    return {
-        "op": delta.op,
-        "delta": delta.delta,
-        "unsets": delta.unsets,
-        "claims": delta.claims,
-    }
 
 
 def canonical(value: Any) -> str:

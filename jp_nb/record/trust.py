@@ -1,10 +1,8 @@
-"""Whether a record's configuration is the user's own, and its signature. Pure.
+"""Whether a record is the user's own, and its signature. Pure.
 
 What a stranger put into a notebook is data (`Projection` leaves out what only the user may
 decide). Ours is what began in this process, and what carries the signature that one of our
-processes made.
-
-Source: `design/document.md` section 5, `design/architecture.md` D13, D19.
+processes made of all of it: a record of ours in which a message was changed is a stranger's.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from pydantic import SecretBytes
 
 from jp_nb.errors import StorageError
 from jp_nb.record.document import Document
-from jp_nb.record.signature import Signer, is_signature
+from jp_nb.record.signature import Signer, is_earlier_signature, is_signature
 
 SIGNATURE = "signature"
 """The key of the `jp` object that holds it."""
@@ -81,10 +79,10 @@ class Trust:
         return self.why_not is None
 
     def sign(self) -> bool:
-        """Renew the signature if a trusted conversation's configuration changed.
+        """Renew the signature of a trusted conversation to which something came.
 
-        Returns whether it did. Costs what was appended since, and nothing where no configuration
-        was. What is not trusted is never signed, nor what `follow` was not told of.
+        Returns whether it did. Costs what was appended since. What is not trusted is never
+        signed, nor what `follow` was not told of.
         """
         stream = self._stream
         if self._document.conversation is not stream or not (self.trusted and len(stream)):
@@ -152,6 +150,11 @@ class Trust:
             signature = self._document.extra.get(SIGNATURE)
             if signature is None:
                 return "it is not signed"
+            if is_earlier_signature(signature):
+                return (
+                    "it was signed by an earlier release, whose signature did not cover what was "
+                    "said: if it is yours, `%jp trust` signs all of it"
+                )
             if not is_signature(signature):
                 return "its signature is damaged, or of a newer release"
             key = self._keys.read()
@@ -163,7 +166,7 @@ class Trust:
         except StorageError as exc:
             return str(exc)
         if not signer.verify(signature):
-            return "its signature is not yours, or somebody changed its configuration"
+            return "its signature is not yours, or somebody changed the record"
         self._signer = signer
         return None
 

@@ -17,7 +17,7 @@ from functools import partial
 from time import perf_counter
 from typing import Annotated, Any
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, SecretBytes, TypeAdapter
 
 from jp_nb.record.document import Document
 from jp_nb.record.events import (
@@ -32,6 +32,8 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.ids import random_id
 from jp_nb.record.projection import Projection
+from jp_nb.record.signature import Signer
+from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import thread_of
 from jp_nb.record.timestamps import utc_now
 
@@ -217,6 +219,24 @@ def projecting() -> None:
     by_size("config() after one more delta", [statistics.median(found) for found in taken])
 
 
+def signing() -> None:
+    """The signature after one more entry."""
+    streams = [loaded(entries(size)).conversation for size in SIZES]
+    signers = [Signer.of(SecretBytes(bytes(32)), stream) for stream in streams]
+    entry = ChatResponse(message="Some text. " * 25)
+
+    def sign(signer: Signer, stream: ConversationStream) -> None:
+        signer.catch_up(stream)
+        signer.signature()
+
+    taken: list[list[float]] = [[] for _ in SIZES]
+    for _ in range(RUNS * 3):
+        for index, (stream, signer) in enumerate(zip(streams, signers, strict=True)):
+            stream.append(entry)
+            taken[index].append(seconds(partial(sign, signer, stream)))
+    by_size("signature after one more entry", [statistics.median(found) for found in taken])
+
+
 def repairing() -> None:
     streams = [loaded(entries(size)).conversation for size in SIZES]
     first = [seconds(stream.repair) for stream in streams]
@@ -245,6 +265,7 @@ def main() -> None:
     appends()
     serialising()
     projecting()
+    signing()
     repairing()
     loading()
     memory()
