@@ -100,10 +100,17 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The tools on offer by name, and why configured ones are not among them."""
+    """The tools on offer by name, and why configured ones are not among them.
+
+    Attributes:
+        tools: What the model may call.
+        missing: Why a tool that is on is not among them.
+        clashes: Of each name that a Python tool shares with another one: which of them counts.
+    """
 
     tools: dict[str, OfferedTool]
     missing: dict[str, str]
+    clashes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def documentation(self) -> Mapping[str, str]:
@@ -157,7 +164,29 @@ def offer(config: AppConfig, executors: Mapping[str, Mapping[str, Tool]]) -> Off
             missing[name] = f"its source {tool.source!r} has no such tool here"
             continue
         tools[name] = _resolve(name, tool, star, executor)
-    return Offer(tools, missing)
+    return Offer(tools, missing, clashes(config, executors))
+
+
+def clashes(config: AppConfig, executors: Mapping[str, Mapping[str, Tool]]) -> dict[str, str]:
+    """Which tool counts, in words, for each name that a Python tool shares with another one.
+
+    Args:
+        config: The configuration in force, registrations included.
+        executors: Tools by kind of source and name.
+    """
+    found: dict[str, str] = {}
+    for name in executors.get("python", {}):
+        tool = config.conversation.tools.get(name)
+        source = tool.source if tool is not None and tool.source else "python"
+        kind, _, wanted = source.partition(".")
+        builtin = name in executors.get("builtin", {})
+        if kind == "python" and (not wanted or wanted == name):
+            if builtin:
+                found[name] = f"your Python function {name!r} counts, not the builtin of that name"
+        else:
+            other = "the builtin" if kind == "builtin" else f'the configured one ("{source}")'
+            found[name] = f"{other} counts as {name!r}, not your Python function of that name"
+    return found
 
 
 def _is_forced(name: str, tool: ToolConfig, config: AppConfig) -> bool:

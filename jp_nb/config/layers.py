@@ -12,16 +12,13 @@ import json
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
-
-from pydantic import JsonValue
+from typing import Literal
 
 from jp_nb.config.assign import FILE_ONLY as FILE_ONLY
 from jp_nb.config.assign import assign, read_json
 from jp_nb.config.check import checked, require, without_left_out
 from jp_nb.config.defaults import ENVIRONMENT_PREFIX
-from jp_nb.config.partial import Partial, apply, at, is_wrapper, merge
-from jp_nb.config.paths import ROOT, Node, format_path
+from jp_nb.config.partial import Partial, apply, at, merge
 from jp_nb.errors import ConfigError
 
 REGISTRATIONS = "registrations"
@@ -164,85 +161,6 @@ def fold(layers: Iterable[Layer]) -> Partial:
     for layer in layers:
         result = merge(result, layer.partial)
     return result
-
-
-# --- what a stranger may not decide ----------------------------------------------------------
-
-
-def without_foreign_authority(partial: Partial) -> tuple[Partial, dict[str, JsonValue]]:
-    """`partial` without what a stranger's record may not decide, and what was left out, by path.
-
-    Ignored are leaves with authority, and values that switch on or hide something.
-
-    Source: `design/document.md` section 5.
-    """
-    ignored: dict[str, JsonValue] = {}
-
-    def admit(node: Node | None, part: Partial, above: tuple[str, ...]) -> Partial:
-        kept: Partial = {}
-        for key, value in part.items():
-            keys, below = (*above, key), node.child(key) if node is not None else None
-            inner = value if isinstance(value, dict) and value else None
-            if inner is not None and not is_wrapper(value, below):
-                if admitted := admit(below, inner, keys):
-                    kept[key] = admitted
-            elif has_authority(keys) or _widens(keys, value):
-                ignored[format_path(keys)] = value
-            else:
-                kept[key] = value
-        return kept
-
-    return admit(ROOT, partial, ()), ignored
-
-
-_WORDS_ALONE: Final = tuple(
-    tuple(path.split("."))
-    for path in (
-        "template.values",
-        "user.name",
-        "assistant.name",
-        "assistant.system_prompt",
-        "assistant.system_prompt_sections",
-        "assistant.instructions",
-        "assistant.tool_choice",
-        "assistant.model",
-        "conversation.tools.*.enable",
-        "conversation.tools.*.cancellation_response",
-        "conversation.tools.*.style.hidden",
-        "conversation.tools.*.style.inline_results",
-        "conversation.tools.*.style.error",
-        "style",
-    )
-)
-"""What a stranger may set, with all below it, but for the values that `_widens` names."""
-
-
-def has_authority(keys: Sequence[str]) -> bool:
-    """Whether a value at `keys` is the user's alone to set.
-
-    That is what could run code, reach a host, name a key, widen access, spend money out of
-    sight, hide what happens, or pass for the user's own words. A table that also holds other
-    things has none of its own.
-    """
-    return not any(
-        all(part in ("*", key) for part, key in zip(allowed, keys, strict=False))
-        for allowed in _WORDS_ALONE
-    )
-
-
-def _widens(keys: tuple[str, ...], value: JsonValue) -> bool:
-    """Whether `value` switches on, or hides, what the user's own files may have ruled out."""
-    match keys:
-        case ["conversation", "tools", _, "enable", *_]:
-            return value in (True, "true", "on", "always")
-        case ["conversation", "tools", _, "style", "hidden"]:
-            return value is True
-        case ["style", "tool_call", "show"]:
-            return value is False
-        case ["style", "reasoning", "display"]:
-            return value in ("hidden", 0)
-        case _:
-            return False
 
 
 def to_text(value: object) -> str:

@@ -177,8 +177,13 @@ def guarded(session: Session) -> Iterator[None]:
 
 def say_notices(session: Session) -> None:
     """Print what the person should be told once."""
+    _say(session, *session.store.take_notices())
+
+
+def _say(session: Session, *more: str) -> None:
+    session.note_clashes()
     notices, session.notices = session.notices, []
-    for notice in [*notices, *session.store.take_notices()]:
+    for notice in (*notices, *more):
         print(f"jp_nb: {one_line(notice, limit=2000)}")
 
 
@@ -217,13 +222,22 @@ def load(shell: Any) -> None:
         shell.input_transformers_cleanup.append(keep_question_marks)
     if complete not in shell.Completer.custom_matchers:
         shell.Completer.custom_matchers.append(complete)
+    shell.events.register("post_run_cell", _after_a_cell)
     print(f"jp_nb {jp_nb.__version__} · {one_line(session.summary())}")
     say_notices(session)
+
+
+def _after_a_cell(_: object = None) -> None:
+    """A cell may have defined tools: say what there is to say of them."""
+    if jp_nb._session is not None:
+        _say(jp_nb._session)
 
 
 def unload(shell: Any) -> None:
     """Take the magics away; the conversation is kept for the next load."""
     jp_nb._session = None
+    if _after_a_cell in shell.events.callbacks["post_run_cell"]:
+        shell.events.unregister("post_run_cell", _after_a_cell)
     if keep_question_marks in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(keep_question_marks)
     if complete in shell.Completer.custom_matchers:

@@ -9,6 +9,7 @@ Source: `design/architecture.md` sections 2 and 3, `design/interface.md` section
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -76,6 +77,7 @@ class Session:
         if self.restored and previous is None:
             self._apply_overrides()
         self.notices += self.files.take_notices()
+        self._clashes: dict[str, str] = {}
 
     # --- what is loaded when it is needed ----------------------------------------------------
 
@@ -171,6 +173,26 @@ class Session:
         """
         self.notices += self.settings.change(*directives, model=model)
         self.notices += self.files.take_notices()
+
+    def note_clashes(self) -> None:
+        """Say once of each name that a Python tool shares with another one which of them counts."""
+        python = sys.modules.get("jp_nb.tools.python")  # where there is none there is no tool
+        functions = python.REGISTRY.all() if python is not None else {}
+        if not functions:
+            return
+        from jp_nb.agent.offer import clashes
+        from jp_nb.tools.builtin import BUILTINS
+
+        try:
+            found = clashes(self.config, {"builtin": BUILTINS, "python": functions})
+        except ConfigError:  # whatever needs it says what is wrong
+            return
+        self.notices += [
+            f"two tools have one name: {text}. Rename one of them"
+            for name, text in found.items()
+            if self._clashes.get(name) != text
+        ]
+        self._clashes = found
 
     def should_reopen(self) -> bool:
         """Whether loading again is to read what the page has now. Closes this session if so."""

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 from jp_nb.config.app_config import AppConfig
 from jp_nb.config.assign import is_assignment, parse_assignment
 from jp_nb.config.attachments import attachment_argument
+from jp_nb.config.authority import without_foreign_authority
 from jp_nb.config.check import require
 from jp_nb.config.defaults import DEFAULT_MODEL
 from jp_nb.config.grants import rule_warnings, rules_in
@@ -25,7 +26,6 @@ from jp_nb.config.layers import (
     REGISTRATIONS,
     Layer,
     fold,
-    without_foreign_authority,
 )
 from jp_nb.config.models import parse, resolve, resolve_partial
 from jp_nb.config.partial import (

@@ -12,7 +12,7 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.offer import Offer, OfferedTool
+from jp_nb.agent.offer import Offer, OfferedTool, is_enabled
 from jp_nb.config.access_config import Access, ConfigRule, FileRule, HostRule, VariableRule
 from jp_nb.config.app_config import STAR, AppConfig, enabling
 from jp_nb.config.app_config import Tool as ToolConfig
@@ -40,20 +40,30 @@ _LOCKS: Mapping[str, str] = {
 
 
 def tools(config: AppConfig, offer: MakeOffer) -> Report:
-    """Every configured tool: on or off, where it comes from, how it runs, what it may touch."""
-    star = _star(config)
-    offered = offer(_all_on(config))
+    """Every configured tool: whether the model is offered it, where it comes from, how it runs."""
+    offered, possible = offer(config), offer(_all_on(config))
     rows = []
     for name, tool in config.conversation.tools.items():
         if name == STAR:
             continue
-        found = offered.tools.get(name)
-        state = "on" if enabling(tool, star)[0] else "off"
-        if name in offered.missing and state == "on":
-            state = f"missing: {offered.missing[name]}"
+        found = possible.tools.get(name)
         run, result = (found.run, found.result) if found else (tool.run, tool.result)
-        rows.append((name, state, tool.source or "", run or "", result or "", grants(tool.access)))
+        source = tool.source or ""
+        if name in offered.clashes:
+            source = f"{source}: {offered.clashes[name]}"
+        state = _offered(name, config, offered)
+        rows.append((name, state, source, run or "", result or "", grants(tool.access)))
     return table(("tool", "state", "source", "run", "result", "grants"), rows)
+
+
+def _offered(name: str, config: AppConfig, offered: Offer) -> str:
+    """Whether the model is offered the tool: `on`, `off`, `missing: why`."""
+    if name in offered.missing:
+        return f"missing: {offered.missing[name]}"
+    if name not in offered.tools:
+        return "off"
+    switched_on = is_enabled(config.conversation.tools[name], _star(config))
+    return "on" if switched_on else "on: assistant.tool_choice names it"
 
 
 def tool(name: str, config: AppConfig, offer: MakeOffer) -> Report:
@@ -68,13 +78,14 @@ def tool(name: str, config: AppConfig, offer: MakeOffer) -> Report:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f": did you mean `%jp tools {near[0]}`?" if near else "; `%jp tools` lists them"
         raise UsageError(f"Tool not found: {name}{hint}")
-    offered = offer(_all_on(config))
-    found = offered.tools.get(name)
+    offered, possible = offer(config), offer(_all_on(config))
+    found = possible.tools.get(name)
     facts = [
         ("tool", name),
-        ("state", _state(configured, _star(config))),
+        ("state", _state(name, config, offered)),
         ("source", configured.source or "not set"),
-        *([("missing", offered.missing[name])] if name in offered.missing else []),
+        *([("name", offered.clashes[name])] if name in offered.clashes else []),
+        *([("missing", possible.missing[name])] if name in possible.missing else []),
         *([("command", _command(configured.command))] if configured.command else []),
         *(_settings(found) if found else ()),
         ("grants", grants(configured.access)),
@@ -114,11 +125,13 @@ def _all_on(config: AppConfig) -> AppConfig:
 # --- one tool --------------------------------------------------------------------------------
 
 
-def _state(tool: ToolConfig, star: ToolConfig) -> str:
-    state, rule = enabling(tool, star)
+def _state(name: str, config: AppConfig, offered: Offer) -> str:
+    state, rule = enabling(config.conversation.tools[name], _star(config))
     word = "on" if state else "off"
     if rule == "never":
         return f"locked-{word}: neither -t nor -T switches it"
+    if name in offered.tools and not state:
+        return f"{_offered(name, config, offered)}; else it is off: {_LOCKS[rule]}"
     return f"{word}: {_LOCKS[rule]}"
 
 

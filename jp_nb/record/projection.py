@@ -14,14 +14,9 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from jp_nb.config.app_config import AppConfig
+from jp_nb.config.authority import stranger_may_unset, without_foreign_authority
 from jp_nb.config.check import known
-from jp_nb.config.layers import (
-    REGISTRATIONS,
-    Layer,
-    fold,
-    has_authority,
-    without_foreign_authority,
-)
+from jp_nb.config.layers import REGISTRATIONS, Layer, fold
 from jp_nb.config.models import resolve
 from jp_nb.config.partial import Change, Partial, apply, at, merge, settled, unset, validate
 from jp_nb.config.paths import node_of, parse_path
@@ -220,7 +215,7 @@ class Projection:
         except ConfigError as exc:
             self.not_understood[path] = ConfigProblem(path, "malformed", str(exc))
             return False
-        if foreign and has_authority(keys):
+        if foreign and not stranger_may_unset(keys):
             self.ignored[path] = None
             return False
         return True

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from jp_nb.config.authority import has_authority, stranger_may_unset, without_foreign_authority
 from jp_nb.config.check import checked, known
 from jp_nb.config.layers import (
     FILE_ONLY,
@@ -15,10 +16,8 @@ from jp_nb.config.layers import (
     fold,
     from_environment,
     from_text,
-    has_authority,
     includes,
     inherited,
-    without_foreign_authority,
 )
 from jp_nb.config.partial import Partial, at, build, settled
 from jp_nb.config.paths import fields
@@ -329,9 +328,8 @@ QUESTION = f"{TOOL}.questions.*"
 
 HARMLESS = [
     "template.values", "template.values.*", "user.name",
-    *(f"assistant.{key}" for key in ("name", *PROMPT, "instructions", "tool_choice", *MODEL)),
+    *(f"assistant.{key}" for key in ("name", *PROMPT, "instructions", *MODEL)),
     "conversation.tools",  # a table of others
-    f"{TOOL}.enable.allow_toggle",  # whether to switch it stays the user's
     f"{TOOL}.cancellation_response", f"{TOOL}.style.inline_results",
     f"{TOOL}.style.error.inline_results",
     *(f"style.{key}.{shown}" for key in ("mcp_startup", "streaming.progress", "tool_call.progress",
@@ -339,6 +337,7 @@ HARMLESS = [
     "style.update_interval_ms",
 ]  # fmt: skip
 BY_VALUE: dict[str, tuple[Any, Any]] = {
+    "assistant.tool_choice": ("shell", "auto"),  # a tool that is named is offered
     f"{TOOL}.enable.state": (True, False),
     f"{TOOL}.style.hidden": (True, False),
     "style.tool_call.show": (False, True),
@@ -350,6 +349,7 @@ AUTHORITY = [
     *(f"assistant.{key}" for key in REQUEST),
     "conversation.title.generate.auto", "conversation.title.from_heading",
     *(f"conversation.title.generate.{key}" for key in MODEL),
+    f"{TOOL}.enable.allow_toggle",  # a lock is not theirs to open, nor to close
     f"{TOOL}.source", *(f"{TOOL}.command.{key}" for key in COMMAND),
     f"{TOOL}.summary", f"{TOOL}.description", f"{TOOL}.examples",
     f"{TOOL}.parameters", *(f"{TOOL}.parameters.*.{key}" for key in PARAM),
@@ -425,9 +425,23 @@ def test_every_word_that_switches_a_tool_on_is_refused(word: Any) -> None:
 
 
 @pytest.mark.parametrize("word", [False, "false", "off", "explicit"])
-def test_a_stranger_may_switch_a_tool_off(word: Any) -> None:
-    understood, _ = known(build("conversation.tools.run_command.enable", word))
-    assert without_foreign_authority(understood) == (understood, {})
+def test_a_stranger_may_switch_a_tool_off_and_touches_no_lock(word: Any) -> None:
+    enable = "conversation.tools.run_command.enable"
+    understood, _ = known(build(enable, word))
+    kept, ignored = without_foreign_authority(understood)
+    assert at(kept, enable) == {"state": False}
+    assert list(ignored) == [f"{enable}.allow_toggle"]
+
+
+@pytest.mark.parametrize("path", [*AUTHORITY, *(p for p in BY_VALUE if "enable" in p)])
+def test_what_a_stranger_may_not_set_it_may_not_take_away(path: str) -> None:
+    keys = ["t" if part == "*" else part for part in path.split(".")]
+    assert not any(stranger_may_unset(keys[:place]) for place in range(1, len(keys) + 1))
+
+
+@pytest.mark.parametrize("path", [p for p in HARMLESS if p != "conversation.tools"])
+def test_what_only_changes_words_a_stranger_may_take_away(path: str) -> None:
+    assert stranger_may_unset(["t" if part == "*" else part for part in path.split(".")])
 
 
 def test_what_a_stranger_may_not_decide_is_taken_out_and_listed() -> None:

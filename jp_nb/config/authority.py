@@ -1,0 +1,212 @@
+"""Which values are the user's alone to decide: the one classification of what has authority.
+
+Three askers, from the strictest to the mildest:
+
+    a stranger's record    sets words alone; nothing of it switches on, unlocks or hides
+    a folder's file        the same until the user agreed to it, but for what is tame there
+    a tool's proposal      what its rules grant; what reaches out needs a person whatever they say
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.config.attachments import attachment_parts
+from jp_nb.config.partial import Partial, is_wrapper
+from jp_nb.config.paths import ROOT, Node, format_path
+
+IsInside = Callable[[str], bool]
+"""Whether the URL of an attachment stays in the workspace."""
+
+
+def _patterns(*paths: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(path.split(".")) for path in paths)
+
+
+_WORDS_ALONE: Final = _patterns(
+    "template.values",
+    "user.name",
+    "assistant.name",
+    "assistant.system_prompt",
+    "assistant.system_prompt_sections",
+    "assistant.instructions",
+    "assistant.tool_choice",
+    "assistant.model",
+    "conversation.tools.*.enable.state",
+    "conversation.tools.*.cancellation_response",
+    "conversation.tools.*.style.hidden",
+    "conversation.tools.*.style.inline_results",
+    "conversation.tools.*.style.error",
+    "style",
+)
+"""What a stranger may set, with all below it, but for the values that `_widens` names."""
+
+_TAME: Final = _patterns(
+    "assistant.request",
+    "conversation.tools.*.summary",
+    "conversation.tools.*.description",
+    "conversation.tools.*.examples",
+    "conversation.tools.*.questions.*.prompt_label",
+    "prompt",
+    "record",
+    "interpolation",
+)
+"""What reaches nothing outside, and yet is not a stranger's: patience, bounds, more words."""
+
+_ATTACHMENTS: Final = ("conversation", "attachments")
+_RUN_MODES: Final = ("run", "format", "result")
+_UNATTENDED: Final = "unattended"
+_PLAIN_STYLES: Final = ("json", "function_call", "off")
+
+
+def _leads(pattern: Sequence[str], keys: Sequence[str]) -> bool:
+    """Whether one is the beginning of the other; `*` is any key."""
+    return all(part in ("*", key) for part, key in zip(pattern, keys, strict=False))
+
+
+def _holds(pattern: Sequence[str], keys: Sequence[str]) -> bool:
+    """Whether `keys` are `pattern`, or lie below it."""
+    return len(pattern) <= len(keys) and _leads(pattern, keys)
+
+
+def has_authority(keys: Sequence[str]) -> bool:
+    """Whether a value at `keys` is the user's alone to set.
+
+    That is what could run code, reach a host, name a key, widen access, spend money out of
+    sight, hide what happens, or pass for the user's own words. A table that also holds other
+    things has none of its own.
+    """
+    return not any(_leads(allowed, keys) for allowed in _WORDS_ALONE)
+
+
+def _widens(keys: Sequence[str], value: JsonValue) -> bool:
+    """Whether `value` switches on, or hides, what the user's own files may have ruled out."""
+    match tuple(keys):
+        case ("assistant", "tool_choice"):  # what it names is offered, also if it is off
+            return value not in ("auto", "none", "required")
+        case ("conversation", "tools", _, "enable", *_):
+            return value is not False
+        case ("conversation", "tools", _, "style", "hidden"):
+            return value is True
+        case ("style", "tool_call", "show"):
+            return value is False
+        case ("style", "reasoning", "display"):
+            return value in ("hidden", 0)
+        case _:
+            return False
+
+
+# --- a stranger's record -----------------------------------------------------------------------
+
+
+def without_foreign_authority(partial: Partial) -> tuple[Partial, dict[str, JsonValue]]:
+    """`partial` without what a stranger's record may not decide, and what was left out, by path.
+
+    Ignored are leaves with authority, and values that switch on or hide something.
+    """
+    return _without(partial, lambda keys, value: has_authority(keys) or _widens(keys, value))
+
+
+def stranger_may_unset(keys: Sequence[str]) -> bool:
+    """Whether a stranger's record may take away what is at `keys`, all of it.
+
+    No table: there may be something with authority in it. Nor whether a tool is on: without its
+    lock it is.
+    """
+    words = any(_holds(allowed, keys) for allowed in _WORDS_ALONE)
+    return words and not _holds(("conversation", "tools", "*", "enable"), keys)
+
+
+def _without(
+    partial: Partial, ruled_out: Callable[[tuple[str, ...], JsonValue], bool]
+) -> tuple[Partial, dict[str, JsonValue]]:
+    """`partial` without its leaves that are `ruled_out`, and those by path."""
+    left_out: dict[str, JsonValue] = {}
+
+    def admit(node: Node | None, part: Partial, above: tuple[str, ...]) -> Partial:
+        kept: Partial = {}
+        for key, value in part.items():
+            keys, below = (*above, key), node.child(key) if node is not None else None
+            inner = value if isinstance(value, dict) and value else None
+            if inner is not None and not is_wrapper(value, below):
+                if admitted := admit(below, inner, keys):
+                    kept[key] = admitted
+            elif ruled_out(keys, value):
+                left_out[format_path(keys)] = value
+            else:
+                kept[key] = value
+        return kept
+
+    return admit(ROOT, partial, ()), left_out
+
+
+# --- a folder's file, and what a tool proposes -------------------------------------------------
+
+
+def reaches_out(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> bool:
+    """Whether `value` at `keys` runs code, reaches a host or a file outside, or widens access.
+
+    None is no value: something is taken away there.
+    """
+    return has_authority(keys) and not _is_tame(keys, value, is_inside)
+
+
+def always_reaches_out(keys: Sequence[str]) -> bool | None:
+    """Whether each value at `keys` or below reaches out; None if that depends on which."""
+    if any(_holds(pattern, keys) for pattern in (*_WORDS_ALONE, *_TAME)):
+        return False
+    by_value = any(_leads(pattern, keys) for pattern in (*_TAME, *_BY_VALUE))
+    return (has_authority(keys) and not by_value) or None
+
+
+def without_consent(partial: Partial, is_inside: IsInside) -> tuple[Partial, dict[str, JsonValue]]:
+    """`partial`, of a file in a folder, as it counts before the user agreed to it.
+
+    Also: what was left out, by path.
+    """
+    return _without(
+        partial,
+        lambda keys, value: _widens(keys, value) or reaches_out(keys, value, is_inside),
+    )
+
+
+_BY_VALUE: Final = (
+    _ATTACHMENTS,
+    *_patterns(*(f"conversation.tools.*.{name}" for name in (*_RUN_MODES, "style.parameters"))),
+)
+
+
+def _is_tame(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> bool:
+    if any(_holds(pattern, keys) for pattern in _TAME):
+        return True
+    match tuple(map(str, keys)):
+        case ("conversation", "attachments", *_):
+            return all(map(is_inside, _urls(value)))
+        case ("conversation", "tools", _, name) if name in _RUN_MODES:
+            return value is not None and value != _UNATTENDED
+        case ("conversation", "tools", _, "style", "parameters"):
+            return value in _PLAIN_STYLES
+        case _:
+            return False
+
+
+def _urls(value: JsonValue) -> list[str]:
+    """The URLs that `value`, one attachment or a list of them, attaches."""
+    if isinstance(value, dict):
+        value = value.get("value")
+    return [url for url in (value if isinstance(value, list) else [value]) if url is not None]  # type: ignore[misc]  # texts
+
+
+def is_named_inside(url: str) -> bool:
+    """Whether `url` names a file below the workspace's folder. Links are not looked at."""
+    try:
+        parts = attachment_parts(url)
+    except ValueError:
+        return False
+    path = posixpath.normpath(parts.path.replace("\\", "/"))
+    outside = path.startswith(("/", "~")) or path == ".." or path.startswith("../")
+    return parts.type.lower() == "file" and not outside and ":" not in path.partition("/")[0]

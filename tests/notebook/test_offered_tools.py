@@ -1,0 +1,291 @@
+"""What `%jp tools` says is what the model is offered, whoever says what; locks and shared names."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import jp_nb
+from jp_nb.errors import ConfigError, UsageError
+from jp_nb.notebook import config_files
+from jp_nb.notebook.commands import Commands
+from jp_nb.notebook.directives import Directive
+from jp_nb.notebook.magics import say_notices
+from jp_nb.notebook.session import Session
+from jp_nb.record.document import Document
+from jp_nb.record.timestamps import utc_now
+from jp_nb.tools.python import REGISTRY
+from tests.fakes import for_tool
+from tests.notebook.prompt.kernel_client import front_end
+from tests.providers.loopback import LoopbackServer, Received, Reply
+from tests.record.strategies import STAMP
+
+NAMES = ("look", "ask_user", "shell", "nothing")
+"""A function, a builtin, a command, and one that is declared without a source."""
+LOCKED = {"state": False, "allow_toggle": "never"}
+
+
+@pytest.fixture
+def look() -> Iterator[None]:
+    @jp_nb.tool
+    def look() -> str:
+        return "fine"
+
+    yield
+    if "look" in REGISTRY.all():
+        jp_nb.remove_tool("look")
+
+
+class Talk:
+    """A conversation with a server, whose configuration is `mine`, and what a stranger wrote."""
+
+    def __init__(self, mine: Any, theirs: Any = None) -> None:
+        self.shown: list[str] = []
+        user = config_files.user_file()
+        user.parent.mkdir(exist_ok=True)
+        user.write_text('extends = ["mine.json"]')
+        user.with_name("mine.json").write_text(json.dumps(mine))
+        shell: Any = SimpleNamespace(
+            user_ns={},
+            display_pub=SimpleNamespace(
+                publish=lambda data, metadata=None, **_: self.shown.append(data["text/plain"])
+            ),
+        )
+        self.session = Session(shell)
+        if theirs is not None:
+            events = [{"type": "config_delta", "timestamp": STAMP, **delta} for delta in theirs]
+            said = {"type": "chat_request", "timestamp": STAMP, "content": "q"}
+            stored: Any = {"conversation": {"id": "jp-c1"}, "events": [said, *events]}
+            self.session.adopt_imported(Document.load(stored, clock=utc_now))
+
+    def table(self) -> dict[str, str]:
+        """What `%jp tools` says of each tool."""
+        self.shown.clear()
+        Commands(self.session.shell, self.session).run("tools", "")
+        rows = [re.split(r"\s{2,}", line.strip()) for line in self.shown[0].splitlines()]
+        return {row[0]: row[1] for row in rows[1:]}
+
+    def sent(self, *directives: Directive) -> set[str]:
+        """The tools in the request that goes out."""
+        requests: list[Received] = []
+
+        def reply(request: Received) -> Reply:
+            requests.append(request)
+            return Reply(text="Fine.")
+
+        with LoopbackServer(reply) as server:
+            url = f"providers.llm.openai.base_url={server.url}"
+            self.session.ask(
+                "Go.",
+                model="openai/m",
+                directives=[Directive("cfg", url), *directives],
+            )
+        return {tool["function"]["name"] for tool in requests[0].body.get("tools", ())}
+
+
+@pytest.fixture
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_", "OPENAI_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
+    monkeypatch.setenv("JP_NB_KEY_FILE", str(tmp_path / "key"))
+    monkeypatch.chdir(tmp_path)
+
+
+SHELL = for_tool("shell", source="local", command="sh -c true", run="unattended", enable=LOCKED)
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        [{"delta": {"assistant": {"tool_choice": "shell"}}}],
+        [{"delta": for_tool("shell", enable={"allow_toggle": "any"})}],
+        [{"delta": for_tool("shell", enable="explicit")}],
+        [{"delta": for_tool("shell", enable=True)}],
+        [{"unsets": ["conversation.tools.shell.enable"]}],
+        [{"unsets": ["conversation.tools.shell.enable.state"]}],
+        [{"unsets": ["conversation.tools.shell"]}, {"unsets": ["conversation.tools"]}],
+        [{"unsets": ["conversation"]}, {"op": "reset"}],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("star", [False, True])
+def test_a_strangers_record_does_not_reach_a_tool_that_is_locked_off(
+    user: None, look: None, theirs: Any, star: bool
+) -> None:
+    mine: Any = for_tool("*", enable=LOCKED) if star else SHELL
+    if star:
+        mine["conversation"]["tools"]["shell"] = {"source": "local", "command": "sh -c true"}
+        theirs = json.loads(json.dumps(theirs).replace("shell", "*" if star else "shell"))
+    chosen: Any = {"delta": {"assistant": {"tool_choice": "shell"}}}
+    talk = Talk(mine, [*theirs, chosen])
+    assert talk.table()["shell"] == "off"
+    with pytest.raises(ConfigError, match="locked-off"):
+        talk.session.configure(Directive("tool", "shell"))
+    assert "shell" not in talk.sent()
+    talk.session.close()
+
+
+def test_a_tool_that_is_merely_off_is_not_a_strangers_to_choose(user: None, look: None) -> None:
+    chosen: Any = {"assistant": {"tool_choice": "look"}}
+    off = for_tool("look", enable=False)
+    theirs = Talk(off, [{"delta": chosen}])
+    assert theirs.table()["look"] == "off"
+    assert "look" not in theirs.sent()
+    theirs.session.close()
+    mine = Talk(off | chosen)
+    assert mine.table()["look"] == "on: assistant.tool_choice names it"
+    assert "look" in mine.sent()
+    mine.session.close()
+
+
+enables = st.one_of(
+    st.sampled_from([True, False, "explicit", "always"]),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "state": st.booleans(),
+            "allow_toggle": st.sampled_from(["any", "never", "if_named"]),
+        },
+    ),
+)
+of_a_tool = st.fixed_dictionaries({}, optional={"enable": enables})
+partials = st.fixed_dictionaries(
+    {},
+    optional={
+        "assistant": st.fixed_dictionaries(
+            {}, optional={"tool_choice": st.sampled_from(["auto", "none", "required", *NAMES])}
+        ),
+        "conversation": st.fixed_dictionaries(
+            {"tools": st.dictionaries(st.sampled_from(["*", *NAMES]), of_a_tool, max_size=4)}
+        ),
+    },
+)
+changes = st.one_of(
+    partials.map(lambda delta: {"delta": delta}),
+    st.sampled_from([{"op": "reset"}, {"unsets": ["assistant.tool_choice"]}]),
+    st.sampled_from(["*", *NAMES]).map(
+        lambda name: {"unsets": [f"conversation.tools.{name}.enable"]}
+    ),
+)
+toggles = st.lists(
+    st.tuples(st.sampled_from(["tool", "no_tool"]), st.sampled_from(["", *NAMES])), max_size=3
+)
+
+
+def declared(mine: Any) -> Any:
+    """`mine` with the command and the tool that has no source declared."""
+    tools = mine.setdefault("conversation", {}).setdefault("tools", {})
+    tools["shell"] = {**tools.get("shell", {}), "source": "local", "command": "sh -c true"}
+    tools["nothing"] = {**tools.get("nothing", {}), "summary": "Nothing is behind it."}
+    return json.loads(json.dumps(mine))
+
+
+@settings(
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(partials, st.none() | st.lists(changes, max_size=4), toggles)
+def test_what_the_table_says_is_what_the_model_is_offered(
+    user: None, look: None, mine: Any, theirs: Any, switched: Any
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        talk = Talk(declared(mine), theirs)
+        try:
+            for kind, name in switched:
+                try:
+                    talk.session.configure(Directive(kind, name))
+                except ConfigError:  # locked
+                    continue
+            table = talk.table()
+            try:
+                sent = talk.sent()
+            except (ConfigError, UsageError):  # what has to be called cannot be: nothing went out
+                choice = talk.session.config.assistant.tool_choice
+                assert choice == "required" or not table[choice].startswith("on")
+                return
+            assert sent == {name for name, state in table.items() if state.startswith("on")}
+            assert table == talk.table()
+        finally:
+            talk.session.close()
+            os.chdir("/")
+
+
+# --- two tools of one name ---------------------------------------------------------------------
+
+
+def notices(talk: Talk, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    capsys.readouterr()
+    say_notices(talk.session)
+    return [line for line in capsys.readouterr().out.splitlines() if "one name" in line]
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("local", "the configured one (\"local\") counts as 'look', not your Python function"),
+        ("builtin", "the builtin counts as 'look', not your Python function"),
+        ("python.other", 'the configured one ("python.other") counts as'),
+    ],
+)
+def test_a_function_named_like_a_configured_tool_is_said_once_and_shown(
+    user: None, look: None, source: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talk = Talk(for_tool("look", source=source, command="sh -c true"))
+    (said,) = notices(talk, capsys)
+    assert says in said
+    assert notices(talk, capsys) == []
+    Commands(talk.session.shell, talk.session).run("tools", "")
+    assert says in talk.shown[-1]
+    Commands(talk.session.shell, talk.session).run("tools", "look")
+    assert says in talk.shown[-1]
+    jp_nb.remove_tool("look")
+    assert notices(talk, capsys) == []
+    talk.session.close()
+
+
+def test_a_function_named_like_a_builtin_counts_and_is_said(
+    user: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talk = Talk({})
+    assert notices(talk, capsys) == []
+
+    @jp_nb.tool(name="ask_user")
+    def mine() -> str:
+        return ""
+
+    try:
+        (said,) = notices(talk, capsys)
+        assert "your Python function 'ask_user' counts, not the builtin" in said
+        assert talk.table()["ask_user"] == "on"
+    finally:
+        jp_nb.remove_tool("ask_user")
+        talk.session.close()
+
+
+def test_settings_of_a_function_are_no_clash(
+    user: None, look: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talk = Talk(for_tool("look", run="ask", summary="Looks."))
+    assert notices(talk, capsys) == []
+    talk.session.close()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+def test_the_cell_that_defines_the_second_one_says_so(tmp_path: Path) -> None:
+    with front_end(tmp_path) as reader:
+        reader.run("%load_ext jp_nb")
+        define = "import jp_nb as jp\n@jp.tool\ndef ask_user() -> str:\n    return ''"
+        assert "not the builtin of that name" in reader.run(define)
+        assert "two tools" not in reader.run(define)
