@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.attachments import attachment_parts
 from jp_nb.config.partial import Partial, is_wrapper
-from jp_nb.config.paths import ROOT, Node, format_path
+from jp_nb.config.paths import ROOT, Node, format_path, node_at
 
 IsInside = Callable[[str], bool]
 """Whether the URL of an attachment stays in the workspace."""
@@ -47,6 +47,7 @@ _WORDS_ALONE: Final = _patterns(
 
 _TAME: Final = _patterns(
     "assistant.request",
+    "conversation.tools.*.enable.allow_toggle",
     "conversation.tools.*.summary",
     "conversation.tools.*.description",
     "conversation.tools.*.examples",
@@ -55,7 +56,7 @@ _TAME: Final = _patterns(
     "record",
     "interpolation",
 )
-"""What reaches nothing outside, and yet is not a stranger's: patience, bounds, more words."""
+"""What reaches nothing outside, and is no stranger's all the same: bounds, locks, more words."""
 
 _ATTACHMENTS: Final = ("conversation", "attachments")
 _RUN_MODES: Final = ("run", "format", "result")
@@ -155,12 +156,32 @@ def reaches_out(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> b
     return has_authority(keys) and not _is_tame(keys, value, is_inside)
 
 
+def needs_person(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> bool:
+    """Whether a change at `keys` that a tool proposes is a person's to agree to in any case.
+
+    A table that is put there as a whole takes along what was in it.
+    """
+    always = always_reaches_out(keys)
+    if always is None:
+        return isinstance(value, dict) or reaches_out(keys, value, is_inside)
+    return always
+
+
 def always_reaches_out(keys: Sequence[str]) -> bool | None:
-    """Whether each value at `keys` or below reaches out; None if that depends on which."""
-    if any(_holds(pattern, keys) for pattern in (*_WORDS_ALONE, *_TAME)):
+    """Whether whatever is at `keys` or below reaches out; None if that depends on what it is."""
+    if _never_reaches_out(node_at(keys), keys):
         return False
-    by_value = any(_leads(pattern, keys) for pattern in (*_TAME, *_BY_VALUE))
-    return (has_authority(keys) and not by_value) or None
+    depends = not has_authority(keys) or any(_leads(other, keys) for other in (*_TAME, *_BY_VALUE))
+    return None if depends else True
+
+
+def _never_reaches_out(node: Node | None, keys: Sequence[str]) -> bool:
+    if any(_holds(pattern, keys) for pattern in (*_WORDS_ALONE, *_TAME)):
+        return True
+    if has_authority(keys) or node is None or node.kind != "table" or node.table is None:
+        return False
+    names = [field.alias or name for name, field in node.table.model_fields.items()]
+    return all(_never_reaches_out(node.child(name), (*keys, name)) for name in names)
 
 
 def without_consent(partial: Partial, is_inside: IsInside) -> tuple[Partial, dict[str, JsonValue]]:

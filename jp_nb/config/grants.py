@@ -18,6 +18,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.access_config import ConfigRule
 from jp_nb.config.app_config import AppConfig
+from jp_nb.config.authority import always_reaches_out
 from jp_nb.config.models import resolve_partial
 from jp_nb.config.partial import Partial, at, identity, touched
 from jp_nb.config.paths import ROOT, Element, Node, format_path, lookup, node_at, parse_path
@@ -27,6 +28,7 @@ SENSITIVE: Final = (("conversation", "tools", "*", "access"),)
 """What `write = true` does not reach: a tool that writes there grants itself whatever it wants.
 
 Not in it, though whoever writes there has anything run: the commands and sources of tools (A12).
+Changes of those, and of all else that reaches out, are a person's to agree to (`authority`).
 """
 
 _ANY = "*"
@@ -41,6 +43,11 @@ def _meet(first: Sequence[str], second: Sequence[str]) -> bool:
 def overlaps_sensitive(keys: Sequence[str]) -> bool:
     """Whether a sensitive path lies at, above or below `keys`."""
     return any(_meet(keys, pattern) for pattern in SENSITIVE)
+
+
+def is_sensitive(keys: Sequence[str]) -> bool:
+    """Whether `keys` are a sensitive path, or lie below one."""
+    return any(_covers(pattern, keys) for pattern in SENSITIVE)
 
 
 def _covers(pattern: Sequence[str], keys: Sequence[str]) -> bool:
@@ -203,11 +210,30 @@ def rule_warnings(tool: str, rules: Sequence[ConfigRule]) -> Iterator[str]:
                 f"tool '{tool}': access.config path '{rule.path}' names nothing in the "
                 "configuration, so that the rule never matches"
             )
-        elif rule.delete and overlaps_sensitive(parse_path(rule.path)):
+            continue
+        if rule.delete and overlaps_sensitive(parse_path(rule.path)):
             yield (
                 f"tool '{tool}' grants delete = true to path '{rule.path}' which is a sensitive "
                 "path: what it unsets may be a rule that denies something"
             )
+        if rule.apply == "unattended" and asks(rule):
+            yield (
+                f"tool '{tool}' has apply = \"unattended\" for path '{rule.path}', where a person "
+                "always decides: it asks all the same"
+            )
+
+
+def asks(rule: ConfigRule) -> bool | None:
+    """Whether a person is asked about what `rule` lets a tool change; None if it depends on what.
+
+    What reaches out is a person's to agree to, but for new rules, which `insecure_allow` grants.
+    """
+    keys = parse_path(rule.path)
+    if rule.apply == "ask":
+        return True
+    if is_sensitive(keys) and rule.write == "insecure_allow":
+        return None if rule.delete else False
+    return always_reaches_out(keys)
 
 
 def names_nothing(rule: ConfigRule) -> bool:

@@ -20,7 +20,8 @@ from pydantic import JsonValue
 
 from jp_nb.config.app_config import AppConfig, ModelId
 from jp_nb.config.assign import FILE_ONLY, LAYER, read_partial
-from jp_nb.config.grants import Grants
+from jp_nb.config.authority import IsInside, is_named_inside, needs_person
+from jp_nb.config.grants import Grants, is_sensitive
 from jp_nb.config.models import ALIASES, resolve_partial, unresolved
 from jp_nb.config.node import ShortNode, shortened
 from jp_nb.config.partial import (
@@ -71,11 +72,13 @@ class Basis:
         partial: What all layers together set.
         below: What those under the conversation set: an unset shows it.
         config: The whole of it.
+        is_inside: Whether what a URL attaches lies in the workspace.
     """
 
     partial: Partial = field(default_factory=dict)
     below: Partial = field(default_factory=dict)
     config: AppConfig = field(default_factory=AppConfig)
+    is_inside: IsInside = is_named_inside
 
     @cached_property
     def values(self) -> Partial:
@@ -150,10 +153,20 @@ def review(
     ]  # fmt: skip
     if denied:
         return _unauthorized(denied)
-    asks = any(grants.asks(keys) for keys in (*leaves, *unsets))
+    changes = [*leaves.items(), *((keys, None) for keys in unsets)]
+    asks = any(_asks(keys, value, grants, basis) for keys, value in changes)
     change = Change(delta, tuple(map(format_path, unsets)))
     paths = dict.fromkeys([*map(format_path, leaves), *change.unsets])
     return Proposal(change, tuple(paths), asks)
+
+
+def _asks(keys: Keys, value: JsonValue, grants: Grants, basis: Basis) -> bool:
+    """Whether somebody has to agree to `value` (None: it is unset) at `keys`.
+
+    Who wrote `insecure_allow` has agreed to new rules, as far as the rule says so.
+    """
+    acknowledged = value is not None and is_sensitive(keys)  # or it could not be written
+    return grants.asks(keys) or (not acknowledged and needs_person(keys, value, basis.is_inside))
 
 
 def completed(delta: Partial, basis: Basis) -> Partial:

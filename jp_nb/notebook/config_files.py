@@ -87,6 +87,21 @@ class ConfigFiles:
             found.append(layers.from_environment(os.environ))
         return found
 
+    def is_inside(self, url: str) -> bool:
+        """Whether the file that an attachment's `url` names lies in the workspace.
+
+        Links are followed. A pattern may match anything later, and is not.
+        """
+        from jp_nb.config.attachments import attachment_parts
+        from jp_nb.config.authority import is_named_inside
+
+        if not is_named_inside(url) or glob.has_magic(path := attachment_parts(url).path):
+            return False
+        root = self.root.resolve()
+        with suppress(OSError, ValueError, RuntimeError):  # what no file can be
+            return (root / path).resolve().is_relative_to(root)
+        return False
+
     def anything(self) -> bool:
         """Whether there is a file or a variable at all."""
         return bool(self._files()) or _is_in_environment()

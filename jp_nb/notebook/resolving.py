@@ -98,7 +98,7 @@ class Resolver:
     def _in_force(self) -> Basis:
         projection = self._session.settings.projection
         config, now = projection.config(), projection.now()
-        return Basis(now.after, now.below, config)
+        return Basis(now.after, now.below, config, self._session.files.is_inside)
 
     def model(self, config: AppConfig) -> tuple[ModelId, Provider]:
         """The model of `config` and who provides it.

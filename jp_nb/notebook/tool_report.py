@@ -17,7 +17,7 @@ from jp_nb.config.access_config import Access, ConfigRule, FileRule, HostRule, V
 from jp_nb.config.app_config import STAR, AppConfig, enabling
 from jp_nb.config.app_config import Tool as ToolConfig
 from jp_nb.config.commands import Command
-from jp_nb.config.grants import names_nothing
+from jp_nb.config.grants import asks, names_nothing
 from jp_nb.config.layers import to_text
 from jp_nb.config.secrets import HIDDEN, is_secret, masked, without_credentials
 from jp_nb.config.tool_config import Enable, QuestionConfig
@@ -249,6 +249,6 @@ def _config_verbs(rule: ConfigRule) -> str:
         *(["write"] if rule.write is True else []),
         *(["unset"] if rule.delete else []),
     ]
-    how = {"ask": "asks", "unattended": "does not ask"}[rule.apply]
+    how = {True: "asks", False: "does not ask", None: "asks about what reaches out"}[asks(rule)]
     changed = [f"{' and '.join(changes)} ({how})"] if changes else []
     return ", ".join([*(["read"] if rule.read else []), *changed]) or "nothing"

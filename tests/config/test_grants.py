@@ -20,6 +20,7 @@ from jp_nb.config.check import checked
 from jp_nb.config.grants import (
     SENSITIVE,
     Grants,
+    asks,
     overlaps_sensitive,
     rule_problems,
     rule_warnings,
@@ -435,6 +436,37 @@ def test_unsetting_what_decides_over_access_is_pointed_at_and_works() -> None:
     (warning,) = rule_warnings("X", [rule, ConfigRule("user", delete=True)])
     assert "'X' grants delete = true to path 'conversation.tools' which is a sensitive" in warning
     assert allowed(grants(rule), "conversation.tools.x.access.fs") == "d"
+
+
+@pytest.mark.parametrize(
+    ("rule", "asked"),
+    [
+        (ConfigRule("user", write=True), True),
+        (ConfigRule("user", write=True, apply="unattended"), False),
+        (ConfigRule("assistant", write=True, apply="unattended"), False),
+        (ConfigRule("conversation", delete=True, apply="unattended"), None),
+        (ConfigRule("conversation.attachments", write=True, apply="unattended"), None),
+        (ConfigRule("conversation.tools.x.run", write=True, apply="unattended"), None),
+        (ConfigRule("conversation.tools.x.command", write=True, apply="unattended"), True),
+        (ConfigRule("conversation.tools.x.access", delete=True, apply="unattended"), True),
+        (ConfigRule("providers", write=True, apply="unattended"), True),
+        (ConfigRule("providers.llm.openai.base_url", write=True, apply="unattended"), True),
+    ],
+    ids=str,
+)
+def test_whether_a_rule_asks_is_said_where_it_says_otherwise(
+    rule: ConfigRule, asked: bool | None
+) -> None:
+    assert asks(rule) is asked
+    said = [text for text in rule_warnings("X", [rule]) if "asks all the same" in text]
+    assert bool(said) == (asked is True and rule.apply == "unattended")
+
+
+def test_who_writes_insecure_allow_has_agreed_to_rules_alone() -> None:
+    path = "conversation.tools.x.access"
+    assert asks(ConfigRule(path, write="insecure_allow", apply="unattended")) is False
+    whole = ConfigRule("conversation.tools", write="insecure_allow", apply="unattended")
+    assert asks(whole) is None
 
 
 # --- where it is said ------------------------------------------------------------------------
