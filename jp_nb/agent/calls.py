@@ -15,7 +15,7 @@ from typing import Protocol
 from pydantic import JsonValue
 
 from jp_nb.agent.offer import OfferedTool
-from jp_nb.agent.ports import NobodyThere
+from jp_nb.agent.ports import Channel, NobodyThere
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.tools.context import DeltaRejection
 
@@ -39,7 +39,7 @@ class Call:
         number: Which of the calls with its id in the batch: models give one id twice.
         bad_arguments: What is wrong with the model's arguments as JSON.
         arguments: What the tool runs with.
-        edited: Whether a person changed them.
+        edited: Where a person changed them; None if nobody did.
         answers: Answers to the tool's questions so far.
         unasked: How often a question was answered without a person, by question id.
         rejections: How often a configuration change that it proposed was not applied.
@@ -59,7 +59,7 @@ class Call:
     index: int = 0
     number: int = 1
     arguments: dict[str, JsonValue] = field(default_factory=dict)
-    edited: bool = False
+    edited: Channel | None = None
     answers: dict[str, JsonValue] = field(default_factory=dict)
     unasked: Counter[str] = field(default_factory=Counter)
     rejections: int = 0
@@ -82,8 +82,8 @@ class Call:
         self.arguments, self.answers = {}, {}
         self.unasked.clear()
         self.rejections, self.rejection = 0, None
-        self.edited = self.begun = self.changed = self.cut = False
-        self.formatted = self.traceback = self.response = None
+        self.begun = self.changed = self.cut = False
+        self.edited = self.formatted = self.traceback = self.response = None
         self.started = monotonic()
 
 

@@ -45,12 +45,13 @@ from jp_nb.agent.ports import (
     ToolBegins,
     ToolEnds,
 )
-from jp_nb.agent.prompt_queue import Event, PromptQueue, is_cancelled, summary
+from jp_nb.agent.prompt_queue import Ask, Event, PromptQueue, is_cancelled, summary
 from jp_nb.agent.questions import (
     CANCELLED_BY_USER,
     TurnState,
 )
 from jp_nb.errors import ToolError
+from jp_nb.record.edited_calls import edited_by_person
 from jp_nb.record.events import ConfigDelta, Entry, ToolCallResponse
 from jp_nb.record.thread import Thread
 from jp_nb.tools.arguments import coerce_arguments
@@ -405,6 +406,7 @@ class Coordinator:
                 tool.hidden,
                 parameters=shown,
                 formatted=call.formatted,
+                edited=call.edited is not None,
             )
         )
 
@@ -518,8 +520,8 @@ class Coordinator:
     ) -> None:
         """Give `call` its response, and show it."""
         metadata: dict[str, JsonValue] = {}
-        if call.edited:
-            metadata["edited_arguments"] = copy.deepcopy(call.arguments)
+        if call.edited is not None:
+            metadata = edited_by_person(copy.deepcopy(call.arguments), call.edited)
         call.response = ToolCallResponse(
             id=call.request.id, content=content, is_error=is_error, metadata=metadata
         )
@@ -553,16 +555,25 @@ class Coordinator:
             self._queue_permission(call, tool)
 
     def _queue_permission(self, call: Call, tool: OfferedTool) -> None:
+        def decide(ask: Ask) -> Awaitable[Permission]:
+            command = tool.executor.command_line(call.arguments, self._tool_context(call, tool))
+            return permission(
+                ask,
+                tool,
+                call.arguments,
+                lambda given: _prepare(tool, given),
+                formatted=call.formatted,
+                command=command,
+            )
+
         self._prompts.add(
-            lambda ask: permission(
-                ask, tool, call.arguments, lambda given: _prepare(tool, given), call.formatted
-            ),
+            decide,
             settle=lambda decided: self._settle_permission(call, tool, decided),
             skip=lambda: self._use_remembered_permission(call, tool),
         )
 
     def _use_remembered_permission(self, call: Call, tool: OfferedTool) -> bool:
-        remembered = self._state.permissions.get(tool.name)
+        remembered = self._state.permission(tool)
         if remembered is None:
             return False
         if remembered:
@@ -576,12 +587,12 @@ class Coordinator:
             self._refuse_for_want_of_a_person(call, tool, "run", decided.nobody)
             return
         if decided.remembered:
-            self._state.permissions[tool.name] = decided.runs
+            self._state.permissions[tool.name] = (tool, decided.runs)
         if not decided.runs:
             self.finish(call, decided.skipped, skipped=True)
             return
-        if decided.arguments is not None and decided.arguments != call.arguments:
-            call.arguments, call.edited, call.formatted = decided.arguments, True, None
+        if decided.arguments is not None:
+            call.arguments, call.edited, call.formatted = decided.arguments, decided.channel, None
             call.changed = True
         self._start(call, tool)
 

@@ -8,18 +8,20 @@ Source: `spec/tools-and-turn-loop.md` sections 8.5, 9.3 and 11.4, `design/archit
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
+from jp_nb.agent.exact import exact, visible
 from jp_nb.agent.offer import OfferedTool
 from jp_nb.agent.ports import (
     Action,
     ActionPrompt,
     Answered,
     Channel,
+    Exhibit,
     NobodyThere,
     NotAnswered,
     PromptEnd,
@@ -27,6 +29,7 @@ from jp_nb.agent.ports import (
     QuestionPrompt,
 )
 from jp_nb.agent.prompt_queue import Ask
+from jp_nb.tools.base import CommandLine
 from jp_nb.tools.json_text import read_json
 from jp_nb.tools.outcome import Failure
 from jp_nb.tools.question import Question
@@ -56,6 +59,13 @@ NOT_DELIVERED = "Result delivery skipped by user."
 NOT_DELIVERED_BY_CONFIGURATION = "Result delivery skipped by configuration."
 RESULT_EDIT_CANCELLED = "Result edit cancelled."
 
+ARGUMENTS = "Arguments"
+FORMATTED = "The arguments as its formatter writes them (what counts is above)"
+COMMAND = "Command line"
+SHELL = "Command line, run by a shell (sh -c)"
+FOLDER = "Folder"
+NO_COMMAND_LINE = "It cannot run: there is no command line"
+
 Arguments = dict[str, JsonValue]
 Prepare = Callable[[Arguments], Arguments | Failure]
 """Arguments as the tool will get them, or why it cannot run with them."""
@@ -66,7 +76,7 @@ class Permission:
     """Whether a tool runs.
 
     Attributes:
-        runs: With `arguments` where somebody edited them.
+        runs: With `arguments` where somebody edited them, through `channel`.
         remembered: For the rest of the turn, for every call of that tool.
         skipped: The response of one that does not run.
         nobody: Nobody could be asked: it is refused.
@@ -77,6 +87,7 @@ class Permission:
     remembered: bool = False
     skipped: str = SKIPPED
     nobody: NobodyThere | None = None
+    channel: Channel | None = None
 
 
 SKIP = Permission(runs=False)
@@ -88,31 +99,57 @@ async def permission(
     arguments: Arguments,
     prepare: Prepare,
     formatted: str | None = None,
+    command: CommandLine | Failure | None = None,
 ) -> Permission:
     """Ask whether `tool` runs with `arguments`: mode `ask`, or `edit` which edits them first.
 
-    `formatted` is what a formatter made of them, shown above the exact ones.
+    Args:
+        ask: Puts a prompt to the person.
+        tool: What runs.
+        arguments: What with.
+        prepare: Reads other ones.
+        formatted: What a formatter made of them, shown below the exact ones.
+        command: What is executed, if the tool is a command, or why it cannot be told.
     """
     if tool.run == "edit":
         edited = await _edit_arguments(ask, tool, arguments, prepare)
-        if isinstance(edited, dict):
-            return Permission(runs=True, arguments=edited)
+        if isinstance(edited, Permission):
+            return edited
         if isinstance(edited, NobodyThere):
             return Permission(runs=False, nobody=edited)
         if isinstance(edited, NotAnswered):
             return Permission(runs=False, skipped=_skipped(EDIT_CANCELLED))
-    return await _ask_permission(ask, tool, arguments, prepare, formatted)
+    shown = tuple(_of_a_call(arguments, formatted, command))
+    return await _ask_permission(ask, tool, arguments, prepare, shown)
+
+
+def _of_a_call(
+    arguments: Arguments, formatted: str | None, command: CommandLine | Failure | None
+) -> Iterator[Exhibit]:
+    """What is decided about when a call waits for permission."""
+    if isinstance(command, Failure):
+        yield Exhibit(NO_COMMAND_LINE, command.message)
+    elif command is not None:
+        yield Exhibit(SHELL if command.shell else COMMAND, command.text)
+        yield Exhibit(FOLDER, command.folder)
+    if arguments:
+        yield Exhibit(ARGUMENTS, arguments)
+    if formatted:
+        yield Exhibit(FORMATTED, formatted)
 
 
 async def _ask_permission(
-    ask: Ask, tool: OfferedTool, arguments: Arguments, prepare: Prepare, formatted: str | None
+    ask: Ask,
+    tool: OfferedTool,
+    arguments: Arguments,
+    prepare: Prepare,
+    shown: tuple[Exhibit, ...],
 ) -> Permission:
-    detail = [text for text in (formatted, to_text(arguments) if arguments else None) if text]
     prompt = ActionPrompt(
-        text=f"Run {SOURCES.get(tool.kind, tool.kind)} {tool.name} tool?",
+        text=f"Run {SOURCES.get(tool.kind, tool.kind)} {visible(tool.name)} tool?",
         actions=PERMISSION,
         tool=tool.name,
-        detail="\n\n".join(detail) or None,
+        exhibits=shown,
     )
     while True:
         end = await ask(prompt)
@@ -147,8 +184,8 @@ async def _with_edits(
 ) -> Permission | None:
     """Run with other arguments; None to ask again."""
     edited = await _edit_arguments(ask, tool, arguments, prepare)
-    if isinstance(edited, dict):
-        return Permission(runs=True, arguments=edited)
+    if isinstance(edited, Permission):
+        return edited
     return None if edited is None or _goes_back(edited) else SKIP
 
 
@@ -162,14 +199,16 @@ def _skipped(reason: str) -> str:
 
 
 def _reason(tool: OfferedTool) -> Question:
-    return Question.free_text("reason", f"Why is {tool.name} not to run? (the model is told)")
+    return Question.free_text(
+        "reason", f"Why is {visible(tool.name)} not to run? (the model is told)"
+    )
 
 
 async def _edit_arguments(
     ask: Ask, tool: OfferedTool, arguments: Arguments, prepare: Prepare
-) -> Arguments | NotAnswered | NobodyThere | None:
-    """The arguments as somebody edited them; None if they were emptied."""
-    question = Question.free_text("arguments", f"Arguments of {tool.name}, as JSON:")
+) -> Permission | NotAnswered | NobodyThere | None:
+    """To run with the arguments as somebody edited them; None if they were emptied."""
+    question = Question.free_text("arguments", f"Arguments of {visible(tool.name)}, as JSON:")
     question = question.with_default(to_text(arguments))
     while True:
         end = await ask(QuestionPrompt(question, tool=tool.name))
@@ -180,7 +219,8 @@ async def _edit_arguments(
             return None
         read = _read_arguments(text, prepare)
         if isinstance(read, dict):
-            return read
+            changed = to_text(read) != to_text(arguments)  # 1 and true are equal to Python
+            return Permission(True, read if changed else None, channel=end.channel)
         question = question.with_default(text).with_context(read)
 
 
@@ -197,8 +237,9 @@ def _read_arguments(text: str, prepare: Prepare) -> Arguments | str:
 
 
 def to_text(value: JsonValue) -> str:
-    """`value` as JSON that a person reads."""
-    return json.dumps(value, ensure_ascii=False, indent=2)
+    """`value` as JSON that a person reads: every character of it is seen."""
+    lines = json.dumps(value, ensure_ascii=False, indent=2).split("\n")
+    return "\n".join(map(exact, lines)).replace("⟨", "\\u27e8")
 
 
 # --- delivery ----------------------------------------------------------------------------------
@@ -224,10 +265,10 @@ async def delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
     if tool.result == "edit":
         return await _edit_result(ask, tool, result)
     prompt = ActionPrompt(
-        text=f"Deliver {tool.name} result to assistant?",
+        text=f"Deliver {visible(tool.name)} result to assistant?",
         actions=DELIVERY,
         tool=tool.name,
-        detail=result.content,
+        exhibits=(Exhibit("Error" if result.is_error else "Result", result.content),),
         default="deliver",
     )
     end = await ask(prompt)
@@ -246,7 +287,9 @@ async def delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
 
 async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
     """The edited result; the original one if the text was emptied or the editing cancelled."""
-    question = Question.free_text("result", f"Result of {tool.name}, as the model reads it:")
+    question = Question.free_text(
+        "result", f"Result of {visible(tool.name)}, as the model reads it:"
+    )
     end = await ask(QuestionPrompt(question.with_default(result.content), tool=tool.name))
     if isinstance(end, NobodyThere):
         return replace(result, nobody=end)
@@ -279,7 +322,7 @@ async def approval(ask: Ask, tool: str, changes: Sequence[ProposedChange]) -> Ap
     The tool is named even if its style hides it: nobody may change things unseen.
     """
     prompt = ActionPrompt(
-        text=f"⟳ Configuration delta proposed by tool '{tool}'",
+        text=f"⟳ Configuration delta proposed by tool '{visible(tool)}'",
         actions=APPROVAL,
         changes=tuple(changes),
         last_line="Apply delta?",

@@ -229,12 +229,24 @@ class QuestionPrompt:
 
 
 @dataclass(frozen=True, slots=True)
+class Exhibit:
+    """Something that is decided about, shown exactly and whole under its `caption`.
+
+    Attributes:
+        value: An object is shown key by key, a text line by line.
+    """
+
+    caption: str
+    value: Mapping[str, JsonValue] | str
+
+
+@dataclass(frozen=True, slots=True)
 class ActionPrompt:
     """A decision among buttons: permission, result delivery, a changed configuration, a menu.
 
     Attributes:
         text: One line: what is to be decided.
-        detail: Several lines of plain text below it, such as exact arguments.
+        exhibits: What is decided about, below it, such as the arguments of a call.
         changes: What would change, below it: a table on a form, a line for each on stdin.
         last_line: What stands before the keys on stdin, where a form has its buttons. The key of
             the default is a capital there, and case makes no difference.
@@ -246,7 +258,7 @@ class ActionPrompt:
     actions: tuple[Action, ...]
     label: str | None = None
     tool: str | None = None
-    detail: str | None = None
+    exhibits: tuple[Exhibit, ...] = ()
     changes: tuple[ProposedChange, ...] = ()
     last_line: str | None = None
     help: str | None = None
@@ -369,6 +381,7 @@ class ToolBegins:
         parameters: How its arguments are shown: `line` in the line of the call, `json` below it,
             `off` not at all.
         formatted: What a formatter made of them, shown below the line instead.
+        edited: Whether they are not the model's own: a person changed them.
     """
 
     call_id: str
@@ -377,6 +390,7 @@ class ToolBegins:
     hidden: bool = False
     parameters: Literal["line", "json", "off"] = "line"
     formatted: str | None = None
+    edited: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from jp_nb.agent.offer import OfferedTool
 from jp_nb.agent.ports import Answered, NotAnswered, PromptEnd
 from jp_nb.agent.secrets import Secrets
 from jp_nb.config.app_config import QuestionConfig
@@ -34,15 +35,20 @@ class TurnState:
 
     Attributes:
         answers: Remembered answers by `<tool>.<question id>`.
-        permissions: Remembered permission decisions by tool.
+        permissions: Remembered permission decisions by tool, and the tool that each was about.
         attempts: How often a question of a tool call was asked, by `<call>.<question>`.
         secrets: What tools may not repeat; of the whole session.
     """
 
     answers: dict[str, JsonValue] = field(default_factory=dict)
-    permissions: dict[str, bool] = field(default_factory=dict)
+    permissions: dict[str, tuple[OfferedTool, bool]] = field(default_factory=dict)
     attempts: Counter[str] = field(default_factory=Counter)
     secrets: Secrets = field(default_factory=Secrets)
+
+    def permission(self, tool: OfferedTool) -> bool | None:
+        """The remembered decision about `tool` as it is defined now; None if there is none."""
+        about, decided = self.permissions.get(tool.name, (None, None))
+        return decided if about == tool else None
 
     def inquiry_id(self, call_id: str, question_id: str) -> str:
         """A new `<call>.<question>.<attempt>`, unique in the turn."""

@@ -99,6 +99,12 @@ class Grants:
     def __init__(self, rules: Sequence[ConfigRule]) -> None:
         self._rules = [(_named(parse_path(rule.path)), rule) for rule in rules]
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Grants) and self._rules == other._rules
+
+    def __hash__(self) -> int:
+        return hash(len(self._rules))
+
     def rule(self, keys: Sequence[str]) -> ConfigRule | None:
         """The one rule that counts for `keys`; None if nothing is granted."""
         return self._winner(_named(keys))

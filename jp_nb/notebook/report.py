@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jp_nb.agent.exact import exact, visible
 from jp_nb.config.paths import Element, format_path, parse_path
 from jp_nb.config.secrets import HIDDEN, is_secret, masked, without_credentials
 from jp_nb.errors import ConfigError
@@ -159,11 +160,21 @@ def _happenings(turn: Turn) -> list[str]:
 
 def _call(call: ToolCall) -> str:
     arguments = ", ".join(
-        f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in call.arguments.items()
+        f"{visible(key)}={exact(json.dumps(value, ensure_ascii=False))}"
+        for key, value in call.arguments.items()
     )
     mark = {None: "…", True: "✗", False: "✓"}[call.is_error]
     result = one_line(call.content or "", limit=MAX_CELL_CHARS)
-    return f"{mark} {one_line(f'{call.name}({arguments})', limit=120)} → {result}"
+    shown = plain(f"{visible(call.name)}({arguments})", limit=120)
+    return f"{mark} {shown}{_edited(call)} → {result}"
+
+
+def _edited(call: ToolCall) -> str:
+    """Who changed the arguments of `call` before it ran."""
+    if call.edited_by is None:
+        return ""
+    where = f" {_CHANNELS[call.channel]}" if call.channel in _CHANNELS else ""
+    return f" (arguments edited by you{where})"
 
 
 def _inquiry(inquiry: Inquiry) -> str:

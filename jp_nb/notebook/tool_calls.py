@@ -12,11 +12,14 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
+from jp_nb.agent.decisions import to_text
+from jp_nb.agent.exact import exact, visible
 from jp_nb.agent.ports import ToolBegins, ToolEnds
 from jp_nb.notebook.markdown import break_math, code_block, code_span
 from jp_nb.notebook.prompt import plain as text_of_strangers
 from jp_nb.notebook.prompt.plain import one_line, plain
 
+EDITED = " (arguments edited by you)"
 MAX_CALL_CHARS = 120
 MAX_REASON_CHARS = 300
 MAX_LINE_CHARS = 1000
@@ -29,7 +32,7 @@ _INPUT_FILE = re.compile(r'File "<ipython-input-[^"]*>"')
 def call_markdown(begins: ToolBegins, ends: ToolEnds | None, *, live: bool) -> str:
     """The call in Markdown; `live` also says how long it took. `ends` is None while it runs."""
     mark, tail = _state(ends, live=live)
-    parts = [f"{mark} {code_span(_head(begins))}{no_markup(tail)}"]
+    parts = [f"{mark} {code_span(_head(begins))}{_edited(begins)}{no_markup(tail)}"]
     parts += [code_block(text, language) for text, language in _below(begins, ends)]
     if ends is not None and ends.traceback:
         parts.append(folded("Traceback", code_block(stable_traceback(ends.traceback))))
@@ -40,7 +43,8 @@ def call_plain(begins: ToolBegins, ends: ToolEnds | None) -> str:
     """The call as text. What is below its line is indented: nothing there looks like a call."""
     mark, tail = _state(ends, live=False)
     below = [line for text, _ in _below(begins, ends) for line in text.split("\n")]
-    return "\n".join([f"{mark} {_head(begins)}{tail}", *(f"    {line}".rstrip() for line in below)])
+    head = f"{mark} {_head(begins)}{_edited(begins)}{tail}"
+    return "\n".join([head, *(f"    {line}".rstrip() for line in below)])
 
 
 def _state(ends: ToolEnds | None, *, live: bool) -> tuple[str, str]:
@@ -54,15 +58,19 @@ def _state(ends: ToolEnds | None, *, live: bool) -> tuple[str, str]:
     return mark, f"{time} — {reason}" if reason else time
 
 
+def _edited(begins: ToolBegins) -> str:
+    return EDITED if begins.edited else ""
+
+
 def _head(begins: ToolBegins) -> str:
     """`name(a=1, b="x")`, shortened; the name alone where arguments are shown below or not."""
     if begins.parameters != "line" or begins.formatted is not None:
-        return one_line(begins.name, limit=MAX_CALL_CHARS)
+        return plain(visible(begins.name), limit=MAX_CALL_CHARS)
     text = ", ".join(
-        f"{key}={json.dumps(value, ensure_ascii=False)}"
+        f"{visible(key)}={exact(json.dumps(value, ensure_ascii=False))}"
         for key, value in _said(begins.arguments).items()
     )
-    return one_line(f"{begins.name}({text})", limit=MAX_CALL_CHARS)
+    return plain(f"{visible(begins.name)}({text})", limit=MAX_CALL_CHARS)
 
 
 def _below(begins: ToolBegins, ends: ToolEnds | None) -> list[tuple[str, str]]:
@@ -71,7 +79,7 @@ def _below(begins: ToolBegins, ends: ToolEnds | None) -> list[tuple[str, str]]:
     if begins.formatted is not None:
         blocks.append((bounded(begins.formatted), "text"))
     elif begins.parameters == "json" and (arguments := _said(begins.arguments)):
-        text = json.dumps(arguments, ensure_ascii=False, indent=2)
+        text = to_text(arguments)
         blocks.append((bounded(text), "json"))
     if ends is not None:
         blocks.append((_result(ends), "text"))

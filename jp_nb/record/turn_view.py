@@ -8,10 +8,12 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from pydantic import JsonValue
 
+from jp_nb.record.edited_calls import edited
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
@@ -38,13 +40,23 @@ class TurnUsage:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One tool call and its result. `content` and `is_error` are None while there is none."""
+    """One tool call and its result. `content` and `is_error` are None while there is none.
+
+    Attributes:
+        arguments: What it ran with.
+        edited_by: `person` if somebody changed the arguments before it ran; None if nobody did.
+        channel: Where: `form`, `stdin` or `terminal`, if known.
+        requested_arguments: What the model called it with, if they were changed.
+    """
 
     id: str
     name: str
     arguments: Mapping[str, JsonValue]
     content: str | None = None
     is_error: bool | None = None
+    edited_by: Literal["person"] | None = None
+    channel: str | None = None
+    requested_arguments: Mapping[str, JsonValue] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +167,7 @@ def read_turn(
                 calls.append(ToolCall(key, name, copy.deepcopy(arguments)))
             case ToolCallResponse(id=key) if open_calls.get(key):
                 at = open_calls[key].pop(0)
-                asked = calls[at]
-                calls[at] = ToolCall(
-                    key, asked.name, asked.arguments, entry.content, entry.is_error
-                )
+                calls[at] = _finished(calls[at], entry)
             case InquiryRequest(id=key):
                 open_inquiries.setdefault(key, []).append(len(inquiries))
                 inquiries.append(Inquiry(key, entry.question.text))
@@ -179,6 +188,20 @@ def read_turn(
         config_changes=tuple(changes),
         usage=usage or TurnUsage(),
         status=status,
+    )
+
+
+def _finished(call: ToolCall, entry: ToolCallResponse) -> ToolCall:
+    call = replace(call, content=entry.content, is_error=entry.is_error)
+    changed = edited(entry.metadata)
+    if changed is None:
+        return call
+    return replace(
+        call,
+        arguments=copy.deepcopy(changed.arguments),
+        edited_by="person",
+        channel=changed.channel,
+        requested_arguments=call.arguments,
     )
 
 

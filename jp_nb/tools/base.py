@@ -30,6 +30,21 @@ RUN: ContextVar[Run | None] = ContextVar("jp_nb_tool_run", default=None)
 """The run that the code belongs to, also in its threads; None outside of tools."""
 
 
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """What is executed when a tool runs.
+
+    Attributes:
+        text: Words quoted as a shell quotes them; if a shell reads them, what it reads.
+        folder: Where.
+        shell: Whether a shell reads it.
+    """
+
+    text: str
+    folder: str
+    shell: bool = False
+
+
 class CallInterrupted(Exception):  # noqa: N818 - what happened, not what is wrong
     """A function on the cell's thread was cut short, by an interrupt of the kernel as a rule.
 
@@ -86,6 +101,12 @@ class Tool(Protocol):
         """
         ...
 
+    def command_line(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext
+    ) -> CommandLine | Failure | None:
+        """What a run with these is going to execute; None if that is the tool's own code."""
+        ...
+
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
     ) -> Outcome:
@@ -114,6 +135,12 @@ class ToolDefaults:
     ) -> Mapping[str, JsonValue] | Failure:
         """The arguments as they are: the tool looks at them when it runs."""
         return arguments
+
+    def command_line(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext
+    ) -> CommandLine | Failure | None:
+        """None: what runs is its own code."""
+        return None
 
 
 class ArgumentFormatter(Protocol):

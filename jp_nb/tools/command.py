@@ -8,6 +8,7 @@ Source: `spec/tools-and-turn-loop.md` section 3.
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Mapping
 from typing import Final
@@ -19,7 +20,7 @@ from jp_nb.config.tool_config import Tool as ToolConfig
 from jp_nb.errors import ToolError
 from jp_nb.tools import process
 from jp_nb.tools.arguments import bad_arguments, fill_defaults
-from jp_nb.tools.base import CellThread, ToolDefaults
+from jp_nb.tools.base import CellThread, CommandLine, ToolDefaults
 from jp_nb.tools.context import ToolContext
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success, read_outcome
 
@@ -43,6 +44,12 @@ class CommandTool(ToolDefaults):
         self.command = config.command
         self.called = called(name, config)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CommandTool) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.called))
+
     def prepare(
         self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
     ) -> Mapping[str, JsonValue] | Failure:
@@ -50,6 +57,21 @@ class CommandTool(ToolDefaults):
         filled = fill_defaults(arguments, schema)
         problem = bad_arguments(name, filled, schema)
         return filled if problem is None else Failure(problem)
+
+    def command_line(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext
+    ) -> CommandLine | Failure | None:
+        """The command line with everything filled in; a failure if that cannot be done."""
+        from jp_nb.tools.templates import TemplateError
+
+        if self.command is None:
+            return Failure(NO_COMMAND)
+        try:
+            argv = _argv(self.command, run_document(self.called, arguments, context))
+        except TemplateError as exc:
+            return Failure(str(exc))
+        text = argv[-1] if self.command.shell else shlex.join(argv)
+        return CommandLine(text, context.root or os.getcwd(), self.command.shell)
 
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
@@ -76,6 +98,12 @@ class CommandFormatter:
     def __init__(self, command: Command, tool: str | None = None) -> None:
         self._command = command
         self._called = tool
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CommandFormatter) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(self._called)
 
     async def format(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> str:
         """The text below the call's header; "" for none.

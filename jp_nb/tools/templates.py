@@ -73,6 +73,8 @@ def _environment() -> _Environment:
     environment = _Environment(
         undefined=_Missing, finalize=_filled_in, keep_trailing_newline=True, autoescape=False
     )
+    # What was shown to a person is rendered again when it runs: the same, every time.
+    del environment.filters["random"], environment.globals["lipsum"]
     environment.filters |= {"tojson": _to_json, "string": _filled_in, "join": _join}
     return environment
 

@@ -11,6 +11,7 @@ from jp_nb.agent.decisions import Approval, approval
 from jp_nb.agent.ports import (
     ActionPrompt,
     Answered,
+    Exhibit,
     NobodyThere,
     NotAnswered,
     Prompt,
@@ -78,7 +79,7 @@ async def test_the_prompt_shows_the_exact_arguments_and_every_choice_with_its_ke
     bench, _ = await decided(yes("run"))
     [prompt] = bench.person.asked
     assert isinstance(prompt, ActionPrompt)
-    assert prompt.detail == '{\n  "city": "Delft"\n}'
+    assert prompt.exhibits == (Exhibit("Arguments", {"city": "Delft"}),)
     assert [(a.key, a.label, a.on_form) for a in prompt.actions] == [
         ("y", "Run", True),
         ("Y", "Run, for this turn", True),
@@ -141,9 +142,14 @@ async def test_edited_arguments_run_are_shown_and_are_noted_beside_the_models_ow
     assert prompt.question.default == '{\n  "city": "Delft"\n}'
     assert weather.seen == [{"city": "Gouda", "days": 3}]
     assert bench.of(ToolCallRequest)[0].arguments == {"city": "Delft"}
-    assert response(bench).metadata == {"edited_arguments": {"city": "Gouda", "days": 3}}
+    assert response(bench).metadata == {
+        "edited_arguments": {"city": "Gouda", "days": 3},
+        "edited_by": "person",
+        "channel": "form",
+    }
     shown = [begins.arguments for begins in bench.shown_of(ToolBegins)]
     assert shown == [{"city": "Delft"}, {"city": "Gouda", "days": 3}]
+    assert [begins.edited for begins in bench.shown_of(ToolBegins)] == [False, True]
 
 
 async def test_arguments_that_were_not_changed_are_the_models_own() -> None:
@@ -224,7 +230,8 @@ async def test_a_result_is_shown_in_full_before_it_is_delivered() -> None:
     bench, delivered_ = await delivered(yes("deliver"))
     [prompt] = bench.person.asked
     assert isinstance(prompt, ActionPrompt)
-    assert (prompt.text, prompt.detail) == ("Deliver t result to assistant?", "a secret")
+    assert prompt.text == "Deliver t result to assistant?"
+    assert prompt.exhibits == (Exhibit("Result", "a secret"),)
     assert [(a.key, a.label) for a in prompt.actions] == [
         ("y", "Deliver"),
         ("n", "Skip"),

@@ -18,6 +18,7 @@ from jp_nb.agent.ports import (
     ActionPrompt,
     DiscardText,
     EndOfText,
+    Exhibit,
     Finished,
     Flush,
     KeepAlive,
@@ -402,7 +403,7 @@ async def test_a_tool_may_need_permission(end: Any, content: str, ran: int) -> N
     [prompt] = person.asked
     assert isinstance(prompt, ActionPrompt)
     assert prompt.text == "Run Python tool tool?"
-    assert prompt.detail == '{\n  "city": "Delft"\n}'
+    assert prompt.exhibits == (Exhibit("Arguments", {"city": "Delft"}),)
     assert prompt.default is None
     labels = [action.label for action in prompt.actions]
     assert labels[:4] == ["Run", "Run, for this turn", "Skip", "Skip, for this turn"]
@@ -479,7 +480,8 @@ async def test_a_result_may_need_delivery(end: Any, content: str) -> None:
     assert (response.content, response.is_error) == (content, False)
     [prompt] = person.asked
     assert isinstance(prompt, ActionPrompt)
-    assert (prompt.text, prompt.detail) == ("Deliver t result to assistant?", "x")
+    assert prompt.text == "Deliver t result to assistant?"
+    assert prompt.exhibits == (Exhibit("Result", "x"),)
 
 
 @pytest.mark.parametrize("setting", ["run", "result"])

@@ -202,7 +202,7 @@ def test_no_change_looks_like_two() -> None:
     path = f"options.x\n⟳ change_model: {ONE} — applied by you\x1b[2K\u202e"
     for shown in folded(change(ProposedChange(path, None, "1"), applied=False)).bundle().values():
         assert "\n" not in shown
-        assert r"x\n⟳ change_model" in shown
+        assert "x⟨U+000A⟩⟳ change_model" in shown
         assert r"\u001b[2K\u202e" in shown
 
 

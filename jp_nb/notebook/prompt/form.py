@@ -214,8 +214,12 @@ class Form:
         shown = [_text(header, "jp-nb-header")] if header else []
         question = _text(wording.question(prompt), "jp-nb-question")
         framed = [_text(context, "jp-nb-context")] if context else []
+        for caption, lines in wording.exhibits(prompt):
+            framed += [_text(caption, "jp-nb-caption"), _exact(lines)]
         if isinstance(prompt, QuestionPrompt):
-            return [*shown, *framed, question]
+            hint = wording.draft(prompt).hint
+            hints = [_text(hint, "jp-nb-hint")] if hint else []
+            return [*shown, *framed, question, *hints]
         return [*shown, question, *framed, *([_table(prompt)] if prompt.changes else [])]
 
     def _below(self) -> list[widgets.Widget]:
@@ -329,16 +333,15 @@ def _select(prompt: QuestionPrompt, options: tuple[str, ...]) -> _Control:
 
 
 def _textarea(prompt: QuestionPrompt) -> _Control:
-    preset = wording.preselected(prompt)
-    text = preset if isinstance(preset, str) else ""
-    rows = text.count("\n") + 2
-    area = widgets.Textarea(value=text, rows=min(MAX_ROWS, rows))
+    draft = wording.draft(prompt)
+    rows = draft.shown.count("\n") + 2
+    area = widgets.Textarea(value=draft.shown, rows=min(MAX_ROWS, rows))
     if rows > 2:  # such as arguments in JSON
         area.add_class("jp-nb-code")
 
     def read(message: Message) -> Answered:
         value = message.get("value")
-        return Answered(value if isinstance(value, str) else area.value, "form")
+        return Answered(draft.meant(value if isinstance(value, str) else area.value), "form")
 
     return _Control(area, read)
 
@@ -355,6 +358,13 @@ def _text(text: str, css_class: str) -> widgets.HTML:
     shown = widgets.HTML(f'<bdi dir="auto">{escape(text)}</bdi>' if text else "")
     shown.add_class(css_class)
     return shown
+
+
+def _exact(lines: list[str]) -> widgets.HTML:
+    """Return a box of `lines`, each of whose characters stands in its order, whatever it is."""
+    box = widgets.HTML("".join(f'<div><bdo dir="ltr">{escape(x)}</bdo></div>' for x in lines))
+    box.add_class("jp-nb-exact")
+    return box
 
 
 def _table(prompt: ActionPrompt) -> widgets.HTML:

@@ -6,8 +6,9 @@ characters that reverse the reading direction, markup. What is left is what a pe
 
 from __future__ import annotations
 
-import json
 import re
+
+from jp_nb.agent.exact import exact as exact
 
 MAX_CHARS = 20_000
 """Longest text shown; beyond it the form says how much is missing."""
@@ -20,9 +21,6 @@ _TERMINAL_ESCAPES = re.compile(
 )
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 _REORDERING = re.compile("[\u202a-\u202e\u2066-\u2069]")
-_UNSEEN = re.compile(  # by nobody, although they count as printable
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _MARKUP = re.compile(
     r"[`*\[\]<>~|&#]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])"
@@ -45,18 +43,6 @@ def plain(text: str, *, limit: int = MAX_CHARS) -> str:
 def one_line(text: str, *, limit: int = 500) -> str:
     """Return `text` made plain, in one line."""
     return plain(re.sub(r"[\n\t]+", " ", plain(text)).strip(), limit=limit)
-
-
-def exact(text: str) -> str:
-    """Return `text` in one line, with a JSON escape for each character that nobody would see.
-
-    Where `plain` drops what could deceive, this shows that it is there: nobody decides on a text
-    that looks like another one.
-    """
-    return "".join(
-        char if char.isprintable() and not _UNSEEN.match(char) else json.dumps(char)[1:-1]
-        for char in text
-    )
 
 
 def markdown(text: str) -> str:

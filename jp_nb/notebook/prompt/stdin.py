@@ -6,10 +6,12 @@ Source: `design/prompts.md` section 5, `spec/tools-and-turn-loop.md` sections 4.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol, assert_never
 
+from jp_nb.agent.exact import BAR, left_to_right, visible
 from jp_nb.agent.ports import (
     ActionPrompt,
     Answered,
@@ -22,6 +24,9 @@ from jp_nb.notebook.prompt.plain import one_line, plain
 from jp_nb.tools.question import BooleanAnswer, SecretAnswer, SelectAnswer, TextAnswer
 
 ATTEMPTS = 5
+MAX_COLUMNS = 100
+"""Of a line that is shown exactly; the rest of it goes on behind `GOES_ON`."""
+GOES_ON = "┊ "
 
 
 class Console(Protocol):
@@ -97,7 +102,7 @@ def ask_on_stdin(
 
 
 def _opening(prompt: Prompt) -> list[str]:
-    """Return the lines before the control: header, context, question; or text, detail, changes."""
+    """Return the lines before the control: header, context, question; or what is decided about."""
     header, by = wording.header(prompt), wording.asked_by(prompt)
     lines = [f"{header} ({by})" if by else header] if header else []
     context, question = wording.context(prompt), wording.question(prompt)
@@ -108,7 +113,33 @@ def _opening(prompt: Prompt) -> list[str]:
     changes = [f"  {wording.exactly(change)}" for change in prompt.changes]
     if changes:
         question, changes = f"{question}:", ["", *changes, ""]
-    return [*lines, question, *([context] if context else []), *changes]
+    shown = [line for exhibit in wording.exhibits(prompt) for line in _exhibit(exhibit)]
+    return [*lines, question, *shown, *changes]
+
+
+def _exhibit(exhibit: wording.Shown) -> Iterator[str]:
+    yield exhibit.caption
+    yield from _barred(exhibit.lines)
+
+
+def _barred(lines: Iterable[str]) -> Iterator[str]:
+    """Yield `lines` such that nothing in them can pass for a line of ours."""
+    for line in lines:
+        for index, part in enumerate(_folded(line)):
+            yield (GOES_ON if index else BAR) + left_to_right(part)
+
+
+def _folded(line: str) -> Iterator[str]:
+    """Yield `line` in parts that fit: one that a terminal breaks could pass for two."""
+    part, columns = list[str](), 0
+    for char in line:
+        width = 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        if columns + width > MAX_COLUMNS and not unicodedata.combining(char):
+            yield "".join(part)
+            part, columns = [], 0
+        part.append(char)
+        columns += width
+    yield "".join(part)
 
 
 def _dialogue(prompt: Prompt, channel: Literal["stdin", "terminal"]) -> _Dialogue:
@@ -213,27 +244,28 @@ def _select(
 
 
 def _text(prompt: QuestionPrompt, channel: Literal["stdin", "terminal"]) -> _Dialogue:
-    preset = wording.preselected(prompt)
+    preset, draft = wording.preselected(prompt), wording.draft(prompt)
     default = preset if isinstance(preset, str) else ""
 
     def parse(line: str) -> Answered | _Again:
         if line.strip() == '""':
             return Answered("", channel)
-        return Answered(line if line.strip() else default, channel)
+        return Answered(draft.meant(line) if line.strip() else default, channel)
 
-    above = [] if "\n" not in default else [plain(default).strip("\n")]
-    short = "as above" if above else one_line(default, limit=80)
+    above = [] if "\n" not in default else [*_barred(draft.shown.split("\n"))]
+    hint = [draft.hint] if draft.hint else []
+    short = "as above" if above else plain(visible(default), limit=80)
     explained = ["  Type one line of text."]
     explained += (
         [
-            "  Enter alone: the text above." if above else f"  Enter alone: {one_line(default)}",
+            "  Enter alone: the text above." if above else f"  Enter alone: {visible(default)}",
             '  "" is the empty text.',
         ]
         if default
         else ["  Enter alone is the empty text."]
     )
     prompt_text = f"Text [{short}]: " if default else "Text: "
-    return _Dialogue(above=above, prompt=prompt_text, help=explained, parse=parse)
+    return _Dialogue(above=[*hint, *above], prompt=prompt_text, help=explained, parse=parse)
 
 
 def _secret(channel: Literal["stdin", "terminal"]) -> _Dialogue:

@@ -5,12 +5,22 @@ Source: `design/interface.md` section 9, `spec/tools-and-turn-loop.md` sections 
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass, replace
 from typing import NamedTuple, assert_never
 
 from pydantic import JsonValue
 
+from jp_nb.agent.exact import (
+    editable,
+    exact,
+    from_editable,
+    lines_of,
+    lines_of_object,
+    readable,
+    visible,
+)
 from jp_nb.agent.ports import (
     UNSET,
     ActionPrompt,
@@ -22,7 +32,7 @@ from jp_nb.agent.ports import (
     ProposedChange,
     QuestionPrompt,
 )
-from jp_nb.notebook.prompt.plain import exact, markdown, one_line, plain
+from jp_nb.notebook.prompt.plain import markdown, one_line, plain
 from jp_nb.tools.question import BooleanAnswer, SecretAnswer, SelectAnswer, TextAnswer
 
 SUBMIT = "Submit"
@@ -31,6 +41,7 @@ COLUMNS = ("path", "now", "proposed")
 MAX_VALUE_CHARS = 200
 """Of a path or a value of a changed configuration, once that is decided."""
 MAX_CHANGES = 50
+SPELLED_OUT = "⟨U+200B⟩ stands for one character that could not be seen; U+200B is its number."
 ANSWERED_BELOW = "No page showed the form in time: please answer below."
 
 
@@ -62,29 +73,47 @@ def choices(prompt: QuestionPrompt) -> tuple[Choice, ...]:
 
 def header(prompt: Prompt) -> str | None:
     """Return the header's text, None without a label."""
-    return one_line(prompt.label, limit=80) if prompt.label else None
+    return _name(prompt.label) if prompt.label else None
 
 
 def asked_by(prompt: Prompt) -> str | None:
     """Return who really asks, None if that is hidden."""
-    return f"asked by tool {one_line(prompt.tool, limit=80)}" if prompt.tool else None
+    return f"asked by tool {_name(prompt.tool)}" if prompt.tool else None
+
+
+def _name(text: str) -> str:
+    return plain(visible(text), limit=200)
 
 
 def context(prompt: Prompt) -> str | None:
-    """Return the lines above the question (or below what is to be decided).
-
-    What is to be decided is shown whole, however long: nobody may allow what is cut off.
-    """
-    if isinstance(prompt, ActionPrompt):
-        return plain(prompt.detail, limit=sys.maxsize).strip("\n") if prompt.detail else None
-    background = prompt.question.context
+    """Return the lines above the question."""
+    background = None if isinstance(prompt, ActionPrompt) else prompt.question.context
     return plain(background).strip("\n") if background else None
+
+
+class Shown(NamedTuple):
+    """A caption of ours, and below it lines that are not."""
+
+    caption: str
+    lines: list[str]
+
+
+def exhibits(prompt: Prompt) -> list[Shown]:
+    """Return what is decided about, whole, however long: nobody may allow what is cut off."""
+    shown = []
+    for exhibit in prompt.exhibits if isinstance(prompt, ActionPrompt) else ():
+        if isinstance(exhibit.value, str):
+            count, lines = lines_of(exhibit.value)
+            shown.append(Shown(f"{exhibit.caption}: {count}", lines))
+        else:
+            shown.append(Shown(exhibit.caption, lines_of_object(exhibit.value)))
+    return shown
 
 
 def question(prompt: Prompt) -> str:
     """Return the question, in one line."""
     text = prompt.text if isinstance(prompt, ActionPrompt) else prompt.question.text
-    return one_line(text, limit=2000)
+    return plain(re.sub(r"[\n\t]+", " ", readable(text)).strip(), limit=2000)
 
 
 def rows(prompt: ActionPrompt) -> list[tuple[str, str, str]]:
@@ -99,7 +128,7 @@ def exactly(change: ProposedChange, *, limit: int = sys.maxsize) -> ProposedChan
     def shown(text: str | None) -> str | None:
         return None if text is None else plain(exact(text), limit=limit)
 
-    path = shown(change.path) or '""'
+    path = plain(visible(change.path), limit=limit) or '""'
     now, proposed, then = map(shown, (change.now, change.proposed, change.then))
     return replace(change, path=path, now=now, proposed=proposed, then=then)
 
@@ -116,7 +145,7 @@ def option_labels(options: tuple[str, ...]) -> list[str]:
     labels: dict[str, None] = {}  # in order, and quick to look up
     twins: dict[str, int] = {}
     for option in options:
-        label = text = one_line(option) or "(empty)"
+        label = text = visible(option) or "(empty)"
         while label in labels:  # widgets find an option by its label
             twins[text] = twins.get(text, 1) + 1
             label = f"{text} ({twins[text]})"
@@ -165,14 +194,16 @@ def _answer(prompt: Prompt, end: PromptEnd) -> str:
 def _given(prompt: Prompt, end: Answered) -> str:
     if isinstance(prompt, ActionPrompt):
         labels = {action.value: action.label for action in prompt.actions}
-        return one_line(labels.get(str(end.value), str(end.value)))
+        return visible(labels.get(str(end.value), str(end.value)))
     match prompt.question.answer_type:
         case BooleanAnswer():
             word = "Yes" if end.value else "No"
             return f"{word}, for this turn" if end.remember else word
         case SecretAnswer():
             return "(secret)"
-        case SelectAnswer() | TextAnswer():
+        case SelectAnswer():
+            return visible(str(end.value)) or '""'
+        case TextAnswer():
             return one_line(str(end.value), limit=200) or '""'
         case other:
             assert_never(other)
@@ -184,3 +215,28 @@ def preselected(prompt: QuestionPrompt) -> JsonValue:
     if isinstance(prompt.question.answer_type, SecretAnswer):
         return None  # never a hint for a secret
     return default if default is not None and prompt.question.misfit(default) is None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The text that somebody may edit, as the box holds it.
+
+    Attributes:
+        shown: The default, with what nobody would see in it spelled out.
+        hint: What that looks like; None if there is nothing of the kind.
+    """
+
+    shown: str
+    hint: str | None
+
+    def meant(self, text: str) -> str:
+        """Return what `text` says, which was edited from `shown`."""
+        return text if self.hint is None else from_editable(text)
+
+
+def draft(prompt: QuestionPrompt) -> Draft:
+    """Return what stands in the box of a question for a text."""
+    preset = preselected(prompt)
+    text = preset if isinstance(preset, str) else ""
+    shown = editable(text)
+    return Draft(shown, SPELLED_OUT if shown != text else None)

@@ -8,7 +8,14 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from jp_nb.agent.decisions import Approval, approval
-from jp_nb.agent.ports import Action, ActionPrompt, PromptEnd, ProposedChange, QuestionPrompt
+from jp_nb.agent.ports import (
+    Action,
+    ActionPrompt,
+    Exhibit,
+    PromptEnd,
+    ProposedChange,
+    QuestionPrompt,
+)
 from jp_nb.notebook.cell_loop import CellLoop
 from jp_nb.notebook.prompt.engine import NotebookPrompter, PromptSettings
 from jp_nb.tools.question import Question
@@ -28,7 +35,7 @@ PERMISSION = ActionPrompt(
         Action("n", "Skip", "skip"),
     ),
     tool="rename",
-    detail='{"path": "a.txt"}',
+    exhibits=(Exhibit("Arguments", {"path": "a.txt"}),),
 )
 
 

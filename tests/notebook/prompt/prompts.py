@@ -11,6 +11,7 @@ from jp_nb.agent import decisions
 from jp_nb.agent.interrupts import MENUS
 from jp_nb.agent.ports import (
     ActionPrompt,
+    Exhibit,
     NobodyThere,
     Prompt,
     PromptEnd,
@@ -44,13 +45,13 @@ PERMISSION = ActionPrompt(
     "Run local fs_read tool?",
     actions=decisions.PERMISSION,
     tool="fs_read",
-    detail=ARGUMENTS,
+    exhibits=(Exhibit("Arguments", json.loads(ARGUMENTS)),),
 )
 DELIVERY = ActionPrompt(
     "Deliver fs_read result to assistant?",
     actions=decisions.DELIVERY,
     tool="fs_read",
-    detail="milk\neggs",
+    exhibits=(Exhibit("Result", "milk\neggs"),),
     default="deliver",
 )
 STREAMING = ActionPrompt("Interrupted", actions=MENUS["streaming"])

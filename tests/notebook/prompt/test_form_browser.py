@@ -304,7 +304,7 @@ question = Question.select('q', all_of_it, {options}).with_context('\\n'.join(ev
 print(prompter.ask_here(QuestionPrompt(question, label=all_of_it, tool=all_of_it)).value[:5])
 print(prompter.ask_here(ActionPrompt(
     all_of_it, (Action('y', all_of_it, 'yes'), Action('n', evil[0], 'no')), label=all_of_it,
-    detail=all_of_it, changes=(
+    exhibits=(Exhibit(all_of_it, all_of_it), Exhibit('Arguments', {{all_of_it: evil}})), changes=(
         ProposedChange(all_of_it, None, evil[0]), ProposedChange(evil[2], evil[3], evil[5]),
     ),
 )).value[:5])

@@ -11,10 +11,12 @@ from typing import Any
 import ipywidgets
 import pytest
 
+from jp_nb.agent.exact import exact, visible
 from jp_nb.agent.ports import (
     Action,
     ActionPrompt,
     Answered,
+    Exhibit,
     NobodyThere,
     NotAnswered,
     Prompt,
@@ -23,7 +25,6 @@ from jp_nb.agent.ports import (
     QuestionPrompt,
 )
 from jp_nb.notebook.prompt.form import Form, OwnOutput
-from jp_nb.notebook.prompt.plain import exact
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.wording import option_labels, static_record, without_form
 from jp_nb.tools.question import Question
@@ -62,6 +63,9 @@ def tree(widget: ipywidgets.Widget) -> Iterator[str]:
         yield from tree(child)
     name = ".".join((type(widget).__name__, *widget._dom_classes))
     match widget:
+        case ipywidgets.HTML() if "jp-nb-exact" in widget._dom_classes:
+            lines = widget.value.replace("</div><div>", "\n")
+            yield f"{name}: {unescape(re.sub('<[^>]*>', '', lines))}"
         case ipywidgets.HTML() if widget.value:
             cells = re.sub("</t[hd]><t[hd]>", " | ", widget.value).replace("</tr>", "\n")
             yield f"{name}: {unescape(re.sub('<[^>]*>', '', cells)).strip()}"
@@ -183,7 +187,7 @@ def test_many_options_are_a_dropdown_and_twins_are_told_apart(shown: Any) -> Non
     question = Question.select("q", "Which?", [str(n) for n in range(9)])
     assert any(line.startswith("Dropdown") for line in shown(QuestionPrompt(question)))
     twins = Question.select("q", "Which?", ["a", "\x1b[1ma", ""])
-    assert "RadioButtons.jp-nb-control: a | a (2) | (empty)" in shown(QuestionPrompt(twins))
+    assert "RadioButtons.jp-nb-control: a | ⟨U+001B⟩[1ma | (empty)" in shown(QuestionPrompt(twins))
 
 
 def test_many_twins_are_told_apart_quickly() -> None:
@@ -194,9 +198,9 @@ def test_many_twins_are_told_apart_quickly() -> None:
 
 
 def test_what_is_to_be_decided_is_shown_whole(shown: Any) -> None:
-    long = f'{{"a": "{"x" * 30_000}", "path": "/etc/passwd"}}'
-    prompt = ActionPrompt("Run?", (Action("y", "Run", "run"),), detail=long)
-    assert f"HTML.jp-nb-context: {long}" in shown(prompt)
+    long = f"{'x' * 30_000} /etc/passwd"
+    prompt = ActionPrompt("Run?", (Action("y", "Run", "run"),), exhibits=(Exhibit("Text", long),))
+    assert f"HTML.jp-nb-exact: {long}" in shown(prompt)
 
 
 CHANGES = [(part, change) for part, prompt in DELTAS.items() for change in prompt.changes]
@@ -208,10 +212,11 @@ def test_nobody_approves_what_is_cut_off(part: str, change: ProposedChange, show
     scribe = Scribe(["y"])
     ask_on_stdin(DELTAS[part], scribe, "stdin")
     lines = "\n".join(scribe.read_so_far)
-    for text in filter(None, (change.path, change.now, change.proposed)):
+    for text in filter(None, (change.now, change.proposed)):
         assert exact(text) in table
         assert exact(text) in lines or change.added or change.proposed is None
-    assert exact(change.path) in lines
+    assert visible(change.path) in table
+    assert visible(change.path) in lines
     assert "more characters" not in table + lines
 
 

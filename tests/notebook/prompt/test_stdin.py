@@ -9,12 +9,14 @@ from jp_nb.agent.ports import (
     Action,
     ActionPrompt,
     Answered,
+    Exhibit,
     NotAnswered,
     Prompt,
     ProposedChange,
     QuestionPrompt,
 )
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
+from jp_nb.notebook.prompt.wording import SPELLED_OUT
 from jp_nb.tools.question import Question
 from tests.notebook.prompt.prompts import approval_of
 
@@ -25,7 +27,7 @@ SECRET = QuestionPrompt(Question.secret("q", "Key?"))
 PERMISSION = ActionPrompt(
     "Run local rename tool?",
     actions=(Action("y", "Run", "run"), Action("Y", "Run, for this turn", "run_turn")),
-    detail='{"path": "a.txt"}',
+    exhibits=(Exhibit("Arguments", {"path": "a.txt"}),),
 )
 DELTA = ActionPrompt(
     "Apply delta?",
@@ -196,10 +198,10 @@ def test_every_action_has_its_key_and_no_other_is_taken(keys: str) -> None:
 
 
 def test_what_is_to_be_decided_is_shown_whole_and_a_question_s_background_is_not() -> None:
-    long = f'{{"a": "{"x" * 30_000}", "path": "/etc/passwd"}}'
+    long = f"{'x' * 30_000} /etc/passwd"
     typist = Typist("y", "")
-    ask_on_stdin(replace(PERMISSION, detail=long), typist, "stdin")
-    assert long in typist.shown
+    ask_on_stdin(replace(PERMISSION, exhibits=(Exhibit("Result", long),)), typist, "stdin")
+    assert "".join(line[2:] for line in typist.shown if line[:2] in ("│ ", "┊ ")) == long
     question = Question.free_text("q", "Why?").with_context(long)
     ask_on_stdin(QuestionPrompt(question), typist, "stdin")
     assert any("more characters)" in line for line in typist.shown)
@@ -216,7 +218,14 @@ def test_a_default_of_several_lines_is_all_there_above_the_input() -> None:
     prompt = with_default(TEXT, default)
     typist = Typist("?", "")
     assert ask_on_stdin(prompt, typist, "stdin") == Answered(default, "stdin")  # as it was
-    assert typist.shown[:3] == ["Why?", '{\n  "path": "a.txt"\n}', "Text [as above]: "]
+    assert typist.shown[:6] == [
+        "Why?",
+        SPELLED_OUT,
+        "│ {",
+        '│   "path": "⟨U+001B⟩[2Ja.txt"',
+        "│ }",
+        "Text [as above]: ",
+    ]
     assert "  Enter alone: the text above." in typist.shown
     assert ask_on_stdin(prompt, Typist('""'), "stdin") == Answered("", "stdin")
     line = '{"path": "b.txt", "lines": [1, 2]}'

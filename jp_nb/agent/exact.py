@@ -1,0 +1,229 @@
+r"""What people decide about, as text that stands for one value alone and hides nothing of it.
+
+Two notations, each for its own kind of text:
+
+    JSON         a character that nobody would see, or that looks like another one, is escaped as
+                 JSON does: `"ls \u200b"`
+    other text   it is spelled out as `⟨U+200B⟩`, because a backslash means itself there; so is
+                 each `⟨`
+
+An object is shown key by key. A text of several lines is counted and stands in lines of its own,
+each behind a bar, so that nothing in it can pass for a key:
+
+    path: "notes.md"
+    content: 2 lines
+      │ first
+      │ second
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+
+from pydantic import JsonValue
+
+BAR: Final = "│ "
+"""Stands before each line of a text."""
+MAX_INLINE_CHARS: Final = 100
+"""Of a list or an object that is shown in one line."""
+MAX_DEPTH: Final = 20
+"""Lists and objects within one another; what lies deeper is shown in one line."""
+MAX_MARKS: Final = 4
+"""Marks on one letter: more of them cover the lines above and below."""
+
+_ODD = re.compile("[ -~]?[^ -~]+")  # with what a mark at its beginning would stand on
+_UNSEEN = re.compile(  # by nobody, although they count as printable
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc"
+    "\U00013441\U00013442\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
+)
+_LOOKALIKES: Final = frozenset(  # of the signs that paths, addresses and command lines are made of
+    "\u00b4\u02b9\u02bc\u02cb\u02d0\u2010\u2011\u2012\u2024\u2025\u2032\u2033\u2035\u2044\u204e"
+    "\u2215\u2216\u2217\u2219\u2223\u2236\u223c\u2571\u2572\u2758\u27cb\u27cd\u29f5\u29f8\u29f9"
+    "\ua4f8\ua4fa\ua4fd\ua789\ua78c"
+)
+_SPELLED = re.compile("⟨U\\+([0-9A-F]{4,6})⟩")
+_SPACE_AT_END = re.compile(" $", re.MULTILINE)
+_HIDDEN_SPACES = re.compile("^ | $|(?<= ) ")
+_EMOJI = re.compile("(?<=[\u2190-\u2bff\u3030-\u3299\U0001f000-\U0001faff])(\ufe0f)")
+_KEY = re.compile("[A-Za-z_][A-Za-z0-9_-]*")
+_RIGHT_TO_LEFT = re.compile(
+    "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff\U00010800-\U00010fff\U0001e800-\U0001efff]"
+)
+
+_Escape = Callable[[str], str]
+
+
+def exact(text: str) -> str:
+    """Return `text` in one line, with a JSON escape for each character that nobody would see.
+
+    Of JSON text it is JSON text with the same meaning.
+    """
+    return _replaced(text, _as_json)
+
+
+def visible(text: str) -> str:
+    """Return `text`, such as a name, in one line with every unseen character spelled out.
+
+    So are spaces at either end, and each but the first of several.
+    """
+    return _HIDDEN_SPACES.sub(_spelled_match, _replaced(text, _spelled, "⟨"))
+
+
+def editable(text: str) -> str:
+    """Return `text` as it is put into a box for editing; `from_editable` takes it back."""
+    return _SPACE_AT_END.sub(_spelled_match, _replaced(text, _as_in_box, "⟨"))
+
+
+def from_editable(text: str) -> str:
+    """Return the text that `text` spells."""
+    return _SPELLED.sub(_meant, text)
+
+
+def readable(text: str) -> str:
+    """Return prose with what is unseen spelled out, but for what emoji are made of.
+
+    It may hold what `visible` made of a name.
+    """
+    return "".join(
+        part if index % 2 else _replaced(part, _as_in_box)
+        for index, part in enumerate(_EMOJI.split(text))
+    )
+
+
+def lines_of(text: str) -> tuple[str, list[str]]:
+    """Return how many lines `text` has, in words, and each of them exactly."""
+    if not text:
+        return "empty", []
+    lines = text.split("\n")
+    ended = lines[-1] == "" and len(lines) > 1
+    if ended:
+        lines.pop()
+    if len(lines) == 1:
+        count = "1 line and its line break" if ended else "1 line"
+    else:
+        count = f"{len(lines)} lines" if ended else f"{len(lines)} lines, no line break at the end"
+    return count, [_line(line) for line in lines]
+
+
+def lines_of_object(values: Mapping[str, JsonValue]) -> list[str]:
+    """Return the lines that show `values`, key by key."""
+    return list(_children(values, "", MAX_DEPTH))
+
+
+def left_to_right(line: str) -> str:
+    """Return `line` such that a console shows its characters in their order."""
+    return f"\u202d{line}\u202c" if _RIGHT_TO_LEFT.search(line) else line
+
+
+# --- characters ------------------------------------------------------------------------------
+
+
+def _replaced(text: str, escape: _Escape, also: str = "") -> str:
+    """`text` with an escape for what is not seen, and for the characters `also`."""
+    return _ODD.sub(lambda found: "".join(_shown(found[0], escape, also)), text)
+
+
+def _shown(run: str, escape: _Escape, also: str) -> Iterator[str]:
+    cluster = ""  # a letter and the marks on it
+    for char in run:
+        if char in also or not _is_seen(char, cluster):
+            cluster = ""
+            yield escape(char)
+        else:
+            cluster = cluster + char if _is_mark(char) else char
+            yield char
+
+
+def _is_seen(char: str, cluster: str) -> bool:
+    """Whether somebody who sees `char` behind `cluster` can tell that it is this one."""
+    if char.isascii():
+        return char.isprintable()
+    if not char.isprintable() or char in _LOOKALIKES or _UNSEEN.match(char):
+        return False
+    if _is_mark(char) and not _carries(cluster):
+        return False
+    return unicodedata.is_normalized("NFC", cluster + char)
+
+
+def _is_mark(char: str) -> bool:
+    return unicodedata.category(char) in ("Mn", "Me")
+
+
+def _carries(cluster: str) -> bool:
+    """Whether a mark may stand on `cluster`."""
+    return 0 < len(cluster) <= MAX_MARKS and unicodedata.category(cluster[0])[0] in "LNM"
+
+
+def _as_json(char: str) -> str:
+    return json.dumps(char)[1:-1]
+
+
+def _spelled(char: str) -> str:
+    return f"⟨U+{ord(char):04X}⟩"
+
+
+def _as_in_box(char: str) -> str:
+    return char if char in "\t\n" else _spelled(char)
+
+
+def _spelled_match(found: re.Match[str]) -> str:
+    return _spelled(found[0])
+
+
+def _meant(found: re.Match[str]) -> str:
+    code = int(found[1], 16)
+    return chr(code) if code <= 0x10FFFF else found[0]
+
+
+def _line(line: str) -> str:
+    """One line of a text; tabs and a space at its end are seen."""
+    shown = _replaced(line, lambda char: "⇥\t" if char == "\t" else _spelled(char), "⟨⇥")
+    return _SPACE_AT_END.sub(_spelled_match, shown)
+
+
+# --- objects ---------------------------------------------------------------------------------
+
+
+def _children(values: Mapping[str, JsonValue], indent: str, depth: int) -> Iterator[str]:
+    for key, value in values.items():
+        yield from _entry(key if _KEY.fullmatch(key) else _json(key), value, indent, depth)
+
+
+def _entry(name: str, value: JsonValue, indent: str, depth: int) -> Iterator[str]:
+    if isinstance(value, str) and _has_lines(value):
+        count, lines = lines_of(value)
+        yield f"{indent}{name}: {count}"
+        yield from (f"{indent}  {BAR}{line}" for line in lines)
+    elif not isinstance(value, (dict, list)) or not depth or _is_short(value):
+        yield f"{indent}{name}: {_json(value)}"
+    elif isinstance(value, dict):
+        yield f"{indent}{name}: {_many(len(value), 'key')}"
+        yield from _children(value, f"{indent}  ", depth - 1)
+    else:
+        yield f"{indent}{name}: {_many(len(value), 'item')}"
+        for index, item in enumerate(value):
+            yield from _entry(f"[{index}]", item, f"{indent}  ", depth - 1)
+
+
+def _has_lines(text: str) -> bool:
+    return "\n" in text[:-1]
+
+
+def _is_short(value: dict[str, JsonValue] | list[JsonValue]) -> bool:
+    """Whether one line shows `value` well."""
+    items: Iterable[JsonValue] = value.values() if isinstance(value, dict) else value
+    if isinstance(value, list) and not any(isinstance(x, (str, dict, list)) for x in items):
+        return True  # numbers
+    return len(text := _json(value)) <= MAX_INLINE_CHARS and "\\n" not in text
+
+
+def _many(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def _json(value: JsonValue) -> str:
+    return exact(json.dumps(value, ensure_ascii=False))
