@@ -6,7 +6,7 @@ Source: `spec/tools-and-turn-loop.md` 8.5.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pydantic import JsonValue
 
@@ -46,6 +46,26 @@ def proposed_changes(proposal: Proposal, basis: Basis) -> Iterator[ProposedChang
             yield ProposedChange(path, _item_at(now, keys), None)
         else:
             yield ProposedChange(path, _text_at(now, keys), None, then=_text_at(after, keys))
+
+
+def changes_nothing(proposal: Proposal, basis: Basis) -> bool:
+    """Whether all that `proposal` sets or unsets was so when the batch began."""
+    change = Change(completed(proposal.change.delta, basis), proposal.change.unsets)
+    after = settled(apply(basis.partial, change, basis.below))
+    places = {_place_of(keys) for keys, _ in touched(proposal.change.delta)}
+    unset = {_place_of(parse_path(path)) for path in proposal.change.unsets}
+    return _same(places, basis.values, after) and _same(unset, basis.partial, after)
+
+
+def _place_of(keys: Keys) -> Keys:
+    """Where to look for what a leaf changes: an item changes its list."""
+    return keys[:-1] if _is_item(keys) else keys
+
+
+def _same(places: Iterable[Keys], now: Partial, after: Partial) -> bool:
+    """Whether the same is at `places` in both; 1 is not true, as it is to Python."""
+    paths = map(format_path, places)
+    return all(_json(at(now, path)) == _json(at(after, path)) for path in paths)
 
 
 def _line_of(keys: Keys) -> Keys:

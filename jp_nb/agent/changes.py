@@ -16,8 +16,9 @@ from typing import Final, Literal, Protocol, assert_never
 from pydantic import JsonValue
 
 from jp_nb.agent.calls import Call, Endings
-from jp_nb.agent.change_lines import proposed_changes
+from jp_nb.agent.change_lines import changes_nothing, proposed_changes
 from jp_nb.agent.decisions import Approval, approval
+from jp_nb.agent.exact import visible
 from jp_nb.agent.offer import OfferedTool
 from jp_nb.agent.ports import (
     ChangeEnds,
@@ -51,6 +52,7 @@ MAX_REJECTIONS: Final = 3
 MAX_PLACES: Final = 10
 """Of an error, for the model."""
 
+NOTHING_TO_CHANGE = "⟳ {} proposed what is so already: nothing to apply"
 EXHAUSTED = "⚠ Tool '{}' exceeded delta retry limit. Aborting tool call."
 FALLBACK = "Tool '{}' failed to produce a valid config delta after {} attempts.\nLast error: {}{}."
 REJECTED_BY_USER = "Config delta rejected. Tool re-invoked."
@@ -177,6 +179,10 @@ class Changes:
             case Refusal():
                 self._reject(call, tool, found)
             case Proposal():
+                if found.asks and changes_nothing(found, self._basis):
+                    self._display(Notice(NOTHING_TO_CHANGE.format(visible(tool.name))))
+                    self._calls.config_settled(call, tool, outcome.content)
+                    return
                 lines = tuple(proposed_changes(found, self._basis))
                 proposed = _Proposed(call, tool, outcome.content, found, lines)
                 if found.asks:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
+from jp_nb.agent.exact import exact, visible
 from jp_nb.config.assign import is_assignment
 from jp_nb.config.layers import to_text
 from jp_nb.config.partial import at
@@ -208,7 +209,7 @@ class Commands:
         from jp_nb.tools.question import Question
 
         rows = [
-            (path, path if path.startswith("(") else _shown(path, value))
+            (visible(path), exact(path if path.startswith("(") else _shown(path, value)))
             for path, value in sorted(ignored.items())
         ]
         shown = report.table(("path", "value"), rows, limit=sys.maxsize)  # nothing unseen

