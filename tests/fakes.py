@@ -23,6 +23,7 @@ from jp_nb.agent.ports import (
     ModelRequest,
     NobodyThere,
     NotAnswered,
+    Passing,
     Prompt,
     PromptEnd,
     ProviderEvent,
@@ -30,6 +31,7 @@ from jp_nb.agent.ports import (
     ToolCallArguments,
     ToolCallStart,
     Usage,
+    Waits,
 )
 from jp_nb.agent.turn import Resolved, TurnEnd, TurnLoop
 from jp_nb.config.app_config import AppConfig
@@ -295,7 +297,8 @@ class Bench:
         inquiry: Answers tools' questions in place of a person.
         models: Other providers, by `provider/name` of the model that is configured.
         projection: The configuration: registrations, `config`, and what the record says.
-        shown: What the display was given.
+        shown: What the display was given, to keep.
+        passing: What the display was given, to show while it lasts.
         slept: The waits before retries.
     """
 
@@ -308,6 +311,7 @@ class Bench:
     request: RequestConfig = field(default_factory=RequestConfig)
     stream: ConversationStream = field(default_factory=new_stream)
     shown: list[DisplayEvent] = field(default_factory=list)
+    passing: list[DisplayEvent] = field(default_factory=list)
     slept: list[float] = field(default_factory=list)
     inquiry: InquiryBackend | None = None
     models: Mapping[str, EventProvider] = field(default_factory=dict)
@@ -322,11 +326,18 @@ class Bench:
             resolve=self._resolve,
             prompter=self.person,
             cell=self.cell,
-            display=self.shown.append,
+            display=self.show,
             strict=self.strict,
             context={"root": "/home/ada/space", "conversation_id": "jp-c1"},
             sleep=self._sleep,
         )
+
+    def show(self, event: DisplayEvent) -> None:
+        (self.passing if isinstance(event, Passing) else self.shown).append(event)
+
+    def waits(self) -> list[str]:
+        """What was waited for, in order."""
+        return [event.text for event in self.passing if isinstance(event, Waits)]
 
     async def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

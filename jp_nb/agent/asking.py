@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol, assert_never
 
 from pydantic import JsonValue
@@ -25,6 +26,7 @@ from jp_nb.agent.ports import (
     Prompter,
     QuestionEnds,
     QuestionPrompt,
+    Waits,
 )
 from jp_nb.agent.prompt_queue import Event, PromptQueue, Spawn, is_cancelled
 from jp_nb.agent.questions import (
@@ -196,7 +198,12 @@ class Asking:
         problem = NO_INQUIRY_BACKEND
         if batch.inquiry is not None:
             inquiry = Inquiry(
-                asked.id, call.request.id, asked.tool.name, asked.question, call.number
+                asked.id,
+                call.request.id,
+                asked.tool.name,
+                asked.question,
+                call.number,
+                waits=partial(self._wait_for_model, call),
             )
             try:
                 answer = await batch.inquiry.inquire(batch.thread, inquiry)
@@ -212,6 +219,12 @@ class Asking:
             else:
                 return lambda: self._settle(asked, answer, "model")
         return lambda: self._fail(asked, problem, nobody)
+
+    def _wait_for_model(
+        self, call: Call, model: str, *, again: str = "", until: float | None = None
+    ) -> None:
+        text = f"{model}, which answers a question of {call.title}"
+        self._display(Waits(call.key, f"{text}: {again}" if again else text, until))
 
     def _fail(self, asked: _Round, problem: str, nobody: NobodyThere | None) -> None:
         if nobody is not None:
@@ -238,6 +251,8 @@ class Asking:
             self._settle(asked, answer, "remembered")
             return True
 
+        text = f"your answer to a question of {asked.call.title}"
+        self._display(Waits(asked.call.key, text, person=True))
         self._prompts.add(
             lambda ask: ask(prompt),
             settle=lambda end: self._prompted(asked, prompt, end),

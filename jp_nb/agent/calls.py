@@ -77,6 +77,11 @@ class Call:
         """What tells it from every other call of its batch."""
         return self.request.id if self.number == 1 else f"{self.request.id}#{self.number}"
 
+    @property
+    def title(self) -> str:
+        """Its tool, as the person may know it."""
+        return "a tool" if self.tool is not None and self.tool.hidden else self.request.name
+
     def begin_again(self) -> None:
         """Forget what came of it so far."""
         self.arguments, self.answers = {}, {}

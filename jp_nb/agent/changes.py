@@ -28,6 +28,7 @@ from jp_nb.agent.ports import (
     Notice,
     Prompter,
     ProposedChange,
+    Waits,
 )
 from jp_nb.agent.prompt_queue import PromptQueue
 from jp_nb.config.folding import folded
@@ -211,6 +212,8 @@ class Changes:
                 case _:
                     assert_never(decided.decision)
 
+        text = f"your word on a change that {proposed.call.title} proposes"
+        self._display(Waits(proposed.call.key, text, person=True))
         self._prompts.add(
             lambda ask: approval(ask, proposed.tool.name, proposed.lines),
             settle=settle,

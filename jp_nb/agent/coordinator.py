@@ -39,11 +39,15 @@ from jp_nb.agent.offer import OfferedTool
 from jp_nb.agent.ports import (
     CellThread,
     Display,
+    FunctionBegins,
+    FunctionEnds,
+    InterruptHeard,
     NobodyThere,
     Notice,
     Prompter,
     ToolBegins,
     ToolEnds,
+    Waits,
 )
 from jp_nb.agent.prompt_queue import Ask, Event, PromptQueue, is_cancelled, summary
 from jp_nb.agent.questions import (
@@ -245,6 +249,7 @@ class Coordinator:
         if verdict is not None:
             self._go_on(verdict)
             return
+        self._display(InterruptHeard("menu"))
         self._prompts.add(
             lambda ask: menu(ask, "tool_call", settings), settle=self._decide, first=True
         )
@@ -269,6 +274,7 @@ class Coordinator:
         self._spawn(later)
 
     def _decide(self, verdict: Verdict) -> None:
+        self._display(InterruptHeard(verdict.choice))
         self._menu_open = False
         if self._verdict is None or not self._verdict.escalated:
             self._verdict = verdict
@@ -438,6 +444,7 @@ class Coordinator:
 
     def run_again(self, call: Call, tool: OfferedTool) -> None:
         """Run `tool` for `call`, with all that is known by now."""
+        self._display(Waits(call.key, call.title))
         self._spawn(lambda: self._execute(call, tool))
 
     def _tool_context(self, call: Call, tool: OfferedTool, *, shows: bool = False) -> ToolContext:
@@ -457,7 +464,7 @@ class Coordinator:
 
     async def _execute(self, call: Call, tool: OfferedTool) -> Event:
         context, run = self._tool_context(call, tool), Run()
-        cell = _CellOfRun(self._cell, lambda: self._heard)
+        cell = _CellOfRun(self._cell, lambda: self._heard, call, self._display)
         RUN.set(run)  # in the context of this task
         try:
             arguments = copy.deepcopy(call.arguments)  # a run may change what it gets
@@ -566,6 +573,7 @@ class Coordinator:
                 command=command,
             )
 
+        self._display(Waits(call.key, f"your permission to run {call.title}", person=True))
         self._prompts.add(
             decide,
             settle=lambda decided: self._settle_permission(call, tool, decided),
@@ -629,6 +637,7 @@ class Coordinator:
         if nobody is not None:
             self._refuse_for_want_of_a_person(call, tool, "result", nobody)
             return
+        self._display(Waits(call.key, f"your word on the result of {call.title}", person=True))
         self._prompts.add(lambda ask: delivery(ask, tool, result), settle=settle)
 
 
@@ -642,15 +651,23 @@ class _CellOfRun:
         heard: How many interrupts were heard when the function began.
     """
 
-    def __init__(self, cell: CellThread, heard: Callable[[], int]) -> None:
+    def __init__(
+        self, cell: CellThread, heard: Callable[[], int], call: Call, display: Display
+    ) -> None:
         self._cell = cell
         self._heard = heard
+        self._call = call
+        self._display = display
         self.heard = heard()
 
     async def call(self, function: Callable[[], T]) -> T:
         def begin() -> T:
             self.heard = self._heard()
-            return function()
+            self._display(FunctionBegins(self._call.key, self._call.title))
+            try:
+                return function()
+            finally:
+                self._display(FunctionEnds(self._call.key))
 
         return await self._cell.call(begin)
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Final, Protocol
 
 from pydantic import JsonValue
@@ -26,6 +27,7 @@ from jp_nb.agent.ports import (
     Usage,
 )
 from jp_nb.agent.response import ResponseBuilder
+from jp_nb.agent.retry_words import retry_words
 from jp_nb.config.app_config import Request as RequestConfig
 from jp_nb.config.inquiries import background_request
 from jp_nb.errors import JpNbError, ProviderError
@@ -53,6 +55,18 @@ class InquiryError(JpNbError):
     """A model gave no valid answer. The text is for the model that called the tool."""
 
 
+class HearsOfWait(Protocol):
+    """Is told whom a question waits for, and until when if that is known."""
+
+    def __call__(self, model: str, *, again: str = "", until: float | None = None) -> None:
+        """`model` is asked; or `again` at `until`, with the reason."""
+        ...
+
+
+def _unheard(model: str, *, again: str = "", until: float | None = None) -> None:
+    """Nobody watches."""
+
+
 @dataclass(frozen=True, slots=True)
 class Inquiry:
     """A question of a tool call that a model is to answer.
@@ -63,6 +77,7 @@ class Inquiry:
         tool: Its tool.
         question: What it asks; never a secret, never exclusive.
         number: Which of the open calls with its id waits, from 1: models give one id twice.
+        waits: Is told whom the call waits for.
     """
 
     id: str
@@ -70,6 +85,7 @@ class Inquiry:
     tool: str
     question: Question
     number: int = 1
+    waits: HearsOfWait = field(default=_unheard, compare=False)
 
     @property
     def schema_id(self) -> str:
@@ -229,6 +245,7 @@ class InquiryModel:
 
     Attributes:
         request: Limits and retries, as they hold for inquiries.
+        full_name: `provider/name`, for the person.
     """
 
     provider: Provider
@@ -236,6 +253,7 @@ class InquiryModel:
     system: tuple[str, ...] = ()
     parameters: ModelParameters = field(default_factory=ModelParameters)
     request: RequestConfig = field(default_factory=background_request)
+    full_name: str = ""
 
 
 @dataclass(slots=True)
@@ -267,7 +285,7 @@ class LlmInquiryBackend:
         try:
             assert request.schema is not None
             model.provider.check_schema(request.schema)
-            entries = await self._respond(model, request)
+            entries = await self._respond(model, request, inquiry)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -295,18 +313,23 @@ class LlmInquiryBackend:
             conversation_id=self.conversation_id,
         )
 
-    async def _respond(self, model: InquiryModel, request: ModelRequest) -> list[Entry]:
+    async def _respond(
+        self, model: InquiryModel, request: ModelRequest, inquiry: Inquiry
+    ) -> list[Entry]:
         """The entries of one whole response, with as many attempts as it takes."""
         limits = model.request
+        name = model.full_name or model.model
         attempt = patches = 0
         while True:
+            inquiry.waits(name)
             try:
                 entries = await self._attempt(model.provider, request)
             except ProviderError as exc:
                 attempt += 1
                 if not exc.retryable or attempt > limits.max_retries:
                     raise
-                hint = exc.retry_after
+                wait = _delay(limits, attempt, exc.retry_after)
+                again = retry_words(exc, attempt, limits.max_retries)
             else:
                 if entries is not None:
                     return entries
@@ -314,7 +337,8 @@ class LlmInquiryBackend:
                 if patches > MAX_PATCHES:
                     raise ProviderError("the provider keeps rejecting the thread")
                 continue
-            await self.sleep(_delay(limits, attempt, hint))
+            inquiry.waits(name, again=again, until=monotonic() + wait)
+            await self.sleep(wait)
 
     async def _attempt(self, provider: Provider, request: ModelRequest) -> list[Entry] | None:
         """The entries of one response; None if the provider asks to be called again."""

@@ -451,10 +451,9 @@ class ChangeEnds:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something the person should know, such as a retry. `transient` ones are not kept."""
+    """Something the person should know, such as an answer that was cut off."""
 
     text: str
-    transient: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,6 +462,52 @@ class PersonSays:
 
     text: str
 
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """What is waited for from now on; shown while it lasts, and nothing of it is kept.
+
+    Attributes:
+        key: Who waits: `MODEL_WAITS`, or a tool call. What it waited for before is over.
+        text: What for, such as `anthropic/claude-opus`; "": for nothing any more.
+        until: When the wait ends by itself, by `time.monotonic`; None if nobody knows.
+        person: Whether the person is to decide: that may stand in line behind something else.
+    """
+
+    key: str
+    text: str
+    until: float | None = None
+    person: bool = False
+
+
+MODEL_WAITS = "model"
+"""Key of the wait for the model that leads the turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionBegins:
+    """A tool's function takes the cell's thread, on which this is said."""
+
+    call_id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionEnds:
+    """It gives the thread back, on which this is said."""
+
+    call_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptHeard:
+    """The kernel was interrupted. `then` is what comes of it; None until that is known."""
+
+    then: Literal["menu", "continue", "reply", "restart", "stop", "abort"] | None = None
+
+
+Passing = Waits | FunctionBegins | FunctionEnds | InterruptHeard
+"""What is shown while it lasts; nothing of it is kept."""
 
 DisplayEvent = (
     ShowText
@@ -474,9 +519,10 @@ DisplayEvent = (
     | ChangeEnds
     | Notice
     | PersonSays
+    | Passing
 )
 Display = Callable[[DisplayEvent], None]
-"""Takes events in order, from the agent's thread; never blocks."""
+"""Takes events in order, from the agent's thread as a rule; never blocks it."""
 
 
 # --- the record is kept ----------------------------------------------------------------------

@@ -25,6 +25,7 @@ from jp_nb.agent.inquiry import InquiryBackend
 from jp_nb.agent.interrupts import STOP, Interrupts, Verdict, menu
 from jp_nb.agent.offer import Offer
 from jp_nb.agent.ports import (
+    MODEL_WAITS,
     Attachment,
     CellThread,
     DiscardText,
@@ -32,6 +33,7 @@ from jp_nb.agent.ports import (
     EndOfText,
     Finished,
     Flush,
+    InterruptHeard,
     KeepAlive,
     ModelParameters,
     ModelRequest,
@@ -43,11 +45,14 @@ from jp_nb.agent.ports import (
     Retry,
     ShowText,
     TextPart,
+    ToolCallStart,
     Usage,
+    Waits,
 )
 from jp_nb.agent.prompt_queue import Ask, asking
 from jp_nb.agent.questions import TurnState
 from jp_nb.agent.response import ResponseBuilder, add_usage
+from jp_nb.agent.retry_words import retry_words
 from jp_nb.agent.secrets import Secrets
 from jp_nb.config.app_config import Request as RequestConfig
 from jp_nb.config.proposal import Basis
@@ -89,6 +94,11 @@ class Resolved:
     inquiry: InquiryBackend | None = None
     interrupts: InterruptConfig = field(default_factory=InterruptConfig)
     basis: Basis = field(default_factory=Basis)
+
+    @property
+    def full_name(self) -> str:
+        """The model's name as it is configured: `provider/name`."""
+        return f"{self.provider_name}/{self.model}"
 
 
 CycleResult = Literal["follow_up", "config_changed", "completed", "stopped"]
@@ -355,7 +365,12 @@ class TurnLoop:
             self._kept = False
             work = asyncio.ensure_future(self._stream(resolved, choice, schema))
             listening = _Listening(
-                work, interrupts, resolved.interrupts, asking(self.prompter), self.cell.release
+                work,
+                interrupts,
+                resolved.interrupts,
+                asking(self.prompter),
+                self.cell.release,
+                self.display,
             )
             self._listening, self._phase = listening, listening.interrupt
             try:
@@ -390,7 +405,8 @@ class TurnLoop:
         attempt = patches = breaks = 0
         request = self._request(resolved, choice, schema)
         while True:
-            one = _Attempt()
+            one = _Attempt(resolved.full_name)
+            self._wait_for(one.model)
             try:
                 finished = await self._attempt(resolved.provider, request, one)
             except ProviderError as exc:
@@ -400,7 +416,7 @@ class TurnLoop:
                 most = resolved.request.max_retries
                 if not exc.retryable or attempt > most or breaks > MAX_BREAKS * max(most, 1):
                     raise
-                await self._wait(exc, attempt, resolved.request)
+                await self._wait(exc, attempt, resolved)
                 await self._decided()
                 continue
             except BaseException:  # interrupted, or a provider's fault
@@ -408,6 +424,7 @@ class TurnLoop:
                 raise
             if finished is not None:
                 self._finish(finished, one)
+                self._wait_for("")
                 return self._calls(one, resolved.offer)
             assert one.retry is not None
             patches += 1
@@ -432,11 +449,15 @@ class TurnLoop:
             conversation_id=self.stream.id,
         )
 
-    async def _wait(self, error: ProviderError, attempt: int, limits: RequestConfig) -> None:
-        kind = error.kind.replace("_", " ")
-        text = f"⚠ {kind}, retrying ({attempt}/{limits.max_retries})…"
-        self.display(Notice(text, transient=True))
-        await self.sleep(backoff(limits, attempt, error.retry_after))
+    async def _wait(self, error: ProviderError, attempt: int, resolved: Resolved) -> None:
+        limits = resolved.request
+        seconds = backoff(limits, attempt, error.retry_after)
+        again = retry_words(error, attempt, limits.max_retries)
+        self._wait_for(f"{resolved.full_name}: {again}", until=monotonic() + seconds)
+        await self.sleep(seconds)
+
+    def _wait_for(self, text: str, *, until: float | None = None) -> None:
+        self.display(Waits(MODEL_WAITS, text, until))
 
     async def _attempt(
         self, provider: Provider, request: ModelRequest, one: _Attempt
@@ -484,6 +505,8 @@ class TurnLoop:
 
     def _item(self, event: ProviderEvent, one: _Attempt) -> None:
         one.has_content = one.has_content or not isinstance(event, Usage)
+        if isinstance(event, ToolCallStart):
+            self._wait_for(f"{one.model}, which writes a call of {event.name}")
         entry = one.builder.feed(event)
         if entry is not None:
             one.entries.append(entry)
@@ -549,12 +572,14 @@ class _Listening:
         settings: InterruptConfig,
         ask: Ask,
         release: Callable[[], None],
+        display: Display,
     ) -> None:
         self._work = work
         self._interrupts = interrupts
         self._settings = settings
         self._ask = ask
         self._release = release
+        self._display = display
         self._menu: asyncio.Task[None] | None = None
         self.decided = asyncio.Event()
         self.decided.set()
@@ -575,6 +600,7 @@ class _Listening:
             self.close()
             self._carry_out(verdict)
             return
+        self._display(InterruptHeard("menu"))
         self.decided.clear()
         self._menu = asyncio.get_running_loop().create_task(self._have_menu())
 
@@ -594,6 +620,7 @@ class _Listening:
         self._carry_out(verdict)
 
     def _carry_out(self, verdict: Verdict) -> None:
+        self._display(InterruptHeard(verdict.choice))
         if verdict.choice in ("continue", "reply"):
             self._release()
         if verdict.choice == "continue":
@@ -605,8 +632,9 @@ class _Listening:
 
 @dataclass(slots=True)
 class _Attempt:
-    """One request and what came of it so far."""
+    """One request to `model`, and what came of it so far."""
 
+    model: str
     builder: ResponseBuilder = field(default_factory=ResponseBuilder)
     entries: list[Entry] = field(default_factory=list)
     retry: Retry | None = None

@@ -90,7 +90,7 @@ class Resolver:
             parameters=_parameters(config.assistant.model.parameters),
             request=config.assistant.request,
             attachments=attachments,
-            inquiry=self._inquiry(config, tools, (provider, model.name), attachments),
+            inquiry=self._inquiry(config, tools, (provider, model), attachments),
             interrupts=config.interrupt,
             basis=basis,
         )
@@ -138,7 +138,7 @@ class Resolver:
         self,
         config: AppConfig,
         tools: Offer,
-        own: tuple[Provider, str],
+        own: tuple[Provider, ModelId],
         attachments: tuple[Attachment, ...],
     ) -> LlmInquiryBackend:
         """What answers the questions of `tools`; `own` is the conversation's provider and model.
@@ -168,10 +168,10 @@ class Resolver:
             conversation_id=self._session.document.conversation.id,
         )
 
-    def _override(self, assistant: Assistant, llm: Llm, path: str) -> tuple[Provider, str]:
+    def _override(self, assistant: Assistant, llm: Llm, path: str) -> tuple[Provider, ModelId]:
         try:
             model = resolve(assistant.model.id, llm.aliases, path=path)
-            return self._provider(model.provider, llm), model.name
+            return self._provider(model.provider, llm), model
         except ConfigError as exc:
             text = exc.problems[0].message if exc.path == path else str(exc)
             raise ConfigError(
@@ -247,11 +247,12 @@ def _asked_for(choice: ToolChoice, config: AppConfig, tools: Offer) -> ToolChoic
     raise UsageError(f"tool choice '{name}' does not match any enabled tools: {reason}")
 
 
-def _inquiry_model(assistant: Assistant, model: tuple[Provider, str]) -> InquiryModel:
+def _inquiry_model(assistant: Assistant, model: tuple[Provider, ModelId]) -> InquiryModel:
     provider, name = model
     return InquiryModel(
         provider=provider,
-        model=name,
+        model=name.name,
+        full_name=str(name),
         system=assistant.system(),
         parameters=_parameters(assistant.model.parameters),
         request=assistant.request,

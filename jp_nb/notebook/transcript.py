@@ -17,12 +17,16 @@ from jp_nb.agent.ports import (
     DiscardText,
     DisplayEvent,
     EndOfText,
+    FunctionBegins,
+    FunctionEnds,
+    InterruptHeard,
     Notice,
     PersonSays,
     QuestionEnds,
     ShowText,
     ToolBegins,
     ToolEnds,
+    Waits,
 )
 from jp_nb.notebook.markdown import code_block, code_span, safe_markdown
 from jp_nb.notebook.prompt import wording
@@ -61,7 +65,10 @@ NO_BREAK_SPACE = "\u00a0"
 
 
 class Transcript:
-    """The pieces of one turn, in order.
+    """The pieces of one turn, in order, in one part or several.
+
+    A part is what one output shows. Another one begins where something else was shown in between,
+    such as what a tool printed.
 
     Args:
         show_reasoning: Whether reasoning is shown (folded).
@@ -74,6 +81,7 @@ class Transcript:
         self._show_tools = show_tools
         self._response = 0
         self._running: dict[str, ToolPiece] = {}
+        self._starts = [0]
         self._finished: list[str] = []
         self._finished_pieces = 0
 
@@ -91,12 +99,13 @@ class Transcript:
                     self.pieces[-1].done = True
             case DiscardText():
                 del self.pieces[self._response :]
+                self._starts = [min(start, self._response) for start in self._starts]
                 self._forget_rendered()
             case ToolBegins():
                 self._begin_tool(event)
             case ToolEnds():
                 self._end_tool(event)
-            case Notice(transient=True):
+            case Waits() | FunctionBegins() | FunctionEnds() | InterruptHeard():
                 pass
             case PersonSays() | ChangeEnds():
                 self.pieces.append(event)
@@ -133,39 +142,76 @@ class Transcript:
             self.pieces.append(ToolPiece(begins, event))
             self._response = len(self.pieces)
 
+    # --- parts -------------------------------------------------------------------------------
+
+    @property
+    def parts(self) -> int:
+        """How many parts there are; the last one may be empty."""
+        return len(self._starts)
+
+    def cut(self, call_id: str | None = None) -> bool:
+        """Begin a part behind the line of a call, if the last part has it, or else behind all.
+
+        Returns whether it began one: there is nothing to end in a part that is empty.
+        """
+        piece = self._running.get(call_id) if call_id is not None else None
+        end = len(self.pieces)
+        if piece is not None:
+            places = (n for n in range(self._starts[-1], end) if self.pieces[n] is piece)
+            end = next(places, end - 1) + 1
+        if end <= self._starts[-1]:
+            return False
+        self._starts.append(end)
+        self._forget_rendered()
+        return True
+
+    def is_final(self, part: int) -> bool:
+        """Whether nothing in `part` can change any more; never true of the last one."""
+        return part < len(self._starts) - 1 and all(map(_is_final, self._pieces_of(part)))
+
+    def _pieces_of(self, part: int) -> list[Piece]:
+        end = self._starts[part + 1] if part + 1 < len(self._starts) else None
+        return self.pieces[self._starts[part] : end]
+
     # --- rendering ---------------------------------------------------------------------------
 
-    def bundle(self, *, live: bool = False, status: str | None = None) -> dict[str, str]:
-        """The MIME bundle: `text/markdown` and `text/plain`.
+    def bundle(
+        self, part: int = -1, *, live: bool = False, status: str | None = None
+    ) -> dict[str, str]:
+        """The MIME bundle of a part: `text/markdown` and `text/plain`.
 
         Args:
+            part: Its number, from 0; the last one if it is negative.
             live: The turn is still running: durations are shown, which a saved cell never has.
-            status: A last line while it runs, such as a retry notice.
+            status: A last line while it runs, such as what is waited for.
         """
+        part %= len(self._starts)
         return {
-            "text/markdown": self.markdown(live=live, status=status),
-            "text/plain": self.plain_text(),
+            "text/markdown": self.markdown(part, live=live, status=status),
+            "text/plain": self.plain_text(part),
         }
 
-    def markdown(self, *, live: bool = False, status: str | None = None) -> str:
-        """The turn as Markdown in which model and tool text is neutralised.
+    def markdown(self, part: int = -1, *, live: bool = False, status: str | None = None) -> str:
+        """A part as Markdown in which model and tool text is neutralised.
 
-        Pieces that cannot change any more are rendered once.
+        Pieces of the last part that cannot change any more are rendered once.
         """
-        if not live:
-            self._forget_rendered()
-        while self._finished_pieces < len(self.pieces) - 1 and _is_final(
-            self.pieces[self._finished_pieces]
-        ):
-            self._finished.append(self._piece_markdown(self.pieces[self._finished_pieces], live))
-            self._finished_pieces += 1
-        rest = [self._piece_markdown(p, live) for p in self.pieces[self._finished_pieces :]]
-        blocks = [*self._finished, *rest]
-        if not live:
-            self._forget_rendered()
+        part %= len(self._starts)
+        pieces = self._pieces_of(part)
+        if part < len(self._starts) - 1 or not live:
+            blocks = [self._piece_markdown(piece, live) for piece in pieces]
+        else:
+            blocks = self._live_blocks(pieces)
         if status:
             blocks.append(f"*{no_markup(status)}*")
         return "\n\n".join(block for block in blocks if block)
+
+    def _live_blocks(self, pieces: list[Piece]) -> list[str]:
+        while self._finished_pieces < len(pieces) - 1 and _is_final(pieces[self._finished_pieces]):
+            self._finished.append(self._piece_markdown(pieces[self._finished_pieces], live=True))
+            self._finished_pieces += 1
+        rest = [self._piece_markdown(piece, live=True) for piece in pieces[self._finished_pieces :]]
+        return [*self._finished, *rest]
 
     def _forget_rendered(self) -> None:
         self._finished.clear()
@@ -197,31 +243,33 @@ class Transcript:
             return ""
         return folded("Reasoning", safe_markdown(piece.text))
 
-    def plain_text(self) -> str:
-        """The turn as text, for terminals and diffs."""
-        blocks = [self._piece_plain(piece) for piece in self.pieces]
+    def plain_text(self, part: int = -1) -> str:
+        """A part as text, for terminals and diffs."""
+        blocks = [piece_plain(piece) for piece in self._pieces_of(part % len(self._starts))]
         return "\n".join(block for block in blocks if block)
 
-    def _piece_plain(self, piece: Piece) -> str:
-        match piece:
-            case TextPiece(kind="reasoning"):
-                return ""
-            case TextPiece(kind="structured"):
-                return plain(_pretty(piece.text))
-            case TextPiece():
-                return plain(piece.text).strip("\n")
-            case ToolPiece():
-                return call_plain(piece.begins, piece.ends)
-            case QuestionEnds():
-                return question_text(piece)
-            case ChangeEnds():
-                return change_text(piece)
-            case Notice(text=text):
-                return _notice_text(text)
-            case PersonSays(text=text):
-                return f"> {one_line(text, limit=2000)}"
-            case _:
-                assert_never(piece)
+
+def piece_plain(piece: Piece) -> str:
+    """A piece as text; "" for what is not for terminals, such as reasoning."""
+    match piece:
+        case TextPiece(kind="reasoning"):
+            return ""
+        case TextPiece(kind="structured"):
+            return plain(_pretty(piece.text))
+        case TextPiece():
+            return plain(piece.text).strip("\n")
+        case ToolPiece():
+            return call_plain(piece.begins, piece.ends)
+        case QuestionEnds():
+            return question_text(piece)
+        case ChangeEnds():
+            return change_text(piece)
+        case Notice(text=text):
+            return _notice_text(text)
+        case PersonSays(text=text):
+            return f"> {one_line(text, limit=2000)}"
+        case _:
+            assert_never(piece)
 
 
 def _is_final(piece: Piece) -> bool:

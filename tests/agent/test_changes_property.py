@@ -260,7 +260,7 @@ class Batches:
     # --- what happens
 
     def _show(self, event: DisplayEvent) -> None:
-        self.bench.shown.append(event)
+        self.bench.show(event)
         if isinstance(event, ChangeEnds) and event.applied:
             self.approved.append((event.tool, self.latest[event.tool]))
             if self.crashes:

@@ -91,7 +91,7 @@ def interrupted_at_its_end(*ends: Any) -> Bench:
     bench = Bench([reply(call("t")), DONE], [tool], FakePrompter(*ends))
 
     def display(event: DisplayEvent) -> None:
-        bench.shown.append(event)
+        bench.show(event)
         if isinstance(event, ToolEnds):
             bench.loop.interrupt()
 

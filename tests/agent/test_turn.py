@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from statistics import median
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ from jp_nb.agent.ports import (
     ToolCallStart,
     ToolEnds,
     Usage,
+    Waits,
 )
 from jp_nb.agent.turn import backoff
 from jp_nb.config.app_config import CANCELLATION
@@ -608,12 +610,24 @@ async def test_messages_of_nothing_but_space_are_dropped_and_keep_alives_ignored
 # --- retries ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["timeout", "connect", "rate_limit", "transient"])
-async def test_what_may_pass_is_tried_again_with_a_notice(kind: Any) -> None:
+WORDS = {
+    "timeout": "no answer in time",
+    "connect": "no connection",
+    "rate_limit": "rate limit",
+    "transient": "server in trouble",
+}
+
+
+@pytest.mark.parametrize("kind", list(WORDS))
+async def test_what_may_pass_is_tried_again_and_why_is_shown_while_it_waits(kind: Any) -> None:
     bench = Bench([[ProviderError("x", kind=kind)], DONE])
     await bench.run()
-    word = kind.replace("_", " ")
-    assert bench.shown[0] == Notice(f"⚠ {word}, retrying (1/5)…", transient=True)
+    name = "test/test-model"
+    assert bench.waits() == [name, f"{name}: {WORDS[kind]}, attempt 2 of 6", name, ""]
+    [wait] = [event for event in bench.passing if isinstance(event, Waits) and event.until]
+    assert wait.until is not None
+    assert wait.until - monotonic() <= bench.slept[0]
+    assert bench.shown_of(Notice) == []  # nothing of it stays
     assert bench.turn.text == "Done."
     assert len(bench.slept) == 1
 
@@ -638,9 +652,9 @@ async def test_after_as_many_tries_as_allowed_the_error_is_raised() -> None:
     bench = Bench([[BROKEN]] * 3, request=request)
     with pytest.raises(ProviderError, match="reset"):
         await bench.run()
-    assert [n.text for n in bench.shown_of(Notice)] == [
-        "⚠ transient, retrying (1/2)…",
-        "⚠ transient, retrying (2/2)…",
+    assert [text.partition(": ")[2] for text in bench.waits() if ":" in text] == [
+        "server in trouble, attempt 2 of 3",
+        "server in trouble, attempt 3 of 3",
     ]
     assert [int(seconds) for seconds in bench.slept] == [1, 2]
 
@@ -650,7 +664,8 @@ async def test_content_starts_the_count_again() -> None:
     scripts: list[Any] = [[BROKEN], [*say("a")[:1], BROKEN], DONE]
     bench = Bench(scripts, request=request)
     await bench.run()
-    assert [n.text for n in bench.shown_of(Notice)] == ["⚠ transient, retrying (1/1)…"] * 2
+    again = "test/test-model: server in trouble, attempt 2 of 2"
+    assert bench.waits().count(again) == 2
 
 
 async def test_a_broken_answer_is_kept_and_ends_the_thread_of_the_next_request() -> None:
@@ -675,7 +690,7 @@ async def test_half_of_a_structured_answer_is_not_kept() -> None:
 async def test_a_stream_that_just_ends_is_a_transient_error() -> None:
     bench = Bench([say("So far"), DONE])
     await bench.run()
-    assert bench.shown_of(Notice)[0].text == "⚠ transient, retrying (1/5)…"
+    assert "test/test-model: server in trouble, attempt 2 of 6" in bench.waits()
     assert bench.turn.text == "So far\n\nDone."
     assert bench.provider.closed == 2
 

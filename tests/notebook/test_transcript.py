@@ -17,6 +17,7 @@ from jp_nb.agent.ports import (
     ShowText,
     ToolBegins,
     ToolEnds,
+    Waits,
 )
 from jp_nb.notebook.transcript import Transcript
 from jp_nb.tools.question import Question
@@ -49,7 +50,7 @@ def test_text_tools_questions_and_notices_come_in_order() -> None:
         question(outcome="answered", answer=True, channel="form", label="Ops"),
         *tool(error=True),
         Notice("⚠ cut off"),
-        Notice("⚠ retrying", transient=True),
+        Waits("model", "⚠ retrying"),
         *text("Done."),
     )
     assert transcript.plain_text().split("\n") == [

@@ -1,0 +1,135 @@
+"""What a running turn waits for, in one line: a fold over what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+
+from jp_nb.agent.ports import (
+    MODEL_WAITS,
+    ChangeEnds,
+    DisplayEvent,
+    FunctionBegins,
+    FunctionEnds,
+    InterruptHeard,
+    PersonSays,
+    QuestionEnds,
+    ShowText,
+    ToolBegins,
+    ToolEnds,
+    Waits,
+)
+
+QUIET = 1.0
+"""Seconds without a word of a model that has begun to speak, after which it is waited for again."""
+
+MAX_NAMED = 3
+"""So many of those that are waited for are named."""
+
+_AFTER: Mapping[str, str] = {
+    "menu": "how to go on is asked next",
+    "continue": "going on, as configured",
+    "reply": "stopping; what you say goes to the model",
+    "restart": "stopping; the tool calls without a result are run again",
+    "stop": "stopping; what arrived so far is kept",
+    "abort": "aborting the answer",
+}
+_DECIDED = ("continue", "reply", "restart")
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    what: Waits
+    since: float
+
+
+class Waiting:
+    """What is waited for, and since when. Times are those of one monotonic clock."""
+
+    def __init__(self, now: float) -> None:
+        self._waits = {MODEL_WAITS: _Wait(Waits(MODEL_WAITS, "the request to be made"), now)}
+        self._function: FunctionBegins | None = None
+        self._interrupt: InterruptHeard | None = None
+        self._spoke: float | None = None
+        self._reasons = False
+
+    def apply(self, event: DisplayEvent, now: float) -> None:
+        """Fold `event` in, which happened at `now`."""
+        match event:
+            case ShowText(kind=kind):
+                self._spoke, self._reasons = now, kind == "reasoning"
+                self._go_on()
+            case Waits():
+                self._wait(event, now)
+            case ToolEnds(call_id=key) | QuestionEnds(call_id=key) | ChangeEnds(call_id=key):
+                self._waits.pop(key, None)
+            case ToolBegins() | PersonSays():
+                self._go_on()
+            case FunctionBegins():
+                self._function = event
+            case FunctionEnds():
+                self._function = None
+            case InterruptHeard():
+                self._interrupt = event
+
+    def _wait(self, event: Waits, now: float) -> None:
+        self._go_on()
+        if event.key == MODEL_WAITS:
+            self._spoke, self._reasons = None, False
+        before = self._waits.pop(event.key, None)
+        if event.text:
+            same = before is not None and before.what.text == event.text
+            self._waits[event.key] = before if before and same else _Wait(event, now)
+
+    def _go_on(self) -> None:
+        """Forget an interrupt after which something goes on."""
+        if self._interrupt is not None and self._interrupt.then in _DECIDED:
+            self._interrupt = None
+
+    def line(self, now: float) -> str:
+        """What to show at `now`; "" if nothing is waited for, or text comes anyway."""
+        if self._interrupt is not None:
+            return self._interrupted(self._interrupt)
+        waits = [wait for wait in self._waits.values() if not self._speaks(wait, now)]
+        others = [wait for wait in waits if not wait.what.person and wait.what.until is None]
+        sentences = [_again(wait.what, now) for wait in waits if wait.what.until is not None]
+        behind = self.in_line
+        if not others and not sentences:
+            others, behind = waits, 0
+        if behind:
+            sentences.append(f"{behind} to be decided by you in line behind that")
+        if others:
+            sentences.insert(0, f"Waiting for {_listed([self._named(wait) for wait in others])}")
+            seconds = int(now - min(wait.since for wait in others))
+            return f"{'; '.join(sentences)} · {seconds} s"
+        return "; ".join(sentences)
+
+    @property
+    def in_line(self) -> int:
+        """How many decisions of the person are waited for."""
+        return sum(wait.what.person for wait in self._waits.values())
+
+    def _speaks(self, wait: _Wait, now: float) -> bool:
+        """Whether text of the model comes, so that nobody wonders; reasoning may be hidden."""
+        of_model = wait.what.key == MODEL_WAITS and self._spoke is not None
+        return of_model and not self._reasons and now - (self._spoke or now) < QUIET
+
+    def _named(self, wait: _Wait) -> str:
+        reasons = wait.what.key == MODEL_WAITS and self._reasons
+        return f"{wait.what.text}, which is reasoning" if reasons else wait.what.text
+
+    def _interrupted(self, heard: InterruptHeard) -> str:
+        after = [_AFTER[heard.then]] if heard.then is not None else []
+        held = [f"stopping {self._function.name}"] if self._function is not None else []
+        return ": ".join(filter(None, ["Interrupt heard", "; ".join([*held, *after])]))
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - MAX_NAMED
+    return ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _again(wait: Waits, now: float) -> str:
+    left = ceil((wait.until or now) - now)
+    return f"{wait.text}, again {f'in {left} s' if left > 0 else 'now'}"
