@@ -36,6 +36,10 @@ INTERRUPTS_OF_OWN_WORK = 3
 log = logging.getLogger(__name__)
 
 
+def _nobody_hears() -> None:
+    """Nobody wants to know of interrupts."""
+
+
 class Shelter:
     """Lets no interrupt land in the middle of our own work, where it would leave half of it done.
 
@@ -43,10 +47,14 @@ class Shelter:
 
     Args:
         wake: Ends the wait that goes on.
+
+    Attributes:
+        heard: Is called for each interrupt, in the signal's handler.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
+        self.heard: Callable[[], None] = _nobody_hears
         self._noted = 0
         self.closed = False
 
@@ -88,6 +96,7 @@ class Shelter:
 
     def _note(self, *_: object) -> None:
         self._noted += 1
+        self.heard()
         if not self.closed or self._noted >= INTERRUPTS_OF_OWN_WORK:
             self._noted = 0
             raise KeyboardInterrupt
@@ -260,6 +269,13 @@ class CellLoop:
         """Let calls run again; from any thread."""
         self._held = False
         self._listener.wake()
+
+    def hear_interrupts(self, heard: Callable[[], None] | None) -> None:
+        """Have `heard` called for each interrupt as it comes, whatever the cell's thread does.
+
+        It runs in the signal's handler: it takes no lock. None: nobody wants to know.
+        """
+        self._shelter.heard = heard or _nobody_hears
 
     def sheltered(self) -> AbstractContextManager[None]:
         """A block in which `KeyboardInterrupt` comes out of `serve` alone; or after the block."""

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.ports import (
     Answered,
+    InterruptHeard,
     NobodyThere,
     NotAnswered,
     Notice,
@@ -33,8 +34,9 @@ from jp_nb.notebook.document import homes, variables
 from jp_nb.notebook.interpolate import interpolate
 from jp_nb.notebook.prompt.engine import NotebookPrompter, PromptSettings, static_record
 from jp_nb.notebook.resolving import Resolver
+from jp_nb.notebook.tool_output import ToolOutput
 from jp_nb.notebook.transcript import Transcript
-from jp_nb.notebook.turn_display import TurnDisplay, display_publisher
+from jp_nb.notebook.turn_display import DisplayPublisher, TurnDisplay
 from jp_nb.record.events import ChatRequest
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, thread_of
@@ -122,8 +124,11 @@ class TurnRunner:
         status = "failed"
         with self._cell.sheltered():
             try:
+                self._cell.hear_interrupts(lambda: display(InterruptHeard()))
+                display.begin()
                 status = self._serve(turn, request).status
             finally:
+                self._cell.hear_interrupts(None)
                 self._prompter.cell_ends()
                 display.finish()
                 made = self._view(number, turn, status)
@@ -174,6 +179,8 @@ class TurnRunner:
 
     def _make_display(self, config: AppConfig) -> TurnDisplay:
         kernel = getattr(self._shell, "kernel", None)
+        live = kernel is not None and not homes.is_headless(kernel)
+        tools = ToolOutput(kernel, hold=not live) if kernel is not None else None
         transcript = Transcript(
             show_reasoning=config.style.reasoning.display not in ("hidden", "static"),
             show_tools=config.style.tool_call.show,
@@ -181,9 +188,11 @@ class TurnRunner:
         return TurnDisplay(
             transcript,
             self._cell,
-            display_publisher(self._shell.display_pub.publish),
+            DisplayPublisher(self._shell.display_pub.publish, tools),
+            elsewhere=self._agent.call,
+            tools=tools,
             interval=config.style.update_interval_ms / 1000,
-            live=kernel is not None and not homes.is_headless(kernel),
+            live=live,
         )
 
     @property

@@ -44,7 +44,7 @@ class LiveTurns(TurnRunner):
     """Turns whose display believes that somebody watches."""
 
     def _make_display(self, config: AppConfig) -> TurnDisplay:
-        return TurnDisplay(Transcript(), self._cell, lambda bundle, **_: None, live=True)
+        return TurnDisplay(Transcript(), self._cell, lambda: lambda bundle, **_: None, live=True)
 
 
 @contextlib.contextmanager

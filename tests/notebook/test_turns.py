@@ -206,13 +206,18 @@ def well_formed(entries: list[dict[str, Any]]) -> bool:
     return asked == answered and sorted(opened) == sorted(closed)
 
 
-def test_a_turn_leaves_one_static_output_and_what_tools_printed(user: FrontEnd) -> None:
-    request = run(user, "look")
-    assert user.printed(request) == "looking at Delft\n"
-    (shown,) = user.displays(request)
-    assert set(shown) == {"text/plain", "text/markdown"}
-    assert shown["text/plain"] == 'Let me look.\n✓ look(place="Delft")\nIt is **fine**.'
-    assert shown["text/markdown"] == ('Let me look.\n\n✓ `look(place="Delft")`\n\nIt is **fine**.')
+@pytest.mark.parametrize("allow_stdin", [True, False])
+def test_what_a_tool_printed_stands_between_its_line_and_what_follows(
+    user: FrontEnd, allow_stdin: bool
+) -> None:
+    before, printed, after = user.outputs(run(user, "look", allow_stdin=allow_stdin))
+    assert before["data"] == {
+        "text/plain": 'Let me look.\n✓ look(place="Delft")',
+        "text/markdown": 'Let me look.\n\n✓ `look(place="Delft")`',
+    }
+    assert printed == {"name": "stdout", "text": "looking at Delft\n"}
+    assert after["data"] == {"text/plain": "It is **fine**.", "text/markdown": "It is **fine**."}
+    assert before["metadata"] == after["metadata"] == {}  # nothing that differs from run to run
 
 
 def test_the_result_is_a_turn(user: FrontEnd) -> None:

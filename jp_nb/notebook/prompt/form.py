@@ -10,7 +10,6 @@ Source: `design/prompts.md` section 3, `design/interface.md` section 9.
 from __future__ import annotations
 
 import logging
-import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from IPython.display import publish_display_data
 from pydantic import JsonValue
 
 from jp_nb.agent.ports import ActionPrompt, Answered, NotAnswered, Prompt, QuestionPrompt
+from jp_nb.notebook.figures import show_figures
 from jp_nb.notebook.prompt import wording
 from jp_nb.notebook.prompt.plain import plain
 from jp_nb.notebook.prompt.wording import StaticRecord
@@ -164,7 +164,7 @@ class Form:
 
     def show(self) -> None:
         """Display the form in the running cell."""
-        _show_figures()
+        show_figures()  # they may be what the question is about
         self._place.show(
             {
                 # For consoles, and for readers of a notebook saved while the form was open.
@@ -381,13 +381,3 @@ def _table(prompt: ActionPrompt) -> widgets.HTML:
 
 def _button(label: str) -> widgets.Button:
     return widgets.Button(description=label, layout={"width": "auto"})
-
-
-def _show_figures() -> None:
-    """Show the figures that the cell has drawn: they may be what the question is about."""
-    inline = sys.modules.get("matplotlib_inline.backend_inline")
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    if inline is None or pyplot is None or not pyplot.get_fignums():
-        return
-    if "inline" in str(pyplot.get_backend()):
-        inline.flush_figures()

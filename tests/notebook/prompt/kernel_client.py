@@ -94,6 +94,29 @@ class FrontEnd:
                 shown[content["transient"].get("display_id", str(number))] = content["data"]
         return list(shown.values())
 
+    def outputs(self, request: str) -> list[Message]:
+        """Return the outputs of `request` from the top, as a page has them: updated in place."""
+        outputs: list[Message] = []
+        shown: dict[str, Message] = {}
+        for message in self.messages:
+            kind, content = message["header"]["msg_type"], message["content"]
+            if _parent(message) != request:
+                continue
+            if kind == "stream":
+                if not outputs or outputs[-1].get("name") != content["name"]:
+                    outputs.append({"name": content["name"], "text": ""})
+                outputs[-1]["text"] += content["text"]
+            elif kind in ("display_data", "execute_result"):
+                outputs.append({"data": content["data"], "metadata": content["metadata"]})
+                if display_id := (content.get("transient") or {}).get("display_id"):
+                    shown[display_id] = outputs[-1]
+            elif kind == "update_display_data":
+                known = shown[content["transient"]["display_id"]]
+                known.update(data=content["data"], metadata=content["metadata"])
+            elif kind == "clear_output":
+                outputs.clear()
+        return outputs
+
     def wait(self, found: Callable[[Message], Any], patience: float = PATIENCE) -> Message:
         """Return the first message for which `found` is true, past or to come."""
         for message in self.messages:

@@ -1,0 +1,129 @@
+"""Sees what tools show in the running cell: prints, displays, figures.
+
+What a cell shows leaves the kernel through one method, from whichever thread it comes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from threading import get_ident
+from typing import Any
+
+from jp_nb.notebook.figures import open_figures, show_figures
+
+KINDS = frozenset(
+    ("stream", "display_data", "update_display_data", "execute_result", "error", "clear_output")
+)
+Send = Callable[[], Any]
+
+
+class ToolOutput:
+    """Whether tools have shown anything; with `hold`, also what it was, for later.
+
+    A function on the cell's thread is told from other tools. `publish` of others is theirs, what
+    is published in `ours` is not.
+
+    Args:
+        kernel: The kernel, in a cell.
+        hold: Keep back what tools show until `release`: nobody watches, and the order counts.
+    """
+
+    def __init__(self, kernel: Any, *, hold: bool) -> None:
+        self.holds = hold
+        self._session = kernel.session
+        self._cell = (kernel.get_parent("shell").get("header") or {}).get("msg_id")
+        self._send: Callable[..., Any] = self._session.send
+        self._thread: int | None = None
+        self._ours: set[int] = set()
+        self._figures: frozenset[int] = frozenset()
+        self._seen_of_function = self._seen = False
+        self._held_of_function: list[Send] = []
+        self._held: list[Send] = []
+
+    def open(self) -> None:
+        """See what is shown from now on."""
+        self._session.send = self._pass_on
+
+    def close(self) -> None:
+        """See nothing any more."""
+        if self._session.__dict__.get("send") == self._pass_on:
+            del self._session.send
+
+    @contextmanager
+    def ours(self) -> Iterator[None]:
+        """A block in which this thread shows what no tool does."""
+        self._ours.add(get_ident())
+        try:
+            yield
+        finally:
+            self._ours.discard(get_ident())
+
+    def function_begins(self) -> None:
+        """A tool's function begins, on this thread."""
+        _flush()
+        self._seen_of_function = False
+        self._figures = open_figures()
+        self._thread = get_ident()
+
+    def function_ends(self) -> bool:
+        """It ended; return what `function_has_shown` does. Figures that it left are shown now."""
+        if open_figures() - self._figures:
+            show_figures()
+        seen = self.function_has_shown()
+        self._thread = None
+        return seen
+
+    def function_has_shown(self) -> bool:
+        """Return whether the function that runs has shown anything since this was asked last."""
+        _flush()
+        seen, self._seen_of_function = self._seen_of_function, False
+        return seen
+
+    def others_have_shown(self) -> bool:
+        """Return whether other tools have shown anything since this was asked last."""
+        _flush()
+        seen, self._seen = self._seen, False
+        return seen
+
+    def take(self, *, of_function: bool) -> list[Send]:
+        """Return what is held back, for `release`."""
+        held = self._held_of_function if of_function else self._held
+        taken = list(held)
+        del held[: len(taken)]
+        return taken
+
+    def _pass_on(self, stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
+        """Stand in for `Session.send`."""
+        send = partial(self._send, stream, message, *args, **kwargs)
+        parent = args[1] if len(args) > 1 else kwargs.get("parent")
+        if not self._is_of_tool(message, parent):
+            return send()
+        of_function = self._thread is not None
+        if of_function:
+            self._seen_of_function = True
+        else:
+            self._seen = True
+        if not self.holds:
+            return send()
+        (self._held_of_function if of_function else self._held).append(send)
+        return message
+
+    def _is_of_tool(self, message: Any, parent: Any) -> bool:
+        if get_ident() in self._ours:
+            return False
+        kind = message
+        if isinstance(message, dict):
+            kind, parent = message.get("msg_type"), message.get("parent_header")
+        if kind not in KINDS or not isinstance(parent, dict):
+            return False
+        return parent.get("header", parent).get("msg_id") == self._cell
+
+
+def _flush() -> None:
+    """Send what was printed so far: streams keep it back for a moment."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # somebody's own stream
+            stream.flush()
