@@ -119,7 +119,7 @@ class ToolOutput:
             kind, parent = message.get("msg_type"), message.get("parent_header")
         if kind not in KINDS or not isinstance(parent, dict):
             return False
-        return parent.get("header", parent).get("msg_id") == self._cell
+        return bool(parent.get("header", parent).get("msg_id") == self._cell)
 
 
 def _flush() -> None:

@@ -297,9 +297,7 @@ class TurnDisplay:
                 self._tools.function_begins()
         if self._live and not self._ticks_elsewhere:
             self._ticks_elsewhere = True
-            self._elsewhere(
-                lambda: asyncio.get_running_loop().call_later(TICK, self._tick_elsewhere)
-            )
+            self._elsewhere(self._tick_elsewhere)
 
     def _function_ends(self, event: FunctionEnds) -> None:
         with self._undisturbed():

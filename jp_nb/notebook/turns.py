@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from concurrent.futures import CancelledError, Future
 from dataclasses import asdict
 from pathlib import Path
@@ -32,7 +33,9 @@ from jp_nb.notebook.cell_loop import CellLoop
 from jp_nb.notebook.config_files import workspace_root
 from jp_nb.notebook.document import homes, variables
 from jp_nb.notebook.interpolate import interpolate
+from jp_nb.notebook.printed_turn import PrintedTurn, Printer
 from jp_nb.notebook.prompt.engine import NotebookPrompter, PromptSettings, static_record
+from jp_nb.notebook.prompt.presence import Presence
 from jp_nb.notebook.resolving import Resolver
 from jp_nb.notebook.tool_output import ToolOutput
 from jp_nb.notebook.transcript import Transcript
@@ -65,7 +68,7 @@ class TurnRunner:
         self._known: dict[tuple[str, int], tuple[TurnUsage, str]] = {}
         self._running: Future[TurnEnd] | None = None
         self._threads: tuple[ConversationStream, Thread] | None = None
-        self._display: TurnDisplay | None = None
+        self._display: TurnDisplay | PrintedTurn | None = None
 
     def refuse_while_running(self) -> None:
         """Raise `UsageError` if a turn is under way."""
@@ -177,13 +180,19 @@ class TurnRunner:
         self._known[turn.stream.id, number] = usage, status
         return read_turn(number, made.entries, usage=usage, status=status)
 
-    def _make_display(self, config: AppConfig) -> TurnDisplay:
+    def _make_display(self, config: AppConfig) -> TurnDisplay | PrintedTurn:
         kernel = getattr(self._shell, "kernel", None)
         live = kernel is not None and not homes.is_headless(kernel)
+        style = config.style
+        interval = style.update_interval_ms / 1000
+        here = Presence.here()
+        if here.is_console if live else kernel is None and sys.stdout.isatty():
+            printer = Printer(show_tools=style.tool_call.show)
+            return PrintedTurn(printer, self._cell, interval=interval)
         tools = ToolOutput(kernel, hold=not live) if kernel is not None else None
         transcript = Transcript(
-            show_reasoning=config.style.reasoning.display not in ("hidden", "static"),
-            show_tools=config.style.tool_call.show,
+            show_reasoning=style.reasoning.display not in ("hidden", "static"),
+            show_tools=style.tool_call.show,
         )
         return TurnDisplay(
             transcript,
@@ -191,7 +200,7 @@ class TurnRunner:
             DisplayPublisher(self._shell.display_pub.publish, tools),
             elsewhere=self._agent.call,
             tools=tools,
-            interval=config.style.update_interval_ms / 1000,
+            interval=interval,
             live=live,
         )
 

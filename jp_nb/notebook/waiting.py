@@ -90,10 +90,10 @@ class Waiting:
     def line(self, now: float) -> str:
         """What to show at `now`; "" if nothing is waited for, or text comes anyway."""
         if self._interrupt is not None:
-            return self._interrupted(self._interrupt)
+            return interrupt_words(self._interrupt, self._function)
         waits = [wait for wait in self._waits.values() if not self._speaks(wait, now)]
         others = [wait for wait in waits if not wait.what.person and wait.what.until is None]
-        sentences = [_again(wait.what, now) for wait in waits if wait.what.until is not None]
+        sentences = [again_words(wait.what, now) for wait in waits if wait.what.until is not None]
         behind = self.in_line
         if not others and not sentences:
             others, behind = waits, 0
@@ -119,17 +119,20 @@ class Waiting:
         reasons = wait.what.key == MODEL_WAITS and self._reasons
         return f"{wait.what.text}, which is reasoning" if reasons else wait.what.text
 
-    def _interrupted(self, heard: InterruptHeard) -> str:
-        after = [_AFTER[heard.then]] if heard.then is not None else []
-        held = [f"stopping {self._function.name}"] if self._function is not None else []
-        return ": ".join(filter(None, ["Interrupt heard", "; ".join([*held, *after])]))
+
+def interrupt_words(heard: InterruptHeard, function: FunctionBegins | None = None) -> str:
+    """Return that an interrupt was heard, and what comes of it; `function` is what it cuts."""
+    after = [_AFTER[heard.then]] if heard.then is not None else []
+    held = [f"stopping {function.name}"] if function is not None else []
+    return ": ".join(filter(None, ["Interrupt heard", "; ".join([*held, *after])]))
+
+
+def again_words(wait: Waits, now: float) -> str:
+    """Return why something is tried again, and in how many seconds."""
+    left = ceil((wait.until or now) - now)
+    return f"{wait.text}, again {f'in {left} s' if left > 0 else 'now'}"
 
 
 def _listed(names: list[str]) -> str:
     more = len(names) - MAX_NAMED
     return ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _again(wait: Waits, now: float) -> str:
-    left = ceil((wait.until or now) - now)
-    return f"{wait.text}, again {f'in {left} s' if left > 0 else 'now'}"

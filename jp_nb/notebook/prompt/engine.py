@@ -276,6 +276,8 @@ class NotebookPrompter:
         waiting.deadline = Deadline(self._settings.timeout)
         if waiting.withdrawn:  # whoever did that saw no deadline
             waiting.deadline.expire()
+        if self._place is not None:
+            self._place.catch_up()
         console = TerminalConsole() if channel == "terminal" else KernelConsole(running_kernel())
         end: PromptEnd
         try:

@@ -104,6 +104,10 @@ class Place(Protocol):
         """Take the form away. A `note` is for now, a `record` for good."""
         ...
 
+    def catch_up(self) -> None:
+        """Show all that is to be shown before a question is asked on stdin."""
+        ...
+
 
 class OwnOutput:
     """An output that only the form uses."""
@@ -121,6 +125,9 @@ class OwnOutput:
         if record is not None:
             data = {"text/plain": record.plain, "text/markdown": record.markdown}
         self._publish(data, update=True)
+
+    def catch_up(self) -> None:
+        """Do nothing: all is shown."""
 
     def _publish(self, data: dict[str, Any], *, update: bool) -> None:
         publish_display_data(  # type: ignore[no-untyped-call]

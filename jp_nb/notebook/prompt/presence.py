@@ -87,6 +87,11 @@ class Presence:
             no_forms=missing_internals(kernel),
         )
 
+    @property
+    def is_console(self) -> bool:
+        """Whether a person is at a front end without cells, which updates no display."""
+        return self.kernel and self.cell_runs and self.allow_stdin and not self.cell_id
+
     def route(self, settings: PromptSettings) -> Route:
         """Return how to ask, or why nobody can be asked."""
         if settings.channel == "never":
