@@ -400,10 +400,7 @@ async def asked_again(change: Any) -> list[str]:
         return Success("Changed.", config=change)
 
     made = for_tool("cmd", **COMMAND)
-    rules = [
-        {**CONFIGURES, "apply": "unattended"},
-        {"path": "assistant", "write": True, "apply": "unattended"},
-    ]
+    rules = [CONFIGURES, {"path": "assistant", "write": True}]
     bench = Bench(
         [
             reply(call("cmd", "c1")),
@@ -412,11 +409,11 @@ async def asked_again(change: Any) -> list[str]:
             DONE,
         ],
         tools=[PythonTool(changes)],
-        person=FakePrompter(yes("run_turn"), yes("skip"), yes("skip")),
+        person=FakePrompter(yes("run_turn"), yes("apply"), yes("skip"), yes("skip")),
         config=merge(made, for_tool("changes", access={"config": rules})),
     )
     await bench.run()
-    return [p.tool or "" for p in bench.person.asked]
+    return [p.tool or "to apply" for p in bench.person.asked]
 
 
 @pytest.mark.parametrize(
@@ -433,11 +430,11 @@ async def asked_again(change: Any) -> list[str]:
 )
 async def test_a_tool_that_was_configured_otherwise_is_asked_about_again(settings: Any) -> None:
     change = {"conversation": {"tools": {"cmd": settings}}}
-    assert await asked_again(change) == ["cmd"] * 3
+    assert await asked_again(change) == ["cmd", "to apply", "cmd", "cmd"]
 
 
 async def test_a_change_that_is_about_something_else_asks_nothing_again() -> None:
-    assert await asked_again({"assistant": {"name": "Bo"}}) == ["cmd"]
+    assert await asked_again({"assistant": {"name": "Bo"}}) == ["cmd", "to apply"]
 
 
 async def test_a_function_that_was_defined_anew_is_asked_about_again() -> None:
