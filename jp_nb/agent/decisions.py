@@ -64,7 +64,7 @@ FORMATTED = "The arguments as its formatter writes them (what counts is above)"
 COMMAND = "Command line"
 SHELL = "Command line, run by a shell (sh -c)"
 FOLDER = "Folder"
-NO_COMMAND_LINE = "It cannot run: there is no command line"
+NO_COMMAND_LINE = "It cannot run, there is no command line"
 
 Arguments = dict[str, JsonValue]
 Prepare = Callable[[Arguments], Arguments | Failure]

@@ -28,6 +28,7 @@ from pydantic import JsonValue
 
 BAR: Final = "│ "
 """Stands before each line of a text."""
+ONE_LINE: Final = "1 line"
 MAX_INLINE_CHARS: Final = 100
 """Of a list or an object that is shown in one line."""
 MAX_DEPTH: Final = 20
@@ -103,7 +104,7 @@ def lines_of(text: str) -> tuple[str, list[str]]:
     if ended:
         lines.pop()
     if len(lines) == 1:
-        count = "1 line and its line break" if ended else "1 line"
+        count = f"{ONE_LINE} and its line break" if ended else ONE_LINE
     else:
         count = f"{len(lines)} lines" if ended else f"{len(lines)} lines, no line break at the end"
     return count, [_line(line) for line in lines]

@@ -90,6 +90,11 @@ def text_of(count: str, lines: list[str]) -> str:
     return "\n".join(read) + "\n"
 
 
+def count_in(caption: str) -> str:
+    """What a caption says about the number of lines; one, if nothing."""
+    return caption.partition(": ")[2] or "1 line"
+
+
 def object_of(lines: list[str]) -> dict[str, JsonValue]:
     """The object that `lines` show."""
     found, end = _children(lines, 0, "")
@@ -354,7 +359,7 @@ async def test_the_command_line_and_the_folder_that_are_shown_are_what_runs(
         said = {caption.partition(":")[0]: (caption, x) for caption, x in shown.items() if x}
         assert list(said) == ["Command line", "Folder", "Arguments"]
         line, cwd = (
-            text_of(caption.partition(": ")[2], lines)
+            text_of(count_in(caption), lines)
             for caption, lines in (said["Command line"], said["Folder"])
         )
         assert shlex.split(line) == [sys.executable, "-c", PRINTS_ITS_WORDS, *words]
@@ -374,7 +379,7 @@ async def test_what_a_shell_reads_is_shown_as_the_shell_reads_it(tmp_path: Path)
     )
     assert response.content == "a\nb; echo c\n"
     [shell, *_] = wording.exhibits(prompt)
-    assert shell.caption == "Command line, run by a shell (sh -c): 1 line"
+    assert shell.caption == "Command line, run by a shell (sh -c)"
     assert shell.lines == ["echo a; echo 'b; echo c'"]
 
 
@@ -382,7 +387,7 @@ async def test_what_a_shell_reads_is_shown_as_the_shell_reads_it(tmp_path: Path)
 async def test_a_command_line_that_cannot_be_filled_in_is_said_to_be_so(tmp_path: Path) -> None:
     [prompt], response = await run_command(tmp_path, "echo {{1/0}}", yes("run"))
     [problem] = wording.exhibits(prompt)
-    assert problem.caption == "It cannot run: there is no command line: 1 line"
+    assert problem.caption == "It cannot run, there is no command line"
     assert problem.lines == ["Template error: ZeroDivisionError"]
     assert response.is_error
 
@@ -408,8 +413,8 @@ async def test_a_formatter_cannot_pass_its_text_off_as_what_counts(tmp_path: Pat
     )
     captions = [caption for caption, _ in wording.exhibits(prompt)]
     assert captions == [
-        "Command line: 1 line",
-        "Folder: 1 line",
+        "Command line",
+        "Folder",
         "Arguments",
         "The arguments as its formatter writes them (what counts is above): "
         "2 lines, no line break at the end",
@@ -495,7 +500,7 @@ async def test_a_result_is_shown_and_edited_exactly(content: str) -> None:
     )
     await bench.run()
     [(caption, lines)] = wording.exhibits(prompts[0])
-    assert text_of(caption.removeprefix("Result: "), lines) == content
+    assert text_of(count_in(caption), lines) == content
     assert bench.of(ToolCallResponse)[0].content == f"{content}!"
 
 

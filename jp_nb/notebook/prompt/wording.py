@@ -13,6 +13,7 @@ from typing import NamedTuple, assert_never
 from pydantic import JsonValue
 
 from jp_nb.agent.exact import (
+    ONE_LINE,
     editable,
     exact,
     from_editable,
@@ -104,7 +105,8 @@ def exhibits(prompt: Prompt) -> list[Shown]:
     for exhibit in prompt.exhibits if isinstance(prompt, ActionPrompt) else ():
         if isinstance(exhibit.value, str):
             count, lines = lines_of(exhibit.value)
-            shown.append(Shown(f"{exhibit.caption}: {count}", lines))
+            counted = "" if count == ONE_LINE else f": {count}"
+            shown.append(Shown(f"{exhibit.caption}{counted}", lines))
         else:
             shown.append(Shown(exhibit.caption, lines_of_object(exhibit.value)))
     return shown

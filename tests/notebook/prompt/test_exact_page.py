@@ -1,0 +1,103 @@
+"""What is decided about, in JupyterLab: read off the page, it is what runs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.agent.test_exact import object_of
+from tests.notebook.prompt.test_form_browser import (  # noqa: F401 - a fixture
+    Opened,
+    answer_of,
+    opened,
+)
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of what starts the browser
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+ARGUMENTS: dict[str, Any] = {
+    "path": "notes \u200b\u3164\u202egnp.md",
+    "content": "".join(f"line {n}  of  a file\n" for n in range(118))
+    + "│ path: fake\t\u2028\x9b31m \n    <b>x</b> $x$ שלום 12 (א) "
+    + "w" * 300
+    + "\n",
+    "edits": [{"old": "a\nb", "new": ""}],
+}
+ASK = """
+import json
+arguments = json.loads({!r})
+print(prompter.ask_here(ActionPrompt(
+    "Run local write_file tool?", (Action("y", "Run", "run"),),
+    exhibits=(Exhibit("Folder", "/home/ada"), Exhibit("Arguments", arguments)),
+)))
+"""
+LINES = """boxes => boxes.map(
+    box => [...box.querySelectorAll(".widget-html-content > div")].map(line => line.textContent)
+)"""
+SHAPE = """box => {
+    const rows = [...box.querySelectorAll(".widget-html-content > div")];
+    const place = (node, at) => {
+        const range = document.createRange();
+        range.setStart(node, at);
+        range.setEnd(node, at + 1);
+        return range.getBoundingClientRect();
+    };
+    const text = rows.find(row => row.textContent.includes("ש")).querySelector("bdo").firstChild;
+    const from = text.data.indexOf("ש");
+    const spots = [...text.data.slice(from, from + 11)].map((_, n) => place(text, from + n));
+    const content = box.querySelector(".widget-html-content");
+    return {
+        inOrder: spots.slice(1).every((x, n) => x.left > spots[n].left || x.top > spots[n].top),
+        bars: rows.every(row => getComputedStyle(row, "::before").content.includes("│")),
+        wide: content.scrollWidth > content.clientWidth,
+        tall: content.scrollHeight > content.clientHeight,
+        monospaced: getComputedStyle(content).fontFamily.includes("monospace"),
+    };
+}"""
+
+
+@pytest.mark.parametrize("width", [1280, 800])
+def test_the_page_shows_every_character_in_its_order(
+    opened: Opened,  # noqa: F811
+    width: int,
+) -> None:
+    notebook = opened(ASK.format(json.dumps(ARGUMENTS)))
+    notebook.page.set_viewport_size({"width": width, "height": 900})
+    notebook.run_cell(1)
+    form = notebook.form()
+    boxes = form.locator(".jp-nb-exact")
+    folder, arguments = boxes.evaluate_all(LINES)
+    assert folder == ["/home/ada"]
+    assert "  │ line 7  of  a file" in arguments
+    assert "content: 120 lines" in arguments
+    assert json.dumps(object_of(arguments)) == json.dumps(ARGUMENTS)
+    shape = boxes.nth(1).evaluate(SHAPE)
+    assert shape == {
+        "inOrder": True,
+        "bars": True,
+        "wide": False,
+        "tall": True,  # what does not fit can be scrolled to
+        "monospaced": True,
+    }
+    boxes.nth(1).locator("div div").last.scroll_into_view_if_needed()
+    form.get_by_role("button", name="Run", exact=True).click()
+    assert "value='run'" in answer_of(notebook)
+
+
+def test_what_is_edited_in_a_box_is_what_was_seen_there(opened: Opened) -> None:  # noqa: F811
+    default = "a\\u200bb\\r\\n\\u202ec"
+    notebook = opened(f"print(ask(Question.free_text('q', 'Why?').with_default('{default}')))")
+    notebook.run_cell(1)
+    form = notebook.form()
+    box = form.locator("textarea")
+    assert box.input_value() == "a⟨U+200B⟩b⟨U+000D⟩\n⟨U+202E⟩c"
+    form.get_by_text("stands for one character that could not be seen").wait_for()
+    box.press("Control+End")
+    box.type("!")
+    form.get_by_text("Submit").click()
+    assert f"value='{default}!'" in answer_of(notebook)
