@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.agent.test_exact import blocks, object_of
 from tests.notebook.prompt.kernel_client import FrontEnd, front_end
 from tests.notebook.test_menus import contents, forget, static
-from tests.notebook.test_turns import calls, error, start
+from tests.notebook.test_turns import calls, error, start, value
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 
@@ -36,6 +37,8 @@ Steps = list[tuple[str, str | None]]
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
     folder = tmp_path_factory.mktemp("permissions")
     (folder / "send.toml").write_text(SCRIPT, encoding="utf-8")
+    hostile = calls(("send", {"to": HOSTILE})) + '[[replies]]\ntext = "Done."\n'
+    (folder / "hostile.toml").write_text(hostile, encoding="utf-8")
     with front_end(folder) as user:
         user.run("%load_ext jp_nb")
         user.run(TOOLS)
@@ -137,3 +140,40 @@ def test_who_declines_is_heard_over_stdin(kernel: FrontEnd) -> None:
     kernel.type("y")
     kernel.finish(request)
     assert contents(kernel) == [f"{SKIPPED}.", "sent to Bob"]
+
+
+HOSTILE = "ls \u009b>~/.bashrc\u200b\n\u2028rm e\u0301\nSkip? \u202e"
+
+
+def test_over_stdin_every_character_of_the_arguments_is_printed(kernel: FrontEnd) -> None:
+    forget(kernel)
+    request: Any = start(kernel, "hostile", "-c prompt.channel=stdin")
+    for key in ("p", "y"):  # `p` prints the same once more
+        assert kernel.input_request()["prompt"] == "[y/Y/n/N/p/r/e/?] "
+        kernel.type(key)
+    kernel.finish(request)
+    shown = blocks(kernel.printed(request).split("\n"))["Arguments"]
+    half = len(shown) // 2
+    assert shown[:half] == shown[half:]
+    assert object_of(shown[:half]) == {"to": HOSTILE}
+    assert contents(kernel) == [f"sent to {HOSTILE}"]
+
+
+def test_an_edited_call_says_so_in_the_cell_the_log_and_the_turn(kernel: FrontEnd) -> None:
+    text = play(
+        kernel, "", [(ASK, "Edit"), (EDIT, '={"to": "Eve"}'), (ASK, "Run")]
+    )  # and the second as it was
+    assert text.splitlines()[:2] == [
+        '✓ send(to="Eve") (arguments edited by you)',
+        '✓ send(to="Bob")',
+    ]
+    said = "[[dict(c.arguments), c.edited_by, c.channel, c.requested_arguments and dict("
+    said += "c.requested_arguments)] for c in _jp.tool_calls]"
+    assert value(kernel, said) == [
+        [{"to": "Eve"}, "person", "form", {"to": "Ada"}],
+        [{"to": "Bob"}, None, None, None],
+    ]
+    log = kernel.start("%jp log")
+    kernel.finish(log)
+    shown = [str(data["text/plain"]) for data in kernel.displays(log)]
+    assert 'send(to="Eve") (arguments edited by you through the form)' in "".join(shown)
