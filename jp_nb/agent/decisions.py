@@ -63,6 +63,7 @@ ARGUMENTS = "Arguments"
 FORMATTED = "The arguments as its formatter writes them (what counts is above)"
 COMMAND = "Command line"
 SHELL = "Command line, run by a shell (sh -c)"
+FIRST = "(of its first run; answers to its questions go into the next)"
 FOLDER = "Folder"
 NO_COMMAND_LINE = "It cannot run, there is no command line"
 
@@ -130,7 +131,8 @@ def _of_a_call(
     if isinstance(command, Failure):
         yield Exhibit(NO_COMMAND_LINE, command.message)
     elif command is not None:
-        yield Exhibit(SHELL if command.shell else COMMAND, command.text)
+        caption = SHELL if command.shell else COMMAND
+        yield Exhibit(f"{caption} {FIRST}" if command.first else caption, command.text)
         yield Exhibit(FOLDER, command.folder)
     if arguments:
         yield Exhibit(ARGUMENTS, arguments)

@@ -38,11 +38,13 @@ class CommandLine:
         text: Words quoted as a shell quotes them; if a shell reads them, what it reads.
         folder: Where.
         shell: Whether a shell reads it.
+        first: Whether it is that of the first run alone: what is known later changes it.
     """
 
     text: str
     folder: str
     shell: bool = False
+    first: bool = False
 
 
 class CallInterrupted(Exception):  # noqa: N818 - what happened, not what is wrong

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Final
@@ -25,6 +26,9 @@ from jp_nb.tools.context import ToolContext
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success, read_outcome
 
 NO_COMMAND: Final = "Command missing for local tool"
+
+_KNOWN_LATER: Final = re.compile(r"\banswers\b|rejection|\b(tool|context)\b(?!\s*[.\[])")
+"""In a template: what a tool is told when it runs once more, or all that it is told."""
 
 Document = dict[str, JsonValue]
 
@@ -71,7 +75,9 @@ class CommandTool(ToolDefaults):
         except TemplateError as exc:
             return Failure(str(exc))
         text = argv[-1] if self.command.shell else shlex.join(argv)
-        return CommandLine(text, context.root or os.getcwd(), self.command.shell)
+        words = (self.command.program, *self.command.args)
+        first = any(map(_KNOWN_LATER.search, words))
+        return CommandLine(text, context.root or os.getcwd(), self.command.shell, first)
 
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread

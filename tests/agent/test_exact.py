@@ -384,6 +384,28 @@ async def test_what_a_shell_reads_is_shown_as_the_shell_reads_it(tmp_path: Path)
 
 
 @posix
+@pytest.mark.parametrize(
+    ("word", "first"),
+    [
+        ("{{tool.answers.where}}", True),
+        ("{{ tool | tojson }}", True),
+        ("{{context.delta_rejection.reason}}", True),
+        ("{{tool.arguments}}", False),
+        ("answer my tool's context", True),  # rather once too often
+        ("{{tool['name']}}", False),
+    ],
+)
+async def test_a_command_line_that_answers_change_says_so(
+    tmp_path: Path, word: str, first: bool
+) -> None:
+    command: JsonValue = {"program": "echo", "args": [word]}
+    [prompt], _ = await run_command(tmp_path, command, yes("run"))
+    [line, *_] = wording.exhibits(prompt)
+    said = "Command line (of its first run; answers to its questions go into the next)"
+    assert line.caption == (said if first else "Command line")
+
+
+@posix
 async def test_a_command_line_that_cannot_be_filled_in_is_said_to_be_so(tmp_path: Path) -> None:
     [prompt], response = await run_command(tmp_path, "echo {{1/0}}", yes("run"))
     [problem] = wording.exhibits(prompt)
