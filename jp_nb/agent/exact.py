@@ -55,6 +55,14 @@ _RIGHT_TO_LEFT = re.compile(
     "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff\U00010800-\U00010fff\U0001e800-\U0001efff]"
 )
 
+_LATIN = str.maketrans(  # the letters of Greek and Cyrillic that look like Latin ones
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0455\u0458\u0501\u04bb\u051b\u051d"
+    "\u0410\u0412\u0415\u0405\u0406\u0408\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0425\u0423"
+    "\u03b1\u03b9\u03bd\u03bf\u03c1\u03c5"
+    "\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7",
+    "aeopcyxisjdhqwABESIJKMHOPCTXYaivopuABEZHIKMNOPTYX",
+)
+
 _Escape = Callable[[str], str]
 
 
@@ -113,6 +121,13 @@ def lines_of(text: str) -> tuple[str, list[str]]:
 def lines_of_object(values: Mapping[str, JsonValue]) -> list[str]:
     """Return the lines that show `values`, key by key."""
     return list(_children(values, "", MAX_DEPTH))
+
+
+def look(text: str) -> str:
+    """Return something that two texts have in common if somebody may take one for the other."""
+    bare = unicodedata.normalize("NFKD", text).translate(_LATIN)
+    # Which of its letters comes first may depend on what is around a text from right to left.
+    return "".join(sorted(bare)) if _RIGHT_TO_LEFT.search(bare) else bare
 
 
 def left_to_right(line: str) -> str:

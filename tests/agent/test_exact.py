@@ -549,6 +549,19 @@ def test_two_options_that_differ_in_what_is_unseen_are_told_apart() -> None:
     assert "  2  delete⟨U+200B⟩" in reader.shown
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("paypal", "p\u0430yp\u0430l"), ("ohm", "\uff4fhm"), ("\u05d01", "1\u05d0"), ("A", "\u0391")],
+)
+def test_two_options_whose_letters_look_alike_are_told_apart_by_their_code(
+    one: str, other: str
+) -> None:
+    first, second = wording.option_labels((one, other))
+    assert first in (one, f"{one} ({json.dumps(one)})")
+    assert second == f"{other} ({json.dumps(other)})"
+    assert wording.option_labels((other, "else")) == [other, "else"]
+
+
 @pytest.mark.parametrize("size", [20_000])
 @pytest.mark.parametrize("text", ["e\u0301", "\u200b", "a\n", "אב", "漢", "\u1100\u1161", "x "])
 def test_showing_takes_time_in_proportion(text: str, size: int) -> None:

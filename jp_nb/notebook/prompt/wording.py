@@ -5,8 +5,10 @@ Source: `design/interface.md` section 9, `spec/tools-and-turn-loop.md` sections 
 
 from __future__ import annotations
 
+import json
 import re
 import sys
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import NamedTuple, assert_never
 
@@ -19,6 +21,7 @@ from jp_nb.agent.exact import (
     from_editable,
     lines_of,
     lines_of_object,
+    look,
     readable,
     visible,
 )
@@ -143,11 +146,14 @@ def decided(changes: tuple[ProposedChange, ...]) -> list[str]:
 
 
 def option_labels(options: tuple[str, ...]) -> list[str]:
-    """Return a distinct readable label for each of `options`."""
+    """Return a distinct label for each of `options`, with the code of those that look alike."""
     labels: dict[str, None] = {}  # in order, and quick to look up
     twins: dict[str, int] = {}
+    alike = Counter(map(look, dict.fromkeys(options)))
     for option in options:
         label = text = visible(option) or "(empty)"
+        if alike[look(option)] > 1 and not option.isascii():
+            label = text = f"{label} ({json.dumps(option)})"
         while label in labels:  # widgets find an option by its label
             twins[text] = twins.get(text, 1) + 1
             label = f"{text} ({twins[text]})"
