@@ -88,6 +88,12 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--conversation", metavar="ID", help="not the active one, but this")
     export.set_defaults(command=_export)
 
+    trust = commands.add_parser("trust", help="let what the files of a folder configure count")
+    trust.add_argument("folder", type=Path, metavar="DIR", help="a notebook's folder")
+    trust.add_argument("--yes", action="store_true", help="do not ask")
+    trust.add_argument("--revoke", action="store_true", help="take that back")
+    trust.set_defaults(command=_trust)
+
     doctor = commands.add_parser("doctor", help="what works here, and why not")
     doctor.set_defaults(command=_doctor)
     return parser
@@ -215,6 +221,45 @@ def _export(options: argparse.Namespace) -> int:
     return 0
 
 
+def _trust(options: argparse.Namespace) -> int:
+    from jp_nb.notebook import folder_trust
+    from jp_nb.notebook.config_files import ConfigFiles
+    from jp_nb.notebook.prompt.plain import one_line
+    from jp_nb.notebook.report import table
+
+    if options.revoke:
+        for line in folder_trust.revoked(options.folder.resolve()):
+            print(one_line(line, limit=MAX_LINE))
+        return 0
+    if not options.folder.is_dir():
+        raise UsageError(f"there is no folder {options.folder}")
+    files = ConfigFiles(options.folder.resolve(), folder_trust.FolderTrust())
+    pending = files.pending()
+    for line in files.take_notices() if not pending else ():
+        print(one_line(line, limit=MAX_LINE))
+    if not pending:
+        print(files.why_nothing_waits())
+        return 0
+    print(table(folder_trust.HEAD, folder_trust.rows(pending), limit=sys.maxsize).text)
+    if not options.yes and not _agrees():
+        print("nothing changed", file=sys.stderr)
+        return 1
+    files.agree(pending)
+    print("this counts from here on, until the content of these files changes")
+    return 0
+
+
+def _agrees() -> bool:
+    """Ask the person at the terminal."""
+    if not sys.stdin.isatty():
+        raise UsageError("nobody can be asked here: --yes agrees to what is listed")
+    try:
+        answer = input("Does this count from here on? It may run code, reach hosts. [y/N] ")
+    except (EOFError, KeyboardInterrupt):
+        return False
+    return answer.strip().lower() in ("y", "yes")
+
+
 def _notebook(options: argparse.Namespace) -> Path:
     """The notebook that is there."""
     path: Path = options.notebook
@@ -264,15 +309,17 @@ def _configuration() -> tuple[bool, str]:
     from jp_nb.config.models import resolve
     from jp_nb.config.partial import validate
     from jp_nb.notebook.config_files import ConfigFiles
+    from jp_nb.notebook.folder_trust import FolderTrust
 
     try:
-        layers = ConfigFiles(Path.cwd()).layers()
+        files = ConfigFiles(Path.cwd(), FolderTrust())
+        layers = files.layers()
         config = validate(fold(layers))
         model = resolve(config.assistant.model.id, config.providers.llm.aliases)
     except ConfigError as exc:
         return False, str(exc)
     sources = ", ".join(layer.name for layer in layers if layer.partial) or "defaults alone"
-    return True, f"model {model} ({sources})"
+    return True, "; ".join([f"model {model} ({sources})", *files.take_notices()])
 
 
 if __name__ == "__main__":

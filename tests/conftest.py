@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from jp_nb.notebook.document.variables import TRUST_FOLDERS
+
 # On a busy machine any example may take long, and so may making it up.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
@@ -23,6 +25,8 @@ def a_user_of_its_own() -> Iterator[None]:
         patch = pytest.MonkeyPatch()
         for variable in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
             patch.setenv(variable, os.path.join(folder, variable.lower()))
+        # What tests write into folders counts, but where that is what they are about.
+        patch.setenv(TRUST_FOLDERS, tempfile.gettempdir())
         yield
         patch.undo()
 

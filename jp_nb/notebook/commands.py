@@ -25,6 +25,8 @@ from jp_nb.notebook.prompt.plain import one_line
 from jp_nb.notebook.session import Session
 from jp_nb.record.projection import BASE, CONVERSATION, Said
 
+MAX_LINE = 5000
+"""Of a line about folders: their names may be long."""
 MAX_DIGITS = 10
 """Of a number of turns."""
 
@@ -191,6 +193,9 @@ class Commands:
 
     def _trust(self, rest: str) -> None:
         options = OPTIONS["trust"].parse_args(split(rest))
+        if options.workspace:
+            self._trust_workspace(yes=options.yes, revoke=options.revoke)
+            return
         if options.revoke:
             had = self._session.revoke()
             print(f"jp_nb: this conversation {'is no longer' if had else 'was not'} trusted")
@@ -199,21 +204,38 @@ class Commands:
             print("jp_nb: this conversation is trusted already")
             return
         ignored = self._session.settings.ignored()
-        if ignored and not options.yes and not self._may_follow(ignored):
-            raise PromptCancelled("this conversation stays untrusted", end="declined")
-        self._session.accept()
-        print("jp_nb: what this conversation configures counts from here on; it is signed")
-
-    def _may_follow(self, ignored: dict[str, Any]) -> bool:
-        """Show what would count, and ask."""
-        from jp_nb.tools.question import Question
-
         rows = [
             (visible(path), exact(path if path.startswith("(") else _shown(path, value)))
             for path, value in sorted(ignored.items())
         ]
-        shown = report.table(("path", "value"), rows, limit=sys.maxsize)  # nothing unseen
-        report.show(self._shell, shown)
+        if rows and not options.yes and not self._may_count(("path", "value"), rows):
+            raise PromptCancelled("this conversation stays untrusted", end="declined")
+        self._session.accept()
+        print("jp_nb: what this conversation configures counts from here on; it is signed")
+
+    def _trust_workspace(self, *, yes: bool, revoke: bool) -> None:
+        from jp_nb.notebook import folder_trust
+
+        files = self._session.files
+        if revoke:
+            for line in folder_trust.revoked(files.folder):
+                print(f"jp_nb: {one_line(line, limit=MAX_LINE)}")
+            return
+        pending = files.pending()
+        if not pending:
+            print(f"jp_nb: {one_line(files.why_nothing_waits(), limit=MAX_LINE)}")
+            return
+        rows = folder_trust.rows(pending)
+        if not yes and not self._may_count(folder_trust.HEAD, rows):
+            raise PromptCancelled("the files of this folder stay as they are", end="declined")
+        self._session.agree(pending)
+        print("jp_nb: what these files set counts from here on, until their content changes")
+
+    def _may_count(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+        """Show what would count, and ask."""
+        from jp_nb.tools.question import Question
+
+        report.show(self._shell, report.table(head, rows, limit=sys.maxsize))  # nothing unseen
         question = Question.boolean(
             "trust", "Does what is listed above count from here on? It may run code, reach hosts."
         )
@@ -307,7 +329,8 @@ def _export_options() -> OptionParser:
 
 
 def _trust_options() -> OptionParser:
-    parser = OptionParser("%jp trust [--yes] [--revoke]")
+    parser = OptionParser("%jp trust [--workspace] [--yes] [--revoke]")
+    parser.add_argument("--workspace", action="store_true")
     parser.add_argument("--yes", action="store_true")
     parser.add_argument("--revoke", action="store_true")
     return parser

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 
 from jp_nb.errors import JpNbError
+from jp_nb.notebook.config_files import ConfigFiles, listed, workspace_files
 from jp_nb.notebook.document.homes import is_headless
 from jp_nb.notebook.prompt.presence import Presence, PromptSettings
 from jp_nb.notebook.session import Session
@@ -23,6 +24,7 @@ def examine(session: Session) -> list[tuple[str, str]]:
         "front end": _front_end,
         "questions": _questions,
         "record": lambda session: session.store.where,
+        "folder": _folder,
         "model": _model,
         "attachments": _attachments,
     }
@@ -57,6 +59,20 @@ def _questions(session: Session) -> str:
     words = {"FormRoute": "form in the cell, then stdin", "StdinRoute": "stdin"}
     nobody = getattr(way, "reason", None)
     return (f"nobody can be asked: {nobody}" if nobody else words[type(way).__name__]) + forms
+
+
+def _folder(session: Session) -> str:
+    return workspace_finding(session.files)
+
+
+def workspace_finding(files: ConfigFiles) -> str:
+    """The files of a folder, and whether something in them waits for the user's consent."""
+    pending = files.pending()
+    found = ", ".join(map(str, workspace_files(files.folder))) or "no file configures anything"
+    if not pending:
+        return found
+    paths = listed({path for each in pending for path, _, _ in each.leaves})
+    return f"{found}; ignored until `%jp trust --workspace`: {paths}"
 
 
 def _model(session: Session) -> str:

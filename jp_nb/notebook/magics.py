@@ -181,7 +181,7 @@ def say_notices(session: Session) -> None:
 
 
 def _say(session: Session, *more: str) -> None:
-    session.note_clashes()
+    session.note_what_arose()
     notices, session.notices = session.notices, []
     for notice in (*notices, *more):
         print(f"jp_nb: {one_line(notice, limit=2000)}")

@@ -48,6 +48,7 @@ SUBCOMMANDS = (
     ("save", "store the record now"),
     ("export DIR, import DIR", "to and from a conversation directory of JP"),
     ("trust [--revoke]", "let what this record configures count in full"),
+    ("trust --workspace [--revoke]", "likewise what the files of this folder configure"),
     ("doctor", "what works here, and why not"),
 )
 

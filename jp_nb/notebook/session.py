@@ -20,6 +20,7 @@ from jp_nb.errors import ConfigError, StorageError
 from jp_nb.notebook.config_files import ConfigFiles
 from jp_nb.notebook.document import homes, variables
 from jp_nb.notebook.document.live import LiveStore
+from jp_nb.notebook.folder_trust import FolderTrust
 from jp_nb.record.events import ChatRequest
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.record.timestamps import Clock, utc_now
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from jp_nb.agent.ports import ToolChoice
     from jp_nb.config.app_config import AppConfig
     from jp_nb.notebook.directives import Directive
+    from jp_nb.notebook.folder_trust import Pending
     from jp_nb.notebook.settings import Settings
     from jp_nb.notebook.turns import TurnRunner
     from jp_nb.record.document import Document
@@ -62,7 +64,8 @@ class Session:
         self.last: Turn | None = previous.last if previous is not None else None
         self._clock = clock
         place = homes.find(shell)
-        self.files = ConfigFiles((place.path.parent if place.path else Path.cwd()).resolve())
+        folder = (place.path.parent if place.path else Path.cwd()).resolve()
+        self.files = ConfigFiles(folder, None if place.headless else FolderTrust())
         self._opened = place.open(
             clock=clock, base_config=self._base_config(), go_on=self._goes_on()
         )
@@ -174,7 +177,12 @@ class Session:
         self.notices += self.settings.change(*directives, model=model)
         self.notices += self.files.take_notices()
 
-    def note_clashes(self) -> None:
+    def note_what_arose(self) -> None:
+        """Put among the notices what files and tools gave rise to since."""
+        self._note_clashes()
+        self.notices += self.files.take_notices()
+
+    def _note_clashes(self) -> None:
         """Say once of each name that a Python tool shares with another one which of them counts."""
         python = sys.modules.get("jp_nb.tools.python")  # where there is none there is no tool
         functions = python.REGISTRY.all() if python is not None else {}
@@ -354,6 +362,17 @@ class Session:
         self._ours = True
         self._reconsider()
         self.store.changed()
+
+    def agree(self, found: Sequence[Pending]) -> None:
+        """Have what was `found` in the files of the folder count from here on.
+
+        Raises:
+            StorageError: If that cannot be kept; nothing changed.
+        """
+        self.files.agree(found)
+        if self._made_here and not len(self.document.conversation):
+            self.document.conversation.base_config = self._base_config()  # it begins with them
+        self._reconsider()
 
     def revoke(self) -> bool:
         """Trust it no longer; returns whether it was trusted or signed."""

@@ -44,7 +44,7 @@ from jp_nb.config.paths import Element, format_path, node_of, parse_path
 from jp_nb.config.secrets import masked
 from jp_nb.config.toggles import require_tools, toggled
 from jp_nb.errors import UsageError
-from jp_nb.notebook.config_files import ConfigFiles, workspace_root
+from jp_nb.notebook.config_files import ConfigFiles, listed, workspace_root
 from jp_nb.notebook.directives import Directive
 from jp_nb.notebook.document import variables
 from jp_nb.record.claims import Source, claims_for, revert_source, revert_value
@@ -55,8 +55,6 @@ from jp_nb.tools.builtin import BUILTINS
 from jp_nb.tools.python import REGISTRY
 
 MODEL = "assistant.model.id"
-MAX_LISTED = 20
-"""Of paths in one warning."""
 
 
 def base_config(files: ConfigFiles) -> Partial:
@@ -156,10 +154,10 @@ class Settings:
         if foreign := self.ignored(below):
             said.append(
                 "this notebook's record also sets what only you may decide; ignored until "
-                f"`%jp trust`: {_some(foreign)}" + (f" ({why_not})" if why_not else "")
+                f"`%jp trust`: {listed(foreign)}" + (f" ({why_not})" if why_not else "")
             )
         if self.projection.not_understood:
-            unknown = _some(self.projection.not_understood)
+            unknown = listed(self.projection.not_understood)
             said.append(f"this notebook's record sets what jp_nb does not know: {unknown}")
         return said + self.rule_warnings()
 
@@ -341,14 +339,6 @@ class Settings:
             if layer.name == ENVIRONMENT
             for path, _ in leaves(layer.partial)
         ]
-
-
-def _some(paths: Iterable[str]) -> str:
-    """The first of `paths`, and how many more there are."""
-    found = sorted(paths)
-    more = len(found) - MAX_LISTED
-    listed = ", ".join(found[:MAX_LISTED])
-    return f"{listed} and {more} more" if more > 0 else listed
 
 
 def _read(text: str, current: Partial, files: ConfigFiles) -> list[tuple[Change, Source]]:

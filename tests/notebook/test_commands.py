@@ -80,6 +80,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name)
     monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
     monkeypatch.setenv("JP_NB_KEY_FILE", str(tmp_path / "key"))
+    monkeypatch.setenv("JP_NB_TRUST_FOLDERS", str(tmp_path))
     work = tmp_path / "work"
     (work / ".jp").mkdir(parents=True)
     (work / "talk.toml").write_text(SCRIPT)

@@ -54,7 +54,7 @@ class Known:
             ],
             "config": [*changes, Option(("--unset",), "one"), Option(("--explain",), "one")],
             "export": [Option(("--dialect",), "one", ("native", "jp-head"))],
-            "trust": [Option(("--yes",)), Option(("--revoke",))],
+            "trust": [Option(("--workspace",)), Option(("--yes",)), Option(("--revoke",))],
         }.get(command, [])
 
     def keys(self, path: str) -> Sequence[str]:
@@ -190,7 +190,7 @@ def lines(before: str, facts: Facts = FACTS) -> list[str]:
         ("%jp export --dialect ^", ["native", "jp-head"]),
         ("%jp export --dialect=^j", ["jp-head"]),
         ("%jp export d ^--d", ["--dialect"]),
-        ("%jp trust ^", ["--yes", "--revoke"]),
+        ("%jp trust ^", ["--workspace", "--yes", "--revoke"]),
         ("%%jp ^--s", ["--schema", "--strict"]),
         ("%%jp ^--", ["--model", "--cfg", "--no-cfg", "--tool-use", "--no-tool-use", "--schema",
                      "--strict", "--attachment"]),

@@ -38,6 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name)
     monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
     monkeypatch.setenv("JP_NB_KEY_FILE", str(tmp_path / "key"))
+    monkeypatch.setenv("JP_NB_TRUST_FOLDERS", str(tmp_path))
     inner = tmp_path / "work" / "inner"
     inner.mkdir(parents=True)
     monkeypatch.chdir(inner)

@@ -27,7 +27,7 @@ def test_any_space_ends_the_subcommand(line: str) -> None:
         shell = None
         notices = ()
         store = type("Store", (), {"take_notices": staticmethod(list)})
-        note_clashes = staticmethod(lambda: None)
+        note_what_arose = staticmethod(lambda: None)
 
     magics = JpMagics.__new__(JpMagics)
     vars(magics).update(_session=Session(), _commands=Ran())

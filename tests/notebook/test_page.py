@@ -221,7 +221,7 @@ def test_what_a_stranger_configured_counts_once_a_person_said_so(
     page.wait_for_record("record.events.length && record.signature")
     page.save()
     notebook = page.saved()
-    assert notebook.metadata["jp"]["signature"].startswith("1:")
+    assert notebook.metadata["jp"]["signature"].startswith("2:")
     evil = {"providers": {"llm": {"openai": {"base_url": "http://evil.example"}}}}
     notebook.metadata["jp"]["events"][-1]["delta"] = evil
     nbformat.write(notebook, page.path)

@@ -16,3 +16,6 @@ OVERRIDES = "JP_NB_OVERRIDES"
 
 KEY_FILE = "JP_NB_KEY_FILE"
 """File of the key that signs records, in place of the one in the user's data directory."""
+
+TRUST_FOLDERS = "JP_NB_TRUST_FOLDERS"
+"""Folders, separated as in `PATH`, whose files, with those of their subfolders, count in full."""
