@@ -6,7 +6,7 @@ Source: `spec/tools-and-turn-loop.md` 8.5.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from pydantic import JsonValue
 
@@ -49,23 +49,22 @@ def proposed_changes(proposal: Proposal, basis: Basis) -> Iterator[ProposedChang
 
 
 def changes_nothing(proposal: Proposal, basis: Basis) -> bool:
-    """Whether all that `proposal` sets or unsets was so when the batch began."""
+    """Whether all that `proposal` sets was so when the batch began, and what it unsets unset."""
+    unset = map(parse_path, proposal.change.unsets)
+    if any(_is_set(basis.partial, keys) for keys in unset):
+        return False  # also if a file says the same: it would be unset all the same
     change = Change(completed(proposal.change.delta, basis), proposal.change.unsets)
     after = settled(apply(basis.partial, change, basis.below))
-    places = {_place_of(keys) for keys, _ in touched(proposal.change.delta)}
-    unset = {_place_of(parse_path(path)) for path in proposal.change.unsets}
-    return _same(places, basis.values, after) and _same(unset, basis.partial, after)
+    leaves = [keys for keys, _ in touched(proposal.change.delta)]
+    # An item changes its list. Compared as JSON: to Python, 1 is true.
+    paths = {format_path(keys[:-1] if _is_item(keys) else keys) for keys in leaves}
+    return all(_json(at(basis.values, path)) == _json(at(after, path)) for path in paths)
 
 
-def _place_of(keys: Keys) -> Keys:
-    """Where to look for what a leaf changes: an item changes its list."""
-    return keys[:-1] if _is_item(keys) else keys
-
-
-def _same(places: Iterable[Keys], now: Partial, after: Partial) -> bool:
-    """Whether the same is at `places` in both; 1 is not true, as it is to Python."""
-    paths = map(format_path, places)
-    return all(_json(at(now, path)) == _json(at(after, path)) for path in paths)
+def _is_set(partial: Partial, keys: Keys) -> bool:
+    if _is_item(keys):
+        return _item_at(partial, keys) is not None
+    return at(partial, format_path(keys)) is not None
 
 
 def _line_of(keys: Keys) -> Keys:
