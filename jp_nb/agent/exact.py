@@ -48,6 +48,7 @@ _LOOKALIKES: Final = frozenset(  # of the signs that paths, addresses and comman
 )
 _SPELLED = re.compile("⟨U\\+([0-9A-F]{4,6})⟩")
 _SPACE_AT_END = re.compile(" $", re.MULTILINE)
+_WHITE_AT_END = re.compile("[ \t]$", re.MULTILINE)
 _HIDDEN_SPACES = re.compile("^ | $|(?<= ) ")
 _EMOJI = re.compile("(?<=[\u2190-\u2bff\u3030-\u3299\U0001f000-\U0001faff])(\ufe0f)")
 _KEY = re.compile("[A-Za-z_][A-Za-z0-9_-]*")
@@ -84,7 +85,7 @@ def visible(text: str) -> str:
 
 def editable(text: str) -> str:
     """Return `text` as it is put into a box for editing; `from_editable` takes it back."""
-    return _SPACE_AT_END.sub(_spelled_match, _replaced(text, _as_in_box, "⟨"))
+    return _WHITE_AT_END.sub(_spelled_match, _replaced(text, _as_in_box, "⟨"))
 
 
 def from_editable(text: str) -> str:
