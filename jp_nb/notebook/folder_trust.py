@@ -48,13 +48,13 @@ HEAD: Final = ("path", "value", "file")
 
 def rows(found: Iterable[Pending]) -> list[tuple[str, str, str]]:
     """What would count if the user agreed to it, exactly: path, value, and the file."""
+    from jp_nb.agent.exact import exact, visible
     from jp_nb.config.layers import to_text
     from jp_nb.config.paths import parse_path
     from jp_nb.config.secrets import masked
-    from jp_nb.notebook.prompt.plain import exact
 
     return [
-        (exact(path), exact(to_text(masked(value, parse_path(path)))), exact(file))
+        (visible(path), exact(to_text(masked(value, parse_path(path)))), visible(file))
         for pending in found
         for path, value, file in pending.leaves
     ]

@@ -443,3 +443,18 @@ def test_a_reset_is_told_and_hides_the_files_below() -> None:
         ("conversation begins again", 1, None),
         ("conversation", 1, "B"),
     ]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["conversation.tools.t.enable", "conversation.tools.t.enable.state", "conversation.tools.t",
+     "conversation.tools.t.run", "conversation", "assistant"],
+)  # fmt: skip
+def test_what_a_stranger_may_not_take_away_is_listed_and_stays(path: str) -> None:
+    stream = new_stream({"type": "config_delta", "timestamp": T, "unsets": [path]})
+    locked: Any = {"enable": {"state": False, "allow_toggle": "never"}, "run": "ask"}
+    found = projection(stream, {"conversation": {"tools": {"t": locked}}}, trusted=False)
+    tool = found.config().conversation.tools["t"]
+    assert tool.enable is not None
+    assert (tool.enable.state, tool.enable.allow_toggle, tool.run) == (False, "never", "ask")
+    assert found.ignored == {path: None}
