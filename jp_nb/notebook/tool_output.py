@@ -28,11 +28,16 @@ class ToolOutput:
 
     Args:
         kernel: The kernel, in a cell.
-        hold: Keep back what tools show until `release`: nobody watches, and the order counts.
+        hold: Keep back what tools show until somebody takes it: nobody is there to see it come,
+            and the order counts.
+
+    Attributes:
+        watches: Whether tools run, so that what is shown is theirs.
     """
 
     def __init__(self, kernel: Any, *, hold: bool) -> None:
-        self.holds = hold
+        self.watches = False
+        self._holds = hold
         self._session = kernel.session
         self._cell = (kernel.get_parent("shell").get("header") or {}).get("msg_id")
         self._send: Callable[..., Any] = self._session.send
@@ -106,13 +111,13 @@ class ToolOutput:
             self._seen_of_function = True
         else:
             self._seen = True
-        if not self.holds:
+        if not self._holds:
             return send()
         (self._held_of_function if of_function else self._held).append(send)
         return message
 
     def _is_of_tool(self, message: Any, parent: Any) -> bool:
-        if get_ident() in self._ours:
+        if not self.watches or get_ident() in self._ours:
             return False
         kind = message
         if isinstance(message, dict):

@@ -174,12 +174,17 @@ class TurnDisplay:
             self._open_calls.discard(event.call_id)
             self._batch_over = not self._open_calls
             return
+        tools = self._tools
         if self._batch_over:
             self._batch_over = False
-            if self._tools is not None and self._tools.others_have_shown():
-                self._events.append(_Cut(self._tools.take(of_function=False)))
+            if tools is not None:
+                if tools.others_have_shown():
+                    self._events.append(_Cut(tools.take(of_function=False)))
+                tools.watches = False
         if isinstance(event, ToolBegins):
             self._open_calls.add(event.call_id)
+            if tools is not None:
+                tools.watches = True
 
     # --- when to update ----------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ def passed(gate: str) -> bool:
 @jp.tool
 def hold(gate: str) -> str:
     print("hold begins", flush=True)
+    Path("hold.begun").touch()
     while not passed(gate):
         pass
     return "held"
@@ -39,6 +40,7 @@ def hold(gate: str) -> str:
 @jp.tool
 async def wait(gate: str) -> str:
     print("wait begins", flush=True)
+    Path("wait.begun").touch()
     while not Path(gate).exists():
         await asyncio.sleep(0.02)
     return "waited"
@@ -204,10 +206,10 @@ def assert_interrupted(user: FrontEnd, request: str) -> None:
 
 
 def static(user: FrontEnd, request: str) -> str:
-    """The static output of a turn; nothing of a form is left in it."""
-    (shown,) = user.displays(request)
-    assert set(shown) == {"text/plain", "text/markdown"}
-    return str(shown["text/plain"])
+    """The static outputs of a turn, one behind each print of tools; no form is left in them."""
+    shown = user.displays(request)
+    assert all(set(data) == {"text/plain", "text/markdown"} for data in shown)
+    return "\n".join(data["text/plain"] for data in shown)
 
 
 # --- while the model answers -------------------------------------------------------------------
@@ -493,10 +495,18 @@ def test_a_configured_action_needs_no_menu_while_tools_run(
     }[action]
 
 
-def test_with_nobody_there_tools_are_stopped(user: FrontEnd) -> None:
-    request = begun(user, "hold", "hold begins, wait begins", allow_stdin=False)
+def test_with_nobody_there_tools_are_stopped(user: FrontEnd, folder: Path) -> None:
+    marks = [folder / "hold.begun", folder / "wait.begun"]
+    for mark in marks:
+        mark.unlink(missing_ok=True)
+    request = start(user, "hold", allow_stdin=False)
+    until = monotonic() + PATIENCE
+    while not all(mark.exists() for mark in marks):  # what they print comes when they have ended
+        assert monotonic() < until
+        sleep(0.02)
     user.interrupt(request)
     assert_interrupted(user, request)
+    assert {"hold begins", "wait begins"} <= set(user.printed(request).splitlines())
     assert contents(user) == ["Delft is fine", CANCELLED, CANCELLED]
     assert not user.models
 
