@@ -158,7 +158,7 @@ class TurnDisplay:
         if not self._live:
             return
         if isinstance(event, InterruptHeard):
-            self._schedule(0.0, at_once=True)
+            self._cell.post(self._update)  # a menu is about to take the output
             if self._function is not None:
                 self._elsewhere(self._update_elsewhere)
         elif isinstance(event, ToolBegins):
