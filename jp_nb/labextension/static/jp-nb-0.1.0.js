@@ -28,6 +28,16 @@
   const own = (object, key) =>
     isObject(object) && Object.hasOwn(object, key) ? object[key] : undefined;
   const list = (x) => (Array.isArray(x) ? x : []);
+  /** Put an output behind another one; JupyterLab can only put it behind all. */
+  const insertAfter = (outputs, index, output) => {
+    if (index === outputs.length - 1) {
+      outputs.add(output);
+      return;
+    }
+    const all = outputs.toJSON();
+    all.splice(index + 1, 0, output);
+    outputs.fromJSON(all);
+  };
   const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
   const idOf = (entry) => {
@@ -272,25 +282,35 @@
         case "comm_close":
           if (content.comm_id === this.comm) this.comm = null;
           break;
+        case "display_data":
         case "update_display_data":
-          // What this page asked for, JupyterLab updates itself.
+          // What this page asked for, JupyterLab shows itself.
           if (parent?.session !== kernel.clientId) this.onDisplay(content);
           break;
       }
     }
 
-    /** A turn's output that was begun before the page was loaded again. */
+    /** A part of a turn that was begun before the page was loaded again. */
     onDisplay({ data, metadata, transient }) {
       const id = transient?.display_id;
       if (typeof id !== "string" || this.readOnly) return;
+      const output = { output_type: "display_data", data, metadata };
+      const { turn, part } = own(transient, "jp_nb") ?? {};
+      let known = false;
+      let before;
       for (const { type, outputs } of this.context.model.cells) {
         if (type !== "code") continue;
         for (let index = 0; index < outputs.length; index++) {
-          if (own(own(outputs.get(index).metadata, "jp_nb"), "display_id") === id) {
-            outputs.set(index, { output_type: "display_data", data, metadata });
+          const ours = own(outputs.get(index).metadata, "jp_nb");
+          if (own(ours, "display_id") === id) {
+            outputs.set(index, output);
+            known = true;
+          } else if (turn && own(ours, "turn") === turn && ours.part < part) {
+            before = { outputs, index };
           }
         }
       }
+      if (!known && before) insertAfter(before.outputs, before.index, output);
     }
 
     onMessage(comm, data) {
