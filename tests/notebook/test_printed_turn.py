@@ -96,7 +96,7 @@ def test_arguments_below_a_call_are_printed_once(capsys: pytest.CaptureFixture[s
 
 
 def test_reasoning_and_what_is_hidden_are_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    events = [
+    events: list[DisplayEvent] = [
         ShowText("reasoning", "hm"),
         EndOfText(),
         ToolBegins("c", "look", {}, hidden=True),
@@ -110,7 +110,11 @@ def test_reasoning_and_what_is_hidden_are_not_printed(capsys: pytest.CaptureFixt
 
 
 def test_structured_data_is_printed_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    pieces = [ShowText("structured", '{"a":'), ShowText("structured", " 1}"), EndOfText()]
+    pieces: list[DisplayEvent] = [
+        ShowText("structured", '{"a":'),
+        ShowText("structured", " 1}"),
+        EndOfText(),
+    ]
     assert printed(capsys, *pieces) == '{\n  "a": 1\n}\n'
 
 

@@ -37,7 +37,7 @@ def said(now: float, *events: DisplayEvent | tuple[float, DisplayEvent]) -> str:
             case (float() as when, happened):
                 waiting.apply(happened, when)
             case happened:
-                waiting.apply(happened, 0.0)  # type: ignore[arg-type]  # the other kind
+                waiting.apply(happened, 0.0)
     return waiting.line(now)
 
 
@@ -64,6 +64,7 @@ def test_reasoning_that_nobody_sees_is_told() -> None:
 
 def test_tools_are_named_as_long_as_they_run() -> None:
     quiet = Waits("model", "")
+    both: list[DisplayEvent | tuple[float, DisplayEvent]]
     both = [quiet, Waits("a", "look"), (2.0, Waits("b", "wait"))]
     assert said(4.0, *both) == "Waiting for look, wait · 4 s"
     ended = (4.0, ToolEnds("a", "look", "fine", False, 4.0))
@@ -104,7 +105,7 @@ def test_an_interrupt_is_confirmed_with_what_comes_of_it_and_ends_as_the_turn_go
     line = "Interrupt heard: stopping; what arrived so far is kept"
     assert said(9.0, stop, Waits("a", "look"), ToolEnds("a", "look", "", False, 1.0)) == line
     for then in ("continue", "reply", "restart"):
-        heard = InterruptHeard(then)  # type: ignore[arg-type]  # one of them
+        heard = InterruptHeard(then)
         assert said(1.0, heard).startswith("Interrupt heard: ")
         assert said(1.0, heard, MODEL) == "Waiting for anthropic/opus · 1 s"
         assert not said(1.0, heard, ToolBegins("a", "look", {})).startswith("Interrupt")
