@@ -73,6 +73,12 @@ def plot() -> str:
     return "plotted"
 
 @jp.tool
+def draw() -> str:
+    import matplotlib.pyplot as plt
+    plt.plot([1, 2])
+    return "drawn"
+
+@jp.tool
 async def murmur() -> str:
     await asyncio.sleep(0.05)
     print("from async def")
@@ -138,6 +144,8 @@ SCRIPTS = {
     "signed": calls(("signed", {}))
     + '[[replies]]\nexpect = "signed with (secret)"\ntext = "Signed."\n',
     "shown": calls(("plot", {}), ("murmur", {}), ("mutter", {})) + '[[replies]]\ntext = "Seen."\n',
+    "drawn": calls(("draw", {}), ("look", {"place": "Delft"})) + '[[replies]]\ntext = "Seen."\n',
+    "murmured": calls(("murmur", {})) + '[[replies]]\ntext = "Heard."\n',
     "spoil": calls(("spoil", {"items": [1, 2]})) + '[[replies]]\ntext = "Hm."\n',
     "cancel": calls(("cancel_all", {})),
     "mixed": calls(("wait", {"seconds": 0.2}), ("look", {"place": "A"}), ("work", {"seconds": 0.1}))
@@ -276,6 +284,39 @@ def test_prints_and_figures_of_tools_appear_in_the_cell(user: FrontEnd) -> None:
     shown = user.displays(request)
     assert [set(data) & {"image/png", "text/markdown"} for data in shown].count({"image/png"}) == 1
     assert sum("Seen." in data["text/plain"] for data in shown) == 1
+
+
+def order(user: FrontEnd, request: str) -> list[str]:
+    """The outputs of a turn as their text, or as what they are."""
+    return [
+        "figure"
+        if "image/png" in output.get("data", {})
+        else output["text"]
+        if "text" in output
+        else output["data"]["text/plain"]
+        for output in user.outputs(request)
+    ]
+
+
+@pytest.mark.parametrize("allow_stdin", [True, False])
+def test_a_figure_stands_at_the_call_that_drew_it(user: FrontEnd, allow_stdin: bool) -> None:
+    user.run("%matplotlib inline")
+    assert order(user, run(user, "drawn", allow_stdin=allow_stdin)) == [
+        "✓ draw()",
+        "figure",
+        '✓ look(place="Delft")',
+        "looking at Delft\n",
+        "Seen.",
+    ]
+
+
+@pytest.mark.parametrize("allow_stdin", [True, False])
+def test_what_other_tools_print_stands_below_their_lines(user: FrontEnd, allow_stdin: bool) -> None:
+    assert order(user, run(user, "murmured", allow_stdin=allow_stdin)) == [
+        "✓ murmur()",
+        "from async def\n",
+        "Heard.",
+    ]
 
 
 def test_errors_of_tools_reach_the_model_and_the_turn_goes_on(user: FrontEnd) -> None:
