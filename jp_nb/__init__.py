@@ -149,11 +149,12 @@ def query(
     schema: object = None,
     tool_use: str | bool | None = None,
     strict: bool = False,
+    interpolate: bool = False,
 ) -> Turn:
     """Ask the model: `%%jp` as a function, with the same display in the running cell.
 
     Args:
-        text: The request; `{{name}}` is replaced as in `%%jp`.
+        text: The request, as it is sent.
         model: As `-m`.
         cfg: As `-c`, once or several times.
         no_cfg: As `-C`, once or several times, after `cfg`.
@@ -162,6 +163,8 @@ def query(
         schema: As `-s`: a type that pydantic can describe, a JSON schema, or the name of one.
         tool_use: True as `-u`, the name of a tool as `-u NAME`, False as `-U`.
         strict: As `--strict`.
+        interpolate: Replace each `{{name}}` in `text`, as `%%jp` does. Only for a text of your
+            own: one that holds data could name what it should not see.
 
     Raises:
         UsageError: If jp_nb is not loaded, `text` is empty or names something unknown, or
@@ -187,6 +190,7 @@ def query(
             schema=schema,
             tool_choice=tool_choice(tool_use),
             strict=strict,
+            interpolate=interpolate,
         )
 
 

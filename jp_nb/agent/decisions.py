@@ -7,7 +7,6 @@ Source: `spec/tools-and-turn-loop.md` sections 8.5, 9.3 and 11.4, `design/archit
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, assert_never
@@ -30,7 +29,7 @@ from jp_nb.agent.ports import (
 )
 from jp_nb.agent.prompt_queue import Ask
 from jp_nb.tools.base import CommandLine
-from jp_nb.tools.json_text import read_json
+from jp_nb.tools.json_text import indented_json, read_json
 from jp_nb.tools.outcome import Failure
 from jp_nb.tools.question import Question
 
@@ -240,7 +239,7 @@ def _read_arguments(text: str, prepare: Prepare) -> Arguments | str:
 
 def to_text(value: JsonValue) -> str:
     """`value` as JSON that a person reads: every character of it is seen."""
-    lines = json.dumps(value, ensure_ascii=False, indent=2).split("\n")
+    lines = indented_json(value).split("\n")
     return "\n".join(map(exact, lines)).replace("⟨", "\\u27e8")
 
 

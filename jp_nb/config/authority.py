@@ -18,6 +18,7 @@ from pydantic import JsonValue
 from jp_nb.config.attachments import attachment_parts
 from jp_nb.config.partial import Partial, is_wrapper
 from jp_nb.config.paths import ROOT, Node, format_path, node_at
+from jp_nb.config.style_config import REMOTE_IMAGES
 
 IsInside = Callable[[str], bool]
 """Whether the URL of an attachment stays in the workspace."""
@@ -81,6 +82,8 @@ def has_authority(keys: Sequence[str]) -> bool:
     sight, hide what happens, or pass for the user's own words. A table that also holds other
     things has none of its own.
     """
+    if tuple(keys[:2]) == REMOTE_IMAGES:
+        return True
     return not any(_leads(allowed, keys) for allowed in _WORDS_ALONE)
 
 

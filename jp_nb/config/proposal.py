@@ -46,6 +46,7 @@ from jp_nb.config.paths import (
     unknown_key,
 )
 from jp_nb.config.secrets import masked
+from jp_nb.config.style_config import REMOTE_IMAGES
 from jp_nb.errors import ConfigError, ConfigProblem
 
 Reason = Literal[
@@ -328,6 +329,10 @@ def _read(config: JsonValue, basis: Basis, grants: Grants, wrong: list[_Wrong]) 
         delta = read_partial(config, layer=LAYER)
     except ConfigError as exc:
         wrong += [_wrong_value(problem, config) for problem in exc.problems]
+        return {}
+    hosts = at(delta, format_path(REMOTE_IMAGES))
+    if hosts is not None:
+        wrong.append(_Wrong(format_path(REMOTE_IMAGES), "only the user sets this", hosts))
         return {}
     aliases = at(merge(basis.partial, delta), ALIASES) or {}
     delta = resolve_partial(delta, aliases)

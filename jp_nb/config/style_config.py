@@ -5,11 +5,13 @@ Source: `spec/config.md` sections 2.8 and 2.9, `design/interface.md` section 10.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import re
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from jp_nb.config.node import Count, Flag, Node, Number, Positive, before, found, word
+from jp_nb.config.node import Count, Flag, Node, Number, Positive, before, found, shortened, word
+from jp_nb.config.strategy import APPEND_SET
 
 # --- what a cell shows -----------------------------------------------------------------------
 
@@ -68,13 +70,33 @@ class ToolCallStyle(Node):
     preparing: Progress = Field(default_factory=Progress)
 
 
+_HOST = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?")
+
+
+def _host(value: str) -> str:
+    if not _HOST.fullmatch(value):
+        raise ValueError(
+            f"expected a host, such as `example.org` or `localhost:8080`, not {shortened(value)!r}"
+        )
+    return value.lower()
+
+
+Host = Annotated[str, AfterValidator(_host)]
+REMOTE_IMAGES: Final = ("style", "remote_images")
+"""Hosts that are sent what an image's address holds, as soon as an answer is shown."""
+
+
 class Style(Node):
-    """What a cell shows."""
+    """What a cell shows.
+
+    `remote_images` names the hosts whose images are loaded; those of all others are links.
+    """
 
     mcp_startup: ServerStartStyle = Field(default_factory=ServerStartStyle)
     reasoning: ReasoningStyle = Field(default_factory=ReasoningStyle)
     streaming: StreamingStyle = Field(default_factory=StreamingStyle)
     tool_call: ToolCallStyle = Field(default_factory=ToolCallStyle)
+    remote_images: Annotated[list[Host], APPEND_SET] = Field(default_factory=list)
     update_interval_ms: Count = 100
 
 

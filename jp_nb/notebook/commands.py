@@ -129,9 +129,9 @@ class Commands:
     def _log(self, rest: str) -> None:
         if rest and not (rest.isdecimal() and len(rest) < MAX_DIGITS and int(rest)):
             raise UsageError(f"%jp log takes a number of turns, found {rest!r}")
-        turns = self._session.log()
+        turns, hosts = self._session.log(), self._session.config.style.remote_images
         shown = turns[-int(rest) :] if rest else turns
-        report.show(self._shell, report.log(self._session.document, shown))
+        report.show(self._shell, report.log(self._session.document, shown, image_hosts=hosts))
 
     # --- conversations -----------------------------------------------------------------------
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ast
 import difflib
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jp_nb.errors import UsageError
 
-_PLACE = re.compile(r"\\\{\{|\{\{(.*?)\}\}")
+MAX_EXPRESSION = 1000
+"""Characters between two braces and two braces: names and keys are shorter."""
 
 
 def interpolate(text: str, namespace: Mapping[str, Any], *, max_chars: int) -> str:
@@ -26,18 +26,31 @@ def interpolate(text: str, namespace: Mapping[str, Any], *, max_chars: int) -> s
         UsageError: If a name is unknown, a part of it is missing, or it is no such expression.
     """
 
-    def value(match: re.Match[str]) -> str:
-        expression = match[1]
-        if expression is None:
-            return "{{"
-        found = look_up(expression.strip(), namespace)
-        shown = found if isinstance(found, str) else _text_of(found, expression.strip())
+    def value(expression: str) -> str:
+        found = look_up(expression, namespace)
+        shown = found if isinstance(found, str) else _text_of(found, expression)
         if len(shown) > max_chars:
             cut = len(shown) - max_chars
-            shown = f"{shown[:max_chars]}… ({cut} more characters of {expression.strip()} left out)"
+            shown = f"{shown[:max_chars]}… ({cut} more characters of {expression} left out)"
         return shown
 
-    return _PLACE.sub(value, text)
+    return "\n".join("".join(_replaced(line, value)) for line in text.split("\n"))
+
+
+def _replaced(line: str, value: Callable[[str], str]) -> Iterator[str]:
+    """The pieces of `line` with each expression replaced; braces that nothing closes stay."""
+    at, last = 0, line.rfind("}}")
+    while (start := line.find("{{", at)) >= 0:
+        if line[at:start].endswith("\\"):
+            yield f"{line[at : start - 1]}{{{{"
+            at = start + 2
+        elif start + 2 > last:
+            break
+        else:
+            end = line.find("}}", start + 2)
+            yield line[at:start] + value(line[start + 2 : end].strip())
+            at = end + 2
+    yield line[at:].replace("\\{{", "{{")
 
 
 def _text_of(value: Any, expression: str) -> str:
@@ -51,6 +64,8 @@ def _text_of(value: Any, expression: str) -> str:
 
 def look_up(expression: str, namespace: Mapping[str, Any]) -> Any:
     """The value of a name with attributes and subscripts; nothing is called."""
+    if len(expression) > MAX_EXPRESSION:
+        raise _not_a_name(f"{expression[:80]}…")
     try:
         node = ast.parse(expression, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,8 +1,10 @@
 """Markdown that a model or a tool wrote, made safe to render.
 
-Outside code no HTML is left, no link or image but `http`, `https` and `mailto`, and no TeX command
-that makes links or styles. Where readers of Markdown may disagree about what is code, it counts
-as text: what is shown may then have a `&lt;` too many, and never a tag.
+Outside code no HTML is left, no link but `http`, `https` and `mailto`, no image but from hosts that
+the user allowed, and no TeX command that makes links or styles. Inside code nothing is left that a
+front end draws, or an exporter copies, as something else. Where readers of Markdown may disagree
+about what is code, it counts as text: what is shown may then have a `&lt;` too many, and never a
+tag. The work grows with the length of a text, whatever it holds.
 
 Source: `design/architecture.md` D32; CommonMark 0.31, sections 4.5, 6.1, 6.3; where marked and
 mistune (with nbconvert's mathematics) differ from it.
@@ -10,14 +12,20 @@ mistune (with nbconvert's mathematics) differ from it.
 
 from __future__ import annotations
 
+import html
 import re
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from jp_nb.notebook.prompt.plain import plain
 
-_FENCE = re.compile(r"(`{3,})[^`]*|(~{3,}).*")
-_INNER_FENCE = re.compile(r"((?:[ \t>]|[-+*][ \t]|\d{1,9}[.)][ \t])+)(`{3,}|~{3,})[^`]*")
+_FENCE = re.compile(r"(?:(?P<ticks>`{3,}+)[^`]*+|(?P<tildes>~{3,}+).*+)")
+_ONLY_FENCES = re.compile(r"[`~\s]*+")
+_INNER_FENCE = re.compile(r"((?:[ \t>]|[-+*][ \t]|\d{1,9}[.)][ \t])++)(`{3,}+|~{3,}+)[^`]*+")
 _DEFINITION_LIST = re.compile(r"(?:[ \t>]|[-+*][ \t]|\d{1,9}[.)][ \t])*(?=:[ \t])")
+_INFO = re.compile(r"([`~]{3,}+)([^`~]*+)")
+_NO_LETTER = re.compile(r"[\s\ufeff\\]+")
 _MARKER = re.compile(r"[-+*]|\d{1,9}[.)]")
 _RUNS = re.compile(r"`{3,}|~{3,}")
 _BACKTICKS = re.compile(r"`+")
@@ -28,17 +36,34 @@ _TEX = re.compile(
     r"|html(?:Class|Id|Style|Data)|includegraphics)\b)"
 )
 _DISPLAY_MATH = re.compile(r"\$\$|\\begin\{([a-z]*\*?)\}")
+_END_OF_MATH = re.compile(r"\$\$|\\end\{[a-z]*\*?\}")
 _UNCLEAR_MATH = re.compile(r"\\\$|\\\\\[|\\begin\{")
 _MATH = re.compile(r"\$(?=\$)|\\(?=\\[\[\]]|(?:begin|end)\{)")
-_READ_BEFORE_CODE = re.compile(r"[$@]|\\[\\`]|\\(?:begin|end)\{|(?:://|www\.)\S*`")
+_READ_BEFORE_CODE = re.compile(r"[$@]|\\[\\`]|\\(?:begin|end)\{")
+_ADDRESS = re.compile(r"(?:://|www\.)[^\s`]*+(`?)")
 """Mathematics and addresses: some readers find them before they look for code."""
+_PICTURE = (
+    r"!\[(?P<alt>[^][<>&`\\!]*+)\]"
+    r"\((?P<url>https?://(?:[^][\s()<>\"'`\\]|\([^][\s()<>\"'`\\]*+\))++)"
+    r"(?:[ \t]++(?:\"[^\"<>&`\\]*+\"|'[^'<>&`\\]*+'))?\)"
+)
+_IMAGE = re.compile(
+    rf"(?P<badge>\[)?{_PICTURE}(?(badge)(?P<link>\]\((?=https?://|mailto:)))|!\[", re.IGNORECASE
+)
+"""An image that every reader finds, the text of a link or not; or what may begin another one."""
+_HOST = re.compile(r"https?://([a-z0-9._-]+(?::[0-9]+)?)(?:[/?#]|\Z)", re.IGNORECASE)
 MAX_CHARS = 1_000_000
 
 
-def safe_markdown(text: str) -> str:
-    """`text` with its Markdown, and without anything in it that a front end would run or load."""
+def safe_markdown(text: str, *, image_hosts: Collection[str] = ()) -> str:
+    """`text` with its Markdown, and without anything in it that a front end would run or load.
+
+    An image becomes a link, unless its host is one of `image_hosts` (`name` or `name:port`):
+    to load it tells that host whatever the address holds, and nobody clicked.
+    """
     lines = plain(text, limit=MAX_CHARS).split("\n")
-    return "\n".join(_Neutraliser(["" if _is_blank(line) else line for line in lines]).lines())
+    shown = ["" if _is_blank(line) else line for line in lines]
+    return "\n".join(_Neutraliser(shown, image_hosts).lines())
 
 
 def _is_blank(line: str) -> bool:
@@ -55,10 +80,10 @@ class _Neutraliser:
     everything is text, and at the end whatever may be open is closed.
     """
 
-    def __init__(self, lines: list[str]) -> None:
+    def __init__(self, lines: list[str], image_hosts: Collection[str]) -> None:
         self._lines = lines
-        self._inner: tuple[str, str] | None = None
-        self._unclear = False  # whether the inner fence may be at the left margin after all
+        self._image_hosts = image_hosts
+        self._inner: _InnerFence | None = None
         self._doubtful = False
 
     def lines(self) -> Iterator[str]:
@@ -68,32 +93,33 @@ class _Neutraliser:
         while at < len(self._lines):
             line = self._lines[at]
             inside = self._follow_inner_fence(line)
-            end = self._end_of_code(at) if _FENCE.fullmatch(line) else None
+            fence = _fence_of(line)
+            end = self._end_of_code(at, fence) if fence else None
             if end is not None or not line.strip():
-                yield from _text(paragraph)
+                yield from _text(paragraph, self._image_hosts)
                 paragraph = []
             if end is not None:
-                yield from self._lines[at:end]
-                yield self._lines[end] if end < len(self._lines) else _RUNS.findall(line)[0]
+                yield _no_diagram(line)
+                yield from self._lines[at + 1 : end]
+                yield self._lines[end] if end < len(self._lines) else fence
                 at = end
             elif line.strip():
                 paragraph.append((line, not inside and not self._doubtful))
             else:
                 yield line
             at += 1
-        yield from _text(paragraph)
-        if self._doubtful or (self._inner and self._unclear):
+        yield from _text(paragraph, self._image_hosts)
+        if self._doubtful or (self._inner and self._inner.unclear):
             yield from _close_whatever_is_open(self._lines)
 
-    def _end_of_code(self, start: int) -> int | None:
-        """The line that closes the fence in line `start`; None if readers may disagree."""
-        fence = _RUNS.findall(self._lines[start])[0]
+    def _end_of_code(self, start: int, fence: str) -> int | None:
+        """The line that closes `fence`, of line `start`; None if readers may disagree."""
+        if self._doubtful:
+            return None  # nothing makes it certain again
         end = start + 1
-        closes = re.compile(rf" {{0,3}}{fence}{fence[0]}* *")
-        may_close = re.compile(rf"\s*{fence}[`~\s]*")
-        while end < len(self._lines) and not may_close.fullmatch(self._lines[end]):
+        while end < len(self._lines) and not _may_close(self._lines[end], fence):
             end += 1
-        agreed = end == len(self._lines) or closes.fullmatch(self._lines[end])
+        agreed = end == len(self._lines) or _closes(self._lines[end], fence)
         if not agreed or "|" in self._lines[start]:  # a table may take that line
             self._doubtful = True
         return None if self._doubtful else end
@@ -104,27 +130,64 @@ class _Neutraliser:
             return self._inner is not None
         begins = _INNER_FENCE.fullmatch(line)
         if self._inner is not None:
-            prefix, fence = self._inner
-            if line.startswith(prefix) and _is_closing(line[len(prefix) :], fence):
+            inner = self._inner
+            if inner.is_closed_by(line):
                 self._inner = None
                 return True
-            if not self._left(line, prefix):
+            if not inner.is_left_by(line):
                 if begins and _is_margin(begins[1]):
                     self._doubtful = True
                 return True
-            self._doubtful = self._doubtful or self._unclear
+            self._doubtful = self._doubtful or inner.unclear
             self._inner = None
         if begins:
-            prefix = _MARKER.sub(lambda found: " " * len(found[0]), begins[1])
-            self._inner, self._unclear = (prefix, begins[2]), _is_margin(begins[1])
+            self._inner = _InnerFence.of(begins[1], begins[2])
         return begins is not None
 
-    def _left(self, line: str, prefix: str) -> bool:
-        """Whether `line` is outside what holds the inner fence."""
-        if ">" in prefix:
+
+@dataclass(frozen=True, slots=True)
+class _InnerFence:
+    """A fence behind `prefix`; `unclear` says that it may be at the left margin after all."""
+
+    prefix: str
+    fence: str
+    quoted: bool
+    unclear: bool
+
+    @classmethod
+    def of(cls, before: str, fence: str) -> _InnerFence:
+        """The fence that stands behind `before`."""
+        prefix = _MARKER.sub(lambda found: " " * len(found[0]), before)
+        return cls(prefix, fence, ">" in prefix, _is_margin(before))
+
+    def is_closed_by(self, line: str) -> bool:
+        """Whether `line` ends the code."""
+        return line.startswith(self.prefix) and _is_closing(line[len(self.prefix) :], self.fence)
+
+    def is_left_by(self, line: str) -> bool:
+        """Whether `line` is outside what holds the fence."""
+        if self.quoted:
             return not line.lstrip(" ").startswith(">")
         indentation = len(line) - len(line.lstrip(" \t"))
-        return indentation < len(prefix)
+        return indentation < len(self.prefix)
+
+
+def _fence_of(line: str) -> str:
+    """The fence that `line` is at the left margin; "" if it is none."""
+    found = _FENCE.fullmatch(line)
+    return (found["ticks"] or found["tildes"]) if found else ""
+
+
+def _may_close(line: str, fence: str) -> bool:
+    """Whether some reader may take `line` for the end of what `fence` began."""
+    text = line.lstrip()
+    return text.startswith(fence) and _ONLY_FENCES.fullmatch(text) is not None
+
+
+def _closes(line: str, fence: str) -> bool:
+    """Whether every reader takes `line` for that end."""
+    text = line.lstrip(" ")
+    return len(line) - len(text) <= 3 and _is_closing(text, fence)
 
 
 def _is_margin(prefix: str) -> bool:
@@ -148,23 +211,43 @@ def _close_whatever_is_open(lines: Iterable[str]) -> Iterator[str]:
             yield sign * longest
 
 
-def _text(lines: list[tuple[str, bool]]) -> Iterator[str]:
+def _no_diagram(text: str) -> str:
+    """`text` in which no fence begins a diagram.
+
+    Front ends draw it, and load what it names; nbconvert copies it into its page as HTML.
+    """
+    return _INFO.sub(_as_text_code, text)
+
+
+def _as_text_code(found: re.Match[str]) -> str:
+    info = _NO_LETTER.sub("", html.unescape(found[2]))
+    return f"{found[1]}text {found[2]}" if info.lower().startswith("mermaid") else found[0]
+
+
+def _text(lines: list[tuple[str, bool]], image_hosts: Collection[str]) -> Iterator[str]:
     """The lines of one block of text; each comes with whether code in it counts as code."""
     certain = all(certain for _, certain in lines)
     bracket = False
     for line in _without_open_math([line for line, _ in lines], certain):
         if begins := _DEFINITION_LIST.match(line):
             line = f"{begins[0]}\\{line[begins.end() :]}"
-        certain = certain and not _READ_BEFORE_CODE.search(line)
+        certain = certain and not _is_read_before_code(line)
         spans, certain = _code_spans(line, bracket) if certain else ([], False)
         pieces: list[str] = []
         at = 0
         for start, end in spans:
-            pieces += [_escape(line[at:start]), line[start:end]]
+            pieces += [_escape(line[at:start], image_hosts), line[start:end]]
             at = end
-        pieces.append(_escape(line[at:]))
+        pieces.append(_escape(line[at:], image_hosts))
         bracket = bracket or any("[" in text for text in pieces[::2])
         yield "".join(pieces)
+
+
+def _is_read_before_code(line: str) -> bool:
+    """Whether some reader may find something in `line` before it looks for code."""
+    if _READ_BEFORE_CODE.search(line):
+        return True
+    return "`" in line and any(found[1] for found in _ADDRESS.finditer(line))
 
 
 def _without_open_math(lines: list[str], certain: bool) -> Iterator[str]:
@@ -173,9 +256,10 @@ def _without_open_math(lines: list[str], certain: bool) -> Iterator[str]:
     One that did not would take in whatever follows, code of later blocks included. Where it is
     not `certain` that the lines are text, no formula is left.
     """
+    formulas = _Formulas(lines) if certain else None
     at = 0
     while at < len(lines):
-        end = _end_of_math(lines, at) if certain else None
+        end = formulas.end(at) if formulas else None
         if end is None:
             yield _MATH.sub(
                 lambda found: f"\\{found[0]}\\" if found[0] == "$" else "&#92;", lines[at]
@@ -186,36 +270,84 @@ def _without_open_math(lines: list[str], certain: bool) -> Iterator[str]:
             at = end + 1
 
 
-def _end_of_math(lines: list[str], start: int) -> int | None:
-    """The line in which the formula of line `start` ends; None if something else is the case.
+class _Formulas:
+    """Where the displayed formulas of one block end.
 
-    Either every formula of the line ends in it, or the line begins with one that goes on at the
-    same indentation.
+    What its lines hold is looked up once, when a formula of several lines is first met: a block
+    may be of formulas that all begin and never end.
     """
-    line = lines[start]
-    if not _UNCLEAR_MATH.search(line) and line.count("$$") % 2 == 0:
-        return start
-    text = line.lstrip(" \t")
-    indentation = line[: len(line) - len(text)]
-    begins = _DISPLAY_MATH.match(text)
-    if begins is None:
-        return None
-    ends = begins[0] if begins[1] is None else f"\\end{{{begins[1]}}}"
-    if ends in text[begins.end() :]:
-        return start if _ends_with(text[begins.end() :], ends) else None
-    for at in range(start + 1, len(lines)):
-        if not lines[at].startswith(indentation):
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+        self._ends: dict[str, list[int]] | None = None
+        self._last: dict[int, str | None] = {}
+        self._outside: list[int] = []
+
+    def end(self, start: int) -> int | None:
+        """The line in which the formula of line `start` ends; None if something else is the case.
+
+        Either every formula of the line ends in it, or the line begins with one that goes on at
+        the same indentation.
+        """
+        line = self._lines[start]
+        if not _UNCLEAR_MATH.search(line) and line.count("$$") % 2 == 0:
+            return start
+        text = line.lstrip(" \t")
+        begins = _DISPLAY_MATH.match(text)
+        if begins is None:
             return None
-        if ends in lines[at]:
-            return at if _ends_with(lines[at], ends) else None
-    return None
+        ends = begins[0] if begins[1] is None else f"\\end{{{begins[1]}}}"
+        rest = text[begins.end() :]
+        if ends in rest:
+            return start if _last_math(rest) == ends else None
+        return self._later_end(start, ends)
+
+    def _later_end(self, start: int, ends: str) -> int | None:
+        if self._ends is None:
+            self._ends = self._look()
+            self._outside = _ends_of_indentation(self._lines)
+        places = self._ends.get(ends, [])
+        found = bisect_right(places, start)
+        if found == len(places) or places[found] >= self._outside[start]:
+            return None
+        at = places[found]
+        return at if self._last[at] == ends else None
+
+    def _look(self) -> dict[str, list[int]]:
+        places: dict[str, list[int]] = {}
+        for at, line in enumerate(self._lines):
+            found = set(_END_OF_MATH.findall(line))
+            if found:
+                self._last[at] = _last_math(line)
+            for ends in found:
+                places.setdefault(ends, []).append(at)
+        return places
 
 
-def _ends_with(text: str, ends: str) -> bool:
-    """Whether a formula ends at the end of `text`, and nothing of another one is in it."""
+def _ends_of_indentation(lines: Sequence[str]) -> list[int]:
+    """For each of `lines`, the first one after it that does not begin with its indentation."""
+    indented = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines]
+    outside = [len(lines)] * len(lines)
+    for at in range(len(lines) - 1, -1, -1):
+        end = at + 1
+        while end < len(lines) and indented[end].startswith(indented[at]):
+            end = outside[end]
+        outside[at] = end
+    return outside
+
+
+def _last_math(text: str) -> str | None:
+    """What ends the formula at the end of `text`; None if nothing does, or more is in it."""
     text = text.rstrip(" \t.,;")
-    last = text.endswith(ends) and not text.endswith(f"\\{ends}")
-    return last and text.count("$$") == (ends == "$$")
+    if text.endswith("$$"):
+        ends = "$$"
+    else:
+        at = text.rfind("\\end{")
+        ends = text[at:] if at >= 0 else ""
+        if not _END_OF_MATH.fullmatch(ends):
+            return None
+    escaped = text.endswith(f"\\{ends}")
+    return ends if not escaped and text.count("$$") == (ends == "$$") else None
 
 
 def _code_spans(line: str, after_bracket: bool) -> tuple[list[tuple[int, int]], bool]:
@@ -246,9 +378,36 @@ def _may_end_inside(code: str, after_bracket: bool) -> bool:
     return "|" in code or (after_bracket and "]" in code)
 
 
-def _escape(text: str) -> str:
-    text = _TEX.sub(r"\\\\", text.replace("<", "&lt;"))
+def _escape(text: str, image_hosts: Collection[str]) -> str:
+    pieces: list[str] = []
+    at = 0
+    for image in _IMAGE.finditer(text):
+        pieces += [_without_markup(text[at : image.start()]), _image(image, image_hosts)]
+        at = image.end()
+    pieces.append(_without_markup(text[at:]))
+    return "".join(pieces)
+
+
+def _without_markup(text: str) -> str:
+    text = _TEX.sub(r"\\\\", _no_diagram(text).replace("<", "&lt;"))
     return _LINK.sub(r"]\\(", text).replace("]:", "]\\:")
+
+
+def _image(found: re.Match[str], image_hosts: Collection[str]) -> str:
+    """An image as a link, or as it is if its host is allowed."""
+    url = found["url"]
+    if url is None:
+        return "! ["  # a bracket behind a space begins no image
+    if _host(url) in image_hosts:
+        return found[0]
+    link = f"🖼 [{found['alt'] or 'image'}]({url})"
+    return f"{link} [↗](" if found["link"] else link
+
+
+def _host(url: str) -> str:
+    """`name` or `name:port` that a browser asks for `url`; "" if that is not plain to see."""
+    found = _HOST.match(url)
+    return found[1].lower() if found else ""
 
 
 def break_math(text: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,18 +103,22 @@ def subcommands() -> Report:
     return Report(f"{listed.markdown}\n\n{rest}", f"{listed.text}\n{rest}")
 
 
-def log(document: Document, turns: Sequence[Turn]) -> Report:
+def log(document: Document, turns: Sequence[Turn], *, image_hosts: Collection[str] = ()) -> Report:
     """`turns` as a conversation, and the other conversations of the notebook."""
+
+    def safe(text: str) -> str:
+        return safe_markdown(text, image_hosts=image_hosts)
+
     markdown: list[str] = []
     text: list[str] = []
     for turn in turns:
-        markdown.append(f"**{turn.number} · you**\n\n{safe_markdown(turn.request)}")
+        markdown.append(f"**{turn.number} · you**\n\n{safe(turn.request)}")
         text.append(f"{turn.number} you: {plain(turn.request)}")
         for line in (one_line(text, limit=1000) for text in _happenings(turn)):
             markdown.append(f"- {no_markup(line)}")
             text.append(f"  {line}")
         if turn.text:
-            markdown.append(safe_markdown(turn.text))
+            markdown.append(safe(turn.text))
             text.append(plain(turn.text))
     if not turns:
         markdown.append("*no turn yet*")

@@ -424,17 +424,19 @@ class Session:
         schema: object = None,
         tool_choice: ToolChoice | None = None,
         strict: bool = False,
+        interpolate: bool = True,
     ) -> Turn:
         """Run one turn and show it in the cell.
 
         Args:
-            text: The request, with `{{name}}` in it.
+            text: The request.
             model: For this and later turns.
             directives: Changes of the configuration, likewise.
             new: Begin a new conversation.
             schema: What the answer has to fit: see `structured.describe`.
             tool_choice: For the first request of the turn, instead of the configured one.
             strict: What nobody can decide ends the turn.
+            interpolate: Put the notebook's values in place of each `{{name}}` in `text`.
 
         Raises:
             UsageError: If `text` is empty or names something unknown, `schema` is none or the
@@ -448,7 +450,7 @@ class Session:
         """
         turns = self.turns
         turns.refuse_while_running()
-        content = turns.content(text)
+        content = turns.content(text, interpolated=interpolate)
         cell_id = self._cell_id()
         again = not new and self._is_beginning_again(content, cell_id)
         fresh = self._empty_conversation(with_parent=new) if new or again else None

@@ -6,7 +6,7 @@ Source: `design/interface.md` section 3, `spec/tools-and-turn-loop.md` sections 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
@@ -31,7 +31,14 @@ from jp_nb.agent.ports import (
 from jp_nb.notebook.markdown import code_block, code_span, safe_markdown
 from jp_nb.notebook.prompt import wording
 from jp_nb.notebook.prompt.plain import one_line, plain
-from jp_nb.notebook.tool_calls import bounded, call_markdown, call_plain, folded, no_markup
+from jp_nb.notebook.tool_calls import (
+    bounded,
+    call_markdown,
+    call_plain,
+    folded,
+    no_markup,
+)
+from jp_nb.tools.json_text import indented_json, read_json
 
 
 @dataclass(slots=True)
@@ -73,12 +80,20 @@ class Transcript:
     Args:
         show_reasoning: Whether reasoning is shown (folded).
         show_tools: Whether tool calls are shown.
+        image_hosts: Hosts whose images are loaded.
     """
 
-    def __init__(self, *, show_reasoning: bool = True, show_tools: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        show_reasoning: bool = True,
+        show_tools: bool = True,
+        image_hosts: Collection[str] = (),
+    ) -> None:
         self.pieces: list[Piece] = []
         self._show_reasoning = show_reasoning
         self._show_tools = show_tools
+        self._image_hosts = image_hosts
         self._response = 0
         self._running: dict[str, ToolPiece] = {}
         self._starts = [0]
@@ -220,7 +235,7 @@ class Transcript:
     def _piece_markdown(self, piece: Piece, live: bool) -> str:
         match piece:
             case TextPiece(kind="message"):
-                return safe_markdown(piece.text).strip("\n")
+                return self._safe(piece.text).strip("\n")
             case TextPiece(kind="reasoning"):
                 return self._reasoning_markdown(piece)
             case TextPiece():
@@ -241,7 +256,10 @@ class Transcript:
     def _reasoning_markdown(self, piece: TextPiece) -> str:
         if not self._show_reasoning or not piece.text.strip():
             return ""
-        return folded("Reasoning", safe_markdown(piece.text))
+        return folded("Reasoning", self._safe(piece.text))
+
+    def _safe(self, text: str) -> str:
+        return safe_markdown(text, image_hosts=self._image_hosts)
 
     def plain_text(self, part: int = -1) -> str:
         """A part as text, for terminals and diffs."""
@@ -380,6 +398,6 @@ def _answer(answer: JsonValue) -> str:
 
 def _pretty(text: str) -> str:
     try:
-        return json.dumps(json.loads(text), ensure_ascii=False, indent=2)
-    except (ValueError, RecursionError):
+        return indented_json(read_json(text))
+    except ValueError:
         return text

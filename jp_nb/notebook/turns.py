@@ -82,14 +82,16 @@ class TurnRunner:
         """Tokens and status of a turn; "" is the status of one that another kernel ran."""
         return self._known.get((conversation_id, turn), (TurnUsage(), ""))
 
-    def content(self, text: str) -> str:
-        """`text` with the notebook's values in it.
+    def content(self, text: str, *, interpolated: bool) -> str:
+        """`text` as it is asked: if `interpolated`, with the notebook's values in it.
 
         Raises:
             UsageError: If it is empty or names something unknown.
         """
         if not text.strip():
             raise UsageError("there is nothing to ask: write the request below %%jp")
+        if not interpolated:
+            return text.strip("\n")
         limit = self._session.config.interpolation.max_chars
         return interpolate(text, self._shell.user_ns, max_chars=limit).strip("\n")
 
@@ -193,6 +195,7 @@ class TurnRunner:
         transcript = Transcript(
             show_reasoning=style.reasoning.display not in ("hidden", "static"),
             show_tools=style.tool_call.show,
+            image_hosts=style.remote_images,
         )
         return TurnDisplay(
             transcript,

@@ -15,6 +15,7 @@ from jp_nb.config.paths import deeper
 
 MAX_LEVELS = 100
 """Of objects and lists within one another."""
+MAX_INDENTED_LEVELS = 16
 
 
 def read_json(text: str) -> JsonValue:
@@ -30,6 +31,15 @@ def read_json(text: str) -> JsonValue:
     if deeper(value, MAX_LEVELS):
         raise ValueError(f"nested too deeply: more than {MAX_LEVELS} levels")
     return value
+
+
+def indented_json(value: JsonValue) -> str:
+    """`value` as JSON, a line for each item; in one line if it is nested deeply.
+
+    A line begins with two spaces for each level: a value of a megabyte could fill gigabytes.
+    """
+    levels = None if deeper(value, MAX_INDENTED_LEVELS) else 2
+    return json.dumps(value, ensure_ascii=False, indent=levels)
 
 
 def _no_number(text: str) -> JsonValue:

@@ -381,7 +381,7 @@ AUTHORITY = [
         "type", "command", "arguments", "variables", "checksum.algorithm", "checksum.value",
         "optional", "startup_timeout_secs")),
     "prompt.channel", "prompt.rendered_timeout_s", "prompt.timeout_s", "prompt.notify",
-    "record.headless", "record.journal", "interpolation.max_chars",
+    "record.headless", "record.journal", "interpolation.max_chars", "style.remote_images",
 ]  # fmt: skip
 
 

@@ -137,6 +137,14 @@ def test_nothing_proposed_is_no_proposal(config: Any, unset: Sequence[str]) -> N
             id="of files",
         ),
         pytest.param(
+            {"style": {"remote_images": ["evil.example"]}},
+            "style.remote_images",
+            "only the user sets this",
+            None,
+            None,
+            id="hosts of images",
+        ),
+        pytest.param(
             ["assistant"], "", "expected `config` to be an object", None, None, id="no object"
         ),
     ],

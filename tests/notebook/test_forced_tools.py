@@ -148,6 +148,21 @@ def test_any_tool_needs_one_that_is_on(session: Session) -> None:
     assert "tools" not in server.requests[0].body
 
 
+def test_a_text_from_python_is_sent_as_it_is_unless_it_asks_for_values(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may hold data, and data could name what it should not see."""
+    monkeypatch.setattr(jp_nb, "_session", session)
+    monkeypatch.setitem(session.shell.user_ns, "name", "Delft")
+    with LoopbackServer(["Fine.", "Fine.", "Fine."]) as server:
+        cfg = f"providers.llm.openai.base_url={server.url}"
+        jp_nb.query("{{os.environ}} {{name}} \\{{", model="openai/m", cfg=cfg)
+        jp_nb.query("{{name}}", interpolate=True)
+        session.ask("{{name}}")
+    said = [request.body["messages"][-1]["content"] for request in server.requests]
+    assert said == ["{{os.environ}} {{name}} \\{{", "Delft", "Delft"]
+
+
 def test_from_python_it_is_said_with_the_names_of_the_options(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

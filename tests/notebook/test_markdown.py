@@ -31,8 +31,10 @@ class Dangers(HTMLParser):
         self.found: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in ("script", "b9"):
+        if tag in ("script", "b9", "img"):
             self.found.append(tag)
+        if ("class", "mermaid") in attrs:
+            self.found.append("diagram")
         for name, value in attrs:
             if name.startswith("on"):
                 self.found.append(f"{tag} {name}")
@@ -62,6 +64,8 @@ PIECES = [
     "1. ", "> ", "* ", HTML, HTML, "<script>", "<!--", "a|b\n-|-\n", "|", "$", "$$", "\\", "\\\\[",
     "\\begin{a}", "\\end{a}", "[a", "]", "](javascript:x)", "![", "[a]: javascript:x", "t\n: d",
     "](https://x", "https://x/", "www.x.y/", "a@b.c", ' "', "'", "(", ")", "# ", "===\n", "[^1]: ",
+    "![a](https://x/y)", "![a][b]", "![a]", "![[", "[![a](https://x)](https://y)", "mermaid", "!",
+    "\n```mermaid\n", "\n- ~~~ mermaid\n", "\n   ```\\mermaid", "&#109;ermaid\n",
     "\n```\n", "\n ```\n", "\n   ```\n", "\n> ```\n", "\n- ```\n", "```|\n", "```\t\n", "x", "&lt;",
 ]  # fmt: skip
 markdowns = st.lists(st.sampled_from(PIECES), max_size=16).map("".join)
@@ -118,7 +122,8 @@ def test_what_comes_after_a_text_stands_on_its_own(text: str) -> None:
         "$$\n\\frac{a}{b} \\\\[2pt] c\n$$\n\nand $x$ inline, or $$y$$.",
         "1. step\n   $$\n   x\n   $$\n2. more",
         "\\begin{align}\na &= b\n\\end{align}",
-        "![plot](https://x.org/p.png) and [mail](mailto:a@b.c)",
+        "Wow! [link](https://x.org/p) and [mail](mailto:a@b.c)",
+        "`vec![1, 2]` and ``![x](p.png)``",
     ],
 )
 def test_honest_markdown_stays_as_it_is(text: str) -> None:
@@ -136,7 +141,8 @@ def test_code_after_a_list_with_code_is_still_code() -> None:
         ("a < b", "a &lt; b"),
         ("[x](javascript:alert(1))", "[x]\\(javascript:alert(1))"),
         ("[x](notes.md)", "[x]\\(notes.md)"),
-        ("![x](data:image/svg+xml,a)", "![x]\\(data:image/svg+xml,a)"),
+        ("![x](data:image/svg+xml,a)", "! [x]\\(data:image/svg+xml,a)"),
+        ("![x](attachment:a.png)", "! [x]\\(attachment:a.png)"),
         ("[a]: https://x", "[a]\\: https://x"),
         ("$\\href{javascript:x}{y}$", "$\\\\href{javascript:x}{y}$"),
         ("$\\mmlToken{mi}[href=x]{y}$", "$\\\\mmlToken{mi}[href=x]{y}$"),
@@ -163,3 +169,66 @@ def test_spans_and_blocks_of_code_hold_whatever_is_in_them(text: str) -> None:
 def test_a_long_line_of_backticks_takes_no_longer_than_it_must() -> None:
     text = "\\` `a` " * 20_000
     assert len(safe_markdown(text)) >= len(text)
+
+
+IMAGE = "https://x.org/p.png?d=1"
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        (f"![plot]({IMAGE})", f"🖼 [plot]({IMAGE})"),
+        (f"![]({IMAGE})", f"🖼 [image]({IMAGE})"),
+        (f'a ![x]({IMAGE} "title") b', f"a 🖼 [x]({IMAGE}) b"),
+        (f"![a [b] `c`]({IMAGE})", f"! [a [b] `c`]({IMAGE})"),
+        (f"!!![x]({IMAGE})", f"!!🖼 [x]({IMAGE})"),
+        (f"[![build]({IMAGE})](https://x.org)", f"🖼 [build]({IMAGE}) [↗](https://x.org)"),
+        (f"[![build]({IMAGE})](notes.md)", f"[🖼 [build]({IMAGE})]\\(notes.md)"),
+        (f"| ![x]({IMAGE}) |\n|---|\n| ![y]({IMAGE}) |",
+         f"| 🖼 [x]({IMAGE}) |\n|---|\n| 🖼 [y]({IMAGE}) |"),
+        ("![x][r] ![x][] ![x]\n\n[r]: https://x.org", "! [x][r] ! [x][] ! [x]\n\n[r]\\: https://x.org"),
+        (f"x[^1]\n\n[^1]: ![x]({IMAGE})", f"x[^1]\n\n[^1]\\: 🖼 [x]({IMAGE})"),
+        ("![x](https://x.org/a_(b).png)", "🖼 [x](https://x.org/a_(b).png)"),
+    ],
+)  # fmt: skip
+def test_an_image_of_a_host_is_a_link(text: str, safe: str) -> None:
+    assert safe_markdown(text) == safe
+    assert dangers(safe) == []
+
+
+def test_an_image_of_an_allowed_host_is_one() -> None:
+    hosts = {"x.org", "localhost:8080"}
+    for url in (IMAGE, "HTTP://X.ORG", "http://localhost:8080/a"):
+        for text in (f"![plot]({url})", f"[![plot]({url})](https://y.org)"):
+            assert safe_markdown(text, image_hosts=hosts) == text
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://x.org.evil.org/", "https://x.org@evil.org/", "https://x.org:80@evil.org/",
+        "https://evil.org/?x.org", "https://evil.org#x.org", "https://x.org:8080/", "https://x.org./",
+        "https://x.org&commat;evil.org/", "https://x.org%40evil.org/", "https://localhost/",
+        "https:///x.org/", "https://x.org\\@evil.org/", "https://\uff58.org/", "https://evil.x.org/",
+    ],
+)  # fmt: skip
+def test_a_host_that_only_looks_like_an_allowed_one_is_not(url: str) -> None:
+    shown = safe_markdown(f"![plot]({url})", image_hosts={"x.org", "localhost:8080"})
+    assert dangers(shown) == []
+
+
+@given(markdowns)
+@settings(max_examples=100, deadline=None)
+def test_allowed_hosts_let_nothing_else_in(text: str) -> None:
+    assert dangers(safe_markdown(text, image_hosts={"allowed.org"})) == []
+
+
+@pytest.mark.parametrize("fence", ["```mermaid", "~~~ Mermaid x", "``` \\mermaid", "- ```mermaid"])
+def test_a_diagram_is_code(fence: str) -> None:
+    """Lab draws it, and loads what it names; nbconvert copies it into its page as HTML."""
+    indentation = "  " if fence.startswith("-") else ""
+    closing = fence.lstrip("- ")[:3]
+    text = f"{fence}\n{indentation}</pre>{HTML}\n{indentation}{closing}"
+    shown = safe_markdown(text)
+    assert dangers(shown) == []
+    assert "mermaid" in shown.lower()

@@ -1,0 +1,144 @@
+"""What a model, a tool or a request holds is looked at in time that grows with its length alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from time import process_time
+
+import pytest
+
+from jp_nb.agent.ports import EndOfText, ShowText, ToolBegins, ToolEnds
+from jp_nb.errors import UsageError
+from jp_nb.notebook.interpolate import interpolate
+from jp_nb.notebook.markdown import code_block, code_span, safe_markdown
+from jp_nb.notebook.prompt import plain as strangers
+from jp_nb.notebook.tool_calls import call_markdown, call_plain, no_markup, stable_traceback
+from jp_nb.notebook.transcript import Transcript
+from jp_nb.tools.json_text import read_json
+
+UNIT = 5_000
+"""Characters of the shorter text; the longer one is sixteen times as long."""
+MOST = 64
+"""What is linear takes 16 times as long for it, what is quadratic 256 times."""
+
+HOSTILE: dict[str, Callable[[int], str]] = {
+    "fences": lambda n: "```\n" * (n // 4),
+    "fences in doubt": lambda n: "```|\n" * (n // 5),
+    "fences of many lengths": lambda n: "\n".join("`" * (3 + i % 50) for i in range(n // 28)),
+    "a long fence": lambda n: "`" * n + "\n`" * 9,
+    "indented fences": lambda n: "   ```\n```\n" * (n // 11),
+    "fences in lists": lambda n: "- ```\nx\n" * (n // 8),
+    "fences in quotations": lambda n: "> " * (n // 4) + "```\n" + "> x\n" * (n // 8),
+    "tildes": lambda n: "- " + "~" * n + "`",
+    "tildes at the margin": lambda n: "~" * n + "`",
+    "diagrams": lambda n: "~~~ mer" * (n // 7),
+    "spans of many lengths": lambda n: "".join("`" * i + "a" for i in range(int((2 * n) ** 0.5))),
+    "spans": lambda n: "`a" * (n // 2),
+    "quotations": lambda n: ">" * n,
+    "quoted lines": lambda n: "> x\n" * (n // 4),
+    "brackets": lambda n: "[" * n,
+    "images": lambda n: "![" * (n // 2),
+    "bangs": lambda n: "!" * n,
+    "images that do not end": lambda n: "![](http://a" * (n // 12),
+    "images with brackets": lambda n: "![](http://(" * (n // 12),
+    "images with titles": lambda n: '![](http://a "' * (n // 14),
+    "badges": lambda n: "[![](http://a)](" * (n // 16),
+    "links": lambda n: "](" * (n // 2),
+    "links and blanks": lambda n: "](" + " " * n,
+    "formulas": lambda n: "\\begin{x}\n" * (n // 10),
+    "formulas of many names": lambda n: "".join(
+        f"\\begin{{{''.join(chr(97 + int(digit)) for digit in str(i))}}}\n" for i in range(n // 13)
+    ),
+    "formulas with one end": lambda n: "\\begin{x}\n" * (n // 20) + "\\end{x}" + "y" * (n // 2),
+    "formulas that are indented": lambda n: "".join(
+        f"{' ' * i}$$x\n" for i in range(int((2 * n) ** 0.5))
+    ),
+    "dollars": lambda n: "$" * n,
+    "dollar lines": lambda n: "$$x\n" * (n // 4),
+    "backslashes": lambda n: "\\" * n,
+    "addresses": lambda n: "://" * (n // 3),
+    "sites": lambda n: "www." * (n // 4),
+    "addresses and ticks": lambda n: "`" + "://" * (n // 3),
+    "tags": lambda n: "<" * n,
+    "comments": lambda n: "<!--" * (n // 4),
+    "tabs": lambda n: "\t" * n,
+    "blank lines": lambda n: " \n" * (n // 2),
+    "markers": lambda n: "- " * (n // 2),
+    "numbers": lambda n: "1. " * (n // 3),
+    "digits": lambda n: "1" * n,
+    "definitions": lambda n: "[a]: " * (n // 5),
+    "tables": lambda n: "|" * n,
+    "emphasis": lambda n: "*a **" * (n // 5),
+    "underscores": lambda n: "_" * n,
+    "escapes": lambda n: "\x1b]" * (n // 2),
+    "an escape": lambda n: "\x1b[" + "0" * n,
+    "colours": lambda n: "\x9b" * n,
+    "line ends": lambda n: "\r" * n,
+    "entities": lambda n: "&#" * (n // 2),
+    "braces": lambda n: "{{" * (n // 2),
+    "braces and a half": lambda n: "{{a" * (n // 3) + "}",
+    "tracebacks": lambda n: 'File "ipykernel_1/' * (n // 18),
+}
+
+
+def shortest(work: Callable[[str], object], text: str) -> float:
+    """CPU seconds that `work` takes at least: what else runs on the machine does not count."""
+    times = []
+    for _ in range(3):
+        began = process_time()
+        work(text)
+        times.append(process_time() - began)
+    return min(times)
+
+
+def shown(text: str) -> None:
+    """All that becomes of `text` in a cell, in whatever part of a turn it comes."""
+    transcript = Transcript()
+    result = ToolEnds("1", "t", text, is_error=True, skipped=False, hidden=False, seconds=0.0)
+    transcript.apply([ShowText("message", text), EndOfText(), ShowText("reasoning", text)])
+    transcript.bundle(live=True)
+    begins = ToolBegins("1", text, {"a": text}, hidden=False)
+    call_markdown(begins, result, live=True)
+    call_plain(begins, result)
+    strangers.exact(text)
+    no_markup(strangers.one_line(text))
+    stable_traceback(text)
+    code_span(text)
+
+
+def asked(text: str) -> None:
+    with suppress(UsageError):
+        interpolate(text, {}, max_chars=10)
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("work", [shown, asked])
+def test_work_grows_with_the_length_alone(work: Callable[[str], object], kind: str) -> None:
+    short, long = HOSTILE[kind](UNIT), HOSTILE[kind](16 * UNIT)
+    assert shortest(work, long) < MOST * shortest(work, short) + 0.02
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_what_is_shown_is_hardly_longer_than_what_came(kind: str) -> None:
+    text = HOSTILE[kind](16 * UNIT)
+    assert len(safe_markdown(text)) < 7 * len(text) + 1000
+
+
+def test_data_nested_deeply_is_not_indented() -> None:
+    """Each line would begin with its level: a megabyte could become gigabytes."""
+    text = "[" * 99 + ",".join("1" for _ in range(3_000)) + "]" * 99
+    transcript = Transcript()
+    transcript.apply([ShowText("structured", text)])
+    bundle = transcript.bundle()
+    begins = ToolBegins("1", "t", {"a": read_json(text)}, hidden=False, parameters="json")
+    for part in (*bundle.values(), call_markdown(begins, None, live=True)):
+        assert len(part) < 2 * len(text) + 1000
+    assert json.loads(bundle["text/plain"]) == read_json(text)
+
+
+def test_data_is_shown_a_line_for_each_item() -> None:
+    transcript = Transcript()
+    transcript.apply([ShowText("structured", '{"a":[1]}')])
+    assert transcript.markdown() == code_block('{\n  "a": [\n    1\n  ]\n}')
