@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 ProviderErrorKind = Literal[
-    "timeout", "connect", "rate_limit", "transient", "quota", "output_limit", "other"
+    "timeout", "connect", "refused", "rate_limit", "transient", "quota", "output_limit", "other"
 ]
 RETRYABLE_KINDS = frozenset({"timeout", "connect", "rate_limit", "transient"})
 
@@ -89,7 +89,8 @@ class ProviderError(JpNbError):
     """The model could not be reached, refused, or stopped in the middle.
 
     Attributes:
-        kind: See `spec/providers.md` section 2.1.
+        kind: See `spec/providers.md` section 2.1; `refused` is a server of this machine that does
+            not run.
         status: HTTP status, if there was one.
         retry_after: Seconds that the server asked to wait, if it did.
     """

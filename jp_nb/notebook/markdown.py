@@ -400,7 +400,7 @@ def _image(found: re.Match[str], image_hosts: Collection[str]) -> str:
         return "! ["  # a bracket behind a space begins no image
     if _host(url) in image_hosts:
         return found[0]
-    link = f"🖼 [{found['alt'] or 'image'}]({url})"
+    link = f"(image) [{found['alt'] or 'open'}]({url})"  # `[` behind a `!` would begin another
     return f"{link} [↗](" if found["link"] else link
 
 

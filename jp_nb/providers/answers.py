@@ -26,6 +26,8 @@ class AnswerText:
         self._schema = schema
         self._kind: Literal["message", "structured"] | None = None
         self._held: list[str] = []
+        self.held = 0
+        """Characters that were taken and not given yet."""
 
     def part(self, index: int, text: str) -> list[ProviderEvent]:
         """The event for a piece of text; none while it is held back."""
@@ -33,20 +35,21 @@ class AnswerText:
             return [TextPart(index, "message", text)]
         if self._kind is None:
             text = "".join([*self._held, text])
-            self._held = []
+            self._held, self.held = [], 0
             leading = text.lstrip()
             if leading:
                 is_data = leading[0] in self._schema.begins
                 self._kind = "structured" if is_data else "message"
         if self._kind is None or (self._kind == "structured" and not self._schema.as_is):
             self._held.append(text)
+            self.held += len(text)
             return []
         return [TextPart(index, self._kind, text)]
 
     def complete(self, index: int) -> list[ProviderEvent]:
         """The event for what was held back; what comes next is another text."""
         kind, self._kind = self._kind, None
-        text, self._held = "".join(self._held), []
+        text, self._held, self.held = "".join(self._held), [], 0
         if not text or kind is None or self._schema is None:
             return []
         return [TextPart(index, kind, self._schema.restore(text))]

@@ -102,9 +102,7 @@ class AnthropicProvider:
                 always_thinking=request.model in self._always_thinking,
                 warnings=self._warnings,
             ),
-            rendering.messages.encode(
-                before=attached.messages, after=closing_messages(request.thread)
-            ),
+            rendering.messages.encode(front=attached.front, after=closing_messages(request.thread)),
         )
 
         def recover(error: ProviderError) -> ProviderEvent | None:
@@ -124,9 +122,11 @@ class AnthropicProvider:
                 AnthropicDecoder(answer),
                 provider=NAME,
                 max_response_bytes=request.max_response_bytes,
+                redaction=self._http.redaction(),
             ),
             provider=NAME,
             idle_timeout=request.idle_timeout,
+            told=self._http.told,
             recover=recover,
         )
 
@@ -203,16 +203,13 @@ def build_head(
 
 
 def attach(attachments: Sequence[Attachment]) -> Attached:
-    """`attachments` as a user message of their own, whose last block marks the cache.
-
-    The API takes it and the user message that follows for one.
-    """
+    """`attachments` as blocks for the front of the first user message; the last marks the cache."""
     sent, skipped = sort_out(attachments, IMAGES | {PDF})
     blocks = [block for attachment in sent for block in _attachment_blocks(attachment)]
     if not blocks:
         return Attached(skipped=skipped)
     blocks[-1]["cache_control"] = _CACHE
-    return Attached((encode({"role": "user", "content": blocks}),), skipped=skipped)
+    return Attached(front=encode(blocks)[1:-1], skipped=skipped)
 
 
 def _attachment_blocks(attachment: Attachment) -> list[Message]:
@@ -446,6 +443,14 @@ class AnthropicDecoder:
         self._stop_reason: str | None = None
         self._stop_details: Mapping[str, JsonValue] = {}
         self._finished = False
+        self._signatures = 0
+
+    @property
+    def held(self) -> int:
+        """Characters that were taken and are in no event yet."""
+        return self._answer.held + self._signatures
+
+    complete = False
 
     def feed(self, message: WireObject) -> list[ProviderEvent]:
         """The events that `message` gives; see `streaming.Decoder`."""
@@ -483,7 +488,9 @@ class AnthropicDecoder:
             case "text":
                 return self._text(index, content.get("text"))
             case "thinking":
-                block.signature = content.get("signature") or ""
+                signature = content.get("signature") or ""
+                block.signature.append(signature)
+                self._signatures += len(signature)
                 return self._thought(index, block, content.get("thinking"))
             case "redacted_thinking":
                 block.redacted = content["data"]
@@ -504,7 +511,8 @@ class AnthropicDecoder:
             case "thinking_delta":
                 return self._thought(index, self._blocks[index], delta["thinking"])
             case "signature_delta":
-                self._blocks[index].signature += delta["signature"]
+                self._blocks[index].signature.append(delta["signature"])
+                self._signatures += len(delta["signature"])
         return []
 
     def _stop(self, index: int) -> list[ProviderEvent]:
@@ -514,8 +522,9 @@ class AnthropicDecoder:
                 return [*self._answer.complete(index), Flush(index)]
             case "thinking" | "redacted_thinking":
                 metadata: dict[str, JsonValue] = {}
-                if block.signature:
-                    metadata[SIGNATURE] = block.signature
+                if signature := "".join(block.signature):
+                    metadata[SIGNATURE] = signature
+                    self._signatures -= len(signature)
                 if block.redacted:
                     metadata[REDACTED] = block.redacted
                 # Reasoning without a text still has to be replayed: give it a place.
@@ -587,5 +596,5 @@ class _Block:
     def __init__(self, kind: str) -> None:
         self.type = kind
         self.pieces: list[str] = []
-        self.signature = ""
+        self.signature: list[str] = []
         self.redacted = ""

@@ -32,11 +32,13 @@ class Attached:
         messages: What is sent before the thread: one encoded message, or none.
         system: What ends the system texts; "" for nothing.
         skipped: What is not sent, each with the reason.
+        front: What the first user message begins with: encoded parts with commas between.
     """
 
     messages: tuple[bytes, ...] = ()
     system: str = ""
     skipped: tuple[tuple[Attachment, str], ...] = ()
+    front: bytes = b""
 
     def warn(self, warnings: Warnings, *, conversation_id: str) -> None:
         """Say what is not sent."""

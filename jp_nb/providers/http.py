@@ -8,10 +8,13 @@ Source: `spec/providers.md` sections 2.1, 2.2, 4 and 9.
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import logging
 import os
 import re
-from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Final, Literal, cast
 from urllib.parse import urlsplit
@@ -19,10 +22,17 @@ from urllib.parse import urlsplit
 import httpx
 
 from jp_nb.errors import ConfigError, ProtocolError, ProviderError, ProviderErrorKind
+from jp_nb.providers.advice import advice
+from jp_nb.providers.redaction import Redaction
 from jp_nb.providers.retry import classify
 
 CONNECT_SECONDS: Final = 10.0
 MAX_ERROR_BYTES: Final = 64 * 1024
+ERROR_BODY_SECONDS: Final = 10.0
+_LOGGERS: Final = (
+    "httpx",
+    *(f"httpcore.{part}" for part in ("connection", "http11", "proxy", "socks")),
+)
 EVENT_STREAM: Final = "text/event-stream"
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -39,6 +49,7 @@ class Endpoint:
         key_env: Variable that holds the key; None if the server needs none.
         key_header: How the key is sent.
         key_required: Whether `base_url` answers nobody without a key.
+        key_named: Whether somebody named `key_env`, so that no server is asked without a key.
         headers: Sent with every request; nothing secret.
     """
 
@@ -49,6 +60,7 @@ class Endpoint:
     key_env: str | None = None
     key_header: Literal["authorization", "x-api-key"] = "authorization"
     key_required: bool = False
+    key_named: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -66,6 +78,11 @@ class Endpoint:
                 path=f"{self.setting}.base_url_env",
             )
         return found
+
+    @property
+    def key_is_set(self) -> bool:
+        """Whether the variable of the key holds something."""
+        return bool(self.key_env and os.environ.get(self.key_env, "").strip())
 
     @property
     def url(self) -> str:
@@ -127,14 +144,31 @@ class HttpClient:
             )
             response = await client.send(request, auth=key, stream=True)
             try:
-                await self._check(response, key)
+                await self._check(response, self.redaction())
                 async with aclosing(_chunks(response)) as chunks:
                     async for chunk in chunks:
                         yield chunk
             finally:
                 await response.aclose()
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
-            raise _translated(exc, endpoint, url, key) from _without_frames(exc)
+            raise _translated(exc, endpoint, url) from exc
+
+    def redaction(self) -> Redaction:
+        """What takes the key, as it is now, out of a text."""
+        return Redaction(_KeyHeader(self.endpoint).read())
+
+    def told(self, error: ProviderError) -> ProviderError:
+        """`error` as it may be shown: without the key, and with what to do about it.
+
+        It and its causes lose their frames: there httpx keeps the key's header in local names.
+        """
+        redaction = self.redaction()
+        for link in _chain(error):
+            link.__traceback__ = None
+            link.args = tuple(_shown(arg, redaction) for arg in link.args)
+        if how := advice(error, self.endpoint):
+            error.args = (f"{str(error).rstrip('. ')}. {how}.",)
+        return error
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -148,6 +182,7 @@ class HttpClient:
         if self._client is None or origin != self._origin:
             await self.aclose()  # its TLS settings were made for another server
             self._origin = origin
+            _keep_out_of_logs(self.endpoint.key_env)
             self._client = httpx.AsyncClient(
                 timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
                 # Loading certificates takes 30 ms, which a plain-text server has no use for.
@@ -157,41 +192,22 @@ class HttpClient:
             )
         return self._client
 
-    async def _check(self, response: httpx.Response, key: _KeyHeader) -> None:
+    async def _check(self, response: httpx.Response, redaction: Redaction) -> None:
         """Raise unless `response` begins an event stream."""
         content_type = response.headers.get("content-type", EVENT_STREAM).partition(";")[0]
         ok = response.status_code == 200
         if ok and content_type.strip().lower() == EVENT_STREAM:
             return
-        body = key.redact(await _bounded_text(response))
+        body = redaction(await _bounded_text(response))
         if ok:
             raise ProtocolError(
-                f"{self.endpoint.provider} answered with {content_type!r} where an event stream "
-                f"was expected: {body[:200]!r}. Check {self.endpoint.setting}.base_url "
-                f"({response.request.url})."
+                f"{self.endpoint.provider} answered with {redaction(content_type)[:100]!r} where "
+                f"an event stream was expected: {body[:200]!r}. Check "
+                f"{self.endpoint.setting}.base_url ({response.request.url})."
             )
-        error = classify(
+        raise classify(
             response.status_code, response.headers, body, provider=self.endpoint.provider
         )
-        error.args = (str(error) + self._hint(response),)
-        raise error
-
-    def _hint(self, response: httpx.Response) -> str:
-        """What to do about an error status, in a sentence; "" if the server's text must do."""
-        endpoint = self.endpoint
-        match response.status_code:
-            case 401 | 403 if endpoint.key_env:
-                return f". Check the key in the environment variable {endpoint.key_env}."
-            case 401 | 403:
-                return f". Name the variable that holds its key in {endpoint.setting}.api_key_env."
-            case 404 if endpoint.provider == "ollama":
-                return ". Is the model there? `ollama list` shows them, `ollama pull` fetches one."
-            case 404:
-                return (
-                    f". Check the model (assistant.model.id) and {endpoint.setting}.base_url "
-                    f"({response.request.url})."
-                )
-        return ""
 
 
 class _KeyHeader(httpx.Auth):
@@ -209,32 +225,29 @@ class _KeyHeader(httpx.Auth):
         name = self._endpoint.key_env
         if name is None:
             return
-        if not self._read():
-            if self._endpoint.key_required and not self._endpoint.override:
+        endpoint = self._endpoint
+        if not self.read():
+            if endpoint.key_named or (endpoint.key_required and not endpoint.override):
                 raise ProviderError(
-                    f"{self._endpoint.provider} needs a key, and the environment variable {name} "
-                    f"is not set. Set it, or name another one in "
-                    f"{self._endpoint.setting}.api_key_env."
+                    f"{endpoint.provider} needs a key, and the environment variable {name} is not "
+                    f"set. Set it, or name another one in {endpoint.setting}.api_key_env."
                 )
-        elif not (self._read().isascii() and self._read().isprintable()):
+        elif not (self.read().isascii() and self.read().isprintable()):
             raise ProviderError(
                 f"the environment variable {name} holds characters that no key has; set it again"
             )
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """Add the header."""
-        if self._read():
+        if self.read():
             if self._endpoint.key_header == "authorization":
-                request.headers["authorization"] = f"Bearer {self._read()}"
+                request.headers["authorization"] = f"Bearer {self.read()}"
             else:
-                request.headers[self._endpoint.key_header] = self._read()
+                request.headers[self._endpoint.key_header] = self.read()
         yield request
 
-    def redact(self, text: str) -> str:
-        """`text` without the key, should the server have sent it back."""
-        return text.replace(self._read(), "[key]") if self._read() else text
-
-    def _read(self) -> str:
+    def read(self) -> str:
+        """The key; "" if there is none."""
         name = self._endpoint.key_env
         return os.environ.get(name, "").strip() if name else ""
 
@@ -244,40 +257,91 @@ def _chunks(response: httpx.Response) -> AsyncGenerator[bytes, None]:
 
 
 async def _bounded_text(response: httpx.Response) -> str:
+    """The body of an error as far as it comes: its status says more than that it breaks off."""
     body = bytearray()
-    async with aclosing(_chunks(response)) as chunks:
-        async for chunk in chunks:
-            body += chunk
-            if len(body) >= MAX_ERROR_BYTES:
-                break
+    with suppress(TimeoutError, httpx.HTTPError):
+        async with asyncio.timeout(ERROR_BODY_SECONDS), aclosing(_chunks(response)) as chunks:
+            async for chunk in chunks:
+                body += chunk
+                if len(body) >= MAX_ERROR_BYTES:
+                    break
     return body[:MAX_ERROR_BYTES].decode(errors="replace")
 
 
 def _translated(
-    exc: httpx.HTTPError | httpx.InvalidURL, endpoint: Endpoint, url: str, key: _KeyHeader
+    exc: httpx.HTTPError | httpx.InvalidURL, endpoint: Endpoint, url: str
 ) -> ProviderError:
     kind: ProviderErrorKind
     match exc:
+        case httpx.ConnectError() if _nobody_listens(exc) and urlsplit(url).hostname in _LOOPBACK:
+            # It begins to listen when somebody starts it, not because we wait.
+            kind, message = "refused", f"no server of {endpoint.provider} runs at {url}"
         case httpx.ConnectError() | httpx.ConnectTimeout() | httpx.ProxyError():
             kind = "connect"
-            message = (
-                f"cannot connect to {endpoint.provider} at {url}: {exc or type(exc).__name__}. "
-                f"Is the server running? Its address is {endpoint.setting}.base_url"
-                + (f" or the variable {endpoint.base_url_env}." if endpoint.base_url_env else ".")
-            )
+            message = f"cannot connect to {endpoint.provider} at {url}: {_reason(exc)}"
         case httpx.TimeoutException():
             kind, message = "timeout", f"{endpoint.provider} did not answer in time: {exc}"
         case httpx.NetworkError() | httpx.RemoteProtocolError() | httpx.DecodingError():
             kind, message = "transient", f"the connection to {endpoint.provider} broke off: {exc}"
         case _:
             kind, message = "other", f"the request to {endpoint.provider} at {url} failed: {exc}"
-    return ProviderError(key.redact(message), kind=kind)
+    return ProviderError(message, kind=kind)
 
 
-def _without_frames(exc: Exception) -> Exception:
-    """`exc` and its causes without their frames: httpx keeps the key's header in local names."""
-    link: BaseException | None = exc
-    while link is not None:
-        link.__traceback__ = None
-        link = link.__cause__ or link.__context__
-    return exc
+def _reason(exc: Exception) -> str:
+    return str(exc) or type(exc).__name__
+
+
+def _nobody_listens(exc: BaseException) -> bool:
+    """Whether every address of the host refused the connection."""
+    causes = [link for link in _chain(exc) if isinstance(link, OSError) and link.errno is not None]
+    return bool(causes) and all(cause.errno == errno.ECONNREFUSED for cause in causes)
+
+
+def _chain(exc: BaseException) -> Iterator[BaseException]:
+    """`exc` and what caused it, groups and what is in them included."""
+    waiting: list[BaseException] = [exc]
+    seen: set[int] = set()
+    while waiting:
+        link = waiting.pop()
+        if id(link) in seen:
+            continue
+        seen.add(id(link))
+        yield link
+        waiting += [each for each in (link.__cause__, link.__context__) if each is not None]
+        if isinstance(link, BaseExceptionGroup):
+            waiting += link.exceptions
+
+
+def _shown(arg: object, redaction: Redaction) -> object:
+    if isinstance(arg, str):
+        return redaction(arg)
+    text = repr(arg)
+    return arg if redaction(text) == text else redaction(text)
+
+
+class _WithoutKeys(logging.Filter):
+    """Takes keys out of what the HTTP library logs: reason phrases and headers are a server's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.variables: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Rewrite `record` if a key is in it; none is left out."""
+        message = shown = record.getMessage()
+        for name in self.variables:
+            shown = Redaction(os.environ.get(name, "").strip())(shown)
+        if shown != message:
+            record.msg, record.args = shown, ()
+        return True
+
+
+_WITHOUT_KEYS: Final = _WithoutKeys()
+
+
+def _keep_out_of_logs(variable: str | None) -> None:
+    if variable is not None:
+        _WITHOUT_KEYS.variables.add(variable)
+        for name in _LOGGERS:
+            logging.getLogger(name).addFilter(_WITHOUT_KEYS)  # once, however often

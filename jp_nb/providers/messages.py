@@ -27,6 +27,9 @@ CONTINUE: Final = "Continue exactly where you stopped, without repeating anythin
 KEPT_THREADS: Final = 4  # the conversation's, and those of inquiries beside it
 
 
+_USER_PARTS: Final = b'{"role":"user","content":['
+
+
 def encode(value: object) -> bytes:
     """JSON as it is sent: compact, in the order given, the same bytes every time."""
     # Half a surrogate pair, which a model's `\\ud83d` may leave, is no text: sent as `?`.
@@ -73,15 +76,29 @@ class MessageList:
         return self._messages[-1]["role"] if self._messages else None
 
     def encode(
-        self, *, before: Sequence[Message | bytes] = (), after: Sequence[Message] = ()
+        self,
+        *,
+        before: Sequence[Message | bytes] = (),
+        front: bytes = b"",
+        after: Sequence[Message] = (),
     ) -> bytes:
-        """The JSON list of `before`, encoded or not, these messages, and `after`."""
+        """The JSON list of `before`, encoded or not, these messages, and `after`.
+
+        `front`, encoded parts with commas between, goes to the front of the first message, if
+        that is the user's and has parts, and in a message of the user's before it otherwise.
+        """
         pieces = [piece if isinstance(piece, bytes) else encode(piece) for piece in before]
+        first = len(pieces)
         for index, piece in enumerate(self._encoded):
             if piece is None:
                 piece = self._encoded[index] = encode(self._messages[index])
             pieces.append(piece)
         pieces.extend(encode(message) for message in after)
+        if front:
+            if len(pieces) > first and pieces[first].startswith(_USER_PARTS):
+                pieces[first] = _USER_PARTS + front + b"," + pieces[first][len(_USER_PARTS) :]
+            else:
+                pieces.insert(first, _USER_PARTS + front + b"]}")
         return b"[" + b",".join(pieces) + b"]"
 
 

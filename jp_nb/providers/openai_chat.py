@@ -63,6 +63,8 @@ from jp_nb.record.thread import Thread, ThreadItem
 DETAILS: Final = "openrouter_reasoning_details"
 _REASONING, _ANSWER, _FIRST_CALL = range(3)  # indexes of a response's items (section 1.2)
 _ASSUMED_MAX_TOKENS: Final = 32_000
+MAX_LOOKS: Final = 100
+"""How often the arguments of one call are read to see whether another one begins."""
 _EXTRAS: Final = frozenset(
     {"seed", "frequency_penalty", "presence_penalty", "logit_bias", "parallel_tool_calls"}
 )
@@ -259,9 +261,11 @@ class ChatProvider:
                 ChatDecoder(profile, answer),
                 provider=profile.name,
                 max_response_bytes=request.max_response_bytes,
+                redaction=self._http.redaction(),
             ),
             provider=profile.name,
             idle_timeout=request.idle_timeout,
+            told=self._http.told,
         )
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
@@ -539,7 +543,17 @@ class ChatDecoder:
         self._refusal: list[str] = []
         self._finish_reason: str | None = None
         self._native_reason: str | None = None
-        self._began = False
+        self._beside = 0
+
+    @property
+    def held(self) -> int:
+        """Characters that were taken and are in no event yet."""
+        return self._answer.held + self._beside
+
+    @property
+    def complete(self) -> bool:
+        """Whether the answer is, so that nothing but counts and the end mark is missing."""
+        return self._finish_reason is not None
 
     def feed(self, message: WireObject) -> list[ProviderEvent]:
         """The events that `message`, a chunk, gives; see `streaming.Decoder`."""
@@ -575,6 +589,7 @@ class ChatDecoder:
                 self._pieces(self._splitter.feed(text), out)
         if refusal := delta.get("refusal"):
             self._refusal.append(refusal)
+            self._beside += len(refusal)
         if calls := delta.get("tool_calls"):
             for call in calls:
                 self._call(call, out)
@@ -610,6 +625,7 @@ class ChatDecoder:
         if _REASONING not in self._open:
             self._reasoning("", out)  # encrypted reasoning has no text: give it a place
         for detail in details:
+            self._beside += sum(len(v) for v in detail.values() if isinstance(v, str))
             last = self._details[-1] if self._details else {}
             if (last.get("type"), last.get("index")) != (detail.get("type"), detail.get("index")):
                 self._details.append(dict(detail))
@@ -646,17 +662,20 @@ class ChatDecoder:
             self._calls.append(call)
             if wire_index is not None:
                 self._by_wire_index[wire_index] = call
-        arguments = function.get("arguments")
+        arguments = function.get("arguments") or ""
         if isinstance(arguments, dict):
             arguments = json.dumps(arguments, ensure_ascii=False)
-        out.extend(call.receive(id_, name, arguments or ""))
+        given = call.receive(id_, name, arguments)
+        if not given:
+            self._beside += len(arguments)
+        out.extend(given)
 
     @staticmethod
     def _is_another(call: _Call, id_: str, name: str, *, has_index: bool) -> bool:
         if not id_ or id_ == call.id:
             return False
         # Some servers give every call index 0: a named one behind a complete one is new.
-        return not has_index or (bool(name) and is_json_object("".join(call.arguments)))
+        return not has_index or (bool(name) and call.is_complete())
 
     def _end(self, reason: str, choice: WireObject, out: list[ProviderEvent]) -> None:
         if self._splitter is not None:
@@ -683,6 +702,12 @@ class _Call:
         self.id = ""
         self.name = ""
         self.arguments: list[str] = []
+        self._looks = 0
+
+    def is_complete(self) -> bool:
+        """Whether the arguments are an object; False where too many asked that in vain."""
+        self._looks += 1
+        return self._looks <= MAX_LOOKS and is_json_object("".join(self.arguments))
 
     def receive(self, id_: str, name: str, arguments: str) -> list[ProviderEvent]:
         """The events of a part; none before the name is known."""

@@ -71,9 +71,9 @@ def create(name: str, settings: Mapping[str, object] | None = None) -> Provider:
 def _over_http(name: str, options: _Settings) -> Provider:
     from jp_nb.providers.http import Endpoint
 
-    key_required = (
-        options.base_url() == DEFAULTS[name]["base_url"] and "api_key_env" in DEFAULTS[name]
-    )
+    default_key = DEFAULTS[name].get("api_key_env")
+    key_required = options.base_url() == DEFAULTS[name]["base_url"] and default_key is not None
+    key_named = options.text("api_key_env") not in (None, default_key)
     if name == "anthropic":
         from jp_nb.providers import anthropic
 
@@ -88,6 +88,7 @@ def _over_http(name: str, options: _Settings) -> Provider:
                 key_env=options.text("api_key_env"),
                 key_header="x-api-key",
                 key_required=key_required,
+                key_named=key_named,
                 headers=headers,
             )
         )
@@ -111,6 +112,7 @@ def _over_http(name: str, options: _Settings) -> Provider:
             base_url_env=options.text("base_url_env"),
             key_env=options.text("api_key_env"),
             key_required=key_required,
+            key_named=key_named,
             headers={key: value for key, value in attribution.items() if value},
         ),
         profile,

@@ -22,6 +22,10 @@ _QUOTA: Final = re.compile(
 )
 _PROXY: Final = re.compile(r"unreachable|upstream", re.IGNORECASE)
 _SHORT_BODY: Final = 300
+MAX_MESSAGE: Final = 2000
+"""Characters of what a server says about an error."""
+MAX_WAIT: Final = 30 * 86400.0
+"""Seconds that a server may ask to wait; more than a month is no answer."""
 
 # Errors inside a stream have no status of their own: the one that HTTP would have given them.
 _STATUS_OF_WORD: Final[Mapping[str, int]] = {
@@ -65,7 +69,7 @@ def classify(
         provider: Whose response it is, for the message.
         now: Unix time, for headers that hold a date; the clock's if None.
     """
-    message = error_message(body) or f"HTTP {status}"
+    message = _bounded(error_message(body) or f"HTTP {status}")
     verdict = headers.get("x-should-retry", "").strip().lower()
     kind = _kind(status, verdict, f"{message}\n{body}")
     wait = None
@@ -74,10 +78,10 @@ def classify(
     elif kind == "other" and verdict != "false":
         # Rate limit headers come with every answer; only an explicit request to come back counts.
         wait = _explicit_wait(headers, time.time() if now is None else now)
+    said = f"{status}: {message}" if message != f"HTTP {status}" else message
+    limit = _limit_reached(headers, wait) if kind == "rate_limit" else ""
     return ProviderError(
-        f"{provider} answered {status}: {message}"
-        if message != f"HTTP {status}"
-        else f"{provider} answered {message}",
+        f"{provider} answered {said}{limit}",
         kind=kind,
         status=status,
         retry_after=wait,
@@ -90,8 +94,8 @@ def classify_in_stream(error: Any, *, provider: str) -> ProviderError:
     Shapes: `{"type", "message"}`, `{"code": int | str, "message"}`, or a text.
     """
     fields: Mapping[str, Any] = error if isinstance(error, dict) else {"message": error}
-    message = str(fields.get("message") or "unknown error")
-    words = [str(fields[name]) for name in ("code", "type") if fields.get(name) is not None]
+    message = _bounded(_word(fields.get("message")) or "unknown error")
+    words = [word for name in ("code", "type") if (word := _bounded(_word(fields.get(name))))]
     status = next((s for s in map(_status_of, words) if s is not None), None)
     text = " ".join([*words, message])
     kind = _kind(status or 400, "", text)
@@ -103,6 +107,31 @@ def classify_in_stream(error: Any, *, provider: str) -> ProviderError:
     )
 
 
+def _word(value: Any) -> str:
+    """`value` where a text or a number should be; "" for anything else."""
+    return str(value) if isinstance(value, (str, int, float)) else ""
+
+
+def _bounded(text: str) -> str:
+    return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}…"
+
+
+def _limit_reached(headers: Mapping[str, str], wait: float | None) -> str:
+    """Which limit is used up and for how long, as far as the headers tell; begins with `; `."""
+    reached = [
+        (match[1] or match[2]).replace("-", " ")
+        for name, left in headers.items()
+        if left.strip() == "0" and (match := _REMAINING.fullmatch(name.lower()))
+    ]
+    which = f"; the limit of {' and '.join(reached)} is reached" if reached else ""
+    return which + (f"; it asks to wait {wait:.3g} s" if wait is not None else "")
+
+
+_REMAINING: Final = re.compile(
+    r"x-ratelimit-remaining-([a-z-]{1,40})|anthropic-ratelimit-([a-z-]{1,40})-remaining"
+)
+
+
 def error_message(body: str) -> str | None:
     """The message of an error body: `error.message`, `error`, `message` or `detail`.
 
@@ -110,7 +139,7 @@ def error_message(body: str) -> str | None:
     """
     try:
         value = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         text = body.strip()
         return text if 0 < len(text) <= _SHORT_BODY and not text.startswith("<") else None
     if isinstance(value, list) and value:
@@ -140,7 +169,7 @@ def retry_after(
         max((wait for wait in resets if wait), default=None),
         _unix_reset(headers.get("x-ratelimit-reset", ""), clock),
     ):
-        if seconds is not None and seconds > 0:
+        if seconds is not None and 0 < seconds <= MAX_WAIT:
             return seconds
     return _wait_in_text(body)
 
@@ -173,12 +202,12 @@ def _explicit_wait(headers: Mapping[str, str], now: float) -> float | None:
     text = headers.get("retry-after", "").strip()
     seconds = _positive(text)
     if seconds is not None:
-        return seconds
+        return seconds if seconds <= MAX_WAIT else None
     try:
         wait = parsedate_to_datetime(text).timestamp() - now
-    except ValueError:
+    except (ValueError, TypeError, LookupError, ArithmeticError, OSError):  # whatever it holds
         return None
-    return wait if wait > 0 else None
+    return wait if 0 < wait <= MAX_WAIT else None
 
 
 def _rate_limit_field(text: str) -> float | None:
@@ -187,7 +216,7 @@ def _rate_limit_field(text: str) -> float | None:
 
 
 def _unix_reset(text: str, now: float) -> float | None:
-    value = _positive(text)
+    value = _number(text)
     if value is None:
         return None
     return (value / 1000 if value > 1e11 else value) - now  # OpenRouter sends milliseconds
@@ -199,19 +228,24 @@ def _wait_in_text(text: str) -> float | None:
         return None
     amount, word = match[1], match[2]
     seconds = seconds_of(amount + _WORDS[word[:3].lower()] if word else amount)
-    return float(math.ceil(seconds)) if seconds else None
+    return float(math.ceil(seconds)) if seconds and seconds <= MAX_WAIT else None
 
 
 def _positive(text: str) -> float | None:
+    value = _number(text)
+    return value if value is not None and 0 < value <= MAX_WAIT * 1000 else None
+
+
+def _number(text: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
         return None
-    return value if 0 < value < math.inf else None
+    return value if math.isfinite(value) else None
 
 
 def _status_of(word: str) -> int | None:
-    if word.isascii() and word.isdigit() and 400 <= int(word) <= 599:
+    if re.fullmatch("[45][0-9][0-9]", word):
         return int(word)
     return _STATUS_OF_WORD.get(word)
 

@@ -6,11 +6,12 @@ Source: `spec/providers.md` section 4; https://html.spec.whatwg.org/multipage/se
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from jp_nb.errors import ProtocolError
 
-MAX_LINE_BYTES: Final = 16 * 1024 * 1024
+MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -30,8 +31,9 @@ class SseDecoder:
 
     def __init__(self) -> None:
         self.comments = 0
-        self._tail = b""
+        self._tail = bytearray()
         self._data: list[bytes] = []
+        self._size = 0
         self._event = b""
         self._skip_newline = False
         self._at_start = True
@@ -40,7 +42,7 @@ class SseDecoder:
         """Yield the events that `chunk` completes. To be exhausted before the next call.
 
         Raises:
-            ProtocolError: If the text is not UTF-8, or a line is longer than 16 MiB.
+            ProtocolError: If the text is not UTF-8, or an event is longer than 16 MiB.
         """
         if self._skip_newline and chunk:
             self._skip_newline = False
@@ -49,12 +51,9 @@ class SseDecoder:
             # A `\r` ends its line at once; the `\n` that may open the next chunk belongs to it.
             self._skip_newline = chunk.endswith(b"\r")
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        lines = (self._tail + chunk).split(b"\n")
-        self._tail = lines.pop()
-        if len(self._tail) > MAX_LINE_BYTES:
-            raise ProtocolError(f"a line of the stream is longer than {MAX_LINE_BYTES} bytes")
+        self._size += len(chunk)
         data = self._data
-        for line in lines:
+        for line in self._lines(chunk):
             if line.startswith(b"data: "):
                 data.append(line[6:])
             elif line:
@@ -63,10 +62,24 @@ class SseDecoder:
                 yield self._dispatch()
             else:
                 self._event = b""
+        if not data:
+            self._size = len(self._tail)
+        if self._size > MAX_EVENT_BYTES:
+            raise ProtocolError(f"an event of the stream is longer than {MAX_EVENT_BYTES} bytes")
+
+    def _lines(self, chunk: bytes) -> list[bytes]:
+        """The lines that `chunk` completes; what is left waits, and is looked through once."""
+        end = chunk.rfind(b"\n")
+        if end < 0:
+            self._tail += chunk
+            return []
+        lines = (bytes(self._tail) + chunk[:end]).split(b"\n")
+        self._tail = bytearray(chunk[end + 1 :])
+        return lines
 
     def finish(self) -> Iterator[ServerSentEvent]:
         """Yield the event that the body ended in, if all it lacks is its blank line."""
-        line, self._tail = self._tail, b""
+        line, self._tail = bytes(self._tail), bytearray()
         if line:
             self._other_line(line)
         if self._data:
@@ -91,7 +104,7 @@ class SseDecoder:
         data, event = b"\n".join(self._data), self._event
         self._data.clear()
         self._event = b""
-        try:
+        self._size = 0
+        with suppress(UnicodeDecodeError):  # which holds what came, and that may hold a key
             return ServerSentEvent(data.decode(), event.decode())
-        except UnicodeDecodeError as exc:
-            raise ProtocolError("the stream is not UTF-8") from exc
+        raise ProtocolError("the stream is not UTF-8")

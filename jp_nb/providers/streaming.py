@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing, suppress
+from dataclasses import fields, replace
 from time import time as wall_clock
 from typing import Any, Final, Protocol, Self
 
@@ -21,8 +22,10 @@ from jp_nb.agent.ports import (
     TextPart,
     ToolCallArguments,
     ToolCallStart,
+    Usage,
 )
 from jp_nb.errors import ProtocolError, ProviderError
+from jp_nb.providers.redaction import Redaction, StreamedText
 from jp_nb.providers.sse import SseDecoder
 
 WireObject = dict[str, Any]
@@ -30,12 +33,33 @@ WireObject = dict[str, Any]
 
 POLL_SECONDS: Final = 3.0
 DRAIN_SECONDS: Final = 0.25
+END_SECONDS: Final = 5.0
+"""How long a complete answer waits for its end mark."""
+PATIENCE: Final = 10
+"""So many times the limit on silence may pass with signs of life alone."""
+MAX_OVERHEAD: Final = 256
+"""Bytes on the wire for each byte of an answer: a piece of three characters takes 300."""
+MAX_OVERHEAD_BYTES: Final = 16 * 1024 * 1024
+MAX_TOKENS: Final = 2**53
+_NO_KEY: Final = Redaction("")
 _RAW_DECODE: Final = json.JSONDecoder().raw_decode
 _EXCERPT: Final = 200
+MAX_DETAIL: Final = 2000
+"""Characters of why a response ended."""
 
 
 class Decoder(Protocol):
     """Turns the messages of one response of a protocol into events."""
+
+    @property
+    def held(self) -> int:
+        """Characters that were taken and are in no event yet."""
+        ...
+
+    @property
+    def complete(self) -> bool:
+        """Whether `finish` gives what is missing, should nothing more come."""
+        ...
 
     def feed(self, message: WireObject) -> list[ProviderEvent]:
         """The events that `message` gives.
@@ -60,11 +84,28 @@ class StreamDecoder:
     Attributes:
         finished: Whether the last event was given.
         open_calls: Indexes of the tool calls that have begun and are not complete.
+        progress: Grows with whatever is more than a sign of life.
+
+    Args:
+        decoder: Of the protocol.
+        provider: Whose response it is, for messages.
+        max_response_bytes: Of texts and arguments; 0 is off.
+        redaction: Takes the key out of what comes.
     """
 
-    def __init__(self, decoder: Decoder, *, provider: str, max_response_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        decoder: Decoder,
+        *,
+        provider: str,
+        max_response_bytes: int = 0,
+        redaction: Redaction = _NO_KEY,
+    ) -> None:
         self.finished = False
         self.open_calls: set[int] = set()
+        self._redaction = redaction
+        self._texts: dict[int, tuple[StreamedText, TextPart | ToolCallArguments]] = {}
+        self._on_the_wire = 0
         self._decoder = decoder
         self._provider = provider
         self._sse = SseDecoder()
@@ -79,6 +120,12 @@ class StreamDecoder:
             ProviderError: If the server reports an error or the response is too large.
             ProtocolError: If a message is not what the API documents.
         """
+        self._on_the_wire += len(chunk)
+        if 0 < self._limit < (self._on_the_wire - MAX_OVERHEAD_BYTES) / MAX_OVERHEAD:
+            raise ProviderError(
+                f"{self._provider} sent {self._on_the_wire} bytes for an answer of {self.progress}",
+                kind="output_limit",
+            )
         for data, _ in self._sse.feed(chunk):
             yield from self._decode(data)
             if self.finished:
@@ -99,18 +146,36 @@ class StreamDecoder:
         if not self.finished:
             yield from self._last()
 
+    @property
+    def complete(self) -> bool:
+        """Whether all of the answer came, and only its end is missing."""
+        return self._decoder.complete
+
+    @property
+    def progress(self) -> int:
+        """Grows with whatever is more than a sign of life."""
+        return self._bytes + self._decoder.held
+
+    def rest(self) -> list[ProviderEvent]:
+        """The ends of texts that were held back, as far as the answer came."""
+        return [event for index in [*self._texts] for event in self._end_of_text(index)]
+
     def _decode(self, data: str) -> list[ProviderEvent]:
         if data == "[DONE]":
             return self._last()
         if not data or data.isspace():
             return []
-        try:
+        if self._redaction.in_answers:
+            data = self._redaction(data)
+        with suppress(
+            ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError
+        ):
             return self._account(self._decoder.feed(_parse(data)))
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as exc:
-            raise ProtocolError(
-                f"{self._provider} sent a message that its API does not document: "
-                f"{data[:_EXCERPT]!r}"
-            ) from exc
+        # Not from what was caught: it may hold the message, and that the key.
+        raise ProtocolError(
+            f"{self._provider} sent a message that its API does not document: "
+            f"{self._redaction(data)[:_EXCERPT]!r}"
+        )
 
     def _last(self) -> list[ProviderEvent]:
         events = self._account(self._decoder.finish())
@@ -118,32 +183,74 @@ class StreamDecoder:
         return events
 
     def _account(self, events: list[ProviderEvent]) -> list[ProviderEvent]:
+        """`events`, counted, as they are given on."""
+        given: list[ProviderEvent] = []
         for event in events:
             if isinstance(event, (TextPart, ToolCallArguments)):
                 text = event.text
                 self._bytes += (
                     len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
                 )
+                given.append(self._text(event) if self._redaction.in_answers else event)
             else:
-                self._account_rare(event)
-        if 0 < self._limit < self._bytes:
+                given += self._rare(event)
+        if 0 < self._limit < self.progress:
             raise ProviderError(
                 f"the response of {self._provider} is longer than {self._limit} bytes "
                 "(assistant.request.max_response_bytes)",
                 kind="output_limit",
             )
-        return events
+        return given
 
-    def _account_rare(self, event: ProviderEvent) -> None:
+    def _text(self, event: TextPart | ToolCallArguments) -> ProviderEvent:
+        """`event` without what may be the beginning of the key."""
+        known = self._texts.get(event.index)
+        text = known[0] if known else StreamedText(self._redaction)
+        self._texts[event.index] = (text, event)
+        return replace(event, text=text.feed(event.text))
+
+    def _end_of_text(self, index: int) -> list[ProviderEvent]:
+        known = self._texts.pop(index, None)
+        text = known[0].rest() if known else ""
+        return [replace(known[1], text=text)] if known and text else []
+
+    def _rare(self, event: ProviderEvent) -> list[ProviderEvent]:
+        """`event` with what has to come before it.
+
+        Raises:
+            TypeError: If it holds something else than it should.
+        """
         match event:
-            case ToolCallStart():
-                self.open_calls.add(event.index)
-                self._bytes += len(event.name)
-            case Flush():
-                self.open_calls.discard(event.index)
-                self._bytes += sum(len(v) for v in event.metadata.values() if isinstance(v, str))
-            case Finished():
+            case ToolCallStart(index=index, id=id_, name=name):
+                if not (isinstance(index, int) and isinstance(id_, str) and isinstance(name, str)):
+                    raise TypeError
+                self.open_calls.add(index)
+                self._bytes += len(name) + len(id_)
+            case Flush(index=index, metadata=metadata):
+                self.open_calls.discard(index)
+                self._bytes += 1 + sum(len(v) for v in metadata.values() if isinstance(v, str))
+                if metadata:
+                    event = Flush(index, self._redaction.in_mapping(metadata))
+                return [*self._end_of_text(index), event]
+            case Finished(reason=reason, detail=detail):
                 self.finished = True
+                word = None if detail is None else self._redaction(str(detail))[:MAX_DETAIL]
+                return [*self.rest(), Finished(reason, word)]
+            case Usage():
+                return [_plausible(event)]
+        return [event]
+
+
+def _plausible(usage: Usage) -> Usage:
+    """`usage` without what is no number of tokens: it is added up, and stored as JSON."""
+    counts = {field.name: getattr(usage, field.name) for field in fields(usage)}
+    return Usage(
+        **{
+            name: count
+            for name, count in counts.items()
+            if type(count) is int and 0 <= count < MAX_TOKENS
+        }
+    )
 
 
 def _parse(data: str) -> Any:
@@ -161,6 +268,7 @@ async def events(
     *,
     provider: str,
     idle_timeout: float,
+    told: Callable[[ProviderError], ProviderError] = lambda error: error,
     recover: Callable[[ProviderError], ProviderEvent | None] = lambda _: None,
 ) -> AsyncGenerator[ProviderEvent, None]:
     """Yield the events of a response whose body is `chunks`; closes `chunks` in any case.
@@ -170,29 +278,36 @@ async def events(
         decoder: Takes the bytes.
         provider: Whose response it is, for messages.
         idle_timeout: Seconds without any event after which the stream counts as dead; 0 is off.
+        told: Makes of an error what may be shown.
         recover: May turn an error into a last event.
 
     Raises:
         ProviderError: If the request fails, or the stream breaks or falls silent.
     """
-    last_event: ProviderEvent | None = None
+    problem: ProviderError | None = None
     async with aclosing(chunks):
         with IdleWatch(idle_timeout, provider=provider) as idle:
             try:
                 while not decoder.finished:
-                    chunk = await idle.next(chunks)
+                    chunk = await idle.next(chunks, complete=decoder.complete)
                     for event in decoder.finish() if chunk is None else decoder.feed(chunk):
                         if type(event) is Finished:
                             await _drain(chunks)
                         yield event
-                        idle.touch()
+                        idle.touch(decoder.progress)
+                    idle.touch(decoder.progress)
                     idle.paused = bool(decoder.open_calls)
             except ProviderError as exc:
-                last_event = recover(exc)
-                if last_event is None:
-                    raise
-    if last_event is not None:
-        yield last_event
+                problem = exc
+    chunk = None  # what came may hold a key, and a traceback show it
+    if problem is None:
+        return
+    for event in decoder.rest():
+        yield event
+    last_event = recover(told(problem))
+    if last_event is None:
+        raise problem
+    yield last_event
 
 
 async def _drain(chunks: AsyncGenerator[bytes, None]) -> None:
@@ -207,22 +322,24 @@ class IdleWatch:
     """Ends a read when no event came for a while; one timer for a whole stream.
 
     The time is the wall clock's, looked at every few seconds: a loop's own clock stands still
-    while a laptop sleeps. The consumer's time between two reads does not count, and neither does
-    any silence while `paused`: servers hold back the arguments of a tool call until they are
-    complete.
+    while a laptop sleeps. The consumer's time between two reads does not count. Silence while
+    `paused` may be longer: servers hold back the arguments of a tool call until they are
+    complete. So may a time of signs of life alone, but neither is without an end.
     """
 
     def __init__(self, seconds: float, *, provider: str) -> None:
         self.paused = False
         self._seconds = seconds
         self._provider = provider
-        self._deadline = 0.0
+        self._progress = -1
+        self._deadline = self._last_deadline = 0.0
+        self._ends: float | None = None
         self._read: asyncio.Timeout | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Self:
         if self._seconds > 0:
-            self.touch()
+            self.touch(0)
             self._look()
         return self
 
@@ -230,33 +347,57 @@ class IdleWatch:
         if self._timer is not None:
             self._timer.cancel()
 
-    def touch(self) -> None:
-        """An event came: the wait starts again."""
-        self._deadline = wall_clock() + self._seconds
+    def touch(self, progress: int) -> None:
+        """Something came: the wait starts again; the last one only if there is `progress`."""
+        now = wall_clock()
+        self._deadline = now + self._seconds
+        if progress != self._progress:
+            self._progress = progress
+            self._last_deadline = now + PATIENCE * self._seconds
 
-    async def next(self, chunks: AsyncGenerator[bytes, None]) -> bytes | None:
+    async def next(
+        self, chunks: AsyncGenerator[bytes, None], *, complete: bool = False
+    ) -> bytes | None:
         """The next item of `chunks`; None at its end.
+
+        An answer that is `complete` ends, too, when its end does not come soon.
 
         Raises:
             ProviderError: Of kind `timeout`, if the wait is over.
         """
+        if complete:
+            return await self._end(chunks)
         try:
             async with asyncio.timeout(None) as self._read:
                 return await anext(chunks, None)
         except TimeoutError as exc:
-            raise ProviderError(
-                f"{self._provider} sent nothing for {self._seconds:g} s "
-                "(assistant.request.stream_idle_timeout_secs)",
-                kind="timeout",
-            ) from exc
+            raise ProviderError(self._why(), kind="timeout") from exc
         finally:
             self._read = None
 
+    async def _end(self, chunks: AsyncGenerator[bytes, None]) -> bytes | None:
+        if self._ends is None:
+            self._ends = asyncio.get_running_loop().time() + END_SECONDS
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(self._ends):
+                return await anext(chunks, None)
+        return None
+
+    def _why(self) -> str:
+        setting = "assistant.request.stream_idle_timeout_secs"
+        if wall_clock() < self._deadline or self.paused:
+            return (
+                f"{self._provider} sent nothing of the answer for {PATIENCE * self._seconds:g} s, "
+                f"only signs of life or an unfinished tool call ({PATIENCE} times {setting})"
+            )
+        return f"{self._provider} sent nothing for {self._seconds:g} s ({setting})"
+
     def _look(self) -> None:
         loop = asyncio.get_running_loop()
+        deadline = min(self._deadline, self._last_deadline)
         if self.paused:
-            self.touch()
-        left = self._deadline - wall_clock()
+            deadline = self._last_deadline
+        left = deadline - wall_clock()
         if left <= 0 and self._read is not None:
             self._read.reschedule(loop.time())
             return

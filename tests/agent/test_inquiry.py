@@ -549,7 +549,7 @@ async def test_an_error_of_a_real_connection_tells_no_address(
         error = await backend.failure()
     finally:
         await provider.aclose()
-    assert error.startswith("LLM provider error: cannot connect to openai at [address]")
+    assert error.startswith("LLM provider error: no server of openai runs at [address]")
     assert "127.0.0.1" not in error
     assert "sk-of-mine" not in error
     assert len(backend.slept) == 3

@@ -177,18 +177,18 @@ IMAGE = "https://x.org/p.png?d=1"
 @pytest.mark.parametrize(
     ("text", "safe"),
     [
-        (f"![plot]({IMAGE})", f"🖼 [plot]({IMAGE})"),
-        (f"![]({IMAGE})", f"🖼 [image]({IMAGE})"),
-        (f'a ![x]({IMAGE} "title") b', f"a 🖼 [x]({IMAGE}) b"),
+        (f"![plot]({IMAGE})", f"(image) [plot]({IMAGE})"),
+        (f"![]({IMAGE})", f"(image) [open]({IMAGE})"),
+        (f'a ![x]({IMAGE} "title") b', f"a (image) [x]({IMAGE}) b"),
         (f"![a [b] `c`]({IMAGE})", f"! [a [b] `c`]({IMAGE})"),
-        (f"!!![x]({IMAGE})", f"!!🖼 [x]({IMAGE})"),
-        (f"[![build]({IMAGE})](https://x.org)", f"🖼 [build]({IMAGE}) [↗](https://x.org)"),
-        (f"[![build]({IMAGE})](notes.md)", f"[🖼 [build]({IMAGE})]\\(notes.md)"),
+        (f"!!![x]({IMAGE})", f"!!(image) [x]({IMAGE})"),
+        (f"[![build]({IMAGE})](https://x.org)", f"(image) [build]({IMAGE}) [↗](https://x.org)"),
+        (f"[![build]({IMAGE})](notes.md)", f"[(image) [build]({IMAGE})]\\(notes.md)"),
         (f"| ![x]({IMAGE}) |\n|---|\n| ![y]({IMAGE}) |",
-         f"| 🖼 [x]({IMAGE}) |\n|---|\n| 🖼 [y]({IMAGE}) |"),
+         f"| (image) [x]({IMAGE}) |\n|---|\n| (image) [y]({IMAGE}) |"),
         ("![x][r] ![x][] ![x]\n\n[r]: https://x.org", "! [x][r] ! [x][] ! [x]\n\n[r]\\: https://x.org"),
-        (f"x[^1]\n\n[^1]: ![x]({IMAGE})", f"x[^1]\n\n[^1]\\: 🖼 [x]({IMAGE})"),
-        ("![x](https://x.org/a_(b).png)", "🖼 [x](https://x.org/a_(b).png)"),
+        (f"x[^1]\n\n[^1]: ![x]({IMAGE})", f"x[^1]\n\n[^1]\\: (image) [x]({IMAGE})"),
+        ("![x](https://x.org/a_(b).png)", "(image) [x](https://x.org/a_(b).png)"),
     ],
 )  # fmt: skip
 def test_an_image_of_a_host_is_a_link(text: str, safe: str) -> None:

@@ -207,10 +207,17 @@ async def test_anthropic_has_blocks_of_its_own_and_the_last_marks_the_cache() ->
                  "source": {"type": "base64", "media_type": "application/pdf",
                             "data": encoded(PDF)},
                  "cache_control": {"type": "ephemeral"}},
+                text_part("Hi."),
             ],
         },
-        {"role": "user", "content": [text_part("Hi.")]},
     ]  # fmt: skip
+
+
+async def test_anthropic_has_them_first_where_no_user_begins() -> None:
+    (body,) = await sent("anthropic", ask(said("Well."), user("Hi."), attachments=ALL))
+    assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
+    assert body["messages"][0]["content"][0]["title"] == "notes.md"
+    assert body["messages"][2]["content"] == [text_part("Hi.")]
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
@@ -222,7 +229,7 @@ async def test_every_api_takes_blank_and_long_and_strange_ones(name: str) -> Non
     empty = Attachment("none.png", "image/png", b"")
     (body,) = await sent(name, ask(attachments=(*binaries, *strange, empty, long)))
     if name == "anthropic":
-        *_, last = body["messages"][0]["content"]
+        *_, last, _ = body["messages"][0]["content"]
         assert last["source"]["data"] == "(empty)"
         assert last["title"].startswith("…")
         assert last["title"].endswith("x/end.md")

@@ -122,9 +122,10 @@ async def test_a_refused_connection_names_address_and_setting() -> None:
         provider = create("llamacpp", {"base_url": url})
         _, error = await failure(provider, ask())
         await provider.aclose()
-    assert (error.kind, error.retryable) == ("connect", True)
+    assert (error.kind, error.retryable) == ("refused", False)
     assert url in str(error)
-    assert "providers.llm.llamacpp.base_url" in str(error)
+    assert "llama-server" in str(error)
+    assert "`%jp config providers.llm.llamacpp.base_url=http://HOST:PORT`" in str(error)
     assert isinstance(error.__cause__, httpx.ConnectError)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from jp_nb.errors import ProtocolError
-from jp_nb.providers.sse import MAX_LINE_BYTES, ServerSentEvent, SseDecoder
+from jp_nb.providers.sse import MAX_EVENT_BYTES, ServerSentEvent, SseDecoder
 
 WIRE = (
     "data: one\u2028line\r\ndata: two\r\n\r\n: keep-alive\n\nevent: später\rdata:drei\r\r"
@@ -73,7 +73,7 @@ def test_bytes_that_are_not_utf8_are_an_error_after_what_came_before() -> None:
 
 def test_an_endless_line_is_an_error() -> None:
     decoder = SseDecoder()
-    half = b"x" * (MAX_LINE_BYTES // 2 + 1)
+    half = b"x" * (MAX_EVENT_BYTES // 2 + 1)
     assert [*decoder.feed(half)] == []
     with pytest.raises(ProtocolError, match="longer"):
         next(decoder.feed(half))

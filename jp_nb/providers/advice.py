@@ -1,0 +1,84 @@
+"""What to do about an error of a provider, in a sentence behind what it said.
+
+Source: `spec/providers.md` section 2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from jp_nb.errors import ProviderError
+
+if TYPE_CHECKING:
+    from jp_nb.providers.http import Endpoint
+
+CHOOSE: Final = "`%jp config assistant.model.id=PROVIDER/NAME`"
+
+_TOO_LONG: Final = re.compile(
+    r"context[ _-]?(?:length|window|size)|maximum context|prompt is too long|input is too long"
+    r"|too many (?:input )?tokens|request_too_large|reduce the length",
+    re.IGNORECASE,
+)
+_ROOM: Final[Mapping[str, str]] = {
+    "llamacpp": ", or start llama-server with a larger `--ctx-size`",
+    "ollama": ", or start Ollama with a larger OLLAMA_CONTEXT_LENGTH",
+}
+_START: Final[Mapping[str, str]] = {
+    "llamacpp": "Start it (`llama-server -m MODEL.gguf --port 8080`)",
+    "ollama": "Start it (`ollama serve`)",
+}
+
+
+def advice(error: ProviderError, endpoint: Endpoint) -> str:
+    """What to do about `error`, in whole sentences; "" if it says so itself."""
+    match error.kind:
+        case "refused" | "connect":
+            return _reach(endpoint, refused=error.kind == "refused")
+        case "rate_limit":
+            return (
+                "Wait, then run the cell again; `%jp config assistant.request.max_retries=N` and "
+                "`assistant.request.max_backoff_secs=SECONDS` make it wait and try longer by itself"
+            )
+        case "quota":
+            return f"See to the account at the provider, or choose another model: {CHOOSE}"
+        case "other":
+            return _refused(error, endpoint)
+        case _:
+            return ""
+
+
+def _reach(endpoint: Endpoint, *, refused: bool) -> str:
+    if endpoint.override:
+        where = f"The address is in the environment variable {endpoint.base_url_env}"
+    else:
+        where = f"Its address is {endpoint.setting}.base_url: `%jp config {endpoint.setting}"
+        where += ".base_url=http://HOST:PORT` sets another"
+    start = _START.get(endpoint.provider, "Start it") if refused else "Is the server running?"
+    return f"{start}, or set where it is. {where}" if refused else f"{start} {where}"
+
+
+def _refused(error: ProviderError, endpoint: Endpoint) -> str:
+    if error.status in (400, 413) and _TOO_LONG.search(str(error)):
+        return (
+            "The conversation is longer than the model can read: ask for less at once, attach "
+            "less, begin a new conversation (`%jp new`), go on from an earlier turn "
+            f"(`%jp fork TURN`), or choose a model that reads more ({CHOOSE})"
+            + _ROOM.get(endpoint.provider, "")
+        )
+    match error.status:
+        case 401 | 403 if endpoint.key_env and not endpoint.key_is_set:
+            return f"The environment variable {endpoint.key_env}, which holds the key, is not set"
+        case 401 | 403 if endpoint.key_env:
+            return f"Check the key in the environment variable {endpoint.key_env}"
+        case 401 | 403:
+            return f"Name the variable that holds its key in {endpoint.setting}.api_key_env"
+        case 404 if endpoint.provider == "ollama":
+            return (
+                "Is the model there? `ollama list` shows them, `ollama pull NAME` fetches one, "
+                f"{CHOOSE} chooses another"
+            )
+        case 404:
+            return f"Check the model ({CHOOSE}) and {endpoint.setting}.base_url ({endpoint.url})"
+    return ""
