@@ -293,8 +293,9 @@ async def events(
                     for event in decoder.finish() if chunk is None else decoder.feed(chunk):
                         if type(event) is Finished:
                             await _drain(chunks)
+                        given = wall_clock()
                         yield event
-                        idle.touch(decoder.progress)
+                        idle.touch(decoder.progress, consumed=wall_clock() - given)
                     idle.touch(decoder.progress)
                     idle.paused = bool(decoder.open_calls)
             except ProviderError as exc:
@@ -347,10 +348,14 @@ class IdleWatch:
         if self._timer is not None:
             self._timer.cancel()
 
-    def touch(self, progress: int) -> None:
-        """Something came: the wait starts again; the last one only if there is `progress`."""
+    def touch(self, progress: int, *, consumed: float = 0.0) -> None:
+        """Something came: the wait starts again; the last one only if there is `progress`.
+
+        `consumed` are the seconds that the consumer took.
+        """
         now = wall_clock()
         self._deadline = now + self._seconds
+        self._last_deadline += consumed
         if progress != self._progress:
             self._progress = progress
             self._last_deadline = now + PATIENCE * self._seconds
@@ -367,13 +372,15 @@ class IdleWatch:
         """
         if complete:
             return await self._end(chunks)
-        try:
-            async with asyncio.timeout(None) as self._read:
-                return await anext(chunks, None)
-        except TimeoutError as exc:
-            raise ProviderError(self._why(), kind="timeout") from exc
-        finally:
-            self._read = None
+        with suppress(TimeoutError):
+            if self._seconds > 0 and self._left() <= 0:
+                raise TimeoutError  # what comes fast enough never waits to be cancelled
+            try:
+                async with asyncio.timeout(None) as self._read:
+                    return await anext(chunks, None)
+            finally:
+                self._read = None
+        raise ProviderError(self._why(), kind="timeout")
 
     async def _end(self, chunks: AsyncGenerator[bytes, None]) -> bytes | None:
         if self._ends is None:
@@ -392,12 +399,14 @@ class IdleWatch:
             )
         return f"{self._provider} sent nothing for {self._seconds:g} s ({setting})"
 
+    def _left(self) -> float:
+        """Seconds until the wait is over."""
+        last = self._last_deadline
+        return (last if self.paused else min(self._deadline, last)) - wall_clock()
+
     def _look(self) -> None:
         loop = asyncio.get_running_loop()
-        deadline = min(self._deadline, self._last_deadline)
-        if self.paused:
-            deadline = self._last_deadline
-        left = deadline - wall_clock()
+        left = self._left()
         if left <= 0 and self._read is not None:
             self._read.reschedule(loop.time())
             return

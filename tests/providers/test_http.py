@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import logging
 import socket
 import traceback
@@ -249,3 +250,78 @@ async def test_every_error_of_the_library_is_translated(
     await client.aclose()
     assert caught.value.kind == kind
     assert caught.value.__cause__ is raised
+
+
+# --- what to do ------------------------------------------------------------------------------
+
+TOO_LONG = {
+    "openai": "This model's maximum context length is 8192 tokens",
+    "anthropic": "prompt is too long: 210000 tokens > 200000 maximum",
+    "llamacpp": "the request exceeds the available context size",
+    "ollama": "input is too long",
+}
+
+
+@pytest.mark.parametrize("name", TOO_LONG)
+@pytest.mark.parametrize("in_stream", [False, True])
+async def test_an_overflow_says_how_to_send_less(name: str, in_stream: bool) -> None:
+    error_object = {"error": {"message": TOO_LONG[name], "code": 400}}
+    reply = Reply(status=400, message=TOO_LONG[name])
+    if in_stream:
+        reply = Reply(raw=(f"data: {json.dumps(error_object)}\n\n".encode(),))
+    with LoopbackServer([reply]) as server:
+        provider = create(name, {"base_url": server.url})
+        _, error = await failure(provider, ask())
+        await provider.aclose()
+    assert not error.retryable
+    for words in (TOO_LONG[name], "%jp new", "%jp fork", "%jp config assistant.model.id="):
+        assert words in str(error)
+    assert ("--ctx-size" in str(error)) == (name == "llamacpp")
+
+
+async def test_a_rate_limit_says_which_how_long_and_what_to_do() -> None:
+    headers = {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-remaining-requests": "7",
+               "retry-after": "35"}  # fmt: skip
+    with LoopbackServer([Reply(status=429, message="Slow down.", headers=headers)]) as server:
+        provider = create("openai", {"base_url": server.url})
+        _, error = await failure(provider, ask())
+        await provider.aclose()
+    assert "Slow down." in str(error)
+    assert "the limit of tokens is reached; it asks to wait 35 s" in str(error)
+    assert "requests" not in str(error).partition(". Wait")[0]
+    assert "assistant.request.max_retries" in str(error)
+
+
+async def test_a_key_that_is_not_set_is_named_where_a_server_wants_one() -> None:
+    with LoopbackServer([Reply(status=401, message="no key")]) as server:
+        provider = create("openai", {"base_url": server.url})
+        _, error = await failure(provider, ask())
+        await provider.aclose()
+    assert "OPENAI_API_KEY, which holds the key, is not set" in str(error)
+
+
+async def test_a_refused_connection_elsewhere_is_worth_another_try(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "_LOOPBACK", frozenset())
+    provider = create("llamacpp", {"base_url": "http://127.0.0.1:9"})
+    _, error = await failure(provider, ask())
+    await provider.aclose()
+    assert (error.kind, error.retryable) == ("connect", True)
+    assert "Is the server running?" in str(error)
+
+
+@pytest.mark.parametrize("name", ["openai", "anthropic", "llamacpp"])
+async def test_a_key_variable_that_somebody_named_has_to_be_set(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MY_KEY", raising=False)
+    with LoopbackServer(["Fine."]) as server:
+        provider = create(name, {"base_url": server.url, "api_key_env": "MY_KEY"})
+        _, error = await failure(provider, ask())
+        assert server.requests == []
+        assert "the environment variable MY_KEY is not set" in str(error)
+        assert not error.retryable
+        monkeypatch.setenv("MY_KEY", KEY)
+        assert text_of(await collect(provider, ask())) == "Fine."
+        await provider.aclose()
