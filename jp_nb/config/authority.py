@@ -44,7 +44,8 @@ _WORDS_ALONE: Final = _patterns(
     "conversation.tools.*.style.error",
     "style",
 )
-"""What a stranger may set, with all below it, but for the values that `_widens` names."""
+"""What a stranger may set, with all below it, but for `REMOTE_IMAGES`, and the values that
+`_widens` names."""
 
 _TAME: Final = _patterns(
     "assistant.request",
@@ -82,7 +83,7 @@ def has_authority(keys: Sequence[str]) -> bool:
     sight, hide what happens, or pass for the user's own words. A table that also holds other
     things has none of its own.
     """
-    if tuple(keys[:2]) == REMOTE_IMAGES:
+    if _holds(REMOTE_IMAGES, keys):
         return True
     return not any(_leads(allowed, keys) for allowed in _WORDS_ALONE)
 
@@ -122,7 +123,8 @@ def stranger_may_unset(keys: Sequence[str]) -> bool:
     lock it is.
     """
     words = any(_holds(allowed, keys) for allowed in _WORDS_ALONE)
-    return words and not _holds(("conversation", "tools", "*", "enable"), keys)
+    locks = _holds(("conversation", "tools", "*", "enable"), keys)
+    return words and not locks and not _leads(REMOTE_IMAGES, keys)
 
 
 def _without(

@@ -97,13 +97,12 @@ class StreamedText:
         text = self._passed + self._held + piece
         found = self._redaction.first(text)
         if found < len(text):
-            start = min(found, before)
-            text = text[start:found] + self._redaction(text[found:])
-            before -= start
+            text = text[before:found] + self._redaction(text[found:])
+            before = 0
         held = min(self._redaction.beginning(text), len(text) - before)
         shown = text[before : len(text) - held]
         self._held = text[len(text) - held :]
-        self._passed = (text[:before] + shown)[1 - _BEGINNING :]
+        self._passed = (self._passed + shown)[1 - _BEGINNING :]
         return shown
 
     def rest(self) -> str:

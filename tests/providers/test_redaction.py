@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import logging
+import re
 import traceback
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Iterator
@@ -75,6 +76,14 @@ def test_a_key_in_pieces_does_not_pass(parts: list[str], cuts: list[int]) -> Non
     assert KEY[3:] not in shown or KEY[9:] in text.replace(KEY, "")
     if KEY not in text:
         assert shown == text
+
+
+@pytest.mark.parametrize("size", range(1, 50))
+def test_of_a_key_in_pieces_no_more_than_its_beginning_passes(size: int) -> None:
+    text = f"It is {KEY}, it is {KEY}."
+    stream = StreamedText(Redaction(KEY))
+    shown = "".join(stream.feed(text[at : at + size]) for at in range(0, len(text), size))
+    assert re.fullmatch(r"It is (sk?-?)?\[key\], it is (sk?-?)?\[key\]\.", shown + stream.rest())
 
 
 # --- every place where a server can put it ----------------------------------------------------
