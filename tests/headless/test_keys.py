@@ -55,8 +55,8 @@ def test_the_key_is_nowhere(
             "%load_ext jp_nb\nimport logging; logging.basicConfig(level=0)",
             f"%%jp -m openai/m -c providers.llm.openai.base_url={url}\nGo.",
         ]
-        notebook = nbformat.v4.new_notebook(  # type: ignore[no-untyped-call]
-            cells=[nbformat.v4.new_code_cell(cell) for cell in cells]  # type: ignore[no-untyped-call]
+        notebook = nbformat.v4.new_notebook(
+            cells=[nbformat.v4.new_code_cell(cell) for cell in cells]
         )
         path = tmp_path / "n.ipynb"
         nbformat.write(notebook, path)
