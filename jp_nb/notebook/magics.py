@@ -10,7 +10,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -228,9 +228,11 @@ def load(shell: Any) -> None:
 
 
 def _after_a_cell(_: object = None) -> None:
-    """A cell may have defined tools: say what there is to say of them."""
+    """Say what there is to say of tools that the cell defined, and end it with its record kept."""
     if jp_nb._session is not None:
         _say(jp_nb._session)
+        with suppress(KeyboardInterrupt):  # it ends the wait; nothing gets lost
+            jp_nb._session.store.cell_ends()
 
 
 def unload(shell: Any) -> None:

@@ -30,6 +30,7 @@ from jp_nb.agent.ports import (
 from jp_nb.notebook.cell_loop import CellLoop, Timer
 from jp_nb.notebook.prompt.plain import one_line
 from jp_nb.notebook.prompt.wording import StaticRecord
+from jp_nb.notebook.running_cells import RunningCells
 from jp_nb.notebook.tool_output import Send, ToolOutput
 from jp_nb.notebook.transcript import Transcript
 from jp_nb.notebook.waiting import Waiting
@@ -392,27 +393,31 @@ class TurnDisplay:
 class DisplayPublisher:
     """Publishes the parts of one turn through IPython's display publisher.
 
-    Each has a display id. While the turn runs the metadata have it too, and which part of which
-    turn it is: a page that is loaded again finds by it the output to go on with, and the place of
-    one that it has never seen.
+    Each has a display id. While the turn runs the metadata have it too: a page finds by it the
+    output to go on with. A `kernel` keeps what is shown for pages that are loaded again while its
+    cell runs. Made on the cell's thread.
     """
 
-    def __init__(self, publish: Callable[..., None], tools: ToolOutput | None = None) -> None:
+    def __init__(
+        self, publish: Callable[..., None], tools: ToolOutput | None = None, kernel: Any = None
+    ) -> None:
         self._publish = publish
         self._tools = tools
         self._turn = f"jp-nb-{uuid4().hex}"
         self._parts = 0
+        self._cells = RunningCells.of(kernel)
+        self._request = kernel.get_parent("shell") if self._cells is not None else {}
 
     def __call__(self) -> Publish:
         """Return what publishes the next part."""
-        part = self._parts
+        display_id = f"{self._turn}-{self._parts}"
         self._parts += 1
-        display_id = f"{self._turn}-{part}"
-        ours = {"display_id": display_id, "turn": self._turn, "part": part}
 
         def show(bundle: dict[str, Any], *, update: bool, final: bool) -> None:
-            metadata = {} if final else {"jp_nb": ours}
-            transient = {"display_id": display_id, "jp_nb": ours}
+            metadata = {} if final else {"jp_nb": {"display_id": display_id}}
+            transient = {"display_id": display_id}
+            if self._cells is not None:
+                self._cells.shows(self._request, display_id, bundle, metadata)
             with self._tools.ours() if self._tools is not None else nullcontext():
                 self._publish(data=bundle, metadata=metadata, transient=transient, update=update)
 

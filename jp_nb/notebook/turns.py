@@ -200,7 +200,7 @@ class TurnRunner:
         return TurnDisplay(
             transcript,
             self._cell,
-            DisplayPublisher(self._shell.display_pub.publish, tools),
+            DisplayPublisher(self._shell.display_pub.publish, tools, kernel),
             elsewhere=self._agent.call,
             tools=tools,
             interval=interval,

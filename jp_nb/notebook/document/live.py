@@ -46,10 +46,12 @@ from jp_nb.notebook.document.wire import (
     storable,
     take_batch,
 )
+from jp_nb.notebook.running_cells import RunningCells, Shown
 from jp_nb.record.document import VERSION, Document, NewerVersionError
 from jp_nb.record.timestamps import utc_now
 
 RESEND_S = 1.0
+END_OF_CELL_S = 1.0
 SLOWEST_PING_S = 60.0
 
 NO_PAGE = "no page answered (is the lab extension jp-nb enabled?)"
@@ -179,6 +181,9 @@ class LiveStore:
         # Under way.
         self._flight: _Flight | None = None
         self._transfer: _Transfer | None = None
+        self._silent = False  # the last message was not answered in time
+        self._reshow: deque[tuple[str, Shown]] = deque()  # by page
+        self._cells: RunningCells | None = None
         self._saves: dict[int, str | None] = {}
         self._notices: list[str] = []
         self._latency: float | None = None
@@ -196,7 +201,9 @@ class LiveStore:
         from comm import create_comm
 
         control.receive_on_control(self._kernel, self._comm_id, self._receive)
-        opening = {"v": PROTOCOL, "stream": "", "n": 0, "ctl": True}
+        self._cells = RunningCells.of(self._kernel)
+        with self._state:
+            opening = self._message("open", stream="", n=0)
         self._cell = CellContext()
         self._comm = create_comm(target_name=TARGET, comm_id=self._comm_id, data=opening)
         # A page that has no control channel for comms answers on shell, after the cell.
@@ -260,6 +267,13 @@ class LiveStore:
         with self._state:
             self._state.wait_for(lambda: self._refusal or self._is_settled(), timeout)
             return not self._refusal and self._is_settled()
+
+    def cell_ends(self) -> None:
+        """Wait until the page has every entry, for as long as it answers; a second at most."""
+        with self._state:
+            self._state.wait_for(
+                lambda: self._refusal or self._silent or self._is_settled(), END_OF_CELL_S
+            )
 
     def save(self, timeout: float = 10.0) -> str:
         """Have the page save the notebook.
@@ -336,12 +350,23 @@ class LiveStore:
                 if self._closed:
                     return
                 now = time.monotonic()
-                message = self._due(now)
+                message = self._shown_again() or self._due(now)
                 if message is None:
                     self._state.wait(self._flight.due - now if self._flight else None)
                     continue
                 self._sent_at = now
             self._send(message)
+
+    def _shown_again(self) -> JsonObject | None:
+        """What a page that was loaded while a cell runs is to show there."""
+        if not self._reshow:
+            return None
+        page, shown = self._reshow.popleft()
+        outputs: list[JsonValue] = [
+            {"display_id": name, "data": data, "metadata": metadata}
+            for name, data, metadata in shown.outputs
+        ]
+        return self._message("show", to=page, cell=shown.cell, code=shown.code, outputs=outputs)
 
     def _send(self, message: JsonObject) -> None:
         self._cell.run(self._comm.send, message)
@@ -374,6 +399,8 @@ class LiveStore:
         if now < flight.due:
             return None
         flight.tries += 1
+        self._silent = True
+        self._state.notify_all()
         flight.due = now + min(self._resend * 2**flight.tries, SLOWEST_PING_S)
         # Lost on the way, or no page is there. In that case the server keeps what is sent, so
         # only a short question is repeated; a page that comes back says hello by itself, too.
@@ -427,6 +454,7 @@ class LiveStore:
         with self._state:
             if self._closed:
                 return
+            self._silent = False
             match data.get("type"):
                 case "hello":
                     self._on_hello(data)
@@ -475,6 +503,8 @@ class LiveStore:
     def _accept(self, hello: Hello) -> None:
         self._hello = hello
         self._hellos += 1
+        if hello.page not in self._pages and self._cells is not None:
+            self._reshow += [(hello.page, shown) for shown in self._cells.shown()]
         self._pages.add(hello.page)
         self._drop_transfer()
         if self._document is not None:

@@ -34,6 +34,10 @@ class RecordStore(Protocol):
         """Wait until the home has every entry; returns whether it has them."""
         ...
 
+    def cell_ends(self) -> None:
+        """Wait a moment for the home, if one answers: who saves now, saves all of the cell."""
+        ...
+
     def save(self, timeout: float = 10.0) -> str:
         """Have the file written now; returns in words where the record is.
 
@@ -71,6 +75,9 @@ class MemoryStore:
     def flush(self, timeout: float) -> bool:
         """No home has anything."""
         return False
+
+    def cell_ends(self) -> None:
+        """Nothing to wait for."""
 
     def save(self, timeout: float = 10.0) -> str:
         """Cannot be done."""

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from typing import Any, Protocol, assert_never
-from uuid import uuid4
 
 import ipywidgets as widgets
 import traitlets
@@ -28,7 +27,9 @@ from jp_nb.agent.ports import ActionPrompt, Answered, NotAnswered, Prompt, Quest
 from jp_nb.notebook.figures import show_figures
 from jp_nb.notebook.prompt import wording
 from jp_nb.notebook.prompt.plain import plain
+from jp_nb.notebook.prompt.presence import running_kernel
 from jp_nb.notebook.prompt.wording import StaticRecord
+from jp_nb.notebook.turn_display import DisplayPublisher
 from jp_nb.tools.question import BooleanAnswer, SecretAnswer, SelectAnswer, TextAnswer
 
 RADIO_BUTTONS = 8
@@ -113,26 +114,21 @@ class OwnOutput:
     """An output that only the form uses."""
 
     def __init__(self) -> None:
-        self._display_id = f"jp-nb-{uuid4().hex}"
+        self._publish = DisplayPublisher(publish_display_data, kernel=running_kernel())()
 
     def show(self, bundle: dict[str, Any], so_far: Callable[[str], None]) -> None:
         """Display the form below what the cell has drawn so far."""
-        self._publish(bundle, update=False)
+        self._publish(bundle, update=False, final=False)
 
     def end(self, note: str | None, record: StaticRecord | None) -> None:
         """Put the note or the record where the form was."""
         data = {"text/plain": note, "text/markdown": note} if note else {}
         if record is not None:
             data = {"text/plain": record.plain, "text/markdown": record.markdown}
-        self._publish(data, update=True)
+        self._publish(data, update=True, final=not note)
 
     def catch_up(self) -> None:
         """Do nothing: all is shown."""
-
-    def _publish(self, data: dict[str, Any], *, update: bool) -> None:
-        publish_display_data(  # type: ignore[no-untyped-call]
-            data, {}, transient={"display_id": self._display_id}, update=update
-        )
 
 
 class Form:

@@ -23,6 +23,7 @@ from threading import Event
 from typing import Any
 
 from jp_nb.notebook.cell_loop import CellLoop
+from jp_nb.notebook.running_cells import RunningCells
 
 log = logging.getLogger(__name__)
 
@@ -121,6 +122,7 @@ class CommPump:
             if getattr(kernel, "shell_channel_thread", None)
             else _SameThreadTap(kernel, loop)
         )
+        RunningCells.of(kernel)  # pages show the last status; servers stop kernels that idle
         self._opened = False
         self._frames: deque[Frames] = deque()
         # Of the running cell: what it prints and displays belongs to this request.
@@ -180,8 +182,6 @@ class CommPump:
                 kernel._publish_status("idle", "shell", parent=message)
             finally:
                 self._return_to_cell()
-                # Pages show the last status, whatever its parent; servers stop kernels that idle.
-                kernel._publish_status("busy", "shell", parent=self._cell[1])
 
     def _return_to_cell(self) -> None:
         ident, request = self._cell

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from jupyter_client.blocking.client import BlockingKernelClient
@@ -38,6 +38,7 @@ class View:
     awake: bool = True
     adopts: bool = False
     forget: int = 0
+    slow: float = 0.0
     save_error: str | None = None
     saves: int = 0
     received: list[dict[str, Any]] = field(default_factory=list)
@@ -75,12 +76,17 @@ class View:
                 self.jp = data["doc"]
                 return self._reply("ack", data)
             case "chunk":
-                self.pieces[data["i"]] = data["text"]
-                if len(self.pieces) == data["of"]:
-                    self.jp = json.loads("".join(self.pieces[i] for i in range(data["of"])))
-                    self.pieces = {}
-                return self._reply("ack", data)
+                return self._chunk(data)
+            case "show":
+                return None
         raise AssertionError(f"unknown message {data['type']}")
+
+    def _chunk(self, data: dict[str, Any]) -> dict[str, Any]:
+        self.pieces[data["i"]] = data["text"]
+        if len(self.pieces) == data["of"]:
+            self.jp = json.loads("".join(self.pieces[i] for i in range(data["of"])))
+            self.pieces = {}
+        return self._reply("ack", data)
 
     def _append(self, data: dict[str, Any]) -> dict[str, Any]:
         have = len(self.jp["events"]) if self.jp else 0
@@ -165,6 +171,7 @@ class FrontEnd:
             for view in self.views:
                 is_for_it = view.awake and data["path"] in ("", view.path)
                 if is_for_it and (reply := view.answer(data)):
+                    sleep(view.slow)
                     self.send(view, reply)
 
     def send(self, view: View, data: dict[str, Any]) -> None:
