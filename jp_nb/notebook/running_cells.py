@@ -32,11 +32,13 @@ class Shown:
     """What our code shows in a running cell.
 
     Attributes:
+        request: The id of the request that runs the cell.
         cell: The cell's id in the notebook.
         code: Its source as it was run.
         outputs: Display id, data and metadata of each output, in order.
     """
 
+    request: str
     cell: str
     code: str
     outputs: tuple[tuple[str, Bundle, Bundle], ...]
@@ -80,18 +82,20 @@ class RunningCells:
                 self._publish("busy", "shell", newest.request)
 
     def shows(
-        self, request: Mapping[str, Any], display_id: str, data: Bundle, meta: Bundle
+        self, request: Mapping[str, Any], display_id: str, data: Bundle, metadata: Bundle
     ) -> None:
         """Note that the cell which was run by `request` shows `data` under `display_id` now."""
         with self._lock:
             if (running := self._cells.get(_id(request))) is not None:
                 running.outputs[display_id] = (data, metadata)
 
-    def shown(self) -> list[Shown]:
-        """What is shown in running cells that have an id, in the order in which they began."""
+    def show_again(self, show: Callable[[Shown], None]) -> None:
+        """Call `show` with what is shown in each running cell: none of them ends meanwhile."""
         with self._lock:
-            found = [_shown(each) for each in self._cells.values()]
-        return [each for each in found if each.cell and each.outputs]
+            for running in self._cells.values():
+                shown = _shown(running)
+                if shown.cell and shown.outputs:
+                    show(shown)
 
     def _begins(self, request: Any) -> None:
         if (name := _id(request)) and request["header"].get("msg_type") == "execute_request":
@@ -107,4 +111,5 @@ def _shown(running: _Running) -> Shown:
     cell = (running.request.get("metadata") or {}).get("cellId", "")
     code = (running.request.get("content") or {}).get("code", "")
     outputs = tuple((name, *output) for name, output in running.outputs.items())
-    return Shown(cell if isinstance(cell, str) else "", str(code), outputs)
+    name = cell if isinstance(cell, str) else ""
+    return Shown(_id(running.request), name, str(code), outputs)

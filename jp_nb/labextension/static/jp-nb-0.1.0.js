@@ -9,7 +9,9 @@
  * and Notebook 7 call `init` with the modules they share (none is needed) and `get` for the plugin.
  *
  * What the kernel sends is data. Names that come from it are compared, never used as keys of our
- * own objects, and only `jp` is written (and our own carrier in `widgets` removed).
+ * own objects. Code that runs in the kernel may say all that our own code says there, so a message
+ * can do no more than this: in the one notebook whose path it names, replace `jp` (and our own
+ * carrier in `widgets`), save the file, and show output in a cell that runs.
  */
 (function () {
   "use strict";
@@ -21,6 +23,7 @@
   const WIDGET_STATE = "application/vnd.jupyter.widget-state+json";
   const INLINE_CHARS = 4 * 1024 * 1024; // a longer document travels in pieces
   const PIECE_CHARS = 1024 * 1024; // messages above 10 MB never reach the kernel
+  const MAX_PIECES = 4096; // of a document that the kernel sends
 
   // --- reading what a notebook holds; the rules are those of `document/merge.py` ---------------
 
@@ -28,16 +31,6 @@
   const own = (object, key) =>
     isObject(object) && Object.hasOwn(object, key) ? object[key] : undefined;
   const list = (x) => (Array.isArray(x) ? x : []);
-  /** Put an output behind another one; JupyterLab can only put it behind all. */
-  const insertAfter = (outputs, index, output) => {
-    if (index === outputs.length - 1) {
-      outputs.add(output);
-      return;
-    }
-    const all = outputs.toJSON();
-    all.splice(index + 1, 0, output);
-    outputs.fromJSON(all);
-  };
   const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
   const idOf = (entry) => {
@@ -111,6 +104,18 @@
     return withOthers({ ...unknown, ...carried }, kept);
   }
 
+  /** Whether what an `append` says of the conversation leaves a record that can be read. */
+  function isHead(head, stream) {
+    if (head === undefined) return true;
+    const has = (key, fits) => !Object.hasOwn(head, key) || fits(head[key]);
+    return (
+      isObject(head) &&
+      has("conversation", (value) => own(value, "id") === stream) &&
+      has("base_config", isObject) &&
+      has("signature", (value) => value === null || typeof value === "string")
+    );
+  }
+
   /** The readable carriers in the notebook's `widgets` metadata: `[{ key, doc, seen }]`. */
   function carriersIn(widgets) {
     const states = own(own(widgets, WIDGET_STATE), "state");
@@ -138,6 +143,109 @@
     return kindOf(doc) === "readable" ? doc : null;
   }
 
+  // --- what a running cell shows ----------------------------------------------------------------
+
+  /** The place among `outputs` of what is shown under a display id, or else is `data`; or -1. */
+  function placeOf(outputs, id, { data } = {}) {
+    let alike = -1;
+    for (let index = 0; index < outputs.length; index++) {
+      const output = outputs.get(index);
+      if (own(own(output.metadata, "jp_nb"), "display_id") === id) return index;
+      if (data && same(output.toJSON().data, data)) alike = index;
+    }
+    return alike;
+  }
+
+  function cellOf(model, id) {
+    for (const cell of model.cells) {
+      if (cell.id === id && cell.type === "code") return cell;
+    }
+    return null;
+  }
+
+  /** Put a running cell back that was never saved: behind all others, before an empty last one. */
+  function insertCell(model, id, code) {
+    const { cells, sharedModel } = model;
+    const last = cells.length ? cells.get(cells.length - 1) : null;
+    const isEmpty = last?.type === "code" && !last.sharedModel.getSource();
+    const place = cells.length - (isEmpty ? 1 : 0);
+    sharedModel.insertCell(place, { cell_type: "code", id, source: code, metadata: {} });
+    return cellOf(model, id);
+  }
+
+  const asOutput = ({ data, metadata }) => ({ output_type: "display_data", data, metadata });
+
+  /**
+   * What a turn shows in its cell, kept there until the cell ends.
+   *
+   * JupyterLab forgets it when the page is loaded before it was saved, and when the waiting cell
+   * is run again: that clears the outputs though the turn goes on.
+   */
+  class Showing {
+    constructor(model, request, cell) {
+      this.model = model;
+      this.request = request;
+      this.cell = cell;
+      this.outputs = new Map(); // by display id: what the kernel said last
+      this.ours = false; // JupyterLab does not know that these outputs are the turn's
+      this.again = false; // the cell was queued once more
+      this.onChanged = this.onChanged.bind(this);
+      this.outputsOfCell?.changed.connect(this.onChanged);
+    }
+
+    get cellModel() {
+      return cellOf(this.model, this.cell);
+    }
+
+    get outputsOfCell() {
+      return this.cellModel?.outputs;
+    }
+
+    /** Take what the kernel shows now under `id`. */
+    update(id, content) {
+      this.outputs.set(id, content);
+      if (this.ours) this.put(id);
+    }
+
+    put(id) {
+      const outputs = this.outputsOfCell;
+      const content = this.outputs.get(id);
+      if (!outputs || !Object.keys(content.data).length) return;
+      const place = placeOf(outputs, id, content);
+      if (place < 0) outputs.add(asOutput(content));
+      else if (!same(outputs.get(place).toJSON(), asOutput(content))) {
+        outputs.set(place, asOutput(content));
+      }
+    }
+
+    putAll() {
+      this.ours = true;
+      for (const id of this.outputs.keys()) this.put(id);
+    }
+
+    onChanged(outputs, { type }) {
+      if (outputs.length || (type !== "remove" && type !== "clear")) return;
+      // Whoever clears them is not done yet.
+      setTimeout(() => {
+        if (this.over || outputs !== this.outputsOfCell) return;
+        this.again ||= this.cellModel.executionState === "running";
+        this.putAll();
+      });
+    }
+
+    end() {
+      this.over = true;
+      const cell = this.cellModel;
+      cell?.outputs.changed.disconnect(this.onChanged);
+      if (cell && this.ours && !this.again) setRunning(cell, false);
+    }
+  }
+
+  function setRunning(cell, runs) {
+    // Older pages have no such state, and show no star.
+    if (cell.executionState !== undefined) cell.executionState = runs ? "running" : "idle";
+  }
+
   // --- one open document ------------------------------------------------------------------------
 
   class Bridge {
@@ -151,6 +259,9 @@
       this.writing = false;
       this.carriers = [];
       this.pieces = null; // of a document that the kernel sends
+      this.showing = null; // what a turn shows in its cell
+      this.queued = null; // a cell that was run again while it ran
+      this.onStatus = this.onStatus.bind(this);
       this.onIOPub = this.onIOPub.bind(this);
       void context.ready.then(() => this.start());
     }
@@ -239,24 +350,47 @@
     connect(kernel) {
       if (this.kernel === kernel) return;
       this.kernel?.iopubMessage.disconnect(this.onIOPub);
+      this.kernel?.statusChanged.disconnect(this.onStatus);
       this.kernel = kernel;
-      this.comm = this.pieces = null;
+      this.begin();
       if (!kernel) return;
       // JupyterLab closes a comm whose target nobody registered. The messages themselves are
       // read from iopub: a connection that shares its kernel is not handed any comm.
       kernel.registerCommTarget(TARGET, () => {});
       kernel.iopubMessage.connect(this.onIOPub);
-      void this.adopt(kernel);
+      kernel.statusChanged.connect(this.onStatus);
+      void this.adopt(kernel, kernel.info.then(() => this.comms(kernel)));
+      void this.adopt(kernel, this.commsOfBusy(kernel));
+    }
+
+    /** Forget what there was with another process. */
+    begin() {
+      this.comm = this.pieces = this.queued = null;
+      this.endShowing();
+    }
+
+    onStatus(_, status) {
+      if (["restarting", "autorestarting", "dead"].includes(status)) this.begin();
+    }
+
+    comms(kernel) {
+      return kernel.requestCommInfo({ target_name: TARGET });
+    }
+
+    /** A kernel that runs a cell answers on the control channel alone: ipykernel does so. */
+    async commsOfBusy(kernel) {
+      if ((await kernel.spec)?.language !== "python") return null;
+      const message = this.message("comm_info_request", { target_name: TARGET });
+      return kernel.sendControlMessage(message, true, true).done;
     }
 
     /** Find the comm of a kernel that ran before this page was there. */
-    async adopt(kernel) {
+    async adopt(kernel, answer) {
       try {
-        await kernel.info;
-        const reply = await kernel.requestCommInfo({ target_name: TARGET });
-        const ids = Object.keys(own(reply.content, "comms") ?? {});
-        if (ids.length && this.kernel === kernel && !this.comm) {
-          this.comm = ids[ids.length - 1];
+        const ids = Object.keys(own((await answer)?.content, "comms") ?? {});
+        const found = ids.filter((id) => id.startsWith(`${TARGET}.`)).pop();
+        if (found && this.kernel === kernel && !this.comm) {
+          this.comm = found;
           this.hello();
         }
       } catch {
@@ -266,10 +400,11 @@
 
     onIOPub(kernel, message) {
       const { content, header, parent_header: parent } = message;
+      const asked = parent?.session === kernel.clientId; // by this page
       switch (header.msg_type) {
         case "comm_open":
           // Other documents may share the kernel: this answer is due from the one whose cell runs.
-          if (content.target_name === TARGET && parent?.session === kernel.clientId) {
+          if (content.target_name === TARGET && asked) {
             this.comm = content.comm_id;
             this.hello();
           }
@@ -284,42 +419,104 @@
           break;
         case "display_data":
         case "update_display_data":
-          // What this page asked for, JupyterLab shows itself.
-          if (parent?.session !== kernel.clientId) this.onDisplay(content);
+          this.onDisplay(message, asked);
+          break;
+        case "execute_input":
+          if (asked) this.onRun(content.code);
+          break;
+        case "status":
+          if (content.execution_state === "idle" && parent?.msg_id === this.showing?.request) {
+            this.endShowing();
+          }
           break;
       }
     }
 
-    /** A part of a turn that was begun before the page was loaded again. */
-    onDisplay({ data, metadata, transient }) {
+    onDisplay({ header, content, parent_header: parent }, asked) {
+      const { data, metadata, transient } = content;
       const id = transient?.display_id;
-      if (typeof id !== "string" || this.readOnly) return;
-      const output = { output_type: "display_data", data, metadata };
-      const { turn, part } = own(transient, "jp_nb") ?? {};
-      let known = false;
-      let before;
-      for (const { type, outputs } of this.context.model.cells) {
-        if (type !== "code") continue;
-        for (let index = 0; index < outputs.length; index++) {
-          const ours = own(outputs.get(index).metadata, "jp_nb");
-          if (own(ours, "display_id") === id) {
-            outputs.set(index, output);
-            known = true;
-          } else if (turn && own(ours, "turn") === turn && ours.part < part) {
-            before = { outputs, index };
-          }
-        }
+      if (typeof id !== "string" || !isObject(data) || this.context.model.readOnly) return;
+      const isOfTurn = own(own(metadata, "jp_nb"), "display_id") === id;
+      // What this page asked for, JupyterLab has shown by now.
+      if (asked && isOfTurn) this.follow(id, parent.msg_id);
+      const { showing } = this;
+      if (showing?.request === parent?.msg_id && (isOfTurn || showing?.outputs.has(id))) {
+        showing.update(id, { data, metadata });
+      } else if (!asked && header.msg_type === "update_display_data") {
+        this.replace(id, { data, metadata });
       }
-      if (!known && before) insertAfter(before.outputs, before.index, output);
+    }
+
+    /** A turn shows something in a cell of this page. */
+    follow(id, request) {
+      if (this.showing?.request === request) return;
+      const { model } = this.context;
+      for (const cell of model.cells) {
+        if (cell.type !== "code" || placeOf(cell.outputs, id) < 0) continue;
+        this.endShowing();
+        this.showing = new Showing(model, request, cell.id);
+        return;
+      }
+    }
+
+    /** A turn's output that was begun before the page was loaded again. */
+    replace(id, content) {
+      for (const { type, outputs } of this.context.model.cells) {
+        const place = type === "code" ? placeOf(outputs, id) : -1;
+        if (place >= 0) outputs.set(place, asOutput(content));
+      }
+    }
+
+    endShowing() {
+      const { showing } = this;
+      if (!showing) return;
+      this.showing = null;
+      if (showing.again) this.queued = showing.cell;
+      showing.end();
+    }
+
+    /** A cell begins to run: one that waited for its own end loses the outputs of before. */
+    onRun(code) {
+      const cell = cellOf(this.context.model, this.queued);
+      if (!cell || cell.sharedModel.getSource() !== code) return;
+      this.queued = null;
+      cell.outputs.clear();
+    }
+
+    /** A cell runs since before this page was there: what the kernel shows in it. */
+    onShow({ to, request, cell: id, code, outputs }) {
+      const { model } = this.context;
+      const wellFormed =
+        [request, id, code].every((x) => typeof x === "string" && x) &&
+        list(outputs).every((x) => typeof own(x, "display_id") === "string" && isObject(x.data));
+      if (to !== this.page || !wellFormed || model.readOnly) return;
+      const cell = cellOf(model, id) ?? insertCell(model, id, code);
+      this.endShowing();
+      const showing = new Showing(model, request, id);
+      // What is there is of an earlier run, unless the notebook was saved since.
+      if (list(outputs).every((x) => placeOf(cell.outputs, x.display_id) < 0)) {
+        cell.outputs.clear();
+      }
+      cell.trusted = true; // as that of every cell that runs
+      setRunning(cell, true);
+      for (const { display_id, data, metadata } of list(outputs)) {
+        showing.outputs.set(display_id, { data, metadata: isObject(metadata) ? metadata : {} });
+      }
+      showing.putAll();
+      this.showing = showing;
     }
 
     onMessage(comm, data) {
-      if (!isObject(data) || (data.path && data.path !== this.path)) return;
-      if (comm !== this.comm) {
+      // Every message names the notebook that it is for; two may share a kernel.
+      if (!isObject(data) || data.path !== this.path) return;
+      if (!this.comm) {
         // The kernel knew this path before the page was loaded.
-        if (!data.path) return;
         this.comm = comm;
         this.hello();
+        return;
+      }
+      if (comm !== this.comm) {
+        this.checkComm();
         return;
       }
       if (data.v !== PROTOCOL) {
@@ -335,9 +532,30 @@
           return this.onChunk(data);
         case "pull":
           return this.hello();
+        case "show":
+          return this.onShow(data);
         case "save":
           // Two pages that write one file at once may leave a mixture of both.
           return data.to && data.to !== this.page ? undefined : void this.onSave(data);
+      }
+    }
+
+    /** Another comm speaks for this notebook: follow it if the one that was followed is gone. */
+    async checkComm() {
+      const { kernel, comm } = this;
+      if (this.checking) return;
+      this.checking = true;
+      try {
+        const answer = await this.commsOfBusy(kernel);
+        const open = own(answer?.content, "comms");
+        if (isObject(open) && !Object.hasOwn(open, comm) && this.comm === comm) {
+          this.comm = null;
+          await this.adopt(kernel, answer);
+        }
+      } catch {
+        // The kernel is gone.
+      } finally {
+        this.checking = false;
       }
     }
 
@@ -352,7 +570,9 @@
         Number.isInteger(data.base) &&
         data.base >= 0 &&
         data.base <= events.length &&
-        Array.isArray(data.events);
+        Array.isArray(data.events) &&
+        data.events.every(isObject) &&
+        isHead(data.head, data.stream);
       if (!fits) {
         this.nack(data, why);
         return;
@@ -387,17 +607,24 @@
 
     onChunk(data) {
       const { id, i, of, text } = data;
-      if (this.pieces?.id !== id) this.pieces = { id, of, texts: new Map() };
+      const isWhole = (x, below) => Number.isInteger(x) && x >= 0 && x < below;
+      if (typeof text !== "string" || !isWhole(of, MAX_PIECES) || !isWhole(i, of)) {
+        this.nack(data);
+        return;
+      }
+      if (this.pieces?.id !== id || this.pieces.of !== of) {
+        this.pieces = { id, of, texts: new Map() };
+      }
       const { texts } = this.pieces;
-      if (typeof text === "string" && Number.isInteger(i) && i >= 0 && i < of) texts.set(i, text);
+      texts.set(i, text);
       if (texts.size < of) {
         this.ack(data);
         return;
       }
-      const whole = Array.from({ length: of }, (_, n) => texts.get(n)).join("");
+      this.pieces = null;
       let next;
       try {
-        next = JSON.parse(whole);
+        next = JSON.parse(Array.from({ length: of }, (_, n) => texts.get(n)).join(""));
       } catch {
         next = undefined;
       }
@@ -469,26 +696,31 @@
     send(data) {
       const { kernel, comm } = this;
       if (!kernel || kernel.isDisposed || !comm) return;
-      const message = {
+      const content = { comm_id: comm, data: { v: PROTOCOL, page: this.page, ...data } };
+      try {
+        const message = this.message("comm_msg", content);
+        kernel.sendControlMessage(message, false, true).done.catch(() => {});
+      } catch {
+        // The kernel is dead: what it has not stored is gone with it.
+      }
+    }
+
+    message(type, content) {
+      return {
         channel: "control",
         header: {
           msg_id: crypto.randomUUID?.() ?? `${this.page}-${Math.random()}`,
-          msg_type: "comm_msg",
-          session: kernel.clientId,
-          username: kernel.username,
+          msg_type: type,
+          session: this.kernel.clientId,
+          username: this.kernel.username,
           date: new Date().toISOString(),
           version: "5.3",
         },
         parent_header: {},
         metadata: {},
-        content: { comm_id: comm, data: { v: PROTOCOL, page: this.page, ...data } },
+        content,
         buffers: [],
       };
-      try {
-        kernel.sendControlMessage(message, false, true).done.catch(() => {});
-      } catch {
-        // The kernel is dead: what it has not stored is gone with it.
-      }
     }
   }
 

@@ -53,6 +53,8 @@ from jp_nb.record.timestamps import utc_now
 RESEND_S = 1.0
 END_OF_CELL_S = 1.0
 SLOWEST_PING_S = 60.0
+MAX_PAGES = 8
+"""That send a long record at the same time."""
 
 NO_PAGE = "no page answered (is the lab extension jp-nb enabled?)"
 READ_ONLY = "this notebook is read-only"
@@ -182,8 +184,9 @@ class LiveStore:
         self._flight: _Flight | None = None
         self._transfer: _Transfer | None = None
         self._silent = False  # the last message was not answered in time
-        self._reshow: deque[tuple[str, Shown]] = deque()  # by page
-        self._cells: RunningCells | None = None
+        self._newcomers: deque[str] = deque()  # pages that may lack what running cells show
+        self._suitor: tuple[Hello, float] | None = None  # and when it is followed
+        self._at_once: deque[JsonObject] = deque()
         self._saves: dict[int, str | None] = {}
         self._notices: list[str] = []
         self._latency: float | None = None
@@ -201,7 +204,7 @@ class LiveStore:
         from comm import create_comm
 
         control.receive_on_control(self._kernel, self._comm_id, self._receive)
-        self._cells = RunningCells.of(self._kernel)
+        RunningCells.of(self._kernel)
         with self._state:
             opening = self._message("open", stream="", n=0)
         self._cell = CellContext()
@@ -350,23 +353,36 @@ class LiveStore:
                 if self._closed:
                     return
                 now = time.monotonic()
-                message = self._shown_again() or self._due(now)
-                if message is None:
-                    self._state.wait(self._flight.due - now if self._flight else None)
+                newcomer = self._newcomers.popleft() if self._newcomers else ""
+                message = None if newcomer else self._due(now)
+                if not newcomer and message is None:
+                    self._state.wait(self._patience(now))
                     continue
-                self._sent_at = now
-            self._send(message)
+                self._sent_at = now if message else self._sent_at
+            if message:
+                self._send(message)
+            else:
+                self._show_again(newcomer)
 
-    def _shown_again(self) -> JsonObject | None:
-        """What a page that was loaded while a cell runs is to show there."""
-        if not self._reshow:
-            return None
-        page, shown = self._reshow.popleft()
+    def _patience(self, now: float) -> float | None:
+        """Seconds until something is due; None if nothing is."""
+        due = [self._flight.due] if self._flight else []
+        due += [self._suitor[1]] if self._suitor else []
+        return min(due) - now if due else None
+
+    def _show_again(self, page: str) -> None:
+        """Have `page`, which was not there when cells began, show what they show."""
+        if (cells := RunningCells.of(self._kernel)) is not None:
+            cells.show_again(lambda shown: self._send(self._show(page, shown)))
+
+    def _show(self, page: str, shown: Shown) -> JsonObject:
         outputs: list[JsonValue] = [
             {"display_id": name, "data": data, "metadata": metadata}
             for name, data, metadata in shown.outputs
         ]
-        return self._message("show", to=page, cell=shown.cell, code=shown.code, outputs=outputs)
+        fields: JsonObject = {"request": shown.request, "cell": shown.cell, "code": shown.code}
+        with self._state:
+            return self._message("show", to=page, outputs=outputs, **fields)
 
     def _send(self, message: JsonObject) -> None:
         self._cell.run(self._comm.send, message)
@@ -386,6 +402,10 @@ class LiveStore:
 
     def _due(self, now: float) -> JsonObject | None:
         """The message to send now, if there is one."""
+        if self._suitor and now >= self._suitor[1]:
+            self._accept(self._suitor[0])  # the page that was there first does not answer
+        if self._at_once:
+            return self._at_once.popleft()
         if self._refusal:
             return None
         flight = self._flight
@@ -454,7 +474,8 @@ class LiveStore:
         with self._state:
             if self._closed:
                 return
-            self._silent = False
+            if data.get("page") in self._pages:
+                self._silent, self._suitor = False, None
             match data.get("type"):
                 case "hello":
                     self._on_hello(data)
@@ -472,23 +493,27 @@ class LiveStore:
 
     def _on_hello(self, data: Mapping[str, Any]) -> None:
         hello = Hello.read(data)
-        if not self._is_ours(hello):
-            return
         count = data.get("chunks")
         if isinstance(count, int) and count > 0:
-            self._pieces = {hello.page: (hello, Pieces(count))}
+            self._pieces.pop(hello.page, None)
+            self._pieces[hello.page] = (hello, Pieces(count))
+            while len(self._pieces) > MAX_PAGES:
+                del self._pieces[next(iter(self._pieces))]
         else:
-            self._accept(hello)
+            self._consider(hello)
 
-    def _is_ours(self, hello: Hello) -> bool:
-        """Whether it comes from the notebook that was there first: two may share a kernel.
+    def _consider(self, hello: Hello) -> None:
+        """Follow the notebook that was there first: two may share a kernel.
 
-        It may be renamed (same page), reloaded or opened again (same path), or both (same
-        conversation).
+        It may be renamed (same page), or reloaded or opened again (same path). One that has the
+        same conversation under another path may be it, renamed and reloaded, or a copy of it: it
+        is followed if no page of the first one answers.
         """
         if self._hello is None or hello.page in self._pages or hello.path == self._hello.path:
-            return True
-        return self._target is not None and (self._target.stream == conversation_id(hello.document))
+            self._accept(hello)
+        elif self._target and self._target.stream == conversation_id(hello.document):
+            self._suitor = (hello, time.monotonic() + self._resend)
+            self._at_once.append(self._message("pull"))
 
     def _on_chunk(self, data: Mapping[str, Any]) -> None:
         page = str(data.get("page", ""))
@@ -498,13 +523,14 @@ class LiveStore:
         if pieces.add(data.get("i"), data.get("text")):
             del self._pieces[page]
             document = pieces.document()
-            self._accept(replace(hello, has_document=True, document=document))
+            self._consider(replace(hello, has_document=True, document=document))
 
     def _accept(self, hello: Hello) -> None:
         self._hello = hello
         self._hellos += 1
-        if hello.page not in self._pages and self._cells is not None:
-            self._reshow += [(hello.page, shown) for shown in self._cells.shown()]
+        self._suitor = None
+        if hello.page not in self._pages:
+            self._newcomers.append(hello.page)
         self._pages.add(hello.page)
         self._drop_transfer()
         if self._document is not None:

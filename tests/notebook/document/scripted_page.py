@@ -169,7 +169,7 @@ class FrontEnd:
         elif message["msg_type"] == "comm_msg" and content["comm_id"] == self.comm:
             data = content["data"]
             for view in self.views:
-                is_for_it = view.awake and data["path"] in ("", view.path)
+                is_for_it = view.awake and data["path"] == view.path
                 if is_for_it and (reply := view.answer(data)):
                     sleep(view.slow)
                     self.send(view, reply)
