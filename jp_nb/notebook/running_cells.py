@@ -70,16 +70,17 @@ class RunningCells:
 
     def __call__(self, status: str, channel: str, parent: Any = None) -> None:
         """Publish `status`, as the kernel's own method does."""
-        about = parent or self._kernel.get_parent(channel)
+        about = parent or self._kernel.get_parent(channel) or {}
         with self._lock:
             if status == "busy":
                 self._begins(about)
             elif status == "idle":
                 self._cells.pop(_id(about), None)
-            self._publish(status, channel, parent)
-            if status == "idle" and self._cells:
-                newest = next(reversed(self._cells.values()))
-                self._publish("busy", "shell", newest.request)
+            if status != "idle" or not self._cells or not _id(about):
+                return self._publish(status, channel, parent)
+            self._publish(status, channel, _untracked(about))
+            # For pages and servers that follow what every request ends with.
+            self._publish("busy", "shell", next(reversed(self._cells.values())).request)
 
     def shows(
         self, request: Mapping[str, Any], display_id: str, data: Bundle, metadata: Bundle
@@ -100,6 +101,15 @@ class RunningCells:
     def _begins(self, request: Any) -> None:
         if (name := _id(request)) and request["header"].get("msg_type") == "execute_request":
             self._cells.setdefault(name, _Running(request))
+
+
+def _untracked(request: Mapping[str, Any]) -> dict[str, Any]:
+    """`request` as one that says nothing about what the kernel does: its `idle` ends it alone.
+
+    A page finds what waits for this end by the request's id, and leaves its own status as it is
+    after requests of some types (`untracked_message_types`, JupyterLab 4.3 and later).
+    """
+    return {**request, "header": {**request["header"], "msg_type": "kernel_info_request"}}
 
 
 def _id(request: Any) -> str:

@@ -117,6 +117,10 @@ def _name(node: Node, item: JsonValue) -> Element:
     return Element(item if found is None else found)
 
 
+_Ranked = tuple[tuple[int, int], JsonValue]
+"""A claim behind its age: the number of its step; among equals the first counts."""
+
+
 class Claims:
     """Who owns which path now."""
 
@@ -126,7 +130,21 @@ class Claims:
         for step in steps:
             for keys, claim in _claims_of(step):
                 self._newest[keys] = step.number, claim
+        self._rank()
         self._unclaimed = [parse_path(path) for path in unclaimed]
+
+    def _rank(self) -> None:
+        """Make what `owner` looks up: the newest claim at each path, and at or below it."""
+        self._ranked = {
+            keys: ((number, -place), claim)
+            for place, (keys, (number, claim)) in enumerate(self._newest.items())
+        }
+        self._below = dict[tuple[str, ...], _Ranked]()
+        for keys, ranked in self._ranked.items():
+            for length in range(len(keys) + 1):
+                known = self._below.setdefault(keys[:length], ranked)
+                if known[0] < ranked[0]:
+                    self._below[keys[:length]] = ranked
 
     def owned_by(self, hashes: frozenset[str]) -> list[tuple[str, ...]]:
         """The paths whose newest claim is by one of `hashes`."""
@@ -140,7 +158,9 @@ class Claims:
         """The newest claim at, above or below `keys`; None if nobody's."""
         if any(related(keys, other) for other in self._unclaimed):
             return None
-        found = [claim for other, claim in self._newest.items() if related(keys, other)]
+        above = (keys[:length] for length in range(len(keys)))
+        found = [self._ranked[path] for path in above if path in self._ranked]
+        found += [self._below[keys]] if keys in self._below else []
         return max(found, key=lambda claim: claim[0])[1] if found else None
 
     def hold(self, claims: Mapping[str, JsonValue]) -> bool:

@@ -21,6 +21,7 @@ from jp_nb.config.models import resolve
 from jp_nb.config.partial import Change, Partial, apply, at, merge, settled, unset, validate
 from jp_nb.config.paths import node_of, parse_path
 from jp_nb.errors import ConfigError, ConfigProblem
+from jp_nb.record.budget import Budget
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.proposals import ProposedBy, proposed_by
 from jp_nb.record.stream import ConversationStream
@@ -28,12 +29,11 @@ from jp_nb.record.stream import ConversationStream
 RESET = "(reset)"
 """Stands in `ignored` for a stranger's reset of everything below the conversation."""
 
-MORE = "(more changes than a record of somebody else may bring)"
+MORE = "(more work than a record of somebody else may ask for, not followed from {place} on)"
 """Stands in `ignored` for what was not even looked at."""
 
-MAX_FOREIGN_CHANGES = 1000
-MAX_FOREIGN_UNSETS = 100
-"""Of one change. Who trusts a record gets all of it."""
+MAX_FOREIGN_WORK = 250_000
+"""In units of `Budget`: more than thousands of changes. Who trusts a record gets all of it."""
 
 BASE = "conversation's beginning"
 CONVERSATION = "conversation"
@@ -132,6 +132,8 @@ class Projection:
         self._layers: list[Layer] | None = None
         self._last: Step | None = None
         self._config: AppConfig | None = None
+        self._budget = Budget(MAX_FOREIGN_WORK)
+        self._weighed = 0  # so many of a stranger's changes are followed
         self.ignored: dict[str, JsonValue] = {}
         self.not_understood: dict[str, ConfigProblem] = {}
 
@@ -172,17 +174,21 @@ class Projection:
             last = self.step(last, number, self._stream.deltas[number])
             yield last
 
-    def _too_much(self, number: int, delta: ConfigDelta) -> bool:
-        """Whether a stranger asks for more than is worth to be followed."""
-        if number < MAX_FOREIGN_CHANGES and len(delta.unsets) <= MAX_FOREIGN_UNSETS:
+    def _too_much(self, number: int, delta: ConfigDelta, now: Partial) -> bool:
+        """Whether a stranger asks for more than is worth to be followed, from this delta on."""
+        if number == self._weighed and self._budget.allows(now, delta.delta, delta.unsets):
+            self._weighed += 1
+        if number < self._weighed:
             return False
-        self.ignored[MORE] = True
+        if number == self._weighed:
+            place = next(i for i, each in enumerate(self._stream.entries) if each is delta)
+            self.ignored[MORE.format(place=f"events[{place}]")] = None
         return True
 
     def step(self, last: Step, number: int, delta: ConfigDelta) -> Step:
         """What delta `number` comes to after `last`."""
         read, foreign = number < self._stored, self._is_foreign(number)
-        if foreign and self._too_much(number, delta):
+        if foreign and self._too_much(number, delta, last.after):
             return Step(number, delta, Change(), last.below, last.after, last.after)
         if delta.op == "reset":
             below = last.below
@@ -336,14 +342,20 @@ def base_partial(
         return dict(base_config)
     partial: Partial = dict(base)
     init = base_config.get("init")
-    for delta in init[:MAX_FOREIGN_CHANGES] if isinstance(init, list) else ():
+    budget = Budget(MAX_FOREIGN_WORK)
+    for number, delta in enumerate(init if isinstance(init, list) else ()):
         if not isinstance(delta, dict):
             continue
         if delta.get("op") == "reset":
             partial = {}
             continue
         unsets, values = delta.get("unsets"), delta.get("delta")
-        for path in unsets[:MAX_FOREIGN_UNSETS] if isinstance(unsets, list) else ():
+        unsets = unsets if isinstance(unsets, list) else []
+        if not budget.allows(partial, values, unsets):
+            place = f"base_config.init[{number}]"
+            not_understood[place] = ConfigProblem(place, "value", MORE.format(place=place))
+            break
+        for path in unsets:
             try:
                 partial = unset(partial, str(path))
             except ConfigError as exc:

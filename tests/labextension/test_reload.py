@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.browser import (
-    KERNEL_STATUS,
-    PATIENCE_MS,
+    TOKEN,
     Lab,
     NotebookPage,
     OpenNotebook,
 )
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
 
@@ -62,10 +56,6 @@ def begun(open_notebook: OpenNotebook, script: str) -> NotebookPage:
     return page
 
 
-def is_busy(page: Page) -> None:
-    page.wait_for_function(KERNEL_STATUS, arg="busy", timeout=PATIENCE_MS)
-
-
 def answer(page: NotebookPage) -> None:
     form = page.form()
     form.get_by_role("button", name="Yes", exact=True).click()
@@ -96,3 +86,118 @@ def test_a_reload_before_the_first_save_brings_the_form_back(
     assert set(output["data"]) == {"text/plain", "text/markdown"}
     assert output["metadata"] == {}
     assert saved.metadata["jp"]["events"][-1]["message"] == "Shipped."
+
+
+def test_a_new_notebook_that_was_never_saved_gets_its_waiting_cell_back(
+    open_notebook: OpenNotebook, lab: Lab
+) -> None:
+    page = open_notebook("")
+    cells = ["%load_ext jp_nb", "%%jp -m scripted/one\nGo."]
+    for index, source in enumerate(cells):
+        page.cell(index).locator(".cm-content").click()
+        page.page.keyboard.insert_text(source)
+        page.run_cell(index, "Shift+Enter")
+    page.form()
+    page.reload(status="busy")
+    page.form()
+    assert "Go." in page.cell(0).inner_text()
+    assert page.page.locator(".jp-Notebook .jp-Cell").count() == 2
+    answer(page)
+    page.output_text(0, contains="Shipped.")
+    page.save()
+    saved = page.saved()
+    assert saved.cells[0].source == cells[1]
+    assert saved.metadata["jp"]["events"][-1]["message"] == "Shipped."
+
+
+def stop_and_see_the_menu(page: NotebookPage) -> None:
+    page.page.locator("[data-command='notebook:interrupt-kernel']").first.click()
+    page.form().get_by_text("Interrupted", exact=True).wait_for()
+
+
+def test_a_reload_while_the_model_answers_goes_on_showing_it(open_notebook: OpenNotebook) -> None:
+    page = begun(open_notebook, "endless")
+    page.output_text(1, contains="word word")
+    page.reload(status="busy")
+    words = len(page.output_text(1, contains="word word"))
+    page.page.wait_for_function(
+        "n => [...document.querySelectorAll('.jp-OutputArea')].some(x => x.innerText.length > n)",
+        arg=words,
+    )
+    stop_and_see_the_menu(page)
+    page.form().get_by_role("button").filter(has_text="Stop").first.click()
+    page.wait_for_kernel_status("idle")
+    page.run_cell(2)
+    page.output_text(2, contains="42")
+
+
+def test_after_a_reload_while_a_tool_runs_the_stop_button_opens_the_menu(
+    open_notebook: OpenNotebook,
+) -> None:
+    page = begun(open_notebook, "tools")
+    page.output_text(1, contains="hold")
+    page.reload(status="busy")
+    page.output_text(1, contains="hold")
+    stop_and_see_the_menu(page)
+
+
+def test_the_page_never_says_idle_while_a_turn_runs(open_notebook: OpenNotebook) -> None:
+    page = begun(open_notebook, "one")
+    page.form()
+    assert page.page.evaluate(NEVER_IDLE) == "busy"
+    form = page.form()
+    form.get_by_role("button", name="No", exact=True).click()
+    form.get_by_role("button", name="Yes", exact=True).click()
+    page.page.wait_for_timeout(500)
+    assert page.page.evaluate("window.saidIdle") == []
+
+
+def test_running_the_waiting_cell_again_keeps_the_form(open_notebook: OpenNotebook) -> None:
+    page = begun(open_notebook, "one")
+    page.form()
+    page.cell(1).locator(".jp-InputPrompt").click()
+    page.command("notebook:run-cell", wait=False)
+    answer(page)
+    page.wait_for_record("record.events.filter(e => e.type === 'chat_request').length === 2")
+    answer(page)
+    text = page.output_text(1, contains="Again.")
+    assert "Shipped." not in text  # those were the outputs of the run before
+    page.wait_for_kernel_status("idle")
+    page.save()
+    said = [e.get("message") for e in page.saved().metadata["jp"]["events"]]
+    assert [x for x in said if x and x.endswith(".")][-1] == "Again."
+
+
+def test_a_question_of_a_cells_own_code_comes_back_too(open_notebook: OpenNotebook) -> None:
+    ask = 'print("said", jp.ask(jp.Question.boolean("sure", "Sure?")))'
+    page = open_notebook(LOAD, ask)
+    page.run_cell(0)
+    page.output_text(0, contains="kept in this notebook")
+    page.run_cell(1)
+    page.form()
+    page.reload(status="busy")
+    answer(page)
+    page.output_text(1, contains="Sure? → Yes")
+    page.wait_for_kernel_status("idle")
+
+
+def test_notebook_7_has_the_form_again(open_notebook: OpenNotebook, lab: Lab) -> None:
+    pytest.importorskip("notebook")
+    page = open_notebook("%load_ext jp_nb", "%%jp -m scripted/one\nGo.")
+    page.page.goto(f"{lab.url}/notebooks/{page.path.name}?token={TOKEN}")
+    classic = page.page
+    classic.locator(".jp-Notebook .jp-CodeCell").nth(1).wait_for()
+    page.wait_for_kernel_status("idle")
+    page.run_cell(0)
+    page.output_text(0, contains="kept in this notebook")
+    page.run_cell(1)
+    page.form()
+    classic.reload()
+    page.wait_for_kernel_status("busy")
+    page.form()
+    assert "Idle" not in classic.locator(".jp-Notebook-ExecutionIndicator").first.evaluate(
+        "element => element.dataset.status ?? element.title"
+    )
+    answer(page)
+    page.output_text(1, contains="Shipped.")
+    page.wait_for_kernel_status("idle")

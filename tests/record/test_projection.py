@@ -15,8 +15,9 @@ from jp_nb.config.partial import Partial, at, leaves, merge, settled
 from jp_nb.config.partial_model import normal
 from jp_nb.config.paths import parse_path
 from jp_nb.errors import ConfigError
+from jp_nb.record import projection as projecting
 from jp_nb.record.events import ChatRequest, ConfigDelta, decode
-from jp_nb.record.projection import MAX_FOREIGN_CHANGES, MORE, Projection
+from jp_nb.record.projection import Projection
 from jp_nb.record.stream import ConversationStream
 from tests.config.strategies import partials
 from tests.fakes import new_stream
@@ -404,23 +405,28 @@ def test_what_is_no_path_unsets_nothing_and_is_named(path: str) -> None:
     assert path in found.not_understood or len(path) > 10_000
 
 
-def test_a_stranger_is_not_followed_without_end() -> None:
-    word = [
+def test_a_stranger_is_not_followed_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projecting, "MAX_FOREIGN_WORK", 10_000)
+    words = [
         delta({"assistant": {"model": {"parameters": {"stop_words": [str(i)]}}}})
-        for i in range(MAX_FOREIGN_CHANGES + 3)
+        for i in range(200)
     ]
-    stream = new_stream(*word)
+    stream = new_stream(START, *words)
     found = projection(stream, trusted=False)
-    assert len(stop_words(found)) == MAX_FOREIGN_CHANGES
-    assert MORE in found.ignored
-    many = {"type": "config_delta", "timestamp": T, "unsets": ["user.name"] * 101}
-    assert MORE in _ignored(projection(new_stream(many), trusted=False))
-    assert MORE not in _ignored(projection(new_stream(many), trusted=True))
+    followed = len(stop_words(found))
+    assert 50 < followed < 200
+    said = f"not followed from events[{followed + 1}] on"
+    assert [said in path for path in found.ignored] == [True]
+    assert stop_words(found) == [str(i) for i in range(followed)]
+    assert len(stop_words(projection(stream, trusted=True))) == 200
+    stream.append(ConfigDelta(delta={"user": {"name": "A"}}))  # of one's own
+    assert found.config().user.name == "A"
+    assert [_provider_steps(found) for _ in range(2)] == [_provider_steps(found)] * 2
 
 
-def _ignored(found: Projection) -> dict[str, Any]:
-    found.config()
-    return found.ignored
+def _provider_steps(found: Projection) -> tuple[int, int, list[str]]:
+    """What reading it all once more comes to."""
+    return len(found.steps()), len(found.providers()), list(found.ignored)
 
 
 def test_what_is_wrong_together_names_who_set_it() -> None:

@@ -1,0 +1,196 @@
+"""Records that somebody planted: reading them is bounded by work, not by how often something is.
+
+Times are compared with each other, never with a clock's seconds: a record four times as long may
+take so much longer, and no more than some times that.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Callable
+from time import process_time
+from typing import Any
+
+import pytest
+
+from jp_nb.config.paths import parse_path
+from jp_nb.record.claims import Claims
+from jp_nb.record.conversations import listing
+from jp_nb.record.document import Document
+from jp_nb.record.fork import fork
+from jp_nb.record.notices import notices
+from jp_nb.record.projection import Projection
+from jp_nb.record.thread import thread_of
+from jp_nb.record.timestamps import utc_now
+from jp_nb.record.turn_view import read_turn
+
+T = "2025-01-31 09:00:00.0"
+Json = dict[str, Any]
+SLACK = 3.0
+"""Of measuring, and of sizes that are not quite proportional."""
+
+
+def delta(values: Json | None = None, *unsets: str, **more: Any) -> Json:
+    return {
+        "type": "config_delta",
+        "timestamp": T,
+        "delta": values or {},
+        "unsets": list(unsets),
+        **more,
+    }
+
+
+def entry(kind: str, **fields: Any) -> Json:
+    return {"type": kind, "timestamp": T, **fields}
+
+
+def jp(events: list[Json], base: Json | None = None, others: Any = ()) -> Json:
+    conversation = {"id": "jp-c1", "made": "live"}
+    return {
+        "version": 1,
+        "conversation": conversation,
+        "base_config": base or {},
+        "events": events,
+        "others": list(others),
+    }
+
+
+START, ASKED = entry("turn_start"), entry("chat_request", content="Go.")
+SAID = entry("chat_response", message="Yes.")
+LIST = "assistant.model.parameters.stop_words"
+
+
+def parts(n: int) -> Json:
+    return {"assistant": {"instructions": [{"title": f"t{i}", "items": ["x"]} for i in range(n)]}}
+
+
+def tools(n: int) -> Json:
+    return {"conversation": {"tools": {f"t{i}": {"enable": False} for i in range(n)}}}
+
+
+def unset_in_turns(n: int) -> Json:
+    """Items of two lists in turn: none of them can be taken together."""
+    two = [f'assistant.instructions["t{i}"]' for i in range(20)]
+    other = [f'{LIST}["w{i}"]' for i in range(20)]
+    paths = [path for pair in zip(two, other, strict=True) for path in pair]
+    return jp([delta(None, *paths) for _ in range(n // 20)], parts(n))
+
+
+def call(i: object) -> Json:
+    return entry("tool_call_request", id=f"c{i}", name="t", arguments={})
+
+
+def result(i: object) -> Json:
+    return entry("tool_call_response", id=f"c{i}", content="", is_error=False)
+
+
+SHAPES: dict[str, Callable[[int], Json]] = {
+    "changes of one value": lambda n: jp([delta({"user": {"name": str(i)}}) for i in range(n)]),
+    "changes beside a large map": lambda n: jp(
+        [delta({"conversation": {"tools": {"t1": {"enable": True}}}})] * (n // 4), tools(n)
+    ),
+    "items for a large list": lambda n: jp([delta(parts(1))] * (n // 4), parts(n)),
+    "a list that grows": lambda n: jp(
+        [
+            delta({"assistant": {"model": {"parameters": {"stop_words": [str(i)]}}}})
+            for i in range(n)
+        ]
+    ),
+    "unsets in a large list": unset_in_turns,
+    "many unsets at once": lambda n: jp([delta(None, *(f"k{i}" for i in range(n)))]),
+    "the beginning's own changes": lambda n: jp(
+        [], {"base": tools(n), "init": [delta(parts(1), "conversation.tools.t1")] * (n // 4)}
+    ),
+    "keys that nobody knows": lambda n: jp([], {f"k{i}": 1 for i in range(n)}),
+    "resets": lambda n: jp([delta(op="reset")] * n, tools(n)),
+    "claims": lambda n: jp(
+        [delta(claims={f"conversation.tools.t{i}.enable": ["ab:x"] for i in range(n)})]
+    ),
+    "turns": lambda n: jp([START, ASKED, SAID] * n),
+    "turns that nobody ended": lambda n: jp([START] * n),
+    "one id for all": lambda n: jp(
+        [START, *[entry("chat_request", content="", event_id="e", request_id="e")] * n]
+    ),
+    "calls of one id": lambda n: jp([START, ASKED, *[call(0)] * n, *[result(0)] * n]),
+    "calls without an end": lambda n: jp([START, ASKED, *map(call, range(n))]),
+    "ends without a call": lambda n: jp([START, ASKED, *map(result, range(n))]),
+    "other conversations of one id": lambda n: jp(
+        [ASKED], others=[{"conversation": {"id": "x"}, "events": [ASKED]}] * n
+    ),
+    "other conversations inside each other's name": lambda n: jp(
+        [ASKED], others=[{"conversation": {"id": f"x~{i}"[: 1 + i % 3 * 3]}} for i in range(n)]
+    ),
+    "nested without end": lambda n: jp([entry("of the future", deep=nested(400))] * (n // 100)),
+    "huge ids": lambda n: jp([START, ASKED, call("x" * n * 100), result("x" * n * 100)]),
+}
+
+
+def nested(depth: int) -> Any:
+    return json.loads("[" * depth + "]" * depth)
+
+
+def read_all(stored: Json) -> None:
+    """Everything that loading, the log and the next turn do with a record."""
+    document = Document.load(stored, clock=utc_now)
+    stream = document.conversation
+    notices(stream)
+    projection = Projection(stream, list, trusted=False)
+    projection.now()
+    projection.explain(["user.name"])
+    thread_of(stream, projection.providers())
+    listing(document)
+    for turn in stream.turns():
+        read_turn(turn.number, turn.entries)
+    Claims(projection.steps()).owned_by(frozenset(["ab"]))
+    stream.repair()
+    fork(stream, keep_turns=None, clock=utc_now, made="live", not_ids=())
+
+
+def seconds(stored: Json) -> float:
+    """The least of some measurements: whatever disturbs makes it longer."""
+    found = []
+    for _ in range(3):
+        gc.collect()
+        began = process_time()
+        read_all(stored)
+        found.append(process_time() - began)
+    return min(found)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_record_four_times_as_long_takes_about_four_times_as_long(shape: str) -> None:
+    make = SHAPES[shape]
+    small = 250
+    while (short := seconds(make(small))) < 0.01 and small < 4000:
+        small *= 2
+    assert seconds(make(4 * small)) < 4 * SLACK * max(short, 0.01)
+
+
+def test_what_is_not_followed_is_said_and_stays_in_the_notebook() -> None:
+    stored = unset_in_turns(6000)
+    document = Document.load(stored, clock=utc_now)
+    projection = Projection(document.conversation, list, trusted=False)
+    projection.now()
+    (path,) = projection.ignored
+    assert path.startswith("(more work than a record of somebody else may ask for")
+    assert document.to_json()["events"] == stored["events"]
+
+
+def test_the_newest_claim_at_above_or_below_a_path_owns_it() -> None:
+    made = [
+        delta(claims={"user.name": ["a:1"], "assistant": ["b:1"]}),
+        delta(claims={"user": ["c:1"], "assistant.model.id": None}),
+        delta(claims={"user.name": ["d:1"]}),
+    ]
+    stream = Document.load(jp(made), clock=utc_now).conversation
+    claims = Claims(Projection(stream, list, trusted=True).steps())
+    owners = {
+        "user": ["d:1"],
+        "user.name": ["d:1"],
+        "assistant": None,
+        "assistant.name": ["b:1"],
+        "assistant.model.id.name": None,
+        "conversation": None,
+    }
+    assert {path: claims.owner(parse_path(path)) for path in owners} == owners
