@@ -125,7 +125,7 @@ def test_a_reload_while_the_model_answers_goes_on_showing_it(open_notebook: Open
         arg=words,
     )
     stop_and_see_the_menu(page)
-    page.form().get_by_role("button").filter(has_text="Stop").first.click()
+    page.form().get_by_role("button", name="Stop (save & exit)").click()
     page.wait_for_kernel_status("idle")
     page.run_cell(2)
     page.output_text(2, contains="42")

@@ -294,3 +294,26 @@ def test_a_second_load_in_the_same_kernel_goes_on(front: FrontEnd) -> None:
     assert front.run("begin()") == "kept in this notebook; restored, 1 turns\n"
     front.run("say('two'); flushed()")
     assert front.view.contents() == ["one", "two"]
+
+
+def test_a_copy_of_the_notebook_on_the_same_kernel_does_not_take_the_record(
+    front: FrontEnd,
+) -> None:
+    front.run(SETUP)
+    front.run("say('one'); flushed()")
+    copy = View(json.loads(json.dumps(front.view.jp)), page="page-9", path="copy.ipynb")
+    front.views.append(copy)
+    front.send(copy, copy.hello())
+    front.until(lambda: bool(front.view.of_type("pull")))  # is the first one still there?
+    front.run("say('two'); flushed()")
+    assert front.view.contents() == ["one", "two"]
+    assert copy.contents() == ["one"]
+
+
+def test_a_renamed_notebook_whose_page_was_loaded_again_is_followed(front: FrontEnd) -> None:
+    front.run(SETUP)
+    front.run("say('one'); flushed()")
+    front.views[0] = View(front.view.jp, page="page-2", path="renamed.ipynb")
+    front.send(front.view, front.view.hello())
+    front.run("say('two'); flushed()")
+    front.until(lambda: front.view.contents() == ["one", "two"])

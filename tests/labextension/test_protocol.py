@@ -1,0 +1,224 @@
+"""What kernel and page say to each other follows the table; what does not changes nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.browser import NotebookPage, OpenNotebook
+from tests.notebook.document.protocol import FIELDS, misfits
+from tests.notebook.document.scripted_page import SETUP
+
+pytestmark = pytest.mark.browser
+
+CAPTURE = """() => {
+    const said = window.said = [];
+    const { kernel } = window.jupyterapp.shell.currentWidget.context.sessionContext.session;
+    kernel.anyMessage.connect((_, { direction, msg }) => {
+        const { comm_id, data } = msg.content;
+        if (String(comm_id).startsWith("jp_nb.document") && data && Object.keys(data).length) {
+            said.push([direction === "send" ? "page" : "kernel", JSON.stringify(data)]);
+        }
+    });
+}"""
+JP = "window.jupyterapp.shell.currentWidget.context.model.getMetadata('jp')"
+METADATA = "window.jupyterapp.shell.currentWidget.context.model.metadata"
+
+
+def said(page: NotebookPage) -> list[tuple[str, dict[str, Any]]]:
+    return [(who, json.loads(text)) for who, text in page.page.evaluate("window.said")]
+
+
+def test_every_message_of_both_sides_is_as_the_table_says(open_notebook: OpenNotebook) -> None:
+    long = "use_tool({'text': 'x' * 5_000_000}); flushed(60)"
+    page = open_notebook(
+        SETUP,
+        "say('one'); flushed()",
+        "print(in_cell.opened.store.save())",
+        f"{long}; new(); say('two'); flushed(60); print(bool(in_cell.opened.store.pull(60)))",
+        "import asyncio\nfrom IPython.display import display\n"
+        "from jp_nb.notebook.turn_display import display_publisher\n"
+        "show = display_publisher(get_ipython().display_pub.publish, get_ipython().kernel)\n"
+        "show({'text/plain': 'shown'}, update=False, final=False)\n"
+        "import os, time\nwhile not os.path.exists('seen again'): time.sleep(0.02)",
+        "in_cell.opened.store._ask_to_save('another page'); print('asked')",
+    )
+    page.page.evaluate(CAPTURE)
+    page.run_cell(0)
+    page.output_text(0, contains="kept in this notebook")
+    page.run_cell(1)
+    page.output_text(1, contains="flushed")
+    page.run_cell(2)
+    page.output_text(2, contains="saved as")
+    page.run_cell(3)
+    page.output_text(3, contains="True")
+    messages = said(page)
+    page.run_cell(4)
+    page.output_text(4, contains="shown")
+    page.page.goto("about:blank")
+    page.page.add_init_script(f"({WHEN_THERE})()")
+    page.reload(status="busy")
+    page.output_text(4, contains="shown")
+    page.path.with_name("seen again").touch()
+    page.wait_for_kernel_status("idle")
+    messages += said(page)
+    assert [found for who, message in messages for found in misfits(who, message)] == []
+    kinds = {(who, message["type"]) for who, message in messages}
+    table = {(who, kind) for who, kinds in FIELDS.items() for kind in kinds}
+    assert table - kinds == {("page", "nack"), ("page", "save_failed")}  # of what goes wrong
+
+
+WHEN_THERE = f"""() => {{
+    const look = () => {{
+        const context = window.jupyterapp?.shell?.currentWidget?.sessionContext;
+        if (context?.session?.kernel) ({CAPTURE})();
+        else setTimeout(look, 5);
+    }};
+    look();
+}}"""
+PLANT = """
+from comm import create_comm
+
+def plant(*messages, comm_id='jp_nb.document.planted', target='jp_nb.document', mine=False):
+    comm = in_cell.opened.store._comm if mine else create_comm(target_name=target, comm_id=comm_id)
+    for message in messages:
+        comm.send(message)
+"""
+EVIL = {
+    "version": 1,
+    "conversation": {"id": "evil", "made": "live"},
+    "base_config": {},
+    "events": [],
+}
+
+
+def messages_of_strangers(path: str) -> list[dict[str, Any]]:
+    """What must change nothing, whoever says it."""
+    head = {"v": 1, "ctl": True, "seq": 900}
+    good = {**head, "path": path}
+    return [
+        {**head, "type": "switch", "doc": EVIL},
+        {**head, "type": "switch", "doc": EVIL, "path": ""},
+        {**head, "type": "switch", "doc": EVIL, "path": None},
+        {**head, "type": "switch", "doc": EVIL, "path": [path]},
+        {**head, "type": "switch", "doc": EVIL, "path": f"{path}.other"},
+        {**head, "type": "append", "stream": "", "base": 0, "events": [{"type": "x"}]},
+        {**head, "type": "chunk", "id": 1, "i": 0, "of": 1, "text": json.dumps(EVIL)},
+        {**head, "type": "show", "to": "", "cell": "x", "code": "1", "outputs": []},
+        {**good, "type": "switch", "doc": EVIL, "v": 2},
+        {**good, "type": "switch", "doc": EVIL, "v": "1"},
+        {**good, "type": "switch", "doc": {**EVIL, "version": 2}},
+        {**good, "type": "switch", "doc": 7},
+        {**good, "type": "Switch", "doc": EVIL},
+        {**good, "type": ["switch"], "doc": EVIL},
+        {**good, "type": "__proto__", "doc": EVIL},
+        {**good, "type": "constructor", "doc": EVIL},
+        {**good, "type": "append", "stream": "evil", "base": 0, "events": []},
+        {**good, "type": "chunk", "id": 1, "i": 0, "of": 10**12, "text": "["},
+        {**good, "type": "chunk", "id": 1, "i": -1, "of": 2, "text": "["},
+        {**good, "type": "chunk", "id": 1, "i": 0, "of": 1, "text": "["},
+        {**good, "type": "show", "to": "another page", "cell": "x", "code": "1", "outputs": []},
+        {**good, "type": "show", "to": 7, "cell": "x", "code": "1", "outputs": []},
+        {**good, "type": "show", "cell": "x", "code": "1", "outputs": [7]},
+    ]
+
+
+@pytest.mark.parametrize("mine", [False, True], ids=["another comm", "our comm"])
+def test_a_message_that_is_not_for_this_notebook_changes_nothing(
+    open_notebook: OpenNotebook, mine: bool
+) -> None:
+    page = open_notebook(SETUP, "say('one'); flushed()", PLANT, "", "say('two'); flushed()")
+    for cell in (0, 1, 2):
+        page.run_cell(cell)
+    page.output_text(1, contains="flushed")
+    page.wait_for_kernel_status("idle")
+    before = page.page.evaluate(f"JSON.stringify([{JP}, {METADATA}])")
+    text = json.dumps(messages_of_strangers(page.path.name))
+    planted = f"import json\nplant(*json.loads({text!r}), mine={mine})\nprint('planted')"
+    page.page.evaluate(
+        "source => window.jupyterapp.shell.currentWidget.context.model"
+        ".cells.get(3).sharedModel.setSource(source)",
+        planted,
+    )
+    page.run_cell(3)
+    page.output_text(3, contains="planted")
+    page.wait_for_kernel_status("idle")
+    assert page.page.evaluate(f"JSON.stringify([{JP}, {METADATA}])") == before
+    assert page.page.locator(".jp-Notebook .jp-Cell").count() == 5
+    page.run_cell(4)
+    page.output_text(4, contains="flushed")
+
+
+def test_an_append_leaves_a_record_that_can_be_read(open_notebook: OpenNotebook) -> None:
+    page = open_notebook(SETUP, "say('one'); flushed()", PLANT, "")
+    for cell in (0, 1, 2):
+        page.run_cell(cell)
+    page.output_text(1, contains="flushed")
+    stream = page.page.evaluate(f"{JP}.conversation.id")
+    good = {"v": 1, "seq": 900, "path": page.path.name, "type": "append", "stream": stream}
+    bad = [
+        {**good, "base": 0, "events": [None, 7, "x", []] * 4},
+        *(
+            {**good, "base": 3, "events": [], "head": head}
+            for head in (7, {"conversation": {"id": "evil"}}, {"conversation": 7})
+        ),
+        {**good, "base": 3, "events": [], "head": {"base_config": []}},
+        {**good, "base": 3, "events": [], "head": {"signature": {}}},
+    ]
+    before = page.page.evaluate(f"JSON.stringify({JP})")
+    text = json.dumps(bad)
+    page.page.evaluate(
+        "source => window.jupyterapp.shell.currentWidget.context.model"
+        ".cells.get(3).sharedModel.setSource(source)",
+        f"import json\nplant(*json.loads({text!r}), mine=True)\nprint('planted')",
+    )
+    page.run_cell(3)
+    page.output_text(3, contains="planted")
+    page.wait_for_kernel_status("idle")
+    assert page.page.evaluate(f"JSON.stringify({JP})") == before
+
+
+def test_code_of_one_notebook_writes_nothing_into_another_on_its_kernel(
+    open_notebook: OpenNotebook,
+) -> None:
+    first = open_notebook(SETUP, PLANT, "say('one'); flushed()")
+    kernel = first.page.evaluate(
+        "window.jupyterapp.shell.currentWidget.context.sessionContext.session.kernel.id"
+    )
+    switch = {"v": 1, "seq": 9, "type": "switch", "doc": EVIL}
+    second = open_notebook(
+        f"plant({switch!r}, {switch | {'path': ''}!r}, mine=True)\nprint('planted')", "print(1)"
+    )
+    second.page.evaluate(
+        "id => window.jupyterapp.shell.currentWidget.context.sessionContext.changeKernel({ id })",
+        kernel,
+    )
+    second.wait_for_kernel_status("idle")
+    for cell in (0, 1, 2):
+        first.run_cell(cell)
+    first.output_text(2, contains="flushed")
+    before = first.page.evaluate(f"JSON.stringify({JP})")
+    second.run_cell(0)
+    second.output_text(0, contains="planted")
+    second.wait_for_kernel_status("idle")
+    first.wait_for_kernel_status("idle")
+    assert first.page.evaluate(f"JSON.stringify({JP})") == before
+    assert second.page.evaluate(f"{JP} === undefined")
+
+
+def test_a_renamed_notebook_goes_on(open_notebook: OpenNotebook) -> None:
+    page = open_notebook(SETUP, "say('one'); flushed()", "say('two'); flushed(30)")
+    page.run_cell(0)
+    page.output_text(0, contains="kept in this notebook")
+    page.run_cell(1)
+    page.output_text(1, contains="flushed")
+    page.page.evaluate(
+        "name => window.jupyterapp.shell.currentWidget.context.rename(name)",
+        f"renamed-{page.path.name}",
+    )
+    page.run_cell(2)
+    page.output_text(2, contains="flushed")
+    contents = f"{JP}.events.filter(e => e.type === 'chat_request').map(e => e.content)"
+    assert page.page.evaluate(contents) == ["one", "two"]
