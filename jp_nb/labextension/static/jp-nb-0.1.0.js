@@ -70,6 +70,30 @@
     return idOf(entry) === id && startsWith(eventsOf(entry), eventsOf(other));
   }
 
+  // Anybody may have written many conversations of one id: they share a tree of beginnings, in
+  // which one is looked up that another one may cover.
+  const marks = (entry) =>
+    idOf(entry)
+      ? ["id", idOf(entry), ...eventsOf(entry).map(identity)]
+      : ["damaged", JSON.stringify(entry)];
+
+  function beginnings(entries) {
+    const root = new Map();
+    for (const entry of entries) {
+      let node = root;
+      for (const mark of marks(entry)) {
+        if (!node.has(mark)) node.set(mark, new Map());
+        node = node.get(mark);
+      }
+    }
+    return root;
+  }
+
+  function isAmong(root, entry) {
+    let node = root;
+    return marks(entry).every((mark) => (node = node.get(mark)));
+  }
+
   function isStale(carried, stored) {
     if (idOf(carried) === idOf(stored)) {
       return eventsOf(stored).length > eventsOf(carried).length && covers(stored, carried);
@@ -93,10 +117,10 @@
       }
     }
     if (isStale(carried, stored)) return stored;
-    const known = conversations(carried);
+    const known = beginnings(conversations(carried));
     const kept = conversations(stored).filter(
       (entry) =>
-        !known.some((k) => covers(k, entry)) &&
+        !isAmong(known, entry) &&
         own(own(entry, "conversation"), "made") !== "headless" &&
         !(own(seen, idOf(entry)) >= eventsOf(entry).length)
     );

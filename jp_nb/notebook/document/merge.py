@@ -9,12 +9,15 @@ Source: `design/document.md` section 3, `design/architecture.md` D18 and D33.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from typing import Literal
 
 from pydantic import JsonValue
 
 from jp_nb.record.document import VERSION
+from jp_nb.record.signature import canonical
 
 JsonObject = dict[str, JsonValue]
 Kind = Literal["readable", "damaged", "newer"]
@@ -115,8 +118,29 @@ def covers(entry: JsonValue, other: JsonValue) -> bool:
 
 def unknown_to(document: JsonObject, entries: Iterable[JsonValue]) -> list[JsonValue]:
     """Those of `entries` that no conversation of `document` covers."""
-    known = conversations(document)
-    return [e for e in entries if not any(covers(k, e) for k in known)]
+    known = {mark for entry in conversations(document) for mark in _beginnings(entry)}
+    return [entry for entry in entries if deque(_beginnings(entry), 1).pop() not in known]
+
+
+def _beginnings(entry: JsonValue) -> Iterator[bytes]:
+    """What tells the beginnings of `entry` apart, the whole of it last: see `covers`.
+
+    Two entries that have one of these in common begin the same way up to there. Anybody may have
+    written many conversations of one id, so they are not compared with each other.
+    """
+    identifier = conversation_id(entry)
+    if not identifier:
+        yield _digest(entry)
+        return
+    so_far = _digest(identifier)
+    yield so_far
+    for event in events_of(entry):
+        so_far = sha256(so_far + _digest(_identity(event))).digest()
+        yield so_far
+
+
+def _digest(value: JsonValue) -> bytes:
+    return sha256(canonical(value).encode("ascii")).digest()
 
 
 def merge(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -21,6 +22,25 @@ def test_merge(case: dict[str, Any]) -> None:
     before = copy.deepcopy(case)
     assert merge(case.get("stored"), case["carried"], case.get("seen")) == case["merged"]
     assert case == before
+
+
+def test_many_conversations_of_one_id_are_not_compared_with_each_other() -> None:
+    def seconds(count: int) -> float:
+        one = {"type": "chat_request", "timestamp": "t", "id": "1"}
+        others = [{"conversation": {"id": "x"}, "events": [one, {"id": n}]} for n in range(count)]
+        mine = [{"conversation": {"id": "x"}, "events": [one, {"id": -n}]} for n in range(count)]
+        carried: dict[str, Any] = {"conversation": {"id": "a"}, "events": [one], "others": mine}
+        stored = {"conversation": {"id": "b"}, "events": [one], "others": others}
+        found = []
+        for _ in range(3):
+            began = process_time()
+            merged = merge(stored, carried)
+            found.append(process_time() - began)
+            assert isinstance(merged, dict)
+            assert len(merged["others"]) == 2 * count  # one is in both, one was the active one
+        return min(found)
+
+    assert seconds(2000) < 12 * max(seconds(500), 0.005)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
