@@ -38,12 +38,11 @@ def test_every_message_of_both_sides_is_as_the_table_says(open_notebook: OpenNot
         "say('one'); flushed()",
         "print(in_cell.opened.store.save())",
         f"{long}; new(); say('two'); flushed(60); print(bool(in_cell.opened.store.pull(60)))",
-        "import asyncio\nfrom IPython.display import display\n"
-        "from jp_nb.notebook.turn_display import display_publisher\n"
-        "show = display_publisher(get_ipython().display_pub.publish, get_ipython().kernel)\n"
+        "from jp_nb.notebook.turn_display import DisplayPublisher\n"
+        "ip = get_ipython()\n"
+        "show = DisplayPublisher(ip.display_pub.publish, kernel=ip.kernel)()\n"
         "show({'text/plain': 'shown'}, update=False, final=False)\n"
         "import os, time\nwhile not os.path.exists('seen again'): time.sleep(0.02)",
-        "in_cell.opened.store._ask_to_save('another page'); print('asked')",
     )
     page.page.evaluate(CAPTURE)
     page.run_cell(0)

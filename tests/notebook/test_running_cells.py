@@ -59,7 +59,7 @@ def test_what_a_cell_shows_is_kept_until_it_ends() -> None:
     cells.shows(first, "b", {"text/plain": "2"}, {})
     cells.shows(first, "a", {"text/plain": "3"}, {"x": 1})
     cells.shows(request("unknown"), "c", {}, {})
-    outputs = (("a", {"text/plain": "3"}, {"x": 1}), ("b", {"text/plain": "2"}, {}))
+    outputs: Any = (("a", {"text/plain": "3"}, {"x": 1}), ("b", {"text/plain": "2"}, {}))
     found: list[Shown] = []
     cells.show_again(found.append)
     assert found == [Shown("first", "cell of first", "1", outputs)]

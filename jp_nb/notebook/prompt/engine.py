@@ -42,6 +42,7 @@ class _Waiting:
     Attributes:
         keeps_record: Whether its static record stays where the form was.
         deadline: Ends a wait on stdin, which no job can reach.
+        seen: Whether a page has shown the form.
     """
 
     def __init__(self, prompt: Prompt, *, keeps_record: bool) -> None:
@@ -50,6 +51,7 @@ class _Waiting:
         self.channel: Channel = "form"
         self.deadline: Deadline | None = None
         self.withdrawn = False
+        self.seen = False
         self.future: Future[PromptEnd] = Future()
         # Running at once: cancelling the task that awaits it must not settle it.
         self.future.set_running_or_notify_cancel()
@@ -229,8 +231,9 @@ class NotebookPrompter:
         ]
 
     def _rendered(self, waiting: _Waiting) -> None:
-        if waiting is not self._active or self._form is None:
+        if waiting is not self._active or self._form is None or waiting.seen:
             return
+        waiting.seen = True  # a page that is loaded again shows it again, and gives no more time
         self._stop_timers()
         if self._settings.timeout > 0:
             late = NotAnswered("timed_out", "form")

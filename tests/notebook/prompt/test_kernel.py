@@ -55,10 +55,25 @@ def test_a_handled_click_leaves_the_kernel_busy_with_the_cell(user: FrontEnd) ->
         for m in user.messages
         if m["msg_type"] == "status"
     ]
-    handled = [at for at, state in enumerate(states) if state == ("comm_msg", "idle")]
+    # Of a type that pages do not follow: it ends the click, and says nothing about the kernel.
+    handled = [at for at, state in enumerate(states) if state == ("kernel_info_request", "idle")]
     assert handled
+    assert ("comm_msg", "idle") not in states
     assert all(states[at + 1] == ("execute_request", "busy") for at in handled)
     assert states[-1] == ("execute_request", "idle")
+
+
+def test_a_form_that_is_drawn_again_gives_no_more_time(user: FrontEnd) -> None:
+    cell = user.start(f"print(ask({BOOLEAN}, timeout=2.0))")
+    beacon = user.form("Sure?")
+    until = monotonic() + PATIENCE
+    while "timed_out" not in user.printed(cell):  # a page that is loaded again, and again
+        assert monotonic() < until
+        user.send(beacon, {"type": "rendered"})
+        sleep(0.2)
+        user.receive(0.0)
+    user.finish(cell)
+    assert "NotAnswered(end='timed_out', channel='form')" in user.printed(cell)
 
 
 def test_stock_buttons_answer_too(user: FrontEnd) -> None:
