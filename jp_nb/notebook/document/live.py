@@ -474,7 +474,7 @@ class LiveStore:
         with self._state:
             if self._closed:
                 return
-            if data.get("page") in self._pages:
+            if str(data.get("page", "")) in self._pages:
                 self._silent, self._suitor = False, None
             match data.get("type"):
                 case "hello":

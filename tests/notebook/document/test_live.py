@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jupyter_client.blocking.client import BlockingKernelClient
 
 from tests.notebook.document.scripted_page import SETUP, FrontEnd, View, kernel
 
@@ -272,6 +273,8 @@ def test_garbage_from_a_page_does_no_harm(front: FrontEnd) -> None:
         {"type": "chunk", "i": 10**9, "text": 7},
         {"type": "saved", "seq": "1"},
         {"type": ["hello"]},
+        {"type": "ack", "page": ["page-1"]},
+        {"type": "hello", "page": {}, "path": [], "stream": 7, "n": "x", "chunks": -1},
     ]
     for data in garbage:
         front.send(front.view, data)
@@ -317,3 +320,17 @@ def test_a_renamed_notebook_whose_page_was_loaded_again_is_followed(front: Front
     front.send(front.view, front.view.hello())
     front.run("say('two'); flushed()")
     front.until(lambda: front.view.contents() == ["one", "two"])
+
+
+def test_a_console_on_the_notebooks_kernel_adds_to_its_record_alone(front: FrontEnd) -> None:
+    front.run(SETUP)
+    front.run("say('one'); flushed()")
+    console = BlockingKernelClient()
+    console.load_connection_info(front.client.get_connection_info())
+    console.start_channels()
+    try:
+        console.execute("say('two')")
+        front.until(lambda: front.view.contents() == ["one", "two"])
+        assert {m["path"] for m in front.view.received} == {front.view.path}
+    finally:
+        console.stop_channels()
