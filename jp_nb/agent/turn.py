@@ -58,15 +58,25 @@ from jp_nb.config.app_config import Request as RequestConfig
 from jp_nb.config.proposal import Basis
 from jp_nb.config.style_config import Interrupt as InterruptConfig
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
-from jp_nb.record.events import ChatRequest, ChatResponse, Entry, ToolCallRequest
+from jp_nb.record.events import (
+    ChatRequest,
+    ChatResponse,
+    Entry,
+    ToolCallRequest,
+    ToolCallResponse,
+)
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread
+from jp_nb.record.unanswered import NoAnswer, is_unanswered, marked
 
 log = logging.getLogger(__name__)
 
 MODEL_ID = "assistant.model.id"
 PROVIDERS = "providers.llm"
 CHOOSE_ANOTHER = f"`%jp config {MODEL_ID}=PROVIDER/NAME`"
+NEVER_RAN = "This tool call did not run: the turn ended before it could."
+NO_ANSWER = "⚠ There was no answer: the request stays in the record and is not sent again"
+TAKEN_BACK = "; what its options had set is taken back"
 MAX_PATCHES = 10
 MAX_BREAKS = 4
 """An answer that goes on a little at each attempt gets so many times `max_retries` attempts."""
@@ -130,10 +140,13 @@ class TurnLoop:
         strict: End the turn as soon as nobody could decide what only a person may (D21).
         context: `root` and `conversation_id` for tools.
         secrets: What tools may not repeat.
+        changes: So many of the last changes of the configuration were made for this turn. They
+            are taken back if it fails, or is interrupted, before the model said anything.
         sleep: Waits before a retry.
         clock: Seconds, for the time between two interrupts.
         usage: Tokens so far.
         interrupts_heard: How many interrupts this turn took notice of; none after its end.
+        left_out: Whether the turn got no answer, so that its request is not sent again.
     """
 
     stream: ConversationStream
@@ -145,14 +158,17 @@ class TurnLoop:
     strict: bool = False
     context: Mapping[str, str] = field(default_factory=dict)
     secrets: Secrets = field(default_factory=Secrets)
+    changes: int = 0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = monotonic
     usage: Usage = field(default_factory=Usage)
     interrupts_heard: int = 0
+    left_out: bool = False
     _phase: Callable[[], None] | None = None
     _provider_name: str = ""
     _interrupts: Interrupts | None = None
     _listening: _Listening | None = None
+    _began: bool = False
     _late: bool = False
     _kept: bool = False
     _over: bool = False
@@ -167,20 +183,44 @@ class TurnLoop:
             ConfigError: If the configuration does not resolve; nothing was appended.
             UsageError: If the model cannot be asked for that kind of answer; likewise.
         """
+        status: Literal["completed", "interrupted", "failed"] = "failed"
+        try:
+            status = await self._run(request)
+        except asyncio.CancelledError:
+            status = "interrupted"
+            raise
+        finally:
+            self._phase, self._over = None, True
+            self._close(status)
+        return TurnEnd(status, self.usage)
+
+    async def _run(self, request: ChatRequest) -> Literal["completed", "interrupted"]:
         if self.interrupts_heard:
-            return TurnEnd("interrupted", self.usage)
+            return "interrupted"
         resolved = self._resolve()
         schema = request.response_schema
         if schema is not None:
             resolved.provider.check_schema(schema)
         self.stream.start_turn(request)
+        self._began = True
         self.thread.add(self.stream.entries[-1], self._provider_name)
         self._interrupts = Interrupts(self.prompter, clock=self.clock)
-        try:
-            status = await self._cycles(resolved, schema, self._interrupts)
-        finally:
-            self._phase, self._over = None, True
-        return TurnEnd(status, self.usage)
+        return await self._cycles(resolved, schema, self._interrupts)
+
+    def _close(self, status: Literal["completed", "interrupted", "failed"]) -> None:
+        """Leave a record that is well formed, and that says if the turn got no answer."""
+        for call in self.stream.unanswered() if self._began else ():
+            self._record(ToolCallResponse(id=call.id, content=NEVER_RAN, is_error=True))
+        turn = self.stream.current_turn() if self._began else []
+        self.left_out = is_unanswered(turn)
+        if status == "completed" or (self._began and not self.left_out):
+            return
+        silent = not any(isinstance(entry, ChatResponse) for entry in turn)
+        takes_back = self.changes if silent else 0
+        if self._began or takes_back:
+            self._record(marked(NoAnswer(status, takes_back)))
+        if self._began:
+            self.display(Notice(NO_ANSWER + (TAKEN_BACK if takes_back else "")))
 
     def interrupt(self) -> None:
         """The kernel was interrupted; from the agent's loop.

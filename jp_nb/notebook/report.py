@@ -160,7 +160,14 @@ def _happenings(turn: Turn) -> list[str]:
         *(_call(call) for call in turn.tool_calls),
         *(_inquiry(inquiry) for inquiry in turn.inquiries),
         *(_change(x) for x in turn.config_changes if x.delta or x.unsets or x.begins_again),
+        *([_no_answer(turn)] if turn.left_out else []),
     ]
+
+
+def _no_answer(turn: Turn) -> str:
+    how = f" ({turn.status})" if turn.status in ("failed", "interrupted") else ""
+    taken = "; its settings were taken back" if turn.taken_back else ""
+    return f"⊘ no answer{how}: models are not sent this turn{taken}"
 
 
 def _call(call: ToolCall) -> str:

@@ -463,11 +463,13 @@ class Session:
                 "this cell began the restored conversation, so a new one starts here; the earlier "
                 "one stays in this notebook"
             )
+        before = len(self.document.conversation.deltas)
         self.configure(*directives, model=model)
+        changes = len(self.document.conversation.deltas) - before
         metadata: dict[str, JsonValue] = {"cell_id": cell_id} if cell_id else {}
         author = self.config.user.name
         request = ChatRequest(content=content, schema=wanted, author=author, metadata=metadata)
-        turn = turns.run(request, strict=strict, tool_choice=tool_choice)
+        turn = turns.run(request, strict=strict, tool_choice=tool_choice, changes=changes)
         if wanted is not None:
             from jp_nb.notebook.structured import check_answer
 

@@ -98,11 +98,17 @@ class TurnRunner:
     # --- one turn ----------------------------------------------------------------------------
 
     def run(
-        self, request: ChatRequest, *, strict: bool, tool_choice: ToolChoice | None = None
+        self,
+        request: ChatRequest,
+        *,
+        strict: bool,
+        tool_choice: ToolChoice | None = None,
+        changes: int = 0,
     ) -> Turn:
         """Run `request` as a turn of the active conversation and show it in the cell.
 
         `tool_choice` counts for the first request to the model, instead of the configured one.
+        The last `changes` of the configuration were made for this turn.
         """
         session = self._session
         stream = session.document.conversation
@@ -124,6 +130,7 @@ class TurnRunner:
             strict=strict or os.environ.get(variables.STRICT) == "1",
             context={"root": str(self.root), "conversation_id": stream.id},
             secrets=self._secrets,
+            changes=changes,
         )
         number = stream.turn_count
         status = "failed"
@@ -136,6 +143,8 @@ class TurnRunner:
                 self._cell.hear_interrupts(None)
                 self._prompter.cell_ends()
                 display.finish()
+                if turn.left_out:
+                    self._threads = None
                 made = self._view(number, turn, status)
                 if made is not None:
                     session.last = self._shell.user_ns["_jp"] = made

@@ -45,14 +45,17 @@ def stand_ins(stream: ConversationStream, hidden: Collection[int]) -> dict[int, 
     reasoning = _deciding(compactions, count, lambda entry: entry.reasoning is not None)
     tools = _deciding(compactions, count, lambda entry: entry.tool_calls is not None)
     found: dict[int, tuple[Entry, ...]] = {}
+    before: Compaction | None = None  # that of the last turn of which anything is seen
     seen = (event for event in stream.events() if event.position not in hidden)
     for turn, grouped in groupby(seen, key=lambda event: event.turn):
         events = list(grouped)
         if (summary := summaries[turn]) is not None:
             found |= dict.fromkeys((event.position for event in events), ())
-            if not turn or summaries[turn - 1] is not summary:
+            if summary is not before:
                 found[events[0].position] = tuple(_summary(summary))
+            before = summary
             continue
+        before = None
         if reasoning[turn] is not None:
             found |= {e.position: () for e in events if _is_reasoning(e.entry)}
         decides = tools[turn]

@@ -25,6 +25,7 @@ from jp_nb.record.budget import Budget
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.proposals import ProposedBy, proposed_by
 from jp_nb.record.stream import ConversationStream
+from jp_nb.record.unanswered import TakenBack
 
 RESET = "(reset)"
 """Stands in `ignored` for a stranger's reset of everything below the conversation."""
@@ -51,6 +52,7 @@ class Step:
         below: What lies under the conversation; after a reset that is less.
         before: The partial in force until then.
         after: And from then on.
+        taken_back: The turn it was made for got no answer: it does not count.
     """
 
     number: int
@@ -59,11 +61,12 @@ class Step:
     below: Partial
     before: Partial
     after: Partial
+    taken_back: bool = False
 
     @property
     def is_reset(self) -> bool:
         """Whether everything begins again here."""
-        return self.delta is None or self.delta.op == "reset"
+        return self.delta is None or (self.delta.op == "reset" and not self.taken_back)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +134,7 @@ class Projection:
         self._trusted = trusted or made_here
         self._layers: list[Layer] | None = None
         self._last: Step | None = None
+        self._taken_back = TakenBack()
         self._config: AppConfig | None = None
         self._budget = Budget(MAX_FOREIGN_WORK)
         self._weighed = 0  # so many of a stranger's changes are followed
@@ -153,6 +157,7 @@ class Projection:
 
     def now(self) -> Step:
         """The last step; only what was appended since is applied."""
+        self._follow_marks()
         number = -1 if self._last is None else self._last.number + 1
         if self._last is None or number < len(self._stream.deltas):
             for step in self._steps(self._last):
@@ -162,6 +167,7 @@ class Projection:
         return self._last
 
     def _steps(self, last: Step | None = None) -> Iterator[Step]:
+        self._follow_marks()
         if last is None:
             below = fold(self.layers())
             base = base_partial(self._stream.base_config, self.not_understood)
@@ -173,6 +179,10 @@ class Projection:
         for number in range(last.number + 1, len(self._stream.deltas)):
             last = self.step(last, number, self._stream.deltas[number])
             yield last
+
+    def _follow_marks(self) -> None:
+        if self._taken_back.follow(self._stream.deltas):
+            self._last = None  # what was applied may count no more
 
     def _too_much(self, number: int, delta: ConfigDelta, now: Partial) -> bool:
         """Whether a stranger asks for more than is worth to be followed, from this delta on."""
@@ -187,6 +197,8 @@ class Projection:
 
     def step(self, last: Step, number: int, delta: ConfigDelta) -> Step:
         """What delta `number` comes to after `last`."""
+        if number in self._taken_back.numbers:
+            return Step(number, delta, Change(), last.below, last.after, last.after, True)
         read, foreign = number < self._stored, self._is_foreign(number)
         if foreign and self._too_much(number, delta, last.after):
             return Step(number, delta, Change(), last.below, last.after, last.after)
@@ -276,12 +288,13 @@ class Projection:
         return [_provider(step.after) for step in self._steps()]
 
     def steps(self) -> list[Step]:
-        """All changes since the last reset, the state they begin from first."""
+        """All changes that count since the last reset, the state they begin from first."""
         found: list[Step] = []
         for step in self._steps():
             if step.is_reset:
                 found = []
-            found.append(step)
+            if not step.taken_back:
+                found.append(step)
         return found
 
     def explain(self, paths: Iterable[str]) -> dict[str, list[Said]]:

@@ -18,6 +18,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from jp_nb.record.events import ConfigDelta, Entry
+from jp_nb.record.unanswered import no_answer
 
 PROPOSED_BY = "proposed_by"
 """The key in the metadata of a delta."""
@@ -85,10 +86,15 @@ def _read(item: JsonValue) -> ProposedBy | None:
 
 
 def end_of_turn(entries: Sequence[Entry], end: int) -> int:
-    """`end`, behind the last event of a turn, moved behind what its tools changed at its end."""
-    while end < len(entries) and is_of_tools(entries[end]):
+    """`end`, behind the last event of a turn, moved behind the changes that belong to its end."""
+    while end < len(entries) and ends_turn(entries[end]):
         end += 1
     return end
+
+
+def ends_turn(entry: Entry) -> bool:
+    """True of a change that belongs to the turn before it: its tools', or the mark of no answer."""
+    return is_of_tools(entry) or no_answer(entry) is not None
 
 
 def is_of_tools(entry: Entry) -> bool:

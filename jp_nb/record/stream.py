@@ -28,7 +28,7 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.ids import Draw, EventIds, random_id, stored_id
 from jp_nb.record.pairing import Family, Pairs, check, half_of, match
-from jp_nb.record.proposals import end_of_turn, is_of_tools
+from jp_nb.record.proposals import end_of_turn, ends_turn
 from jp_nb.record.repair import Item, repaired
 from jp_nb.record.timestamps import Clock, format_timestamp, new_conversation_id
 
@@ -288,14 +288,15 @@ class ConversationStream:
         """The turns, oldest first; entries before the first `turn_start` are a turn too.
 
         Changes of the configuration belong to the turn they lie in; those that lie between two
-        turns were made for the later one, but for what the earlier one's tools changed at its end.
+        turns were made for the later one, but for what the earlier one's tools changed at its end,
+        and for the mark of one that got no answer.
         """
         number, current = 0, list[Entry]()
         between: list[Entry] = []
         for entry in self.entries:
             if isinstance(entry, ConfigDelta):
-                ends_turn = current and not between and is_of_tools(entry)
-                (current if ends_turn else between).append(entry)
+                belongs_before = current and not between and ends_turn(entry)
+                (current if belongs_before else between).append(entry)
             elif isinstance(entry, TurnStart):
                 if current:
                     yield TurnEntries(number, tuple(current))

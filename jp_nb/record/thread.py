@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import groupby, islice
 
 from jp_nb.record.compacted import stand_ins
 from jp_nb.record.events import (
@@ -20,6 +20,7 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.pairing import Half, half_of, match
 from jp_nb.record.stream import ConversationStream
+from jp_nb.record.unanswered import is_unanswered
 
 VISIBLE = (ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse)
 ThreadEntry = ChatRequest | ChatResponse | ToolCallRequest | ToolCallResponse
@@ -70,10 +71,11 @@ def thread_of(stream: ConversationStream, providers: Sequence[str] = ("",)) -> T
     (`Projection.providers`); the last one goes on.
 
     An entry that names a request which cannot be told is left out, with the other half of its
-    tool call. Turns that were compacted are as short as that says.
+    tool call; so are turns that got no answer. Turns that were compacted are as short as that
+    says.
     """
     thread = Thread()
-    hidden = _hidden(stream)
+    hidden = _hidden(stream) | _unanswered(stream)
     instead = stand_ins(stream, hidden)
     changes = 0
     for index, entry in enumerate(stream.entries):
@@ -83,6 +85,16 @@ def thread_of(stream: ConversationStream, providers: Sequence[str] = ("",)) -> T
             for seen in instead.get(index, (entry,)):
                 thread.add(seen, providers[min(changes, len(providers) - 1)])
     return thread
+
+
+def _unanswered(stream: ConversationStream) -> set[int]:
+    """The events of turns that got no answer: sent again, they would be asked once more."""
+    hidden: set[int] = set()
+    for _, grouped in groupby(stream.events(), key=lambda event: event.turn):
+        events = list(grouped)
+        if is_unanswered(event.entry for event in events):
+            hidden.update(event.position for event in events)
+    return hidden
 
 
 def _hidden(stream: ConversationStream) -> set[int]:

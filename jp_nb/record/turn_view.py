@@ -25,6 +25,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
 )
 from jp_nb.record.proposals import ProposedBy, proposed_by
+from jp_nb.record.unanswered import NoAnswer, is_unanswered, no_answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,10 @@ class Turn:
         inquiries: Questions in the order they were asked.
         config_changes: Changes of the configuration.
         usage: Tokens.
-        status: `completed`, `interrupted` or `failed`; "" if another kernel ran it.
+        status: `completed`, `interrupted` or `failed`; "" if another kernel ran it and the record
+            does not tell.
+        left_out: Whether it got no answer, and models are not sent it.
+        taken_back: How many of its configuration changes do not count for that reason.
     """
 
     number: int
@@ -119,6 +123,8 @@ class Turn:
     config_changes: tuple[ConfigChange, ...] = ()
     usage: TurnUsage = field(default_factory=TurnUsage)
     status: str = "completed"
+    left_out: bool = False
+    taken_back: int = 0
 
     def __repr__(self) -> str:
         counts = [
@@ -174,10 +180,12 @@ def read_turn(
             case InquiryResponse(id=key) if open_inquiries.get(key):
                 at = open_inquiries[key].pop(0)
                 inquiries[at] = _settled(inquiries[at], entry)
-            case ConfigDelta(delta=delta, unsets=unsets, op=op):
+            case ConfigDelta(delta=delta, unsets=unsets, op=op) if no_answer(entry) is None:
                 changes.append(
                     ConfigChange(copy.deepcopy(delta), unsets, op == "reset", proposed_by(entry))
                 )
+    left_out = is_unanswered(entries)
+    mark = _mark(entries) if left_out else None
     return Turn(
         number=number,
         request="\n\n".join(requests),
@@ -187,7 +195,9 @@ def read_turn(
         inquiries=tuple(inquiries),
         config_changes=tuple(changes),
         usage=usage or TurnUsage(),
-        status=status,
+        status=status if mark is None else mark.ended,
+        left_out=left_out,
+        taken_back=0 if mark is None else min(mark.takes_back, len(changes)),
     )
 
 
@@ -203,6 +213,10 @@ def _finished(call: ToolCall, entry: ToolCallResponse) -> ToolCall:
         channel=changed.channel,
         requested_arguments=call.arguments,
     )
+
+
+def _mark(entries: Sequence[Entry]) -> NoAnswer | None:
+    return next((found for entry in entries if (found := no_answer(entry)) is not None), None)
 
 
 def _settled(inquiry: Inquiry, entry: InquiryResponse) -> Inquiry:

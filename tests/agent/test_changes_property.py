@@ -31,6 +31,7 @@ from jp_nb.errors import ToolError
 from jp_nb.record.document import Document
 from jp_nb.record.events import ConfigDelta, Entry, ToolCallRequest, ToolCallResponse
 from jp_nb.record.proposals import proposed_by
+from jp_nb.record.unanswered import no_answer
 from jp_nb.tools.context import ToolContext
 from jp_nb.tools.outcome import NeedsInput, Success
 from jp_nb.tools.python import PythonTool
@@ -280,7 +281,7 @@ class Batches:
     def _saved(self) -> None:
         """What a store would write now holds nothing that is not decided for good."""
         for place, entry in enumerate(self.bench.entries):
-            if isinstance(entry, ConfigDelta):
+            if isinstance(entry, ConfigDelta) and no_answer(entry) is None:
                 assert place not in self.saved, "with the responses, in one step"
                 self._check_place(place)
         self.saved.add(len(self.bench.entries))
@@ -291,8 +292,12 @@ class Batches:
         ]
         document = Document(self.bench.stream).to_json()
         assert MARK not in json.dumps(rest)
-        if not self.bench.of(ConfigDelta) and len(rest) == len(self.bench.entries):
+        if not self._changes() and len(rest) == len(self.bench.entries):
             assert MARK not in json.dumps(document)
+
+    def _changes(self) -> list[ConfigDelta]:
+        """Those of tools: what marks a turn without an answer changes nothing."""
+        return [delta for delta in self.bench.of(ConfigDelta) if no_answer(delta) is None]
 
     def _check_place(self, place: int) -> None:
         entries = self.bench.entries
@@ -376,8 +381,8 @@ class Batches:
     def _check_changes(self, entries: list[Entry]) -> None:
         lost = self.end in ("cancelled", "crashed") or "held" in self.person.choices
         kept = self.done_before if lost and self.end != "crashed" else self._answered()
-        made = {_batch(proposed_by(d)[0].tool): d for d in self.bench.of(ConfigDelta)}
-        assert len(made) == len(self.bench.of(ConfigDelta)), "one for each batch"
+        made = {_batch(proposed_by(d)[0].tool): d for d in self._changes()}
+        assert len(made) == len(self._changes()), "one for each batch"
         now = self.bench.projection.steps()[0].after
         below = self.bench.projection.steps()[0].below
         for batch in range(len(self.sizes)):

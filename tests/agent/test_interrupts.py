@@ -30,6 +30,7 @@ from jp_nb.config.partial import Partial
 from jp_nb.config.style_config import Interrupt as InterruptConfig
 from jp_nb.errors import ProviderError
 from jp_nb.record.events import ChatRequest, InquiryResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.record.unanswered import NoAnswer, no_answer
 from jp_nb.tools.base import CallInterrupted
 from jp_nb.tools.context import ToolContext
 from jp_nb.tools.outcome import NeedsInput, Outcome, Success
@@ -126,7 +127,8 @@ async def test_an_answer_that_is_complete_while_the_menu_is_open_waits_for_the_d
     bench = Bench([answering(gate)], person=FakePrompter(choose), config=acting())
     end = await one_interrupt(bench, has_said(bench))
     assert (end.status, chosen.is_set()) == ("interrupted", True)
-    assert bench.kinds() == ["turn_start", "chat_request"]
+    assert bench.kinds() == ["turn_start", "chat_request", "config_delta"]
+    assert no_answer(bench.entries[-1]) == NoAnswer("interrupted")
 
 
 @pytest.mark.parametrize("broken", [False, True], ids=["alive", "dead"])

@@ -518,6 +518,8 @@ class Stress:
             self.statuses.append(end.status)
         disturber.cancel()
         await asyncio.wait([disturber])
+        if loop.left_out:
+            self.thread = thread_of(self.stream, ["test"])
         assert not self.stream.repair(), self.stream.raw[before:]
 
     def _settings(self) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from jp_nb.agent.ports import (
     Usage,
     Waits,
 )
-from jp_nb.agent.turn import backoff
+from jp_nb.agent.turn import NO_ANSWER, backoff
 from jp_nb.config.app_config import CANCELLATION
 from jp_nb.config.app_config import Request as RequestConfig
 from jp_nb.config.partial import Partial
@@ -47,6 +47,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
 )
 from jp_nb.record.stream import ConversationStream
+from jp_nb.record.unanswered import NoAnswer, no_answer
 from jp_nb.tools.base import CallInterrupted
 from jp_nb.tools.context import ToolContext
 from jp_nb.tools.outcome import NeedsInput, Outcome, Success
@@ -656,6 +657,7 @@ async def test_after_as_many_tries_as_allowed_the_error_is_raised() -> None:
         "server in trouble, attempt 2 of 3",
         "server in trouble, attempt 3 of 3",
     ]
+    assert bench.shown_of(Notice)[-1] == Notice(NO_ANSWER)
     assert [int(seconds) for seconds in bench.slept] == [1, 2]
 
 
@@ -759,7 +761,8 @@ async def test_an_interrupt_while_streaming_keeps_what_arrived() -> None:
 async def test_an_interrupt_before_anything_arrived_leaves_the_request_alone() -> None:
     bench = Bench([[forever]])
     await interrupted(bench, lambda: bench.provider.requests)
-    assert bench.kinds() == ["turn_start", "chat_request"]
+    assert bench.kinds() == ["turn_start", "chat_request", "config_delta"]
+    assert no_answer(bench.entries[-1]) == NoAnswer("interrupted")
 
 
 async def test_an_interrupt_before_the_turn_began_records_nothing() -> None:

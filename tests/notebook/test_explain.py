@@ -217,4 +217,5 @@ def test_show_prints_what_the_log_shows(tmp_path: Path, capsys: pytest.CaptureFi
         "change_model, applied by you through the form; proposed by tidy, applied by a grant)",
         "a",
         "1 you: q",
+        "  ⊘ no answer: models are not sent this turn",
     ]

@@ -1,0 +1,168 @@
+"""Requests that got no answer, through the magics and over HTTP: what goes out afterwards."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from jp_nb.errors import ConfigError, ProviderError
+from jp_nb.notebook import config_files, report
+from jp_nb.notebook.magics import JpMagics
+from jp_nb.notebook.session import Session
+from jp_nb.record.unanswered import NoAnswer, no_answer
+from tests.providers.loopback import LoopbackServer, Received, Reply
+
+NOT_FOUND = Reply(status=404)
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_", "OPENAI_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
+    monkeypatch.chdir(tmp_path)
+    shown: list[Any] = []
+    publish = SimpleNamespace(publish=lambda data, **_: shown.append(data["text/plain"]))
+    shell: Any = SimpleNamespace(user_ns={}, display_pub=publish, shown=shown)
+    session = Session(shell)
+    yield session
+    session.close()
+
+
+def reach(session: Session, server: LoopbackServer) -> None:
+    magics(session).command(f"config providers.llm.openai.base_url={server.url}")
+    magics(session).command(f"config providers.llm.anthropic.base_url={server.url}")
+    magics(session).command("config assistant.request.max_retries=0")
+
+
+def magics(session: Session) -> JpMagics:
+    made = JpMagics.__new__(JpMagics)
+    made._session, made._shell = session, session.shell
+    return made
+
+
+def ask(session: Session, line: str, text: str) -> None:
+    magics(session)._ask(line, text)
+
+
+def fail(session: Session, line: str, text: str) -> None:
+    with pytest.raises(ProviderError):
+        ask(session, line, text)
+
+
+def questions(request: Received) -> list[str]:
+    """What the user says in a request, in order."""
+    found: list[str] = []
+    for message in request.body["messages"]:
+        if message["role"] == "user":
+            content = message["content"]
+            parts = [content] if isinstance(content, str) else [p["text"] for p in content]
+            found += parts
+    return found
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_two_failed_requests_are_not_in_the_third_and_their_model_does_not_stick(
+    session: Session, provider: str
+) -> None:
+    with LoopbackServer([NOT_FOUND, NOT_FOUND, "Good.", "Still."]) as server:
+        reach(session, server)
+        ask_model = session.settings.model
+        fail(session, f"-m {provider}/broken", "First?")
+        assert session.settings.model == ask_model
+        fail(session, f"-m {provider}/broken -c assistant.name=Ada", "Second?")
+        assert session.config.assistant.name is None
+        ask(session, f"-m {provider}/good", "Third?")
+        ask(session, "", "Fourth?")
+    bodies = [request.body for request in server.requests]
+    assert [body["model"] for body in bodies] == ["broken", "broken", "good", "good"]
+    assert [questions(request) for request in server.requests] == [
+        ["First?"],
+        ["Second?"],
+        ["Third?"],
+        ["Third?", "Fourth?"],
+    ]
+    turns = session.log()
+    assert [turn.request for turn in turns] == ["First?", "Second?", "Third?", "Fourth?"]
+    assert [turn.status for turn in turns] == ["failed", "failed", "completed", "completed"]
+    assert [turn.left_out for turn in turns] == [True, True, False, False]
+
+
+def test_the_cell_and_the_log_say_so(session: Session) -> None:
+    with LoopbackServer([NOT_FOUND, NOT_FOUND]) as server:
+        reach(session, server)
+        fail(session, "-m openai/broken", "First?")
+        said = session.shell.shown[-1]
+        fail(session, "-m openai/broken", "Second?")
+    assert "not sent again; what its options had set is taken back" in said
+    log = report.log(session.document, session.log()).text
+    line = "⊘ no answer (failed): models are not sent this turn; its settings were taken back"
+    assert log.count(line) == 2
+
+
+def test_a_failed_cell_that_is_run_again_asks_once(session: Session) -> None:
+    with LoopbackServer([NOT_FOUND] * 3 + ["Good."]) as server:
+        reach(session, server)
+        magics(session).command("config assistant.model.id=openai/m")
+        for _ in range(3):
+            fail(session, "", "Why?")
+        ask(session, "", "Why?")
+    assert [questions(request) for request in server.requests] == [["Why?"]] * 4
+
+
+def test_what_does_not_fit_does_not_grow_with_each_try(session: Session) -> None:
+    with LoopbackServer([Reply(status=400)] * 3) as server:
+        reach(session, server)
+        for _ in range(3):
+            fail(session, "-m openai/m", "long " * 1000)
+    sizes = {len(request.raw) for request in server.requests}
+    assert len(sizes) == 1
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_what_arrived_before_it_failed_is_kept_sent_and_sticks(
+    session: Session, provider: str
+) -> None:
+    replies: list[Reply | str] = [Reply(text="So far and on. " * 99, cut_after=3000), "Good."]
+    with LoopbackServer(replies) as server:
+        reach(session, server)
+        fail(session, f"-m {provider}/m", "First?")
+        assert session.settings.model == f"{provider}/m"
+        ask(session, "", "Second?")
+    messages = server.requests[1].body["messages"]
+    assert [m["role"] for m in messages if m["role"] != "system"] == ["user", "assistant", "user"]
+    [first, _] = session.log()
+    assert first.text
+    assert not first.left_out
+
+
+def test_options_of_a_turn_that_never_began_do_not_stick(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unusable(*_: Any) -> Any:
+        raise ConfigError("gone", path="assistant.model.id")
+
+    with LoopbackServer([]) as server:
+        reach(session, server)
+        before = session.settings.model
+        monkeypatch.setattr(session.turns.resolver, "for_turn", lambda _: unusable)
+        with pytest.raises(ConfigError):
+            ask(session, "-m openai/gone", "First?")
+    assert session.settings.model == before
+    assert session.log() == []
+    assert no_answer(session.document.conversation.entries[-1]) == NoAnswer("failed", 1)
+
+
+def test_a_failed_question_is_not_sent_by_the_kernel_that_comes_after(session: Session) -> None:
+    with LoopbackServer([NOT_FOUND, "Good.", "Later."]) as server:
+        reach(session, server)
+        fail(session, "-m openai/broken", "First?")
+        ask(session, "-m openai/m", "Second?")
+        session.turns._threads = None  # as in a kernel that has just read the record
+        ask(session, "", "Third?")
+    assert questions(server.requests[-1]) == ["Second?", "Third?"]

@@ -1,0 +1,188 @@
+"""Turns whose request got no answer: kept, said, not sent, and what they had set does not count."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from jp_nb.record.document import Document
+from jp_nb.record.events import ChatRequest, ConfigDelta
+from jp_nb.record.fork import fork, undo
+from jp_nb.record.jp_files import read_directory, write_directory
+from jp_nb.record.projection import Projection
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.thread import thread_of
+from jp_nb.record.timestamps import utc_now
+from jp_nb.record.turn_view import Turn, read_turn
+from jp_nb.record.unanswered import NoAnswer, TakenBack, is_unanswered, marked, no_answer
+from tests.fakes import FakeClock, new_stream
+from tests.record.entries import ASKED, SAID, START, called, raw, result
+
+
+def setting(name: str) -> dict[str, Any]:
+    return raw("config_delta", delta={"assistant": {"name": name}})
+
+
+def asking(text: str) -> list[dict[str, Any]]:
+    return [START, raw("chat_request", content=text)]
+
+
+def failed(takes_back: int = 0) -> dict[str, Any]:
+    return {**marked(NoAnswer("failed", takes_back)).to_raw(), "timestamp": START["timestamp"]}
+
+
+THOUGHT = raw("chat_response", reasoning="hm")
+
+
+def sent(stream: ConversationStream) -> list[str]:
+    return [item.entry.content for item in thread_of(stream) if isinstance(item.entry, ChatRequest)]
+
+
+def name(stream: ConversationStream) -> str | None:
+    return Projection(stream, list, trusted=True).config().assistant.name
+
+
+def turns(stream: ConversationStream) -> list[Turn]:
+    return [read_turn(turn.number, turn.entries, status="") for turn in stream.turns()]
+
+
+FAILED = [
+    setting("before"),
+    *asking("first"),
+    SAID,
+    setting("twice"),
+    setting("wrong"),
+    *asking("nobody answers"),
+    failed(2),
+    *asking("second"),
+    SAID,
+]
+
+
+@pytest.mark.parametrize(
+    ("entries", "unanswered"),
+    [
+        ([START], False),
+        ([START, ASKED], True),
+        ([START, ASKED, ASKED], True),
+        ([START, ASKED, THOUGHT], True),
+        ([START, ASKED, SAID], False),
+        ([START, ASKED, raw("chat_response", data=None)], False),
+        ([START, ASKED, called(), result()], False),
+        ([SAID], False),
+    ],
+)
+def test_an_answer_is_a_text_data_or_a_call(entries: list[Any], unanswered: bool) -> None:
+    stream = new_stream(*entries)
+    assert is_unanswered(stream.entries) is unanswered
+    assert bool(sent(stream)) is (ASKED in entries and not unanswered)
+
+
+def test_what_got_no_answer_is_kept_and_neither_sent_nor_in_force() -> None:
+    stream = new_stream(*FAILED)
+    assert sent(stream) == ["first", "second"]
+    assert name(stream) == "before"
+    first, second, third = turns(stream)
+    assert (second.request, second.status, second.left_out) == ("nobody answers", "failed", True)
+    assert (second.taken_back, len(second.config_changes)) == (2, 2)
+    assert [(turn.left_out, turn.taken_back, turn.status) for turn in (first, third)] == [
+        (False, 0, "")
+    ] * 2
+    assert stream.last_turn() == list(stream.turns())[-1]
+
+
+def test_it_stays_so_when_it_is_saved_and_read_again() -> None:
+    document = json.loads(json.dumps(Document(new_stream(*FAILED)).to_json()))
+    again = Document.load(document, clock=FakeClock()).conversation
+    assert (sent(again), name(again)) == (["first", "second"], "before")
+    assert turns(again)[1].status == "failed"
+
+
+@pytest.mark.parametrize(("keep", "named"), [(1, "before"), (2, "before"), (3, "before")])
+def test_a_fork_knows_it_too(keep: int, named: str) -> None:
+    stream = new_stream(*FAILED)
+    other = fork(stream, keep_turns=keep, clock=FakeClock(), made="live", not_ids=())
+    assert sent(other) == ["first", "second"][: 1 + (keep == 3)]
+    assert name(other) == named
+    assert [turn.left_out for turn in turns(other)] == [False, True, False][:keep]
+
+
+def test_undo_takes_the_mark_away_with_its_turn() -> None:
+    stream = new_stream(*FAILED[:-3])
+    other = undo(stream, clock=FakeClock(), made="live", not_ids=())
+    assert [no_answer(entry) for entry in other.entries] == [None] * len(other)
+    assert name(other) == "before"
+
+
+def test_files_of_jp_hold_it() -> None:
+    jp = Document(new_stream(*FAILED)).to_json()
+    files = write_directory(jp).files
+    again = Document.load(
+        read_directory("17700000001-x", files, clock=utc_now), clock=FakeClock()
+    ).conversation
+    assert (sent(again), name(again)) == (["first", "second"], "before")
+    assert turns(again)[1].status == "failed"
+
+
+def test_a_mark_counts_as_soon_as_it_is_there() -> None:
+    stream = new_stream(*FAILED[:6])
+    projection = Projection(stream, list, made_here=True)
+    stream.start_turn(ChatRequest(content="nobody answers"))
+    assert projection.config().assistant.name == "wrong"
+    stream.append(marked(NoAnswer("failed", 2)))
+    assert projection.config().assistant.name == "before"
+    [said] = projection.explain(["assistant.name"])["assistant.name"]
+    assert said.value == "before"
+    stream.append(ConfigDelta(delta={"assistant": {"name": "after"}}))
+    assert projection.config().assistant.name == "after"
+
+
+def test_who_explains_first_does_not_hide_the_mark_from_who_reads() -> None:
+    stream = new_stream(*FAILED[:-3])
+    projection = Projection(stream, list, made_here=True)
+    assert projection.config().assistant.name == "before"
+    stream.append(ConfigDelta(delta={"assistant": {"name": "after"}}))
+    stream.append(marked(NoAnswer("failed", 1)))
+    projection.explain(["assistant.name"])
+    assert projection.config().assistant.name == "before"
+
+
+def test_a_reset_that_is_taken_back_resets_nothing() -> None:
+    reset = raw("config_delta", op="reset")
+    stream = new_stream(setting("before"), reset, *asking("x"), failed(1))
+    assert name(stream) == "before"
+    steps = Projection(stream, list, trusted=True).steps()
+    assert [step.is_reset for step in steps] == [True, False, False]
+
+
+def test_a_mark_takes_nothing_back_that_one_before_it_could() -> None:
+    deltas = new_stream(setting("a"), failed(), setting("b"), failed(1 << 40)).deltas
+    assert TakenBack().follow(deltas) == {2}
+    many = new_stream(*(failed(1 << 40) for _ in range(2000))).deltas
+    assert TakenBack().follow(many) == set()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [None, 1, {}, {"ended": "well", "takes_back": 1}, {"ended": "failed", "takes_back": "1"}],
+)
+def test_what_is_no_mark_means_nothing(said: Any) -> None:
+    entry = raw("config_delta", delta={}, metadata={"no_answer": said})
+    stream = new_stream(setting("a"), *asking("x"), SAID, entry)
+    assert no_answer(stream.entries[-1]) is None
+    assert name(stream) == "a"
+
+
+def test_a_mark_in_a_turn_that_has_an_answer_does_not_change_what_is_said_of_it() -> None:
+    stream = new_stream(*asking("x"), SAID, failed())
+    assert sent(stream) == ["x"]
+    [turn] = turns(stream)
+    assert (turn.status, turn.left_out) == ("", False)
+
+
+def test_a_summary_of_turns_that_begin_with_such_a_one_is_sent() -> None:
+    compaction = raw("compaction", from_turn=0, to_turn=1, summary={"summary": "so far"})
+    stream = new_stream(*asking("lost"), *asking("found"), SAID, compaction, *asking("now"), SAID)
+    assert sent(stream) == ["[Summary of previous conversation]", "now"]
