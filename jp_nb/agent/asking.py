@@ -30,7 +30,7 @@ from jp_nb.agent.ports import (
 )
 from jp_nb.agent.prompt_queue import Event, PromptQueue, Spawn, is_cancelled
 from jp_nb.agent.questions import (
-    CANCELLED_BY_USER,
+    NOT_ANSWERED,
     AskModel,
     AskPerson,
     Refuse,
@@ -269,8 +269,8 @@ class Asking:
                 if remember and prompt.remember:
                     self._state.remember(asked.tool.name, asked.question, value)
                 self._calls.answered(asked.call, asked.tool, asked.question, value)
-            case NotAnswered():
-                self._calls.finish(asked.call, CANCELLED_BY_USER, skipped=True)
+            case NotAnswered(end=how):
+                self._calls.finish(asked.call, NOT_ANSWERED[how], skipped=True)
             case _:
                 assert_never(end)
 

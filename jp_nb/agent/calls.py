@@ -47,6 +47,8 @@ class Call:
         formatted: What a formatter made of the arguments.
         begun: Whether the call was shown.
         changed: Whether it is to be shown otherwise since.
+        ran: Whether it began to run.
+        delivering: Whether it ran to its end and somebody is asked what the model reads of it.
         cut: Whether an interrupt of the cell ended its function; what follows is decided then.
         response: Once there is one, nothing changes any more.
         traceback: For the person alone.
@@ -67,6 +69,8 @@ class Call:
     formatted: str | None = None
     begun: bool = False
     changed: bool = False
+    ran: bool = False
+    delivering: bool = False
     cut: bool = False
     response: ToolCallResponse | None = None
     traceback: str | None = None
@@ -87,7 +91,7 @@ class Call:
         self.arguments, self.answers = {}, {}
         self.unasked.clear()
         self.rejections, self.rejection = 0, None
-        self.begun = self.changed = self.cut = False
+        self.begun = self.changed = self.ran = self.delivering = self.cut = False
         self.edited = self.formatted = self.traceback = self.response = None
         self.started = monotonic()
 

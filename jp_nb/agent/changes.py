@@ -137,6 +137,11 @@ class Changes:
             self._visible[tool.name] = tool.grants.visible(self._basis.config)
         return copy.deepcopy(self._visible[tool.name])
 
+    @property
+    def any_approved(self) -> bool:
+        """Whether a change waits for the end of the batch."""
+        return bool(self._approved)
+
     def is_approved(self, call: Call) -> bool:
         """Whether a change of `call` waits for the end of the batch."""
         return any(approved.call is call for approved, _ in self._approved)

@@ -25,16 +25,17 @@ from jp_nb.agent.asking import Asking, Surroundings
 from jp_nb.agent.calls import Call, traceback_of
 from jp_nb.agent.changes import Changes
 from jp_nb.agent.decisions import (
-    NOT_DELIVERED,
+    INTERRUPT_FIRST,
     NOT_DELIVERED_BY_CONFIGURATION,
     SKIPPED,
     SKIPPED_REMEMBERED,
+    UNDELIVERED,
     Delivery,
     Permission,
     delivery,
     permission,
 )
-from jp_nb.agent.interrupts import Interrupts, Verdict, menu
+from jp_nb.agent.interrupts import CONTINUE, Choice, Interrupts, Verdict, menu, stopped
 from jp_nb.agent.offer import OfferedTool
 from jp_nb.agent.ports import (
     CellThread,
@@ -50,10 +51,7 @@ from jp_nb.agent.ports import (
     Waits,
 )
 from jp_nb.agent.prompt_queue import Ask, Event, PromptQueue, is_cancelled, summary
-from jp_nb.agent.questions import (
-    CANCELLED_BY_USER,
-    TurnState,
-)
+from jp_nb.agent.questions import TurnState
 from jp_nb.errors import ToolError
 from jp_nb.record.edited_calls import edited_by_person
 from jp_nb.record.events import ConfigDelta, Entry, ToolCallResponse
@@ -78,6 +76,8 @@ UNAVAILABLE = (
 )
 NOT_FORMATTED = "Tool '{}' was not executed because the argument formatter failed: {}"
 CANCELLED_WITH_MESSAGE = "Tool run cancelled by user with a custom message:\n\n{}"
+BROKE_OFF = "The turn broke off before this tool call ended; what it did until then may stand."
+NEVER_RAN = "This tool call did not run: the turn ended before it could."
 RESTARTED = "restarted"
 DISCARDED = "⟳ The configuration changes that were approved in this batch are discarded"
 
@@ -149,7 +149,9 @@ class Coordinator:
         self._calls: Sequence[Call] = ()
         self._batch = Surroundings(Thread())
         self._heard = 0
-        self._menu_open = False
+        self._menu_open = self._menu_due = False
+        self._functions: set[_CellOfRun] = set()
+        self._went_on: Verdict = CONTINUE
         self._verdict: Verdict | None = None
         self._cutting = False
         self._epoch = 0
@@ -174,6 +176,7 @@ class Coordinator:
         while self._menu_open or self._open_calls() or not self._events.empty():
             handle = await self._events.get()
             handle()
+            self._open_menu()
             if self._verdict is not None:
                 verdict, self._verdict = self._verdict, None
                 end = await self._carry_out(verdict)
@@ -187,7 +190,8 @@ class Coordinator:
         Configuration changes that were approved are dropped: the batch did not end well.
         """
         await self._cut()
-        self._cancel_open_calls("")
+        for call in self._open_calls():
+            self.finish(call, BROKE_OFF if call.ran else NEVER_RAN, skipped=True)
         self._discard_changes()
         return self._responses()
 
@@ -250,9 +254,32 @@ class Coordinator:
             self._go_on(verdict)
             return
         self._display(InterruptHeard("menu"))
+        self._menu_due = True
+
+    def _open_menu(self) -> None:
+        """Put the menu that is due, once it is known which functions the interrupt cut."""
+        if not self._menu_due or self._functions or not self._events.empty():
+            return
+        self._menu_due, settings = False, self._batch.interrupts
         self._prompts.add(
-            lambda ask: menu(ask, "tool_call", settings), settle=self._decide, first=True
+            lambda ask: menu(ask, "tool_call", settings, cannot=self._cannot()),
+            settle=self._decide,
+            first=True,
         )
+
+    def _cannot(self) -> list[Choice]:
+        """What would come to nothing: to go on where all was cut, to restart where all is done."""
+        calls = self._open_calls()
+        cannot: list[Choice] = []
+        if calls and all(call.cut for call in calls):
+            cannot.append("continue")
+        if not calls and not self._changes.any_approved:
+            cannot.append("restart")
+        return cannot
+
+    def _function_ended(self) -> None:
+        if self._menu_due:
+            self._events.put_nowait(_nothing)
 
     def _cut_short(self, call: Call, heard: int) -> None:
         """An interrupt cut the function of `call` short; what follows is about to be decided.
@@ -263,7 +290,7 @@ class Coordinator:
         call.cut = True
         deciding = self._menu_open or self._cutting or self._verdict is not None
         if self._heard > heard and not deciding:
-            self._cancel(call, "")
+            self._stop_call(call, self._went_on)
 
     def _go_on(self, verdict: Verdict) -> None:
         """Continue behind whatever is on its way: the function that this interrupt cut short."""
@@ -275,16 +302,17 @@ class Coordinator:
 
     def _decide(self, verdict: Verdict) -> None:
         self._display(InterruptHeard(verdict.choice))
-        self._menu_open = False
+        self._menu_open = self._menu_due = False
         if self._verdict is None or not self._verdict.escalated:
             self._verdict = verdict
 
     async def _carry_out(self, verdict: Verdict) -> BatchEnd | None:
         """Do what an interrupt came to; None if the batch goes on."""
         if verdict.choice == "continue":
+            self._went_on = verdict
             for call in self._open_calls():
                 if call.cut:
-                    self._cancel(call, "")
+                    self._stop_call(call, verdict)
             self._cell.release()
             return None
         await self._cut()
@@ -297,7 +325,7 @@ class Coordinator:
             return None
         if verdict.escalated:
             self._discard_changes()
-        unsaid = self._cancel_batch(verdict.text)
+        unsaid = self._cancel_batch(verdict)
         change = self._changes.take()
         if verdict.choice == "reply":
             self._cell.release()
@@ -310,14 +338,15 @@ class Coordinator:
         for index in sorted(again):
             self._restart(self._calls[index])
 
-    def _cancel_batch(self, message: str) -> str:
-        """Give every call its response; what of `message` none of them carries."""
+    def _cancel_batch(self, verdict: Verdict) -> str:
+        """Give every call its response; what of the verdict's words none of them carries."""
         for call in self._open_calls():  # its run is done, and its change will be
-            if self._changes.is_approved(call):
-                self.finish(call, NOT_DELIVERED, skipped=True)
+            if call.delivering or self._changes.is_approved(call):
+                self.finish(call, UNDELIVERED.format(INTERRUPT_FIRST), skipped=True)
         cancelled = self._open_calls()
-        self._cancel_open_calls(message)
-        return "" if cancelled else message
+        for call in cancelled:
+            self._stop_call(call, verdict)
+        return "" if cancelled else verdict.text
 
     async def _cut(self) -> None:
         """End every task; what ended before still counts. Prompts and inquiries are dropped."""
@@ -332,7 +361,7 @@ class Coordinator:
             while not self._events.empty():
                 self._drain(self._events.get_nowait())
         finally:
-            self._cutting, self._menu_open = False, False
+            self._cutting = self._menu_open = self._menu_due = False
             self._epoch += 1
         self._prompts.clear()
         self._asking.drop()
@@ -345,14 +374,13 @@ class Coordinator:
         except Exception:
             log.exception("An event of a batch that was cut failed")
 
-    def _cancel_open_calls(self, message: str) -> None:
-        for call in self._open_calls():
-            self._cancel(call, message)
-
-    def _cancel(self, call: Call, message: str) -> None:
-        text = call.tool.cancellation_response if call.tool else CANCELLED_BY_USER
-        if message:
-            text = CANCELLED_WITH_MESSAGE.format(message)
+    def _stop_call(self, call: Call, verdict: Verdict) -> None:
+        """End `call` as `verdict` says: cancelled if somebody wanted that, else just stopped."""
+        text = stopped(verdict, ran=call.ran)
+        if verdict.text:
+            text = CANCELLED_WITH_MESSAGE.format(verdict.text)
+        elif verdict.choice != "continue" and verdict.by != "nobody" and call.tool is not None:
+            text = call.tool.cancellation_response
         self.finish(call, text, skipped=True)
 
     def _restart(self, call: Call) -> None:
@@ -463,8 +491,16 @@ class Coordinator:
         )
 
     async def _execute(self, call: Call, tool: OfferedTool) -> Event:
+        call.ran = True
         context, run = self._tool_context(call, tool), Run()
-        cell = _CellOfRun(self._cell, lambda: self._heard, call, self._display)
+        cell = _CellOfRun(
+            self._cell,
+            call,
+            self._display,
+            heard=lambda: self._heard,
+            running=self._functions,
+            ended=self._function_ended,
+        )
         RUN.set(run)  # in the context of this task
         try:
             arguments = copy.deepcopy(call.arguments)  # a run may change what it gets
@@ -608,11 +644,14 @@ class Coordinator:
         self, call: Call, tool: OfferedTool, setting: str, nobody: NobodyThere
     ) -> None:
         self.nobody_decides(nobody)
+        what = f"{tool.name} did not run: it needs a person's decision"
+        if setting == "result":
+            what = f"{tool.name} ran and its result is not delivered: it needs a person's decision"
         self._fail(
             call,
-            f"{tool.name} needs a person's decision and nobody can be asked: {nobody.reason}. The "
-            f'owner may set conversation.tools.{tool.name}.{setting} = "unattended". Do not retry '
-            "this tool call in this turn.",
+            f"{what} and nobody can be asked: {nobody.reason}. The owner may set "
+            f'conversation.tools.{tool.name}.{setting} = "unattended". Do not retry this tool call '
+            "in this turn.",
         )
 
     def _deliver(self, call: Call, tool: OfferedTool, result: Delivery) -> None:
@@ -637,6 +676,7 @@ class Coordinator:
         if nobody is not None:
             self._refuse_for_want_of_a_person(call, tool, "result", nobody)
             return
+        call.delivering = True
         self._display(Waits(call.key, f"your word on the result of {call.title}", person=True))
         self._prompts.add(lambda ask: delivery(ask, tool, result), settle=settle)
 
@@ -647,29 +687,51 @@ class _CellOfRun:
     Functions wait for each other, and for what an interrupt of the one before comes to: what was
     heard when the run was asked for says nothing about the interrupt that cuts its function.
 
+    Args:
+        cell: The cell's thread.
+        call: Whose run it is.
+        display: Shows when its function begins and ends.
+        heard: Tells how many interrupts were heard so far.
+        running: Of all runs, those whose function has begun and not ended.
+        ended: Called when one has.
+
     Attributes:
         heard: How many interrupts were heard when the function began.
     """
 
     def __init__(
-        self, cell: CellThread, heard: Callable[[], int], call: Call, display: Display
+        self,
+        cell: CellThread,
+        call: Call,
+        display: Display,
+        *,
+        heard: Callable[[], int],
+        running: set[_CellOfRun],
+        ended: Callable[[], None],
     ) -> None:
         self._cell = cell
-        self._heard = heard
         self._call = call
         self._display = display
+        self._heard = heard
+        self._running = running
+        self._ended = ended
         self.heard = heard()
 
     async def call(self, function: Callable[[], T]) -> T:
         def begin() -> T:
             self.heard = self._heard()
+            self._running.add(self)
             self._display(FunctionBegins(self._call.key, self._call.title))
             try:
                 return function()
             finally:
                 self._display(FunctionEnds(self._call.key))
 
-        return await self._cell.call(begin)
+        try:
+            return await self._cell.call(begin)
+        finally:
+            self._running.discard(self)
+            self._ended()
 
     def release(self) -> None:
         self._cell.release()
@@ -678,6 +740,10 @@ class _CellOfRun:
 def _was_interrupted(exc: BaseException) -> bool:
     """Whether the cell was interrupted while the function ran; the turn hears of that too."""
     return isinstance(exc, CallInterrupted) and isinstance(exc.__cause__, KeyboardInterrupt)
+
+
+def _nothing() -> None:
+    """Only has the loop look again."""
 
 
 def _raise(exc: Exception) -> None:

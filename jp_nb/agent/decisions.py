@@ -55,6 +55,7 @@ SKIPPED = "Tool skipped by user."
 SKIPPED_REMEMBERED = "Tool skipped by user (remembered)."
 EDIT_CANCELLED = "Edit cancelled"
 NOT_DELIVERED = "Result delivery skipped by user."
+UNDELIVERED = "The tool ran; its result is not delivered: {}."
 NOT_DELIVERED_BY_CONFIGURATION = "Result delivery skipped by configuration."
 RESULT_EDIT_CANCELLED = "Result edit cancelled."
 
@@ -91,6 +92,21 @@ class Permission:
 
 
 SKIP = Permission(runs=False)
+INTERRUPT_FIRST = "an interrupt came first"
+_UNDECIDED = {"timed_out": "nobody answered in time", "interrupted": INTERRUPT_FIRST}
+"""How a prompt ends without anybody's decision, in words."""
+
+
+def _not_run(end: PromptEnd) -> Permission:
+    """The tool does not run: for somebody's decision, or for want of one."""
+    why = _UNDECIDED.get(end.end) if isinstance(end, NotAnswered) else None
+    return SKIP if why is None else Permission(runs=False, skipped=f"Tool not run: {why}.")
+
+
+def _not_delivered(end: PromptEnd) -> Delivery:
+    """The same of a result."""
+    why = _UNDECIDED.get(end.end) if isinstance(end, NotAnswered) else None
+    return Delivery(NOT_DELIVERED if why is None else UNDELIVERED.format(why), withheld=True)
 
 
 async def permission(
@@ -118,7 +134,8 @@ async def permission(
         if isinstance(edited, NobodyThere):
             return Permission(runs=False, nobody=edited)
         if isinstance(edited, NotAnswered):
-            return Permission(runs=False, skipped=_skipped(EDIT_CANCELLED))
+            cancelled = Permission(runs=False, skipped=_skipped(EDIT_CANCELLED))
+            return cancelled if _goes_back(edited) else _not_run(edited)
     shown = tuple(_of_a_call(arguments, formatted, command))
     return await _ask_permission(ask, tool, arguments, prepare, shown)
 
@@ -156,7 +173,9 @@ async def _ask_permission(
         end = await ask(prompt)
         if isinstance(end, NobodyThere):
             return Permission(runs=False, nobody=end)
-        match end.value if isinstance(end, Answered) else "skip":
+        if not isinstance(end, Answered):
+            return _not_run(end)
+        match end.value:
             case "run" | "run_turn" as word:
                 return Permission(runs=True, remembered=word == "run_turn")
             case "skip" | "skip_turn" as word:
@@ -175,7 +194,7 @@ async def _with_reason(ask: Ask, tool: OfferedTool) -> Permission | None:
     """Skip for a reason; None to ask again."""
     end = await ask(QuestionPrompt(_reason(tool), tool=tool.name))
     if not isinstance(end, Answered):
-        return None if _goes_back(end) else SKIP
+        return None if _goes_back(end) else _not_run(end)
     text = str(end.value).strip()
     return Permission(runs=False, skipped=_skipped(text)) if text else SKIP
 
@@ -187,7 +206,7 @@ async def _with_edits(
     edited = await _edit_arguments(ask, tool, arguments, prepare)
     if isinstance(edited, Permission):
         return edited
-    return None if edited is None or _goes_back(edited) else SKIP
+    return None if edited is None or _goes_back(edited) else _not_run(edited)
 
 
 def _goes_back(end: PromptEnd) -> bool:
@@ -275,7 +294,7 @@ async def delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
     end = await ask(prompt)
     if isinstance(end, NobodyThere):
         return replace(result, nobody=end)
-    match end.value if isinstance(end, Answered) else "skip":
+    match end.value if isinstance(end, Answered) else "none":
         case "deliver":
             return result
         case "edit":
@@ -283,7 +302,7 @@ async def delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
             lost = Delivery(RESULT_EDIT_CANCELLED, withheld=True)
             return lost if edited.nobody is not None else edited
         case _:
-            return Delivery(NOT_DELIVERED, withheld=True)
+            return _not_delivered(end)
 
 
 async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
@@ -295,7 +314,7 @@ async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Deliver
     if isinstance(end, NobodyThere):
         return replace(result, nobody=end)
     if isinstance(end, NotAnswered) and not _goes_back(end):
-        return Delivery(NOT_DELIVERED, withheld=True)  # nobody looked at it
+        return _not_delivered(end)  # nobody looked at it
     text = str(end.value) if isinstance(end, Answered) else ""
     return Delivery(text) if text.strip() and text != result.content else result
 

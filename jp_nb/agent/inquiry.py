@@ -47,6 +47,7 @@ MARK: Final = "inquiry"
 """Metadata of the request that puts a question: `<tool>.<question id>`. Never stored."""
 PAUSED: Final = "Tool paused: "
 INTERRUPTED: Final = "Tool call was interrupted."
+BESIDE: Final = "No result yet: this call was made together with the one that is paused."
 MAX_PATCHES: Final = 10
 """How often in a row a provider may mend its rendering and ask to be called again."""
 
@@ -144,8 +145,8 @@ def answer_schema(inquiry: Inquiry) -> dict[str, JsonValue]:
 def paused(thread: Thread, inquiry: Inquiry) -> Thread:
     """A copy of `thread` in which the call is paused and its question is asked.
 
-    No call in it stays without a response: that of the running batch which asks is paused, all
-    others were interrupted.
+    No call in it stays without a response: that of the running batch which asks is paused, the
+    others of the batch have no result yet, and those of earlier turns were interrupted.
     """
     items: list[ThreadItem] = []
     open_calls: list[ThreadItem] = []
@@ -155,7 +156,7 @@ def paused(thread: Thread, inquiry: Inquiry) -> Thread:
         for call in open_calls:
             same += _id(call) == inquiry.call_id
             asks = now and _id(call) == inquiry.call_id and same == inquiry.number
-            items.append(ThreadItem(_response(_id(call), inquiry, asks=asks), call.provider))
+            items.append(ThreadItem(_response(call, inquiry, asks=asks, now=now), call.provider))
         open_calls.clear()
 
     for item in thread:
@@ -179,10 +180,9 @@ def _id(item: ThreadItem) -> str:
     return item.entry.id if isinstance(item.entry, ToolCallRequest) else ""
 
 
-def _response(call_id: str, inquiry: Inquiry, *, asks: bool) -> ToolCallResponse:
-    if asks:
-        return ToolCallResponse(id=call_id, content=PAUSED + inquiry.question.text, is_error=False)
-    return ToolCallResponse(id=call_id, content=INTERRUPTED, is_error=True)
+def _response(call: ThreadItem, inquiry: Inquiry, *, asks: bool, now: bool) -> ToolCallResponse:
+    text = PAUSED + inquiry.question.text if asks else BESIDE if now else INTERRUPTED
+    return ToolCallResponse(id=_id(call), content=text, is_error=not now)
 
 
 def _question(inquiry: Inquiry) -> ChatRequest:

@@ -5,8 +5,8 @@ Source: `spec/tools-and-turn-loop.md` sections 11.5 and 11.6, `design/architectu
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Literal
 
@@ -24,6 +24,7 @@ from jp_nb.tools.question import Question
 
 Phase = Literal["streaming", "tool_call"]
 Choice = Literal["continue", "reply", "restart", "stop", "abort"]
+Decider = Literal["person", "setting", "nobody"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +36,18 @@ class Verdict:
             that have no response; `stop` and keep, or `abort` and discard, what arrived.
         text: What the person says to the model.
         escalated: Whether it was an interrupt of the interrupt: nobody is asked again.
+        by: Whether a `person` chose it, a `setting` for the person who is there, or `nobody`.
     """
 
     choice: Choice
     text: str = ""
     escalated: bool = False
+    by: Decider = "nobody"
 
 
 STOP = Verdict("stop")
-ESCALATED = Verdict("stop", escalated=True)
-CONTINUE = Verdict("continue")
+ESCALATED = Verdict("stop", escalated=True, by="person")
+CONTINUE = Verdict("continue", by="person")
 
 MENUS: dict[Phase, tuple[Action, ...]] = {
     "streaming": (
@@ -60,6 +63,21 @@ MENUS: dict[Phase, tuple[Action, ...]] = {
         Action("s", "Stop (cancel & exit)", "stop"),
     ),
 }
+STOPPED = "Stopped by an interrupt before it ended; what it did until then may stand."
+NOT_RUN = "It did not run: an interrupt came first."
+_AFTER: dict[Decider, dict[Literal["continue", "stop"], str]] = {
+    "person": {"continue": "The user chose to go on.", "stop": "The user ended the turn."},
+    "setting": {"continue": "The turn goes on.", "stop": "The turn was ended."},
+    "nobody": {"continue": "The turn goes on.", "stop": "The turn was ended."},
+}
+
+
+def stopped(verdict: Verdict, *, ran: bool) -> str:
+    """What a model is told of a call that an interrupt ended and that nobody cancelled."""
+    after = _AFTER[verdict.by]["continue" if verdict.choice == "continue" else "stop"]
+    return f"{STOPPED if ran else NOT_RUN} {after}"
+
+
 TEXTS: dict[Phase, str] = {
     "streaming": "Your message:",
     "tool_call": "What the model is told instead of the results:",
@@ -91,32 +109,35 @@ class Interrupts:
         """
         now, before = self._clock(), self._last
         self._last = now
-        if in_menu:
-            return ESCALATED
-        if before is not None and now - before < settings.escalation_cooldown_secs:
-            return ESCALATED
+        alone = self._prompter.nobody() is not None
+        soon = before is not None and now - before < settings.escalation_cooldown_secs
+        if in_menu or soon:
+            return replace(ESCALATED, by="nobody") if alone else ESCALATED
         action = _action(phase, settings)
         if action in ("continue", "restart", "stop", "abort"):
-            return Verdict(action)
-        return STOP if self._prompter.nobody() is not None else None
+            return Verdict(action, by="nobody" if alone else "setting")
+        return STOP if alone else None
 
 
-async def menu(ask: Ask, phase: Phase, settings: InterruptConfig) -> Verdict:
-    """Ask the person what to do.
+async def menu(
+    ask: Ask, phase: Phase, settings: InterruptConfig, *, cannot: Collection[Choice] = ()
+) -> Verdict:
+    """Ask the person what to do, and offer all but what `cannot` be done.
 
     Whoever closes the menu goes on; whoever closes the question of a configured reply stops.
     """
     if _action(phase, settings) == "reply":
-        return await _reply(ask, phase) or STOP
+        return await _reply(ask, phase) or replace(STOP, by="person")
+    offered = tuple(action for action in MENUS[phase] if action.value not in cannot)
     while True:
-        end = await ask(ActionPrompt("Interrupted", MENUS[phase]))
+        end = await ask(ActionPrompt("Interrupted", offered))
         match end:
             case Answered(value="reply"):
                 verdict = await _reply(ask, phase)
                 if verdict is not None:
                     return verdict
             case Answered(value=choice):
-                return Verdict(choice)  # type: ignore[arg-type]  # one of the actions
+                return Verdict(choice, by="person")  # type: ignore[arg-type]  # one of the actions
             case NotAnswered(end="cancelled" | "declined"):
                 return CONTINUE
             case NotAnswered(end="interrupted"):
@@ -137,9 +158,9 @@ async def _reply(ask: Ask, phase: Phase) -> Verdict | None:
     end = await ask(QuestionPrompt(Question.free_text("reply", TEXTS[phase])))
     match end:
         case Answered(value=str() as text) if text.strip():
-            return Verdict("reply", text)
+            return Verdict("reply", text, by="person")
         case Answered():  # tools that were cancelled need no words
-            return Verdict("reply") if phase == "tool_call" else None
+            return Verdict("reply", by="person") if phase == "tool_call" else None
         case NotAnswered(end="cancelled" | "declined"):
             return None
         case NotAnswered(end="interrupted"):

@@ -6,6 +6,7 @@ Source: `spec/tools-and-turn-loop.md` sections 5.1 to 5.6, `spec/conversation-st
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -27,6 +28,13 @@ from jp_nb.record.events import (
 from jp_nb.tools.question import Question, SecretAnswer, SelectAnswer
 
 CANCELLED_BY_USER = "Tool input cancelled by user."
+NOT_ANSWERED: Mapping[str, str] = {
+    "declined": "Tool input declined by user.",
+    "cancelled": CANCELLED_BY_USER,
+    "timed_out": "The tool's question was not answered: nobody did so in time.",
+    "interrupted": "The tool's question was not answered: an interrupt closed it.",
+}
+"""What the model is told of a call whose question got no answer, by how the prompt ended."""
 
 
 @dataclass(slots=True)

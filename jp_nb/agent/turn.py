@@ -20,7 +20,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.asking import Surroundings
 from jp_nb.agent.calls import Call
-from jp_nb.agent.coordinator import BatchEnd, Coordinator
+from jp_nb.agent.coordinator import NEVER_RAN, BatchEnd, Coordinator
 from jp_nb.agent.inquiry import InquiryBackend
 from jp_nb.agent.interrupts import STOP, Interrupts, Verdict, menu
 from jp_nb.agent.offer import Offer
@@ -74,7 +74,6 @@ log = logging.getLogger(__name__)
 MODEL_ID = "assistant.model.id"
 PROVIDERS = "providers.llm"
 CHOOSE_ANOTHER = f"`%jp config {MODEL_ID}=PROVIDER/NAME`"
-NEVER_RAN = "This tool call did not run: the turn ended before it could."
 NO_ANSWER = "⚠ There was no answer: the request stays in the record and is not sent again"
 TAKEN_BACK = "; what its options had set is taken back"
 MAX_PATCHES = 10
@@ -231,6 +230,7 @@ class TurnLoop:
             return
         self.interrupts_heard += 1
         if self._phase is not None:
+            self.display(InterruptHeard())  # at once: what comes of it may take a while
             self._phase()
 
     def _resolve(self) -> Resolved:

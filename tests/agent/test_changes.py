@@ -15,7 +15,12 @@ import pytest
 
 from jp_nb.agent.changes import EXHAUSTED, NOT_APPLIED, REJECTED_BY_USER
 from jp_nb.agent.coordinator import DISCARDED
-from jp_nb.agent.decisions import NOT_DELIVERED, NOT_DELIVERED_BY_CONFIGURATION
+from jp_nb.agent.decisions import (
+    INTERRUPT_FIRST,
+    NOT_DELIVERED,
+    NOT_DELIVERED_BY_CONFIGURATION,
+    UNDELIVERED,
+)
 from jp_nb.agent.ports import (
     ActionPrompt,
     ChangeEnds,
@@ -1172,7 +1177,7 @@ async def test_a_call_whose_change_counts_was_not_cancelled(choice: str) -> None
     bench, _ = asks_while_first_waits()
     bench.person._ends += [yes(choice), *([yes("Enough.")] if choice == "reply" else [])]
     await bench.run()
-    assert responses(bench)["c0"] == NOT_DELIVERED
+    assert responses(bench)["c0"] == UNDELIVERED.format(INTERRUPT_FIRST)
     assert bench.app_config().assistant.name == "Bo"
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from jp_nb.agent.interrupts import STOPPED
 from jp_nb.agent.ports import DisplayEvent, PersonSays, ToolBegins, ToolEnds
 from jp_nb.config.app_config import CANCELLATION
 from jp_nb.errors import PromptUnavailable
@@ -81,7 +82,8 @@ async def test_a_function_that_was_cut_short_has_a_response_when_the_batch_goes_
     cell.bench = bench
     async with asyncio.timeout(5):
         assert (await bench.run()).status == "completed"
-    assert contents(bench) == [("c1", CANCELLATION), ("c2", "fine")]
+    went_on = "The user chose to go on." if asked else "The turn goes on."
+    assert contents(bench) == [("c1", f"{STOPPED} {went_on}"), ("c2", "fine")]
     assert (cell.runs, cell.released) == (2, 1)
 
 
@@ -323,8 +325,7 @@ async def test_a_function_that_was_begun_again_is_not_the_one_that_was_cut() -> 
     task = asyncio.create_task(bench.run())
     await until(lambda: cell.runs == 2)
     bench.loop.interrupt()
-    await until(lambda: cell.released == 2)
-    gate.set()
+    gate.set()  # before that nothing can be asked: the function has the cell's thread
     async with asyncio.timeout(5):
         assert (await task).status == "completed"
     assert contents(bench) == [("call_1", "fine")]
@@ -365,7 +366,8 @@ async def test_a_function_that_waited_for_another_is_cut_by_an_interrupt_of_its_
     bench.loop.cell = Cell()
     async with asyncio.timeout(5):
         assert (await bench.run()).status == "completed"
-    assert contents(bench) == [("c1", CANCELLATION), ("c2", "fine")]
+    went_on = f"{STOPPED} The user chose to go on."
+    assert contents(bench) == [("c1", went_on), ("c2", "fine")]
 
 
 async def test_a_function_that_raises_something_else_because_of_an_interrupt_has_failed() -> None:

@@ -31,6 +31,7 @@ from tests.fakes import CANCELLED, Bench, FakePrompter, call, for_tool, reply, s
 DONE = reply(say("Done."))
 DELFT = '{"city": "Delft"}'
 TIMED_OUT = NotAnswered("timed_out", "form")
+TOO_LATE = "Tool not run: nobody answered in time."
 
 
 class Weather:
@@ -111,12 +112,12 @@ async def test_a_reason_is_told_to_the_model() -> None:
     [
         ([yes("reason"), yes("  ")], "Tool skipped by user."),
         ([yes("reason"), CANCELLED, yes("run")], "rain in Delft"),
-        ([yes("reason"), TIMED_OUT], "Tool skipped by user."),
+        ([yes("reason"), TIMED_OUT], TOO_LATE),
         ([yes("edit"), CANCELLED, yes("skip")], "Tool skipped by user."),
         ([yes("edit"), yes(""), yes("run")], "rain in Delft"),
-        ([yes("edit"), TIMED_OUT], "Tool skipped by user."),
-        ([TIMED_OUT], "Tool skipped by user."),
-        ([NotAnswered("interrupted", "form")], "Tool skipped by user."),
+        ([yes("edit"), TIMED_OUT], TOO_LATE),
+        ([TIMED_OUT], TOO_LATE),
+        ([NotAnswered("interrupted", "form")], "Tool not run: an interrupt came first."),
     ],
     ids=[
         "no reason",
@@ -380,10 +381,16 @@ async def test_a_call_is_shown_before_anybody_is_asked_about_it() -> None:
     assert len(bench.shown_of(ToolBegins)) == 1
 
 
-@pytest.mark.parametrize("how", ["interrupted", "timed_out"])
-async def test_a_result_that_nobody_looked_at_is_not_delivered(how: Any) -> None:
-    bench, got = await delivered(NotAnswered(how, "form"), mode="edit")
-    assert got.content == "Result delivery skipped by user."
+@pytest.mark.parametrize("mode", ["ask", "edit"])
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [("interrupted", "an interrupt came first"), ("timed_out", "nobody answered in time")],
+)
+async def test_a_result_that_nobody_looked_at_is_not_delivered(
+    how: Any, why: str, mode: Any
+) -> None:
+    bench, got = await delivered(NotAnswered(how, "form"), mode=mode)
+    assert got.content == f"The tool ran; its result is not delivered: {why}."
     assert "a secret" not in json.dumps(bench.stream.raw)
 
 

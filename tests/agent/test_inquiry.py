@@ -11,6 +11,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from jp_nb.agent.inquiry import (
+    BESIDE,
     Inquiry,
     InquiryBackend,
     InquiryError,
@@ -166,14 +167,14 @@ def test_the_copy_pauses_the_call_and_asks() -> None:
 
 
 @pytest.mark.req("R028-21")
-def test_other_open_calls_are_interrupted_and_answered_ones_stay() -> None:
+def test_other_open_calls_have_no_result_yet_and_answered_ones_stay() -> None:
     thread = waiting()
     for entry in (called("call_2", "rename"), called("call_3", "look"), result("call_3", "seen")):
         thread.add(entry, "test")
     assert responses(paused(thread, inquiry())) == [
         ("call_3", "seen", False),
         ("call_1", "Tool paused: Create backups?", False),
-        ("call_2", "Tool call was interrupted.", True),
+        ("call_2", BESIDE, False),
     ]
 
 
@@ -182,16 +183,15 @@ def test_of_two_open_calls_with_one_id_the_one_that_asks_is_paused(other: str) -
     thread = thread_of(
         user("Go."), called("call_1", other), called("call_2", "look"), called("call_1", "rename")
     )
-    interrupted = "Tool call was interrupted."
     assert responses(paused(thread, inquiry(number=2))) == [
-        ("call_1", interrupted, True),
-        ("call_2", interrupted, True),
+        ("call_1", BESIDE, False),
+        ("call_2", BESIDE, False),
         ("call_1", "Tool paused: Create backups?", False),
     ]
     thread.add(result("call_1", "seen"), "test")  # of the first: ids pair by count
     assert responses(paused(thread, inquiry())) == [
         ("call_1", "seen", False),
-        ("call_2", interrupted, True),
+        ("call_2", BESIDE, False),
         ("call_1", "Tool paused: Create backups?", False),
     ]
 
@@ -601,7 +601,7 @@ async def test_the_request_begins_like_the_conversations_own(protocol: str) -> N
         assert second.get(name) == first.get(name)
     assert (choice(first, protocol), choice(second, protocol)) == ("auto", "none")
     added = texts(second["messages"][count:])
-    for part in ("Tool paused: Keep it?", "Tool call was interrupted.", "`rename`"):
+    for part in ("Tool paused: Keep it?", BESIDE, "`rename`"):
         assert part in added
     last = texts(second["messages"][-1])
     assert second["messages"][-1]["role"] == "user"

@@ -8,10 +8,20 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.interrupts import CONTINUE, ESCALATED, STOP, Interrupts, Verdict, menu
+from jp_nb.agent.coordinator import BROKE_OFF, NEVER_RAN
+from jp_nb.agent.interrupts import (
+    CONTINUE,
+    ESCALATED,
+    STOP,
+    STOPPED,
+    Interrupts,
+    Verdict,
+    menu,
+)
 from jp_nb.agent.ports import (
     ActionPrompt,
     DiscardText,
+    InterruptHeard,
     NobodyThere,
     NotAnswered,
     Notice,
@@ -24,6 +34,7 @@ from jp_nb.agent.ports import (
     ToolBegins,
     ToolEnds,
 )
+from jp_nb.agent.questions import NOT_ANSWERED
 from jp_nb.agent.turn import TurnEnd
 from jp_nb.config.app_config import CANCELLATION
 from jp_nb.config.partial import Partial
@@ -471,7 +482,7 @@ async def test_with_nobody_there_an_interrupt_cancels_the_tools_and_ends_the_tur
     bench, _, ready = with_tools(FakePrompter(away="no kernel"))
     end = await one_interrupt(bench, ready)
     assert end.status == "interrupted"
-    assert contents(bench) == [("c1", CANCELLATION), ("c2", "fast is done")]
+    assert contents(bench) == [("c1", f"{STOPPED} The turn was ended."), ("c2", "fast is done")]
 
 
 def asking_tool(name: str = "ask") -> PythonTool:
@@ -493,7 +504,7 @@ async def test_a_prompt_on_screen_is_cancelled_before_the_menu_and_the_next_one_
     shown = [p.text if isinstance(p, ActionPrompt) else p.tool for p in person.asked]
     assert shown == ["a", "Interrupted", "b"]
     assert person.most_at_once == 1
-    assert contents(bench) == [("c1", "Tool input cancelled by user."), ("c2", "sure: True")]
+    assert contents(bench) == [("c1", NOT_ANSWERED["interrupted"]), ("c2", "sure: True")]
     [first, second] = bench.of(InquiryResponse)
     assert first.metadata == {"end": "interrupted", "channel": "form"}
     assert second.outcome == "answered"
@@ -632,7 +643,8 @@ async def test_the_words_of_a_reply_are_asked_for_as_text() -> None:
         asked.append(prompt)
         return next(ends)
 
-    assert await menu(ask, "tool_call", InterruptConfig()) == Verdict("reply", "Go left.")
+    words = Verdict("reply", "Go left.", by="person")
+    assert await menu(ask, "tool_call", InterruptConfig()) == words
     assert isinstance(asked[1], QuestionPrompt)
     assert asked[1].question.answer_type.type == "text"
     assert CONTINUE.choice == "continue"
@@ -703,7 +715,8 @@ async def test_a_function_that_ends_its_interrupt_late_does_not_hold_up_the_turn
     async with asyncio.timeout(5):
         end = await bench.run()
     assert end.status == ("completed" if choice == "continue" else "interrupted")
-    assert contents(bench) == [("call_1", CANCELLATION)]
+    told = f"{STOPPED} The turn goes on." if choice == "continue" else CANCELLATION
+    assert contents(bench) == [("call_1", told)]
 
 
 async def test_an_abort_during_the_wait_for_a_retry_says_what_is_kept() -> None:
@@ -742,3 +755,184 @@ async def test_an_interrupt_ends_what_holds_up_an_ending_turn() -> None:
         assert (await task).status == "interrupted"
     assert menus(person) == [STREAMING]
     assert bench.turn.text == "So far"
+
+
+# --- what is offered, and what the model is told -----------------------------------------------
+
+
+class CutCell:
+    """A cell's thread on which every interrupt cuts the function that runs.
+
+    It is heard of only when the turn knows of the interrupt: the worst order there is.
+    """
+
+    def __init__(self) -> None:
+        self.heard: list[asyncio.Event] = []
+        self.released = 0
+
+    async def call(self, function: Any) -> Any:
+        function()
+        self.heard.append(asyncio.Event())
+        await self.heard[-1].wait()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        raise CallInterrupted from KeyboardInterrupt()
+
+    def release(self) -> None:
+        self.released += 1
+
+
+def cutting(person: FakePrompter, *calls: Any, config: Partial | None = None) -> Any:
+    """A bench whose `hold` is a function of the cell and is cut by the interrupt."""
+    slow = Slow()
+    tools = [PythonTool(lambda: "never", name="hold"), slow.tool]
+    bench = Bench([reply(*calls), DONE], tools=tools, person=person, config=config or acting())
+    bench.loop.cell = cell = CutCell()
+    return bench, slow, cell
+
+
+async def cut(bench: Bench, cell: CutCell, ready: Callable[[], object]) -> TurnEnd:
+    task = asyncio.create_task(bench.run())
+    await until(lambda: cell.heard and ready())
+    bench.loop.interrupt()
+    for heard in cell.heard:
+        heard.set()
+    async with asyncio.timeout(5):
+        return await task
+
+
+HOLD, SLOW = call("hold", "c1", index=1), call("slow", "c2", index=2)
+ALONE = ["Stop & Reply", "Restart", "Stop (cancel & exit)"]
+
+
+@pytest.mark.parametrize("closed", [False, True], ids=["chosen", "closed"])
+async def test_going_on_is_offered_only_while_something_can_go_on(closed: bool) -> None:
+    person = FakePrompter(CANCELLED if closed else yes("stop"))
+    bench, _, cell = cutting(person, HOLD)
+    end = await cut(bench, cell, lambda: True)
+    assert menus(person) == [ALONE]
+    assert end.status == ("completed" if closed else "interrupted")
+    told = f"{STOPPED} The user chose to go on." if closed else CANCELLATION
+    assert contents(bench) == [("c1", told)]
+
+
+async def test_beside_a_tool_that_was_cut_another_one_goes_on() -> None:
+    async def choose() -> PromptEnd:
+        slow.gate.set()
+        return yes("continue")
+
+    person = FakePrompter(choose)
+    bench, slow, cell = cutting(person, HOLD, SLOW)
+    assert (await cut(bench, cell, lambda: slow.runs)).status == "completed"
+    assert menus(person) == [TOOLS]
+    assert contents(bench) == [
+        ("c1", f"{STOPPED} The user chose to go on."),
+        ("c2", "slow is done"),
+    ]
+    _, seen = bench.provider.requests[1]
+    assert "cancelled" not in repr(seen)
+
+
+async def test_nothing_is_restarted_where_all_is_done() -> None:
+    slow = Slow()
+
+    async def finish() -> PromptEnd:
+        return yes("continue")
+
+    person = FakePrompter(forever, finish)
+    tool = asking_tool("a")
+    bench = Bench([reply(call("a")), DONE], tools=[tool], person=person, config=acting())
+    end = await one_interrupt(bench, lambda: person.asked)
+    assert (end.status, slow.runs) == ("completed", 0)
+    assert menus(person) == [["Continue", "Stop & Reply", "Stop (cancel & exit)"]]
+
+
+async def test_a_call_that_waited_for_a_permission_did_not_run() -> None:
+    config: Any = {"conversation": {"tools": {"b": {"run": "ask"}}}}
+    calls = reply(call("a", "c1", index=1), call("b", "c2", index=2))
+    tools = [PythonTool(forever, name="a"), PythonTool(lambda: "x", name="b")]
+    person = FakePrompter(forever, NotAnswered("timed_out", "form"))
+    bench = Bench([calls], tools=tools, person=person, config={**acting(), **config})
+    end = await one_interrupt(bench, lambda: person.asked)
+    assert end.status == "interrupted"
+    assert contents(bench) == [
+        ("c1", f"{STOPPED} The turn was ended."),
+        ("c2", "Tool not run: an interrupt came first."),
+    ]
+
+
+@pytest.mark.parametrize("choice", ["stop", "reply"])
+async def test_a_result_that_waits_to_be_delivered_was_not_cancelled(choice: str) -> None:
+    async def say_it() -> PromptEnd:
+        return yes("Enough.")
+
+    config: Any = {"conversation": {"tools": {"b": {"result": "ask"}, "a": {"result": "ask"}}}}
+    calls = reply(call("a", "c1", index=1), call("b", "c2", index=2))
+    tools = [PythonTool(lambda n=n: n, name=n) for n in ("a", "b")]  # type: ignore[misc]
+    person = FakePrompter(forever, yes(choice), say_it)
+    bench = Bench([calls, DONE], tools=tools, person=person, config={**acting(), **config})
+    await one_interrupt(bench, lambda: person.asked)
+    told = "The tool ran; its result is not delivered: an interrupt came first."
+    assert contents(bench) == [("c1", told), ("c2", told)]
+    words = [request.content for request in bench.of(ChatRequest)]
+    assert words == (["Go.", "Enough."] if choice == "reply" else ["Go."])
+
+
+async def test_a_turn_that_breaks_off_does_not_say_that_somebody_cancelled_its_tools() -> None:
+    config: Any = {"conversation": {"tools": {"b": {"run": "ask"}}}}
+    calls = reply(call("forever", "c1", index=1), call("b", "c2", index=2))
+    tools = [PythonTool(forever), PythonTool(lambda: "x", name="b")]
+    bench = Bench([calls], tools=tools, person=FakePrompter(forever), config=config)
+    task = asyncio.create_task(bench.run())
+    await until(lambda: bench.person.asked and len(bench.shown_of(ToolBegins)) == 2)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert contents(bench) == [("c1", BROKE_OFF), ("c2", NEVER_RAN)]
+
+
+async def test_a_turn_cancelled_between_response_and_batch_answers_its_calls() -> None:
+    bench = Bench([reply(call("t"))], tools=[PythonTool(lambda: "x", name="t")])
+    task = asyncio.create_task(bench.run())
+
+    def on_change() -> None:
+        if bench.entries[-1].type == "tool_call_request":
+            bench.stream.on_change = None
+            task.cancel()  # the answer is in the record, and nothing of it has begun
+
+    bench.stream.on_change = on_change
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert contents(bench) == [("call_1", NEVER_RAN)]
+    assert not bench.stream.repair()
+
+
+@pytest.mark.parametrize("phase", ["streaming", "tools"])
+async def test_an_interrupt_is_shown_as_heard_before_anything_else_comes_of_it(phase: str) -> None:
+    async def look() -> PromptEnd:
+        shown.extend(bench.passing)
+        return yes("stop")
+
+    shown: list[Any] = []
+    person = FakePrompter(look)
+    if phase == "streaming":
+        bench = Bench([answering(asyncio.Event())], person=person, config=acting())
+        end = await one_interrupt(bench, has_said(bench))
+    else:
+        bench, _, ready = with_tools(person)
+        end = await one_interrupt(bench, ready)
+    assert end.status == "interrupted"
+    heard = [event for event in shown if isinstance(event, InterruptHeard)]
+    assert heard == [InterruptHeard(), InterruptHeard("menu")]
+
+
+async def test_an_interrupt_is_heard_while_a_function_still_has_the_cell() -> None:
+    bench, _, cell = cutting(FakePrompter(yes("stop")), HOLD)
+    task = asyncio.create_task(bench.run())
+    await until(lambda: cell.heard)
+    bench.loop.interrupt()
+    assert bench.passing[-1] == InterruptHeard()
+    assert not bench.person.asked, "who has the cell is not done yet"
+    cell.heard[0].set()
+    async with asyncio.timeout(5):
+        assert (await task).status == "interrupted"

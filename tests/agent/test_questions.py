@@ -374,13 +374,21 @@ def test_no_tool_is_known_by_name_where_calls_are_coordinated() -> None:
 # --- how a prompt ends -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("end", ["declined", "cancelled", "timed_out", "interrupted"])
-async def test_a_prompt_without_an_answer_is_cancelled_by_the_user(end: Any) -> None:
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        ("declined", "Tool input declined by user."),
+        ("cancelled", "Tool input cancelled by user."),
+        ("timed_out", "The tool's question was not answered: nobody did so in time."),
+        ("interrupted", "The tool's question was not answered: an interrupt closed it."),
+    ],
+)
+async def test_the_model_is_told_how_a_prompt_without_an_answer_ended(end: Any, told: str) -> None:
     runs: list[Any] = []
     bench = tool_bench(EXCLUSIVE, person=FakePrompter(NotAnswered(end, "stdin")), runs=runs)
     await bench.run()
     response = the_response(bench)
-    assert (response.content, response.is_error) == ("Tool input cancelled by user.", False)
+    assert (response.content, response.is_error) == (told, False)
     assert the_end(bench) == ("cancelled", "user")
     assert bench.of(InquiryResponse)[0].metadata == {"end": end, "channel": "stdin"}
     assert runs == [{}]

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from jp_nb.agent.interrupts import STOP, stopped
 from jp_nb.agent.ports import (
     Action,
     ActionPrompt,
@@ -498,9 +499,11 @@ async def test_with_nobody_there_a_decision_is_refused_and_names_its_setting(set
     await bench.run()
     [response] = bench.of(ToolCallResponse)
     assert response.is_error
+    what = "did not run" if setting == "run" else "ran and its result is not delivered"
     assert response.content == (
-        "t needs a person's decision and nobody can be asked: no kernel. The owner may set "
-        f'conversation.tools.t.{setting} = "unattended". Do not retry this tool call in this turn.'
+        f"t {what}: it needs a person's decision and nobody can be asked: no kernel. The owner "
+        f'may set conversation.tools.t.{setting} = "unattended". Do not retry this tool call in '
+        "this turn."
     )
     assert "secret" not in repr(bench.stream.raw)
 
@@ -846,7 +849,7 @@ async def test_a_tool_that_ignores_its_cancellation_does_not_hold_up_the_interru
     assert [r.content for r in bench.of(ToolCallResponse)] == [CANCELLATION]
 
 
-async def test_a_tool_of_the_cell_that_the_interrupt_cut_short_counts_as_cancelled() -> None:
+async def test_a_tool_of_the_cell_that_the_interrupt_cut_short_was_stopped_by_it() -> None:
     class Cell:
         async def call(self, function: Any) -> Any:
             bench.loop.interrupt()  # as the cell's thread does, whose tool was interrupted
@@ -855,11 +858,12 @@ async def test_a_tool_of_the_cell_that_the_interrupt_cut_short_counts_as_cancell
         def release(self) -> None:
             pass
 
-    bench = Bench([reply(call("t"))], tools=[returning("x")])
+    person = FakePrompter(away="no kernel")
+    bench = Bench([reply(call("t"))], tools=[returning("x")], person=person)
     bench.loop.cell = Cell()
     assert (await bench.run()).status == "interrupted"
     [response] = bench.of(ToolCallResponse)
-    assert (response.content, response.is_error) == (CANCELLATION, False)
+    assert (response.content, response.is_error) == (stopped(STOP, ran=True), False)
     assert bench.shown_of(ToolEnds)[0].traceback is None
 
 

@@ -13,7 +13,9 @@ from typing import Any
 import psutil
 import pytest
 
-from jp_nb.agent.questions import CANCELLED_BY_USER
+from jp_nb.agent.interrupts import STOPPED
+from jp_nb.agent.questions import NOT_ANSWERED
+from jp_nb.agent.turn import NO_ANSWER, TAKEN_BACK
 from jp_nb.config.app_config import CANCELLATION
 from tests.notebook.prompt.kernel_client import PATIENCE, FrontEnd, Message, front_end
 from tests.notebook.test_turns import calls, error, events, run, start, well_formed
@@ -109,6 +111,7 @@ SCRIPTS = {
     "hold": calls(("look", {"place": "Delft"}), ("wait", GATE), ("hold", GATE))
     + expecting("custom message", "Use another."),
     "unsaid": calls(("wait", GATE)) + expecting("cancelled this tool call on purpose"),
+    "alone": calls(("hold", GATE)) + DONE,
     "careful": calls(("careful", GATE)) + DONE,
     "queued": calls(("hold", GATE), ("look", {"place": "Delft"})) + DONE,
     "questions": calls(("rename", {"name": "a"}), ("rename", {"name": "b"})) + DONE,
@@ -116,6 +119,7 @@ SCRIPTS = {
     "echo": '[[replies]]\ntext = "ok"\n' * 5,
 }
 CANCELLED = CANCELLATION
+WENT_ON = f"{STOPPED} The user chose to go on."
 ALL = "hold begins, wait begins, work begins"
 
 
@@ -181,6 +185,12 @@ def interrupted(user: FrontEnd) -> str:
     forget(user)
     user.manager.interrupt_kernel()
     return user.form("Interrupted")
+
+
+def labels(user: FrontEnd) -> list[str]:
+    """What is on all buttons so far."""
+    buttons = (m for m in user.models.values() if m.get("_model_name") == "ButtonModel")
+    return [str(button["description"]) for button in buttons]
 
 
 def say(user: FrontEnd, question: str, text: str) -> None:
@@ -288,7 +298,10 @@ def test_abort_leaves_nothing_of_it_in_the_record(user: FrontEnd) -> None:
     assert failure["ename"] == "KeyboardInterrupt"
     assert text_of(user) == []
     shown = static(user, request)
-    assert shown == "⚠ Aborted: what the model had begun to say is discarded"
+    assert shown.splitlines() == [
+        "⚠ Aborted: what the model had begun to say is discarded",
+        NO_ANSWER + TAKEN_BACK,
+    ]
 
 
 def test_an_interrupt_of_the_menu_ends_the_turn_and_keeps_what_arrived(user: FrontEnd) -> None:
@@ -358,14 +371,31 @@ def test_continue_waits_for_tools_and_answers_for_the_one_that_was_cut(
     user.finish(request)
     assert error(user, request) is None
     cut, *others = contents(user)
-    assert cut == CANCELLED
+    assert cut == WENT_ON
     assert others == ["waited", "worked"]
     assert static(user, request).splitlines() == [
-        f'⊘ hold(gate="gate") — {CANCELLED}',
+        f'⊘ hold(gate="gate") — {WENT_ON}',
         '✓ wait(gate="gate")',
         '✓ work(gate="gate")',
         "Done.",
     ]
+
+
+@pytest.mark.parametrize("choice", ["Restart", "closed"])
+def test_a_function_that_was_cut_cannot_go_on_and_the_menu_does_not_offer_it(
+    user: FrontEnd, folder: Path, choice: str
+) -> None:
+    request = begun(user, "alone", "hold begins")
+    beacon = interrupted(user)
+    assert labels(user) == ["Stop & Reply", "Restart", "Stop (cancel & exit)"]
+    (folder / "gate").touch()
+    if choice == "closed":
+        user.send(beacon, {"type": "cancel"})
+    else:
+        user.click(choice)
+    user.finish(request)
+    assert error(user, request) is None
+    assert contents(user) == [WENT_ON if choice == "closed" else "held"]
 
 
 def test_stop_and_reply_tells_the_model_why(user: FrontEnd) -> None:
@@ -432,7 +462,7 @@ def test_a_question_is_taken_away_before_the_menu_and_the_next_comes_after_it(
     user.send(user.form("Rename b?"), {"type": "submit", "index": 0})
     user.finish(request)
     assert error(user, request) is None
-    assert contents(user) == [CANCELLED_BY_USER, "b: True"]
+    assert contents(user) == [NOT_ANSWERED["interrupted"], "b: True"]
     ends = [e["metadata"]["end"] for e in events(user) if e["type"] == "inquiry_response"]
     assert ends == ["interrupted", "answered"]
     assert "? Rename a? — no answer: interrupted" in static(user, request).splitlines()
@@ -450,7 +480,8 @@ def test_no_tool_starts_while_the_menu_is_open(user: FrontEnd, choice: str) -> N
     goes_on = choice == "Continue"
     assert ("looking" in user.printed(request)) is goes_on
     assert (error(user, request) is None) is goes_on
-    assert contents(user) == [CANCELLED, "Delft is fine" if goes_on else CANCELLED]
+    told = [WENT_ON, "Delft is fine"] if goes_on else [CANCELLED, CANCELLED]
+    assert contents(user) == told
 
 
 def test_an_interrupt_of_the_tools_menu_ends_the_turn(user: FrontEnd) -> None:
@@ -488,7 +519,7 @@ def test_a_configured_action_needs_no_menu_while_tools_run(
     assert look == "Delft is fine"
     said = "Tool run cancelled by user with a custom message:\n\nUse another."
     assert (wait, hold) == {
-        "continue": ("waited", CANCELLED),
+        "continue": ("waited", f"{STOPPED} The turn goes on."),
         "restart": ("waited", "held"),
         "respond": (said, said),
         "stop": (CANCELLED, CANCELLED),
@@ -507,7 +538,7 @@ def test_with_nobody_there_tools_are_stopped(user: FrontEnd, folder: Path) -> No
     user.interrupt(request)
     assert_interrupted(user, request)
     assert {"hold begins", "wait begins"} <= set(user.printed(request).splitlines())
-    assert contents(user) == ["Delft is fine", CANCELLED, CANCELLED]
+    assert contents(user) == ["Delft is fine", *[f"{STOPPED} The turn was ended."] * 2]
     assert not user.models
 
 
@@ -580,7 +611,7 @@ def test_one_key_chooses_while_tools_run(user: FrontEnd, folder: Path, key: str)
     assert (
         contents(user)
         == {
-            "c": [CANCELLED, "waited", "worked"],
+            "c": [WENT_ON, "waited", "worked"],
             "r": [said, said, said],
             "t": ["held", "waited", "worked"],
             "s": [CANCELLED] * 3,
@@ -611,4 +642,4 @@ def test_an_interrupt_of_a_question_on_stdin_brings_the_menu(user: FrontEnd) -> 
     user.type("n")
     user.finish(request)
     assert error(user, request) is None
-    assert contents(user) == [CANCELLED_BY_USER, "b: False"]
+    assert contents(user) == [NOT_ANSWERED["interrupted"], "b: False"]
