@@ -14,7 +14,7 @@ import copy
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
 from typing import Literal, TypeVar, assert_never
@@ -59,6 +59,7 @@ from jp_nb.record.thread import Thread
 from jp_nb.tools.arguments import coerce_arguments
 from jp_nb.tools.base import RUN, CallInterrupted, Run
 from jp_nb.tools.context import ToolContext
+from jp_nb.tools.long_results import cut_middle
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.tools.question import Question
 
@@ -556,7 +557,7 @@ class Coordinator:
         self.unavailable = nobody.reason
 
     def _fail(self, call: Call, text: str) -> None:
-        self.finish(call, text, is_error=True)
+        self.finish(call, text if call.tool is None else _cut(text, call.tool), is_error=True)
 
     def finish(
         self, call: Call, content: str, *, is_error: bool = False, skipped: bool = False
@@ -655,6 +656,7 @@ class Coordinator:
         )
 
     def _deliver(self, call: Call, tool: OfferedTool, result: Delivery) -> None:
+        result = replace(result, content=_cut(result.content, tool))
         match tool.result:
             case "skip":
                 self.finish(call, NOT_DELIVERED_BY_CONFIGURATION, skipped=True)
@@ -759,6 +761,11 @@ def _prepare(tool: OfferedTool, given: Mapping[str, JsonValue]) -> dict[str, Jso
     except Exception as exc:  # a tool's own code
         return Failure(summary(exc))
     return prepared if isinstance(prepared, Failure) else dict(prepared)
+
+
+def _cut(text: str, tool: OfferedTool) -> str:
+    path = f"conversation.tools.{tool.name}.result_max_chars"
+    return cut_middle(text, tool.result_max_chars, path)
 
 
 def _lines(tool: OfferedTool, *, is_error: bool) -> int | None:

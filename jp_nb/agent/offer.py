@@ -27,6 +27,7 @@ from jp_nb.tools.arguments import schema_of
 from jp_nb.tools.base import ArgumentFormatter, NotFound, Tool
 from jp_nb.tools.command import CommandFormatter, CommandTool, called
 from jp_nb.tools.documentation import document
+from jp_nb.tools.long_results import MAX_RESULT_CHARS
 
 T = TypeVar("T")
 
@@ -42,6 +43,7 @@ class OfferedTool:
         formatter: Writes arguments for the person, if a command is configured for that.
         parameters: How arguments are shown without a formatter; None: in the line of the call.
         inline_results: How much of a result is shown; None: nothing.
+        result_max_chars: How many characters of a result the model reads; 0: all.
         inline_errors: How much of an error is shown below its line; None: nothing.
         access: Grants as configured, for the tool to look at; None if it has none.
         grants: What it may see and change of the configuration; None if nothing is granted.
@@ -71,6 +73,7 @@ class OfferedTool:
     summary: str | None = None
     description: str | None = None
     examples: str | None = None
+    result_max_chars: int = MAX_RESULT_CHARS
     described: Mapping[str, JsonValue] = field(default_factory=dict)
 
     @property
@@ -213,6 +216,7 @@ def _resolve(name: str, tool: ToolConfig, star: ToolConfig, executor: Tool) -> O
         ),
         run=run,
         result=tool.result or star.result or "unattended",
+        result_max_chars=_first(tool.result_max_chars, star.result_max_chars, MAX_RESULT_CHARS),
         cancellation_response=(
             tool.cancellation_response or star.cancellation_response or CANCELLATION
         ),
@@ -236,6 +240,10 @@ def _resolve(name: str, tool: ToolConfig, star: ToolConfig, executor: Tool) -> O
         examples=tool.examples,
         described=described,
     )
+
+
+def _first(own: int | None, star: int | None, default: int) -> int:
+    return next((value for value in (own, star) if value is not None), default)
 
 
 def _style(own: ToolStyle, star: ToolStyle) -> ToolStyle:

@@ -74,6 +74,9 @@ log = logging.getLogger(__name__)
 MODEL_ID = "assistant.model.id"
 PROVIDERS = "providers.llm"
 CHOOSE_ANOTHER = f"`%jp config {MODEL_ID}=PROVIDER/NAME`"
+MAX_TOOL_CALLS = "assistant.request.max_tool_calls"
+MAX_TOTAL_TOKENS = "assistant.request.max_total_tokens"
+TOO_MANY_TOKENS = "This tool call did not run: the turn had taken as many tokens as it may."
 NO_ANSWER = "⚠ There was no answer: the request stays in the record and is not sent again"
 TAKEN_BACK = "; what its options had set is taken back"
 MAX_PATCHES = 10
@@ -299,6 +302,8 @@ class TurnLoop:
         calls = await self._response(resolved, choice, schema, interrupts)
         if calls is None:
             return "stopped"
+        if self._took_too_much(resolved.request.max_total_tokens, calls):
+            return "stopped" if calls else "completed"
         if not calls:
             return "completed"
         end = await self._execute(coordinator, calls, resolved)
@@ -312,6 +317,19 @@ class TurnLoop:
                 reason=coordinator.unavailable,
             )
         return "follow_up" if end.change is None else "config_changed"
+
+    def _took_too_much(self, most: int, calls: Sequence[Call]) -> bool:
+        """Whether the turn took more than `most` tokens (0: no limit): `calls` then do not run."""
+        total = (self.usage.input_tokens or 0) + (self.usage.output_tokens or 0)
+        if not most or total <= most:
+            return False
+        for call in calls:
+            self._record(
+                ToolCallResponse(id=call.request.id, content=TOO_MANY_TOKENS, is_error=True)
+            )
+        ends = ": it ends here, and the calls of the last answer did not run" if calls else ""
+        self.display(Notice(f"⚠ The turn took {total} tokens, {MAX_TOTAL_TOKENS} is {most}{ends}"))
+        return True
 
     def _resolve_again(self, schema: Mapping[str, JsonValue] | None) -> Resolved:
         """What the configuration comes to after tools changed it.
@@ -445,7 +463,7 @@ class TurnLoop:
         attempt = patches = breaks = 0
         request = self._request(resolved, choice, schema)
         while True:
-            one = _Attempt(resolved.full_name)
+            one = _Attempt(resolved.full_name, resolved.request.max_tool_calls)
             self._wait_for(one.model)
             try:
                 finished = await self._attempt(resolved.provider, request, one)
@@ -548,7 +566,7 @@ class TurnLoop:
         if isinstance(event, ToolCallStart):
             self._wait_for(f"{one.model}, which writes a call of {event.name}")
         entry = one.builder.feed(event)
-        if entry is not None:
+        if entry is not None and one.keeps(entry):
             one.entries.append(entry)
         if isinstance(event, Flush) and isinstance(entry, ChatResponse):
             self.display(EndOfText())
@@ -567,6 +585,9 @@ class TurnLoop:
         self.display(EndOfText())
         for name in unfinished:
             self.display(Notice(f"⚠ The call of {name} was cut off and did not run"))
+        if one.most_calls and one.calls > one.most_calls:
+            told = f"⚠ Of {one.calls} tool calls in one answer the first {one.most_calls} run"
+            self.display(Notice(f"{told} ({MAX_TOOL_CALLS})"))
         if finished.reason == "max_tokens":
             self.display(Notice("⚠ The answer reached the token limit and is cut off"))
         elif finished.reason == "other":
@@ -588,7 +609,7 @@ class TurnLoop:
 
     @staticmethod
     def _calls(one: _Attempt, offer: Offer) -> list[Call]:
-        bad = one.builder.bad_arguments
+        bad = one.problems()
         requests = (entry for entry in one.entries if isinstance(entry, ToolCallRequest))
         return [
             Call(request, offer.tools.get(request.name), bad.get(number))
@@ -672,13 +693,37 @@ class _Listening:
 
 @dataclass(slots=True)
 class _Attempt:
-    """One request to `model`, and what came of it so far."""
+    """One request to `model`, and what came of it so far.
+
+    Attributes:
+        most_calls: So many tool calls of it run; 0: all.
+        calls: How many there were.
+    """
 
     model: str
+    most_calls: int = 0
     builder: ResponseBuilder = field(default_factory=ResponseBuilder)
     entries: list[Entry] = field(default_factory=list)
     retry: Retry | None = None
     has_content: bool = False
+    calls: int = 0
+
+    def keeps(self, entry: Entry) -> bool:
+        """Whether `entry` is stored: of the tool calls that are too many only the first is."""
+        self.calls += isinstance(entry, ToolCallRequest)
+        surplus = self.calls - self.most_calls
+        return not (self.most_calls and surplus > 1 and isinstance(entry, ToolCallRequest))
+
+    def problems(self) -> dict[int, str]:
+        """Why calls cannot run, by their number: what the model is told of each."""
+        found = dict(self.builder.bad_arguments)
+        if self.most_calls and (surplus := self.calls - self.most_calls) > 0:
+            others = f"; {surplus - 1} more after it are not even listed" if surplus > 1 else ""
+            found[self.most_calls] = (
+                f"This call did not run{others}: the answer holds {self.calls} tool calls, of "
+                f"which {self.most_calls} run ({MAX_TOOL_CALLS}). Make fewer calls in one answer."
+            )
+        return found
 
 
 def _stays(what: str, how: str) -> str:

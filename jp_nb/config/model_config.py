@@ -243,7 +243,8 @@ Cache = Annotated[bool | str, before(_cache)]
 class Request(Node):
     """Retries and limits of one model request, and how long a provider may cache it.
 
-    `cache` is `true` (a short time), `false`, `long`, or a duration.
+    `cache` is `true` (a short time), `false`, `long`, or a duration. `max_tool_calls` is how many
+    calls of one answer run, `max_total_tokens` how many tokens a turn may take; 0 is no limit.
     """
 
     max_retries: Count = 5
@@ -251,6 +252,8 @@ class Request(Node):
     max_backoff_secs: Count = 60
     stream_idle_timeout_secs: IdleTimeout = 60
     max_response_bytes: Count = 1_048_576
+    max_tool_calls: Count = 128
+    max_total_tokens: Count = 0
     cache: Cache = True
 
 

@@ -16,6 +16,7 @@ from jp_nb.config.node import (
     PLAIN,
     TABLE,
     TABLE_OR_PLAIN,
+    Count,
     Flag,
     Node,
     ShortNode,
@@ -229,6 +230,7 @@ class Tool(Node):
     run: Annotated[RunMode | None, word(RunMode)] = None
     format: Annotated[FormatMode | None, word(FormatMode)] = None
     result: Annotated[ResultMode | None, word(ResultMode)] = None
+    result_max_chars: Count | None = None
     cancellation_response: str | None = None
     style: ToolStyle = Field(default_factory=ToolStyle)
     questions: dict[str, QuestionConfig] = Field(default_factory=dict)
@@ -242,7 +244,10 @@ class Tool(Node):
 
 
 DEFAULTABLE = frozenset(
-    {"enable", "run", "format", "result", "cancellation_response", "style", "questions"}
+    {
+        *("enable", "run", "format", "result", "result_max_chars"),
+        *("cancellation_response", "style", "questions"),
+    }
 )
 """What the entry `*` may hold. `questions` there are those that no tool asks."""
 

@@ -15,12 +15,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, cast
+from weakref import WeakKeyDictionary
 
 STDIN, STDOUT, STDERR = range(3)
 MAX_OUTPUT_BYTES: Final = 16 * 1024 * 1024
 """How much a process may print, on stdout and stderr together."""
 PIPE_GRACE: Final = 1.0
 """Seconds that the pipes of a process that exited have to end: descendants may hold them."""
+MAX_RUNNING: Final = 16
+"""So many processes run at once, each with three pipes; the next ones wait in line."""
 STOP_GRACE: Final = 1.0
 """Seconds between SIGTERM and SIGKILL; the coordinator waits for twice as long."""
 
@@ -45,13 +48,30 @@ class Finished:
 async def run(argv: Sequence[str], *, stdin: bytes, cwd: str) -> Finished:
     """Run `argv` with this process's environment in `cwd` ("": here) until it exits.
 
-    It has a process group of its own. Cancelling ends the group: SIGTERM, a grace, SIGKILL.
+    It waits in line while `MAX_RUNNING` others run. It has a process group of its own; cancelling
+    ends the group: SIGTERM, a grace, SIGKILL.
     What the process leaves behind goes on, unless it holds on to the pipes.
 
     Raises:
         SpawnError: If it cannot be started.
         OutputError: If it prints too much.
     """
+    async with _places():
+        return await _run(argv, stdin, cwd)
+
+
+_PLACES: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+
+def _places() -> asyncio.Semaphore:
+    """The line of the running loop: first come, first served."""
+    loop = asyncio.get_running_loop()
+    if loop not in _PLACES:
+        _PLACES[loop] = asyncio.Semaphore(MAX_RUNNING)
+    return _PLACES[loop]
+
+
+async def _run(argv: Sequence[str], stdin: bytes, cwd: str) -> Finished:
     output = _Output()
     keeper = asyncio.create_task(_keep(argv, stdin, cwd, output))
     _KEEPERS.add(keeper)

@@ -868,7 +868,7 @@ async def test_a_result_that_waits_to_be_delivered_was_not_cancelled(choice: str
 
     config: Any = {"conversation": {"tools": {"b": {"result": "ask"}, "a": {"result": "ask"}}}}
     calls = reply(call("a", "c1", index=1), call("b", "c2", index=2))
-    tools = [PythonTool(lambda n=n: n, name=n) for n in ("a", "b")]  # type: ignore[misc]
+    tools = [PythonTool(lambda n=n: n, name=n) for n in ("a", "b")]
     person = FakePrompter(forever, yes(choice), say_it)
     bench = Bench([calls, DONE], tools=tools, person=person, config={**acting(), **config})
     await one_interrupt(bench, lambda: person.asked)

@@ -347,13 +347,14 @@ BY_VALUE: dict[str, tuple[Any, Any]] = {
 AUTHORITY = [
     "inherit", "id", "extends", "loader.reset", "config_load_paths",
     *(f"assistant.{key}" for key in REQUEST),
+    "assistant.request.max_tool_calls", "assistant.request.max_total_tokens",
     "conversation.title.generate.auto", "conversation.title.from_heading",
     *(f"conversation.title.generate.{key}" for key in MODEL),
     f"{TOOL}.enable.allow_toggle",  # a lock is not theirs to open, nor to close
     f"{TOOL}.source", *(f"{TOOL}.command.{key}" for key in COMMAND),
     f"{TOOL}.summary", f"{TOOL}.description", f"{TOOL}.examples",
     f"{TOOL}.parameters", *(f"{TOOL}.parameters.*.{key}" for key in PARAM),
-    f"{TOOL}.run", f"{TOOL}.format", f"{TOOL}.result",
+    f"{TOOL}.run", f"{TOOL}.format", f"{TOOL}.result", f"{TOOL}.result_max_chars",
     *(f"{TOOL}.style.parameters.{key}" for key in COMMAND),
     f"{TOOL}.questions", f"{QUESTION}.answer", f"{QUESTION}.prompt_label",
     *(f"{QUESTION}.target.{key}" for key in (*PROMPT, "tool_choice", *MODEL, *REQUEST, "name",

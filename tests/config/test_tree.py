@@ -51,15 +51,17 @@ KEPT = [
     "assistant.model.parameters.context_management",
     *(f"assistant.request.{key}" for key in ("max_retries", "base_backoff_ms", "max_backoff_secs",
                                              "stream_idle_timeout_secs", "max_response_bytes",
-                                             "cache")),
+                                             "max_tool_calls", "max_total_tokens", "cache")),
     "conversation.title.generate.auto", "conversation.title.from_heading",
     "conversation.title.generate.model.id",
     *(f"conversation.title.generate.model.parameters.{key}" for key in PARAMETERS),
     *(f"conversation.tools.*.{key}" for key in ("enable", "run", "format", "result",
-                                                "cancellation_response", "style")),
+                                                "result_max_chars", "cancellation_response",
+                                                "style")),
     *(f"conversation.tools.t.{key}" for key in (
         "source", "enable", "command", "summary", "description", "examples", "parameters", "run",
-        "format", "result", "cancellation_response", "style", "questions", "options", "access")),
+        "format", "result", "result_max_chars", "cancellation_response", "style", "questions",
+        "options", "access")),
     "conversation.tools.t.enable.state", "conversation.tools.t.enable.allow_toggle",
     *(f"conversation.tools.t.command.{key}" for key in ("program", "args", "shell")),
     *(f"conversation.tools.t.parameters.p.{key}" for key in (
@@ -195,6 +197,8 @@ def test_the_defaults() -> None:
         "max_backoff_secs": 60,
         "stream_idle_timeout_secs": 60,
         "max_response_bytes": 1048576,
+        "max_tool_calls": 128,
+        "max_total_tokens": 0,
         "cache": True,
     }
     assert lookup(kept, "conversation.compaction.rules") == [
