@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shlex
+import signal
 from collections.abc import Mapping
 from typing import Final
 
@@ -23,12 +24,20 @@ from jp_nb.tools import process
 from jp_nb.tools.arguments import bad_arguments, fill_defaults
 from jp_nb.tools.base import CellThread, CommandLine, ToolDefaults
 from jp_nb.tools.context import ToolContext
+from jp_nb.tools.long_results import last_chars
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success, read_outcome
 
 NO_COMMAND: Final = "Command missing for local tool"
 
 _KNOWN_LATER: Final = re.compile(r"\banswers\b|rejection|\b(tool|context)\b(?!\s*[.\[])")
 """In a template: what a tool is told when it runs once more, or all that it is told."""
+MAX_LAST_WORDS: Final = 200
+"""Of the last line of stderr, which stands beside the exit status."""
+MAX_PRINTED_CHARS: Final = 10_000
+"""Of what a process that failed printed, on stdout and on stderr each: the end says most."""
+SHELL_SIGNALS: Final = 128
+"""A shell adds this to the signal that ended what it ran."""
+_SHELL_SAYS: Final = {126: "it is not executable", 127: "the command was not found"}
 
 Document = dict[str, JsonValue]
 
@@ -90,7 +99,7 @@ class CommandTool(ToolDefaults):
         if self.command is None:
             return Failure(NO_COMMAND)
         document = run_document(self.called, arguments, context)
-        return await _run(self.command, document, self.name, context.root)
+        return await _run(self.command, document, f"Tool '{self.name}'", context.root)
 
 
 class CommandFormatter:
@@ -118,7 +127,7 @@ class CommandFormatter:
             ToolError: If the command fails, or asks something.
         """
         document = format_document(self._called or context.name, arguments, context)
-        match await _run(self._command, document, context.name, context.root):
+        match await _run(self._command, document, "its command", context.root):
             case Success(content=content):
                 return content.strip()
             case Failure(message=message):
@@ -180,7 +189,7 @@ def format_document(
 # --- one run ---------------------------------------------------------------------------------
 
 
-async def _run(command: Command, document: Document, name: str, root: str) -> Outcome:
+async def _run(command: Command, document: Document, subject: str, root: str) -> Outcome:
     from jp_nb.tools.templates import TemplateError  # loads jinja2: not before a command runs
 
     # Half a surrogate pair, which a model may send, is no UTF-8.
@@ -195,8 +204,8 @@ async def _run(command: Command, document: Document, name: str, root: str) -> Ou
         return Failure(f"Failed to spawn command: {line}{f': {exc}' if str(exc) else ''}")
     except process.OutputError:
         size = process.MAX_OUTPUT_BYTES // 2**20
-        return Failure(f"Tool '{name}' was stopped: it printed more than {size} MiB.")
-    return _outcome(done, name)
+        return Failure(f"{subject} was stopped: it printed more than {size} MiB.")
+    return _outcome(done, subject, shell=command.shell)
 
 
 def _argv(command: Command, document: Document) -> list[str]:
@@ -208,7 +217,7 @@ def _argv(command: Command, document: Document) -> list[str]:
     return ["sh", "-c", " ".join([program, *map(shlex.quote, args)])]
 
 
-def _outcome(done: process.Finished, name: str) -> Outcome:
+def _outcome(done: process.Finished, subject: str, *, shell: bool) -> Outcome:
     """What a process that exited comes to (section 3.4): its exit code is for plain text alone."""
     outcome = read_outcome(done.stdout)
     if isinstance(outcome, Failure):
@@ -217,12 +226,45 @@ def _outcome(done: process.Finished, name: str) -> Outcome:
         return outcome
     if done.exit_code == 0:
         return Success(done.stdout)
-    report = {
-        "message": f"Tool '{name}' execution failed.",
-        "stderr": done.stderr,
-        "stdout": done.stdout,
-    }
-    return Failure(_json(report))
+    return Failure(_failed(done, f"{subject} {_ended(done.exit_code, shell=shell)}"))
+
+
+def _ended(code: int, *, shell: bool) -> str:
+    """How the process ended, in words; a shell tells with its own status of what it ran."""
+    if code < 0:
+        return f"was ended by {_signal(-code)}"
+    meaning = ""
+    if shell and code in _SHELL_SAYS:
+        meaning = f" ({_SHELL_SAYS[code]})"
+    elif shell and code > SHELL_SIGNALS:
+        meaning = f" (as if by {_signal(code - SHELL_SIGNALS)})"
+    return f"failed with exit status {code}{meaning}"
+
+
+def _signal(number: int) -> str:
+    try:
+        return f"signal {number}, {signal.Signals(number).name}"
+    except ValueError:
+        return f"signal {number}"
+
+
+def _failed(done: process.Finished, head: str) -> str:
+    """What is read of a failure: how it ended, its last words, and then all that it printed."""
+    stderr, stdout = done.stderr.strip(), done.stdout.strip()
+    last = stderr.rpartition("\n")[2].strip()
+    said = f": {last}" if 0 < len(last) <= MAX_LAST_WORDS else "."
+    parts = [f"{head}{said}"]
+    if stderr and said != f": {stderr}":
+        parts.append(_printed("stderr", stderr))
+    if stdout:
+        parts.append(_printed("stdout", stdout))
+    return "\n\n".join(parts)
+
+
+def _printed(name: str, text: str) -> str:
+    end = last_chars(text, MAX_PRINTED_CHARS)
+    left = len(text) - len(end)
+    return f"{name}{f' (without its first {left} characters)' if left else ''}:\n{end}"
 
 
 def _error_text(failure: Failure, stdout: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
@@ -108,7 +109,7 @@ async def _keep(argv: Sequence[str], stdin: bytes, cwd: str, output: _Output) ->
             start_new_session=os.name == "posix",
         )
     except (OSError, ValueError, NotImplementedError) as exc:  # ValueError: a NUL, half a surrogate
-        raise SpawnError(_why(exc, cwd)) from exc
+        raise SpawnError(_why(exc, argv[0], cwd)) from exc
     try:
         _feed(transport, stdin)
         await output.settled.wait()
@@ -122,9 +123,17 @@ async def _keep(argv: Sequence[str], stdin: bytes, cwd: str, output: _Output) ->
     return Finished(-1 if code is None else code, output.text(STDOUT), output.text(STDERR))
 
 
-def _why(exc: Exception, cwd: str) -> str:
+def _why(exc: Exception, program: str, cwd: str) -> str:
     if isinstance(exc, FileNotFoundError | NotADirectoryError) and cwd and not os.path.isdir(cwd):
         return "its working directory does not exist"
+    if isinstance(exc, FileNotFoundError):
+        place = os.path.join(cwd, program) if os.sep in program else shutil.which(program)
+        there = place is not None and os.path.exists(place)
+        return (
+            "what its first line is to run does not exist" if there else "there is no such program"
+        )
+    if isinstance(exc, PermissionError):
+        return "it is not executable"
     code = exc.errno if isinstance(exc, OSError) else None
     return os.strerror(code) if code else ""
 

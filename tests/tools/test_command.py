@@ -224,8 +224,7 @@ async def test_half_a_surrogate_pair_in_an_argument_leaves_the_document_readable
         ('{"type":"error","message":"m", "trace":["t"]}\n', 1,
          Failure('{"type":"error","message":"m", "trace":["t"]}\n')),
         ('{"type":"error","message":"m"}', 0, Failure('{"type":"error","message":"m"}')),
-        ("broken\n", 2, Failure('{"message":"Tool \'t\' execution failed.",'
-                                '"stderr":"no é\\n","stdout":"broken\\n"}')),
+        ("broken\n", 2, Failure("Tool 't' failed with exit status 2: no é\n\nstdout:\nbroken")),
         ('{"type":"needs_input","question":{"id":"q","text":"Why?","answer_type":"Text"}}', 1,
          NeedsInput(Question.free_text("q", "Why?"))),
     ],
@@ -240,8 +239,56 @@ async def test_an_outcome_counts_whatever_the_exit_code_and_other_text_by_it(
 
 
 async def test_a_process_that_a_signal_ends_has_failed() -> None:
-    report = json.loads(await failure_of(shell("echo so far; kill -9 $$")))
-    assert report["stdout"] == "so far\n"
+    text = await failure_of(shell("echo so far; kill -9 $$"))
+    assert text == "Tool 't' was ended by signal 9, SIGKILL.\n\nstdout:\nso far"
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("false", "Tool 't' failed with exit status 1."),
+        (
+            "echo a >&2; echo b >&2; exit 3",
+            "Tool 't' failed with exit status 3: b\n\nstderr:\na\nb",
+        ),
+        ("jp-nb-no-such-command; exit $?", "status 127 (the command was not found): "),
+        ("touch x; ./x", "status 126 (it is not executable): "),
+        ("sh -c 'kill -15 $$'; exit $?", "exit status 143 (as if by signal 15, SIGTERM)"),
+        ("kill -35 $$", "Tool 't' was ended by signal 35"),
+        ("exit 255", "exit status 255 (as if by signal 127)"),
+    ],
+)
+async def test_a_failure_says_how_the_process_ended_and_its_last_words(
+    code: str, told: str, tmp_path: Path
+) -> None:
+    assert told in await failure_of(shell(code), root=str(tmp_path))
+
+
+async def test_of_much_that_a_failed_process_printed_the_end_is_told() -> None:
+    code = "seq 1 5000 >&2; echo the reason >&2; seq 1 5000; exit 1"
+    text = await failure_of(shell(code))
+    assert text.startswith("Tool 't' failed with exit status 1: the reason\n\nstderr (without its ")
+    stderr, stdout = text.split("\n\n")[1:]
+    assert stderr.endswith("\n5000\nthe reason")
+    assert stdout.endswith("\n4999\n5000")
+    lines = [int(line) for line in stdout.splitlines()[1:]]
+    assert lines == list(range(lines[0], 5001)), "whole lines"
+    assert len(text) < 21_000
+
+
+async def test_processes_beyond_those_that_may_run_at_once_wait_in_line(tmp_path: Path) -> None:
+    begun, release = tmp_path / "begun", tmp_path / "release"
+    begun.mkdir()
+    code = 'touch "begun/$$"; until [ -e release ]; do sleep 0.02; done'
+    runs = [asyncio.create_task(run(shell(code), root=str(tmp_path))) for _ in range(40)]
+    await until(lambda: len(list(begun.iterdir())) == process.MAX_RUNNING)
+    cancelled = runs.pop()  # the last in line: it never begins
+    cancelled.cancel()
+    assert len(list(begun.iterdir())) == process.MAX_RUNNING
+    release.touch()
+    assert await asyncio.gather(*runs) == [Success("")] * 39
+    assert len(list(begun.iterdir())) == 39
+    assert cancelled.cancelled()
 
 
 async def test_a_malformed_change_is_kept_from_the_model_as_text(tmp_path: Path) -> None:
@@ -269,8 +316,20 @@ async def test_bytes_that_are_no_text_are_replaced() -> None:
 async def test_a_program_that_does_not_exist_is_named(command: JsonValue) -> None:
     text = await failure_of(command)
     assert text == (
-        "Failed to spawn command: jp-nb-no-such-program --now: No such file or directory"
+        "Failed to spawn command: jp-nb-no-such-program --now: there is no such program"
     )
+
+
+async def test_what_cannot_be_executed_and_what_has_no_interpreter_are_told_apart(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "script"
+    script.write_text("#!/no/such/interpreter\n", encoding="utf-8")
+    text = await failure_of("./script", root=str(tmp_path))
+    assert text == "Failed to spawn command: ./script: it is not executable"
+    script.chmod(0o755)
+    text = await failure_of("./script", root=str(tmp_path))
+    assert text.endswith("./script: what its first line is to run does not exist")
 
 
 async def test_a_folder_that_does_not_exist_and_a_nul_are_failures(tmp_path: Path) -> None:
@@ -283,7 +342,7 @@ async def test_a_folder_that_does_not_exist_and_a_nul_are_failures(tmp_path: Pat
 async def test_the_failure_to_start_tells_no_answer_of_the_person() -> None:
     line = "no-such-program {{tool.answers.pass}}"
     text = await failure_of(line, answers={"pass": "hunter2"})
-    assert text == f"Failed to spawn command: {line}: No such file or directory"
+    assert text == f"Failed to spawn command: {line}: there is no such program"
     text = await failure_of("true {{tool.answers.pass}}", answers={"pass": "x" * 2**22})
     assert text == "Failed to spawn command: true {{tool.answers.pass}}: Argument list too long"
 
@@ -507,7 +566,7 @@ async def test_a_formatter_prints_text_or_a_success(code: str, text: str) -> Non
 @pytest.mark.parametrize(
     ("code", "error"),
     [
-        ("echo so; exit 1", "Tool 't' execution failed."),
+        ("echo so; exit 1", "^its command failed with exit status 1\\."),
         ("""printf '{"type":"error","message":"no way"}'""", "no way"),
         ("""printf '{"type":"needs_input","question":
             {"id":"q","text":"?","answer_type":"Text"}}'""", "asked"),
@@ -521,5 +580,7 @@ async def test_a_formatter_that_fails_or_asks_is_an_error(code: str, error: str)
 
 
 async def test_a_formatter_that_cannot_start_is_an_error() -> None:
-    with pytest.raises(ToolError, match=r"^Failed to spawn command: jp-nb-no-such-program: No "):
+    with pytest.raises(
+        ToolError, match=r"^Failed to spawn command: jp-nb-no-such-program: there is"
+    ):
         await formatted("jp-nb-no-such-program")
