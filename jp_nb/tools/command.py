@@ -236,16 +236,14 @@ def _ended(code: int, *, shell: bool) -> str:
     meaning = ""
     if shell and code in _SHELL_SAYS:
         meaning = f" ({_SHELL_SAYS[code]})"
-    elif shell and code > SHELL_SIGNALS:
+    elif shell and code - SHELL_SIGNALS in set(signal.Signals):
         meaning = f" (as if by {_signal(code - SHELL_SIGNALS)})"
     return f"failed with exit status {code}{meaning}"
 
 
 def _signal(number: int) -> str:
-    try:
-        return f"signal {number}, {signal.Signals(number).name}"
-    except ValueError:
-        return f"signal {number}"
+    known = number in set(signal.Signals)
+    return f"signal {number}, {signal.Signals(number).name}" if known else f"signal {number}"
 
 
 def _failed(done: process.Finished, head: str) -> str:

@@ -128,12 +128,11 @@ def _why(exc: Exception, program: str, cwd: str) -> str:
         return "its working directory does not exist"
     if isinstance(exc, FileNotFoundError):
         place = os.path.join(cwd, program) if os.sep in program else shutil.which(program)
-        there = place is not None and os.path.exists(place)
-        return (
-            "what its first line is to run does not exist" if there else "there is no such program"
-        )
+        if place is not None and os.path.exists(place):
+            return "what its first line is to run does not exist"
+        return "there is no such program"
     if isinstance(exc, PermissionError):
-        return "it is not executable"
+        return "it may not be executed"
     code = exc.errno if isinstance(exc, OSError) else None
     return os.strerror(code) if code else ""
 
