@@ -296,6 +296,7 @@ class Bench:
         config: A partial over the registrations.
         inquiry: Answers tools' questions in place of a person.
         models: Other providers, by `provider/name` of the model that is configured.
+        chains: Whether an answer that reaches the token limit is gone on with.
         projection: The configuration: registrations, `config`, and what the record says.
         shown: What the display was given, to keep.
         passing: What the display was given, to show while it lasts.
@@ -315,6 +316,7 @@ class Bench:
     slept: list[float] = field(default_factory=list)
     inquiry: InquiryBackend | None = None
     models: Mapping[str, EventProvider] = field(default_factory=dict)
+    chains: bool = False
 
     def __post_init__(self) -> None:
         self.provider = EventProvider(*self.scripts)
@@ -371,6 +373,7 @@ class Bench:
             interrupts=config.interrupt,
             inquiry=self.inquiry,
             basis=Basis(now.after, now.below, config),
+            chains=self.chains,
         )
 
     async def run(self, text: str = "Go.") -> TurnEnd:

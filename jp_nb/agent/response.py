@@ -40,12 +40,14 @@ class ResponseBuilder:
         usage: Tokens as reported so far.
         bad_arguments: Parse errors of arguments that were no JSON object, by the number of the
             tool call among those of the response (from 0): ids may come twice.
+        without_arguments: The numbers of the tool calls for which not a character came.
         ignored: How many parts did not belong where they came.
     """
 
     def __init__(self) -> None:
         self.usage = Usage()
         self.bad_arguments: dict[int, str] = {}
+        self.without_arguments: set[int] = set()
         self._calls = 0
         self.ignored = 0
         self._open: dict[int, _Buffer] = {}
@@ -116,6 +118,7 @@ class ResponseBuilder:
 
     def _arguments(self, number: int, text: str) -> dict[str, JsonValue]:
         if not text.strip():
+            self.without_arguments.add(number)
             return {}
         try:
             value = read_json(text)
@@ -126,6 +129,39 @@ class ResponseBuilder:
             self.bad_arguments[number] = "The arguments are not a JSON object."
             return {}
         return value
+
+
+class Seam:
+    """Takes away what a continued answer repeats of the text before it.
+
+    Args:
+        before: The answer so far.
+    """
+
+    LOOKED_AT = 500
+    SHORTEST = 5
+
+    def __init__(self, before: str) -> None:
+        self._before = before[-self.LOOKED_AT :]
+        self._held = ""
+        self._open = True
+
+    def feed(self, text: str) -> str:
+        """What of the text so far is new; "" while that cannot be told."""
+        if not self._open:
+            return text
+        self._held += text
+        place = self._before.find(self._held)
+        may_repeat_more = 0 <= place < len(self._before) - len(self._held)
+        return "" if may_repeat_more else self.rest()
+
+    def rest(self) -> str:
+        """What is new of the text that was held back; no more is."""
+        self._open, held, self._held = False, self._held, ""
+        for size in range(min(len(held), len(self._before)), self.SHORTEST - 1, -1):
+            if self._before.endswith(held[:size]) and not held[:size].isspace():
+                return held[size:]
+        return held
 
 
 def _json_or_text(text: str) -> JsonValue:

@@ -12,7 +12,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Literal, assert_never
 
@@ -51,7 +51,7 @@ from jp_nb.agent.ports import (
 )
 from jp_nb.agent.prompt_queue import Ask, asking
 from jp_nb.agent.questions import TurnState
-from jp_nb.agent.response import ResponseBuilder, add_usage
+from jp_nb.agent.response import ResponseBuilder, Seam, add_usage
 from jp_nb.agent.retry_words import retry_words
 from jp_nb.agent.secrets import Secrets
 from jp_nb.config.app_config import Request as RequestConfig
@@ -67,6 +67,7 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread
+from jp_nb.record.turn_marks import continuing, demanding, uncalled
 from jp_nb.record.unanswered import NoAnswer, is_unanswered, marked
 
 log = logging.getLogger(__name__)
@@ -76,6 +77,12 @@ PROVIDERS = "providers.llm"
 CHOOSE_ANOTHER = f"`%jp config {MODEL_ID}=PROVIDER/NAME`"
 MAX_TOOL_CALLS = "assistant.request.max_tool_calls"
 MAX_TOTAL_TOKENS = "assistant.request.max_total_tokens"
+MAX_CONTINUATIONS = 5
+"""So often an answer that reaches the token limit is gone on with."""
+CUT_CALL = (
+    "The answer reached its token limit within this call: the arguments are incomplete, and it did "
+    "not run. Call again with shorter arguments, or in several calls."
+)
 TOO_MANY_TOKENS = "This tool call did not run: the turn had taken as many tokens as it may."
 NO_ANSWER = "⚠ There was no answer: the request stays in the record and is not sent again"
 TAKEN_BACK = "; what its options had set is taken back"
@@ -92,6 +99,7 @@ class Resolved:
         inquiry: Answers questions of tools by asking a model.
         interrupts: What an interrupt of the kernel does.
         basis: The configuration itself, which tools may propose to change.
+        chains: Whether an answer that reaches the token limit is gone on with.
     """
 
     provider: Provider
@@ -106,6 +114,7 @@ class Resolved:
     inquiry: InquiryBackend | None = None
     interrupts: InterruptConfig = field(default_factory=InterruptConfig)
     basis: Basis = field(default_factory=Basis)
+    chains: bool = False
 
     @property
     def full_name(self) -> str:
@@ -172,7 +181,7 @@ class TurnLoop:
     _listening: _Listening | None = None
     _began: bool = False
     _late: bool = False
-    _kept: bool = False
+    _kept: str = ""
     _over: bool = False
 
     async def run(self, request: ChatRequest) -> TurnEnd:
@@ -203,7 +212,7 @@ class TurnLoop:
         schema = request.response_schema
         if schema is not None:
             resolved.provider.check_schema(schema)
-        self.stream.start_turn(request)
+        self.stream.start_turn(demanding(request, resolved.tool_choice))
         self._began = True
         self.thread.add(self.stream.entries[-1], self._provider_name)
         self._interrupts = Interrupts(self.prompter, clock=self.clock)
@@ -302,7 +311,8 @@ class TurnLoop:
         calls = await self._response(resolved, choice, schema, interrupts)
         if calls is None:
             return "stopped"
-        if self._took_too_much(resolved.request.max_total_tokens, calls):
+        self._say_uncalled(choice, calls)
+        if self._took_too_much(resolved.request, calls):
             return "stopped" if calls else "completed"
         if not calls:
             return "completed"
@@ -318,11 +328,23 @@ class TurnLoop:
             )
         return "follow_up" if end.change is None else "config_changed"
 
-    def _took_too_much(self, most: int, calls: Sequence[Call]) -> bool:
-        """Whether the turn took more than `most` tokens (0: no limit): `calls` then do not run."""
-        total = (self.usage.input_tokens or 0) + (self.usage.output_tokens or 0)
-        if not most or total <= most:
+    def _say_uncalled(self, choice: str, calls: Sequence[Call]) -> None:
+        """Say that the tool which this request demanded was not called."""
+        missing = uncalled(choice, [call.request.name for call in calls])
+        if missing is not None:
+            self.display(Notice(f"⚠ The model did not call {missing}, which this turn demanded"))
+
+    def _tokens(self) -> int:
+        return (self.usage.input_tokens or 0) + (self.usage.output_tokens or 0)
+
+    def _is_over(self, limits: RequestConfig) -> bool:
+        return 0 < limits.max_total_tokens < self._tokens()
+
+    def _took_too_much(self, limits: RequestConfig, calls: Sequence[Call]) -> bool:
+        """Whether the turn took more tokens than it may: `calls` then do not run."""
+        if not self._is_over(limits):
             return False
+        total, most = self._tokens(), limits.max_total_tokens
         for call in calls:
             self._record(
                 ToolCallResponse(id=call.request.id, content=TOO_MANY_TOKENS, is_error=True)
@@ -420,7 +442,7 @@ class TurnLoop:
     ) -> list[Call] | None:
         """The tool calls of the model's response; None if the turn is to end."""
         while True:
-            self._kept = False
+            self._kept = ""
             work = asyncio.ensure_future(self._stream(resolved, choice, schema))
             listening = _Listening(
                 work,
@@ -448,8 +470,8 @@ class TurnLoop:
             self._say(listening.verdict.text)
 
     def _say_aborted(self) -> None:
-        if self._kept:  # before a retry: the record only grows
-            self.display(Notice("⚠ Aborted: only what came before the retry is kept"))
+        if self._kept:  # the record only grows
+            self.display(Notice(f"⚠ Aborted: only what came before {self._kept} is kept"))
         else:
             self.display(DiscardText())
             self.display(Notice("⚠ Aborted: what the model had begun to say is discarded"))
@@ -462,8 +484,10 @@ class TurnLoop:
         """One model response, with as many attempts as it takes; the tool calls in it."""
         attempt = patches = breaks = 0
         request = self._request(resolved, choice, schema)
+        chain = _Chain(resolved.chains and schema is None and choice in ("auto", "none"))
         while True:
-            one = _Attempt(resolved.full_name, resolved.request.max_tool_calls)
+            limit = resolved.request.max_tool_calls
+            one = _Attempt(resolved.full_name, limit, seam=chain.seam())
             self._wait_for(one.model)
             try:
                 finished = await self._attempt(resolved.provider, request, one)
@@ -481,7 +505,9 @@ class TurnLoop:
                 self._keep_or_discard(one)
                 raise
             if finished is not None:
-                self._finish(finished, one)
+                if self._finish(finished, one, chain, resolved.request):
+                    attempt = patches = breaks = 0
+                    continue
                 self._wait_for("")
                 return self._calls(one, resolved.offer)
             assert one.retry is not None
@@ -549,8 +575,14 @@ class TurnLoop:
             async for event in events:
                 if isinstance(event, TextPart):
                     one.has_content = True
-                    feed(event)
-                    display(ShowText(event.kind, event.text))
+                    part = event if one.seam is None else one.trimmed(event)
+                    if part is None:
+                        continue
+                    feed(part)
+                    if one.text_ended:
+                        one.text_ended = False
+                        display(EndOfText())
+                    display(ShowText(part.kind, part.text))
                 elif isinstance(event, KeepAlive):
                     continue
                 elif isinstance(event, Finished):
@@ -565,31 +597,64 @@ class TurnLoop:
         one.has_content = one.has_content or not isinstance(event, Usage)
         if isinstance(event, ToolCallStart):
             self._wait_for(f"{one.model}, which writes a call of {event.name}")
+        if not isinstance(event, Usage):
+            self._release(one)
         entry = one.builder.feed(event)
         if entry is not None and one.keeps(entry):
             one.entries.append(entry)
         if isinstance(event, Flush) and isinstance(entry, ChatResponse):
-            self.display(EndOfText())
+            one.text_ended = True  # it is shown once more comes: an answer may be gone on with
 
-    def _finish(self, finished: Finished, one: _Attempt) -> None:
-        """Store the response, whole: until here a refusal or a break takes nothing back."""
+    def _release(self, one: _Attempt) -> None:
+        """Take what was held back of a continued answer: no more of that text comes."""
+        if (part := one.held()) is not None:
+            one.builder.feed(part)
+            self.display(ShowText(part.kind, part.text))
+
+    def _finish(
+        self, finished: Finished, one: _Attempt, chain: _Chain, limits: RequestConfig
+    ) -> bool:
+        """Store the response, whole: until here a refusal or a break takes nothing back.
+
+        Returns whether the answer is to be gone on with.
+        """
         if finished.reason == "refused":
-            detail = f": {finished.detail}" if finished.detail else ""
-            one.entries.clear()
-            self.display(DiscardText())
-            self.display(Notice(f"⚠ The model refused to answer{detail}"))
-            return
+            self._refused(finished, one, chain)
+            return False
+        self._release(one)
+        one.reason = finished.reason
         rest, unfinished = one.builder.finish()
-        for entry in (*one.entries, *rest):
+        entries = one.stored(rest)
+        for entry in entries:
             self._record(entry)
+        may = not (one.calls or unfinished or self._is_over(limits))
+        if chain.goes_on(finished, entries, may=may):
+            self._kept = "the continuation"
+            return True
         self.display(EndOfText())
-        for name in unfinished:
+        self._say_end(finished, one, unfinished, chain)
+        return False
+
+    def _refused(self, finished: Finished, one: _Attempt, chain: _Chain) -> None:
+        detail = f": {finished.detail}" if finished.detail else ""
+        one.entries.clear()
+        self.display(DiscardText())
+        if chain.text:  # that is in the record
+            self.display(ShowText("message", chain.text))
+            self.display(EndOfText())
+        self.display(Notice(f"⚠ The model refused to answer{detail}"))
+
+    def _say_end(
+        self, finished: Finished, one: _Attempt, unfinished: Sequence[str], chain: _Chain
+    ) -> None:
+        for name in (*unfinished, *one.cut_call()):
             self.display(Notice(f"⚠ The call of {name} was cut off and did not run"))
         if one.most_calls and one.calls > one.most_calls:
             told = f"⚠ Of {one.calls} tool calls in one answer the first {one.most_calls} run"
             self.display(Notice(f"{told} ({MAX_TOOL_CALLS})"))
         if finished.reason == "max_tokens":
-            self.display(Notice("⚠ The answer reached the token limit and is cut off"))
+            times = f" {chain.parts + 1} times" if chain.parts else ""
+            self.display(Notice(f"⚠ The answer reached the token limit{times} and is cut off"))
         elif finished.reason == "other":
             self.display(Notice(f"⚠ The model stopped: {finished.detail or 'no reason given'}"))
 
@@ -600,9 +665,10 @@ class TurnLoop:
 
     def _keep_partial(self, one: _Attempt) -> None:
         """Store the texts of an answer that broke off; tool calls in it never ran: they drop."""
-        for entry in (*one.entries, *one.builder.peek()):
+        self._release(one)
+        for entry in one.stored(one.builder.peek()):
             if isinstance(entry, ChatResponse):
-                self._kept = True
+                self._kept = "the retry"
                 self._record(entry)
         if one.has_content:
             self.display(EndOfText())
@@ -692,21 +758,91 @@ class _Listening:
 
 
 @dataclass(slots=True)
+class _Chain:
+    """One answer in several responses: each of them but the last reached the token limit.
+
+    Attributes:
+        may: Whether an answer is gone on with at all.
+        parts: How often it was.
+        text: What was stored of it.
+    """
+
+    may: bool
+    parts: int = 0
+    text: str = ""
+
+    def seam(self) -> Seam | None:
+        """Where the next response goes on; None if it is the first."""
+        return Seam(self.text) if self.parts else None
+
+    def goes_on(self, finished: Finished, entries: Sequence[Entry], *, may: bool) -> bool:
+        """Whether the answer is gone on with after a response of these `entries`, if it `may`."""
+        texts = [e.message for e in entries if isinstance(e, ChatResponse) and e.message]
+        self.text += "".join(texts)
+        if not (self.may and may and texts and finished.reason == "max_tokens"):
+            return False
+        if self.parts == MAX_CONTINUATIONS:
+            return False
+        self.parts += 1
+        return True
+
+
+@dataclass(slots=True)
 class _Attempt:
     """One request to `model`, and what came of it so far.
 
     Attributes:
+        seam: Where an answer is gone on with: what it repeats is left out; so is its reasoning.
         most_calls: So many tool calls of it run; 0: all.
+        text_ended: Whether the last text is complete, and that was not shown yet.
+        reason: How the response ended.
         calls: How many there were.
     """
 
     model: str
     most_calls: int = 0
+    seam: Seam | None = None
     builder: ResponseBuilder = field(default_factory=ResponseBuilder)
     entries: list[Entry] = field(default_factory=list)
     retry: Retry | None = None
     has_content: bool = False
+    text_ended: bool = False
+    reason: str = ""
     calls: int = 0
+    held_index: int | None = None
+
+    def trimmed(self, part: TextPart) -> TextPart | None:
+        """What is new of a part of a continued answer; None if nothing is, so far."""
+        if part.kind != "message" or self.seam is None:
+            return None
+        text = self.seam.feed(part.text)
+        self.held_index = part.index
+        return replace(part, text=text) if text else None
+
+    def held(self) -> TextPart | None:
+        """What was held back, for good."""
+        if self.seam is None or self.held_index is None:
+            return None
+        index, self.held_index = self.held_index, None
+        text = self.seam.rest()
+        return TextPart(index, "message", text) if text else None
+
+    def stored(self, rest: Sequence[Entry]) -> list[Entry]:
+        """The entries of the response; the text of a continued answer says so."""
+        entries = [*self.entries, *rest]
+        for place, entry in enumerate(entries if self.seam is not None else ()):
+            if isinstance(entry, ChatResponse) and entry.kind == "message":
+                entries[place] = continuing(entry)
+                break
+        return entries
+
+    def cut_call(self) -> list[str]:
+        """The name of the call within which the token limit was reached, if one was."""
+        last = self.entries[-1] if self.entries else None
+        if self.reason != "max_tokens" or not isinstance(last, ToolCallRequest):
+            return []
+        broken = {*self.builder.bad_arguments, *self.builder.without_arguments}
+        return [last.name] if self.calls - 1 in broken else []
 
     def keeps(self, entry: Entry) -> bool:
         """Whether `entry` is stored: of the tool calls that are too many only the first is."""
@@ -717,6 +853,8 @@ class _Attempt:
     def problems(self) -> dict[int, str]:
         """Why calls cannot run, by their number: what the model is told of each."""
         found = dict(self.builder.bad_arguments)
+        if self.cut_call():
+            found[self.calls - 1] = CUT_CALL
         if self.most_calls and (surplus := self.calls - self.most_calls) > 0:
             others = f"; {surplus - 1} more after it are not even listed" if surplus > 1 else ""
             found[self.most_calls] = (

@@ -160,6 +160,7 @@ def _happenings(turn: Turn) -> list[str]:
         *(_call(call) for call in turn.tool_calls),
         *(_inquiry(inquiry) for inquiry in turn.inquiries),
         *(_change(x) for x in turn.config_changes if x.delta or x.unsets or x.begins_again),
+        *([f"⚠ {turn.uncalled} was demanded and not called"] if turn.uncalled else []),
         *([_no_answer(turn)] if turn.left_out else []),
     ]
 

@@ -93,6 +93,7 @@ class Resolver:
             inquiry=self._inquiry(config, tools, (provider, model), attachments),
             interrupts=config.interrupt,
             basis=basis,
+            chains=_chains(model.provider, config),
         )
 
     def _in_force(self) -> Basis:
@@ -245,6 +246,13 @@ def _asked_for(choice: ToolChoice, config: AppConfig, tools: Offer) -> ToolChoic
     else:
         return choice
     raise UsageError(f"tool choice '{name}' does not match any enabled tools: {reason}")
+
+
+def _chains(provider: str, config: AppConfig) -> bool:
+    """Whether an answer that reaches the provider's own token limit is gone on with."""
+    settings = getattr(config.providers.llm, provider, None)
+    chains = getattr(settings, "chain_on_max_tokens", False)
+    return bool(chains) and config.assistant.model.parameters.max_tokens is None
 
 
 def _inquiry_model(assistant: Assistant, model: tuple[Provider, ModelId]) -> InquiryModel:

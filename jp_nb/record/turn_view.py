@@ -25,6 +25,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
 )
 from jp_nb.record.proposals import ProposedBy, proposed_by
+from jp_nb.record.turn_marks import continues, uncalled_in
 from jp_nb.record.unanswered import NoAnswer, is_unanswered, no_answer
 
 
@@ -112,6 +113,7 @@ class Turn:
             does not tell.
         left_out: Whether it got no answer, and models are not sent it.
         taken_back: How many of its configuration changes do not count for that reason.
+        uncalled: The tool that had to be called and was not, or `any tool`; None if all is well.
     """
 
     number: int
@@ -125,6 +127,7 @@ class Turn:
     status: str = "completed"
     left_out: bool = False
     taken_back: int = 0
+    uncalled: str | None = None
 
     def __repr__(self) -> str:
         counts = [
@@ -158,14 +161,12 @@ def read_turn(
     inquiries: list[Inquiry] = []
     open_calls: dict[str, list[int]] = {}
     open_inquiries: dict[str, list[int]] = {}
-    requests, texts, changes = list[str](), list[str](), list[ConfigChange]()
+    requests, changes = list[str](), list[ConfigChange]()
     data: JsonValue = None
     for entry in entries:
         match entry:
             case ChatRequest(content=content):
                 requests.append(content)
-            case ChatResponse(kind="message", message=message):
-                texts.append(message or "")
             case ChatResponse(kind="structured"):
                 data = copy.deepcopy(entry.data)
             case ToolCallRequest(id=key, name=name, arguments=arguments):
@@ -189,7 +190,7 @@ def read_turn(
     return Turn(
         number=number,
         request="\n\n".join(requests),
-        text="\n\n".join(texts),
+        text=_text(entries),
         data=data,
         tool_calls=tuple(calls),
         inquiries=tuple(inquiries),
@@ -198,6 +199,7 @@ def read_turn(
         status=status if mark is None else mark.ended,
         left_out=left_out,
         taken_back=0 if mark is None else min(mark.takes_back, len(changes)),
+        uncalled=None if left_out else uncalled_in(entries),
     )
 
 
@@ -213,6 +215,17 @@ def _finished(call: ToolCall, entry: ToolCallResponse) -> ToolCall:
         channel=changed.channel,
         requested_arguments=call.arguments,
     )
+
+
+def _text(entries: Sequence[Entry]) -> str:
+    """The texts of the model one below the other; what goes on with one, in the same line."""
+    texts: list[list[str]] = []
+    for entry in entries:
+        if isinstance(entry, ChatResponse) and entry.kind == "message":
+            if not (texts and continues(entry)):
+                texts.append([])
+            texts[-1].append(entry.message or "")
+    return "\n\n".join("".join(parts) for parts in texts)
 
 
 def _mark(entries: Sequence[Entry]) -> NoAnswer | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.ports import Notice, ToolBegins, Usage
+from jp_nb.agent.ports import ActionPrompt, Notice, ToolBegins, Usage
 from jp_nb.config.app_config import Request as RequestConfig
 from jp_nb.providers.registry import create
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
@@ -178,7 +178,8 @@ async def test_who_decides_about_a_result_sees_it_as_it_will_be_read() -> None:
     bench = Bench([reply(call("t")), DONE], [saying("x" * 99)], person, config)
     await bench.run()
     [prompt] = person.asked
-    assert told(bench) == [prompt.detail]  # type: ignore[union-attr]
+    assert isinstance(prompt, ActionPrompt)
+    assert told(bench) == [exhibit.value for exhibit in prompt.exhibits]
 
 
 async def test_bad_arguments_of_a_surplus_call_are_not_what_it_is_told_of() -> None:

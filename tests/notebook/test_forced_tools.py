@@ -12,7 +12,7 @@ import pytest
 
 import jp_nb
 from jp_nb.errors import ConfigError, UsageError
-from jp_nb.notebook import config_files
+from jp_nb.notebook import config_files, report
 from jp_nb.notebook.commands import split
 from jp_nb.notebook.directives import Directive, tool_choice
 from jp_nb.notebook.magics import JpMagics, ask_options
@@ -231,3 +231,52 @@ def test_what_is_resolved_later_in_the_turn_is_the_configured_choice(session: Se
     resolve = session.turns.resolver.for_turn("tool:look")
     assert [resolve().tool_choice for _ in range(3)] == ["tool:look", *["tool:listen"] * 2]
     assert session.turns.resolver.for_turn(None)().tool_choice == "tool:listen"
+
+
+# --- a tool that had to be called and was not --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "replies", "missing"),
+    [
+        ("-u look", ["Fine."], "look"),
+        ("-u look", [Reply(tool_calls=(ToolCall("listen", {}),)), "Fine."], "look"),
+        ("-u look", [Reply(tool_calls=(ToolCall("listen", {}),)), LOOK, "Fine."], "look"),
+        ("-u", ["Fine."], "any tool"),
+        ("-c assistant.tool_choice=look", ["Fine."], "look"),
+        ("-c assistant.tool_choice=required", ["Fine."], "any tool"),
+        ("-u look", [LOOK, "Fine."], None),
+        ("-u", [LOOK, "Fine."], None),
+        ("-U", ["Fine."], None),
+        ("", ["Fine."], None),
+    ],
+)
+def test_a_demanded_tool_that_was_not_called_is_said_in_the_cell_and_in_the_log(
+    session: Session, line: str, replies: list[Reply | str], missing: str | None
+) -> None:
+    shown: list[str] = []
+    publish = SimpleNamespace(publish=lambda data, **_: shown.append(data["text/plain"]))
+    session.shell.display_pub = publish
+    with LoopbackServer(replies) as server:
+        ask(session, server, line)
+    said = "⚠ The model did not call {}, which this turn demanded".format
+    assert shown[-1].count("⚠ The model did not call") == (missing is not None)
+    assert missing is None or said(missing) in shown[-1]
+    [turn] = session.log()
+    assert turn.uncalled == missing
+    log = report.log(session.document, [turn]).text
+    assert (f"⚠ {missing} was demanded and not called" in log) is (missing is not None)
+    assert all("tool_choice" not in str(request.body["messages"]) for request in server.requests)
+
+
+def test_whether_an_answer_is_gone_on_with_is_configured(session: Session) -> None:
+    def chains(line: str) -> bool:
+        return session.turns.resolver.resolve(
+            session.settings.preview([Directive("cfg", text) for text in line.split()])
+        ).chains
+
+    anthropic = "assistant.model.id=anthropic/m"
+    assert chains(anthropic)
+    assert not chains(f"{anthropic} providers.llm.anthropic.chain_on_max_tokens=false")
+    assert not chains(f"{anthropic} assistant.model.parameters.max_tokens=9")
+    assert not chains("assistant.model.id=openai/m")
