@@ -12,13 +12,14 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
 from jp_nb.agent.asking import Surroundings
+from jp_nb.agent.attempt import MAX_TOOL_CALLS, Attempt, Chain
 from jp_nb.agent.calls import Call
 from jp_nb.agent.coordinator import NEVER_RAN, BatchEnd, Coordinator
 from jp_nb.agent.inquiry import InquiryBackend
@@ -51,7 +52,7 @@ from jp_nb.agent.ports import (
 )
 from jp_nb.agent.prompt_queue import Ask, asking
 from jp_nb.agent.questions import TurnState
-from jp_nb.agent.response import ResponseBuilder, Seam, add_usage
+from jp_nb.agent.response import add_usage
 from jp_nb.agent.retry_words import retry_words
 from jp_nb.agent.secrets import Secrets
 from jp_nb.config.app_config import Request as RequestConfig
@@ -67,7 +68,7 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread
-from jp_nb.record.turn_marks import continuing, demanding, uncalled
+from jp_nb.record.turn_marks import demanding, uncalled
 from jp_nb.record.unanswered import NoAnswer, is_unanswered, marked
 
 log = logging.getLogger(__name__)
@@ -75,14 +76,7 @@ log = logging.getLogger(__name__)
 MODEL_ID = "assistant.model.id"
 PROVIDERS = "providers.llm"
 CHOOSE_ANOTHER = f"`%jp config {MODEL_ID}=PROVIDER/NAME`"
-MAX_TOOL_CALLS = "assistant.request.max_tool_calls"
 MAX_TOTAL_TOKENS = "assistant.request.max_total_tokens"
-MAX_CONTINUATIONS = 5
-"""So often an answer that reaches the token limit is gone on with."""
-CUT_CALL = (
-    "The answer reached its token limit within this call: the arguments are incomplete, and it did "
-    "not run. Call again with shorter arguments, or in several calls."
-)
 TOO_MANY_TOKENS = "This tool call did not run: the turn had taken as many tokens as it may."
 NO_ANSWER = "⚠ There was no answer: the request stays in the record and is not sent again"
 TAKEN_BACK = "; what its options had set is taken back"
@@ -484,10 +478,10 @@ class TurnLoop:
         """One model response, with as many attempts as it takes; the tool calls in it."""
         attempt = patches = breaks = 0
         request = self._request(resolved, choice, schema)
-        chain = _Chain(resolved.chains and schema is None and choice in ("auto", "none"))
+        chain = Chain(resolved.chains and schema is None and choice in ("auto", "none"))
         while True:
             limit = resolved.request.max_tool_calls
-            one = _Attempt(resolved.full_name, limit, seam=chain.seam())
+            one = Attempt(resolved.full_name, limit, seam=chain.seam())
             self._wait_for(one.model)
             try:
                 finished = await self._attempt(resolved.provider, request, one)
@@ -544,7 +538,7 @@ class TurnLoop:
         self.display(Waits(MODEL_WAITS, text, until))
 
     async def _attempt(
-        self, provider: Provider, request: ModelRequest, one: _Attempt
+        self, provider: Provider, request: ModelRequest, one: Attempt
     ) -> Finished | None:
         """How one response ended; None if the provider asks to be called again.
 
@@ -567,7 +561,7 @@ class TurnLoop:
             await self._listening.decided.wait()
 
     async def _consume(
-        self, provider: Provider, request: ModelRequest, one: _Attempt
+        self, provider: Provider, request: ModelRequest, one: Attempt
     ) -> Finished | None:
         feed, display = one.builder.feed, self.display
         finished = None
@@ -593,7 +587,7 @@ class TurnLoop:
                     self._item(event, one)
         return finished
 
-    def _item(self, event: ProviderEvent, one: _Attempt) -> None:
+    def _item(self, event: ProviderEvent, one: Attempt) -> None:
         one.has_content = one.has_content or not isinstance(event, Usage)
         if isinstance(event, ToolCallStart):
             self._wait_for(f"{one.model}, which writes a call of {event.name}")
@@ -605,14 +599,14 @@ class TurnLoop:
         if isinstance(event, Flush) and isinstance(entry, ChatResponse):
             one.text_ended = True  # it is shown once more comes: an answer may be gone on with
 
-    def _release(self, one: _Attempt) -> None:
+    def _release(self, one: Attempt) -> None:
         """Take what was held back of a continued answer: no more of that text comes."""
         if (part := one.held()) is not None:
             one.builder.feed(part)
             self.display(ShowText(part.kind, part.text))
 
     def _finish(
-        self, finished: Finished, one: _Attempt, chain: _Chain, limits: RequestConfig
+        self, finished: Finished, one: Attempt, chain: Chain, limits: RequestConfig
     ) -> bool:
         """Store the response, whole: until here a refusal or a break takes nothing back.
 
@@ -635,7 +629,7 @@ class TurnLoop:
         self._say_end(finished, one, unfinished, chain)
         return False
 
-    def _refused(self, finished: Finished, one: _Attempt, chain: _Chain) -> None:
+    def _refused(self, finished: Finished, one: Attempt, chain: Chain) -> None:
         detail = f": {finished.detail}" if finished.detail else ""
         one.entries.clear()
         self.display(DiscardText())
@@ -645,7 +639,7 @@ class TurnLoop:
         self.display(Notice(f"⚠ The model refused to answer{detail}"))
 
     def _say_end(
-        self, finished: Finished, one: _Attempt, unfinished: Sequence[str], chain: _Chain
+        self, finished: Finished, one: Attempt, unfinished: Sequence[str], chain: Chain
     ) -> None:
         for name in (*unfinished, *one.cut_call()):
             self.display(Notice(f"⚠ The call of {name} was cut off and did not run"))
@@ -658,12 +652,12 @@ class TurnLoop:
         elif finished.reason == "other":
             self.display(Notice(f"⚠ The model stopped: {finished.detail or 'no reason given'}"))
 
-    def _keep_or_discard(self, one: _Attempt) -> None:
+    def _keep_or_discard(self, one: Attempt) -> None:
         verdict = self._listening.verdict if self._listening is not None else None
         if verdict is None or verdict.choice != "abort":
             self._keep_partial(one)
 
-    def _keep_partial(self, one: _Attempt) -> None:
+    def _keep_partial(self, one: Attempt) -> None:
         """Store the texts of an answer that broke off; tool calls in it never ran: they drop."""
         self._release(one)
         for entry in one.stored(one.builder.peek()):
@@ -674,7 +668,7 @@ class TurnLoop:
             self.display(EndOfText())
 
     @staticmethod
-    def _calls(one: _Attempt, offer: Offer) -> list[Call]:
+    def _calls(one: Attempt, offer: Offer) -> list[Call]:
         bad = one.problems()
         requests = (entry for entry in one.entries if isinstance(entry, ToolCallRequest))
         return [
@@ -755,113 +749,6 @@ class _Listening:
         elif self.verdict is None:
             self.verdict = verdict
             self._work.cancel()
-
-
-@dataclass(slots=True)
-class _Chain:
-    """One answer in several responses: each of them but the last reached the token limit.
-
-    Attributes:
-        may: Whether an answer is gone on with at all.
-        parts: How often it was.
-        text: What was stored of it.
-    """
-
-    may: bool
-    parts: int = 0
-    text: str = ""
-
-    def seam(self) -> Seam | None:
-        """Where the next response goes on; None if it is the first."""
-        return Seam(self.text) if self.parts else None
-
-    def goes_on(self, finished: Finished, entries: Sequence[Entry], *, may: bool) -> bool:
-        """Whether the answer is gone on with after a response of these `entries`, if it `may`."""
-        texts = [e.message for e in entries if isinstance(e, ChatResponse) and e.message]
-        self.text += "".join(texts)
-        if not (self.may and may and texts and finished.reason == "max_tokens"):
-            return False
-        if self.parts == MAX_CONTINUATIONS:
-            return False
-        self.parts += 1
-        return True
-
-
-@dataclass(slots=True)
-class _Attempt:
-    """One request to `model`, and what came of it so far.
-
-    Attributes:
-        seam: Where an answer is gone on with: what it repeats is left out; so is its reasoning.
-        most_calls: So many tool calls of it run; 0: all.
-        text_ended: Whether the last text is complete, and that was not shown yet.
-        reason: How the response ended.
-        calls: How many there were.
-    """
-
-    model: str
-    most_calls: int = 0
-    seam: Seam | None = None
-    builder: ResponseBuilder = field(default_factory=ResponseBuilder)
-    entries: list[Entry] = field(default_factory=list)
-    retry: Retry | None = None
-    has_content: bool = False
-    text_ended: bool = False
-    reason: str = ""
-    calls: int = 0
-    held_index: int | None = None
-
-    def trimmed(self, part: TextPart) -> TextPart | None:
-        """What is new of a part of a continued answer; None if nothing is, so far."""
-        if part.kind != "message" or self.seam is None:
-            return None
-        text = self.seam.feed(part.text)
-        self.held_index = part.index
-        return replace(part, text=text) if text else None
-
-    def held(self) -> TextPart | None:
-        """What was held back, for good."""
-        if self.seam is None or self.held_index is None:
-            return None
-        index, self.held_index = self.held_index, None
-        text = self.seam.rest()
-        return TextPart(index, "message", text) if text else None
-
-    def stored(self, rest: Sequence[Entry]) -> list[Entry]:
-        """The entries of the response; the text of a continued answer says so."""
-        entries = [*self.entries, *rest]
-        for place, entry in enumerate(entries if self.seam is not None else ()):
-            if isinstance(entry, ChatResponse) and entry.kind == "message":
-                entries[place] = continuing(entry)
-                break
-        return entries
-
-    def cut_call(self) -> list[str]:
-        """The name of the call within which the token limit was reached, if one was."""
-        last = self.entries[-1] if self.entries else None
-        if self.reason != "max_tokens" or not isinstance(last, ToolCallRequest):
-            return []
-        broken = {*self.builder.bad_arguments, *self.builder.without_arguments}
-        return [last.name] if self.calls - 1 in broken else []
-
-    def keeps(self, entry: Entry) -> bool:
-        """Whether `entry` is stored: of the tool calls that are too many only the first is."""
-        self.calls += isinstance(entry, ToolCallRequest)
-        surplus = self.calls - self.most_calls
-        return not (self.most_calls and surplus > 1 and isinstance(entry, ToolCallRequest))
-
-    def problems(self) -> dict[int, str]:
-        """Why calls cannot run, by their number: what the model is told of each."""
-        found = dict(self.builder.bad_arguments)
-        if self.cut_call():
-            found[self.calls - 1] = CUT_CALL
-        if self.most_calls and (surplus := self.calls - self.most_calls) > 0:
-            others = f"; {surplus - 1} more after it are not even listed" if surplus > 1 else ""
-            found[self.most_calls] = (
-                f"This call did not run{others}: the answer holds {self.calls} tool calls, of "
-                f"which {self.most_calls} run ({MAX_TOOL_CALLS}). Make fewer calls in one answer."
-            )
-        return found
 
 
 def _stays(what: str, how: str) -> str:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jp_nb.agent.attempt import CUT_CALL, MAX_CONTINUATIONS
 from jp_nb.agent.ports import (
     DiscardText,
     EndOfText,
@@ -22,7 +23,6 @@ from jp_nb.agent.ports import (
     Usage,
 )
 from jp_nb.agent.response import Seam
-from jp_nb.agent.turn import CUT_CALL, MAX_CONTINUATIONS
 from jp_nb.config.app_config import Request as RequestConfig
 from jp_nb.errors import ProviderError
 from jp_nb.notebook.transcript import Transcript

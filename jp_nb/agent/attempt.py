@@ -1,0 +1,126 @@
+"""One request to a model and what came of it; several of them where one answer takes that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from jp_nb.agent.ports import Finished, Retry, TextPart
+from jp_nb.agent.response import ResponseBuilder, Seam
+from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
+from jp_nb.record.turn_marks import continuing
+
+MAX_TOOL_CALLS = "assistant.request.max_tool_calls"
+MAX_CONTINUATIONS = 5
+"""So often an answer that reaches the token limit is gone on with."""
+CUT_CALL = (
+    "The answer reached its token limit within this call: the arguments are incomplete, and it did "
+    "not run. Call again with shorter arguments, or in several calls."
+)
+
+
+@dataclass(slots=True)
+class Chain:
+    """One answer in several responses: each of them but the last reached the token limit.
+
+    Attributes:
+        may: Whether an answer is gone on with at all.
+        parts: How often it was.
+        text: What was stored of it.
+    """
+
+    may: bool
+    parts: int = 0
+    text: str = ""
+
+    def seam(self) -> Seam | None:
+        """Where the next response goes on; None if it is the first."""
+        return Seam(self.text) if self.parts else None
+
+    def goes_on(self, finished: Finished, entries: Sequence[Entry], *, may: bool) -> bool:
+        """Whether the answer is gone on with after a response of these `entries`, if it `may`."""
+        texts = [e.message for e in entries if isinstance(e, ChatResponse) and e.message]
+        self.text += "".join(texts)
+        if not (self.may and may and texts and finished.reason == "max_tokens"):
+            return False
+        if self.parts == MAX_CONTINUATIONS:
+            return False
+        self.parts += 1
+        return True
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One request to `model`, and what came of it so far.
+
+    Attributes:
+        seam: Where an answer is gone on with: what it repeats is left out; so is its reasoning.
+        most_calls: So many tool calls of it run; 0: all.
+        text_ended: Whether the last text is complete, and that was not shown yet.
+        reason: How the response ended.
+        calls: How many there were.
+    """
+
+    model: str
+    most_calls: int = 0
+    seam: Seam | None = None
+    builder: ResponseBuilder = field(default_factory=ResponseBuilder)
+    entries: list[Entry] = field(default_factory=list)
+    retry: Retry | None = None
+    has_content: bool = False
+    text_ended: bool = False
+    reason: str = ""
+    calls: int = 0
+    held_index: int | None = None
+
+    def trimmed(self, part: TextPart) -> TextPart | None:
+        """What is new of a part of a continued answer; None if nothing is, so far."""
+        if part.kind != "message" or self.seam is None:
+            return None
+        text = self.seam.feed(part.text)
+        self.held_index = part.index
+        return replace(part, text=text) if text else None
+
+    def held(self) -> TextPart | None:
+        """What was held back, for good."""
+        if self.seam is None or self.held_index is None:
+            return None
+        index, self.held_index = self.held_index, None
+        text = self.seam.rest()
+        return TextPart(index, "message", text) if text else None
+
+    def stored(self, rest: Sequence[Entry]) -> list[Entry]:
+        """The entries of the response; the text of a continued answer says so."""
+        entries = [*self.entries, *rest]
+        for place, entry in enumerate(entries if self.seam is not None else ()):
+            if isinstance(entry, ChatResponse) and entry.kind == "message":
+                entries[place] = continuing(entry)
+                break
+        return entries
+
+    def cut_call(self) -> list[str]:
+        """The name of the call within which the token limit was reached, if one was."""
+        last = self.entries[-1] if self.entries else None
+        if self.reason != "max_tokens" or not isinstance(last, ToolCallRequest):
+            return []
+        broken = {*self.builder.bad_arguments, *self.builder.without_arguments}
+        return [last.name] if self.calls - 1 in broken else []
+
+    def keeps(self, entry: Entry) -> bool:
+        """Whether `entry` is stored: of the tool calls that are too many only the first is."""
+        self.calls += isinstance(entry, ToolCallRequest)
+        surplus = self.calls - self.most_calls
+        return not (self.most_calls and surplus > 1 and isinstance(entry, ToolCallRequest))
+
+    def problems(self) -> dict[int, str]:
+        """Why calls cannot run, by their number: what the model is told of each."""
+        found = dict(self.builder.bad_arguments)
+        if self.cut_call():
+            found[self.calls - 1] = CUT_CALL
+        if self.most_calls and (surplus := self.calls - self.most_calls) > 0:
+            others = f"; {surplus - 1} more after it are not even listed" if surplus > 1 else ""
+            found[self.most_calls] = (
+                f"This call did not run{others}: the answer holds {self.calls} tool calls, of "
+                f"which {self.most_calls} run ({MAX_TOOL_CALLS}). Make fewer calls in one answer."
+            )
+        return found
