@@ -372,7 +372,7 @@ class Bench:
             request=self.request,
             interrupts=config.interrupt,
             inquiry=self.inquiry,
-            basis=Basis(now.after, now.below, config),
+            basis=Basis(now.after, now.defaults, config),
             chains=self.chains,
         )
 

@@ -23,7 +23,7 @@ def proposed_changes(proposal: Proposal, basis: Basis) -> Iterator[ProposedChang
     A model's provider and name are one line; what may be a secret is not shown.
     """
     change = Change(completed(proposal.change.delta, basis), proposal.change.unsets)
-    now, after = basis.values, settled(apply(basis.partial, change, basis.below))
+    now, after = basis.values, settled(apply(basis.partial, change, basis.defaults))
     shown = dict[Keys, None]()
     for keys, value in touched(proposal.change.delta):
         line = _line_of(keys)

@@ -159,7 +159,7 @@ class Changes:
         self._approved.sort(key=lambda approved: approved[0].call.index)
         proposals = [approved.proposal for approved, _ in self._approved]
         change = folded(
-            [proposal.change for proposal in proposals], self._basis.partial, self._basis.below
+            [proposal.change for proposal in proposals], self._basis.partial, self._basis.defaults
         )
         paths = dict.fromkeys(path for proposal in proposals for path in proposal.paths)
         by = metadata_of([by for _, by in self._approved])

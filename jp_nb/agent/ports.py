@@ -274,7 +274,7 @@ class ProposedChange:
         now: What it is, as JSON; None if it is not set.
         proposed: What it is to become, as JSON; None if it is to be unset.
         added: Whether `proposed` is one more item of the list at `path`, which keeps the others.
-        then: What shows when it is unset, because a file says so.
+        then: What shows when it is unset, because the program or a tool brings it along.
     """
 
     path: str

@@ -36,7 +36,7 @@ from jp_nb.config.paths import (
 )
 
 
-def folded(changes: Sequence[Change], before: Partial, below: Mapping[str, JsonValue]) -> Change:
+def folded(changes: Sequence[Change], before: Partial, defaults: Mapping[str, JsonValue]) -> Change:
     """One change that does to `before` what `changes` do, one after the other.
 
     The last word on a path counts, and no path is both set and unset. What strategies of merging
@@ -45,13 +45,13 @@ def folded(changes: Sequence[Change], before: Partial, below: Mapping[str, JsonV
     Args:
         changes: In the order in which they are made.
         before: What is in force before the first.
-        below: What an unset shows.
+        defaults: What shows where something is unset.
     """
     after, change = before, Change()
     for one in changes:
-        after = apply(after, one, below)
+        after = apply(after, one, defaults)
         change = _followed(change, one)
-    came_to = apply(before, change, below)
+    came_to = apply(before, change, defaults)
     if came_to == after:
         return change
     fields = dict.fromkeys([*_fields(came_to), *_fields(after)])
@@ -94,7 +94,7 @@ def _restated(change: Change, keys: Keys, before: Partial, after: Partial) -> Ch
     node, value = _node(keys), _said(after, keys)
     if _is_group(node):
         return Change(merge(change.delta, build(format_path(keys), value)), change.unsets)
-    if value is None and node.kind in ("list", "map"):  # unset, it would show what lies below
+    if value is None and node.kind in ("list", "map"):  # unset, it would show its default
         value = {"value": [] if node.kind == "list" else {}, "strategy": "replace"}
     change = _without(change, keys)
     if value is None:

@@ -39,10 +39,15 @@ _SEPARATORS = {"none": "", "space": " ", "line": "\n", "paragraph": "\n\n"}
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one delta of the record does: `unsets` first, then `delta` is merged."""
+    """What one delta of the record does: `unsets` first, then `delta` is merged.
+
+    What is unset stays so, whatever lower layers say; at those of `unsets` that it `uncovers` the
+    conversation has no say any more, and the lower layers show again.
+    """
 
     delta: Partial = field(default_factory=dict)
     unsets: tuple[str, ...] = ()
+    uncovers: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
         return bool(self.delta or self.unsets)
@@ -363,10 +368,10 @@ def _build(keys: Sequence[str], value: JsonValue) -> Partial:
 
 
 def unset(partial: Partial, path: str, below: Mapping[str, JsonValue] | None = None) -> Partial:
-    """`partial` without what it sets at `path`; what lies `below` shows again there.
+    """`partial` without what it sets at `path`; what lies `below` shows there.
 
-    An item in brackets is taken out of its list, whoever put it there. What is not there is not
-    missed.
+    An item in brackets is taken out of its list, whoever put it there, unless it lies below. What
+    is not there is not missed.
 
     Raises:
         ConfigError: If `path` is no path.
@@ -382,15 +387,53 @@ def _unset(
     if not rest:
         kept = {name: item for name, item in value.items() if name != key}
         return {**kept, str(key): below[key]} if below.get(key) is not None else kept
-    mine, lower = value.get(key), below.get(key)
+    mine, lower = value.get(key), unwrap(below.get(key), inner)
     plain = unwrap(mine, inner)
-    if isinstance(plain, list) and inner is not None and inner.kind == "list":
-        return {**value, str(key): _rewrap(inner, mine, _fewer(inner, plain, rest))}
-    if not isinstance(plain, dict):
+    if inner is not None and inner.kind == "list":
+        return _without_items(inner, value, str(key), rest, lower)
+    shows = lower if isinstance(lower, dict) else {}
+    if not isinstance(plain, dict) and not (plain is None and shows):
         return value
-    lower = unwrap(lower, inner)
-    smaller = _unset(inner, plain, rest, lower if isinstance(lower, dict) else {})
-    return {**value, str(key): _rewrap(inner or JSON, mine, smaller)}
+    changed = _unset(inner, plain if isinstance(plain, dict) else {}, rest, shows)
+    if plain is None and not changed:
+        return value
+    return {**value, str(key): _rewrap(inner or JSON, mine, changed)}
+
+
+def _without_items(
+    node: Node, value: Partial, key: str, keys: Sequence[str], lower: JsonValue
+) -> Partial:
+    """`value` in whose list `key` nothing is what `keys` name, but for what is so in `lower`."""
+    mine = value.get(key)
+    plain = unwrap(mine, node)
+    items: list[JsonValue] = plain if isinstance(plain, list) else []
+    fewer = _fewer(node, items, keys)
+    if isinstance(lower, list) and len(keys) == 1 and isinstance(keys[0], (Element, _Items)):
+        kept = {canonical(item) for item in _fewer(node, lower, keys)}
+        fewer = _with_shown(fewer, lower, {canonical(item) for item in lower} - kept)
+    if fewer == items:
+        return value
+    return {**value, key: _rewrap(node, mine, fewer)}
+
+
+def _with_shown(
+    items: Sequence[JsonValue], lower: Sequence[JsonValue], shown: Set[str]
+) -> list[JsonValue]:
+    """`items` and those of `lower` that are `shown`, before what comes behind them in `lower`."""
+    places = {canonical(item): place for place, item in reversed(list(enumerate(items)))}
+    before: dict[int, list[JsonValue]] = {}
+    place = len(items)
+    for item in reversed(lower):
+        form = canonical(item)
+        if form in shown:
+            before.setdefault(place, []).append(item)
+        else:
+            place = places.get(form, place)
+    found: list[JsonValue] = []
+    for number in range(len(items) + 1):
+        found += reversed(before.get(number, []))
+        found += items[number : number + 1]
+    return found
 
 
 def _fewer(node: Node, items: Sequence[JsonValue], keys: Sequence[str]) -> list[JsonValue]:
@@ -467,19 +510,35 @@ def _as_text(node: Node, item: JsonValue) -> str | None:
 
 
 def apply(
-    partial: Partial, change: Change, below: Mapping[str, JsonValue] | None = None
+    partial: Partial,
+    change: Change,
+    defaults: Mapping[str, JsonValue] | None = None,
+    below: Mapping[str, JsonValue] | None = None,
 ) -> Partial:
     """`partial` after `change`: what it unsets first, then what it sets (D4).
 
-    A field that the change both unsets and sets takes the new value as it is. `below` shows where
-    something is unset only.
+    A field that the change both unsets and sets takes the new value as it is.
+
+    Args:
+        partial: What is set now, lower layers included.
+        change: What to do to it.
+        defaults: What shows where something is unset.
+        below: What shows where `change` uncovers it: all lower layers.
     """
-    for keys in _together(change.unsets):
-        partial = _unset(ROOT, partial, keys, below or {})
+    for uncovers, paths in groupby(change.unsets, lambda path: path in change.uncovers):
+        for keys in _together(paths):
+            shows = below if uncovers else None if _is_item(keys) else defaults
+            partial = _unset(ROOT, partial, keys, shows or {})
     if not change.unsets:
         return merge(partial, change.delta)
     gone = {parse_path(path) for path in change.unsets}
     return merge(_cleared(ROOT, partial, change.delta, (), gone), change.delta)
+
+
+def _is_item(keys: Sequence[str]) -> bool:
+    """Whether `keys` lead to an item of a list: it has no default, and is gone when it is unset."""
+    above = node_at(tuple(keys[:-1])) if isinstance(keys[-1], (Element, _Items)) else None
+    return above is not None and above.kind == "list"
 
 
 def _cleared(

@@ -71,13 +71,13 @@ class Basis:
 
     Attributes:
         partial: What all layers together set.
-        below: What those under the conversation set: an unset shows it.
+        defaults: What shows where something is unset.
         config: The whole of it.
         is_inside: Whether what a URL attaches lies in the workspace.
     """
 
     partial: Partial = field(default_factory=dict)
-    below: Partial = field(default_factory=dict)
+    defaults: Partial = field(default_factory=dict)
     config: AppConfig = field(default_factory=AppConfig)
     is_inside: IsInside = is_named_inside
 

@@ -104,7 +104,10 @@ class Commands:
         rows: list[tuple[str, str, str]] = []
         value_at = self._values()
         for path, said in self._session.settings.explain(paths).items():
-            rows += [(path, _who(x, path), _shown(path, x.value)) for x in said]
+            rows += [
+                (path, _who(x, path), "taken back" if x.taken_back else _shown(path, x.value))
+                for x in said
+            ]
             rows.append((path, "in force", value_at(path)))
         report.show(self._shell, report.table(("path", "says", "value"), rows))
 
@@ -259,11 +262,11 @@ def _decider(said: Sequence[Said]) -> Said | None:
     """Who a value is from; None if it is nobody's.
 
     If a conversation began with what a file says, it is the file; likewise if a conversation took
-    back what it had set.
+    back what it had set. What it unset is unset by it.
     """
     last = said[-1] if said else None
     below = [x for x in said if x.source not in (BASE, CONVERSATION)]
-    if last is None or last.value is None:
+    if last is None or last.taken_back:
         return below[-1] if below else None
     begun = last.source == BASE and below and below[-1].value == last.value
     return below[-1] if begun else last

@@ -206,9 +206,12 @@ def _change(change: ConfigChange) -> str:
         return f"⟳ configuration begins again{_proposed(change)}"
     shown = json.dumps(masked(dict(change.delta)), ensure_ascii=False)
     says = [one_line(shown, limit=300)] if change.delta else []
-    if change.unsets:
-        paths = ", ".join(_masked_path(path) for path in change.unsets[:MAX_CELL_CHARS])
-        says.append(f"unset {one_line(paths, limit=200)}")
+    back = frozenset(change.taken_back)
+    for word, taken in (("unset", False), ("taken back", True)):
+        found = [path for path in change.unsets if (path in back) is taken]
+        if found:
+            paths = ", ".join(map(_masked_path, found[:MAX_CELL_CHARS]))
+            says.append(f"{word} {one_line(paths, limit=200)}")
     return f"⟳ configuration {', '.join(says)}{_proposed(change)}"
 
 

@@ -99,7 +99,7 @@ class Resolver:
     def _in_force(self) -> Basis:
         projection = self._session.settings.projection
         config, now = projection.config(), projection.now()
-        return Basis(now.after, now.below, config, self._session.files.is_inside)
+        return Basis(now.after, now.defaults, config, self._session.files.is_inside)
 
     def model(self, config: AppConfig) -> tuple[ModelId, Provider]:
         """The model of `config` and who provides it.
@@ -127,7 +127,7 @@ class Resolver:
         path = format_path((*parse_path(ATTACHMENTS), Element(error.url)))
         layers = self._session.files.layers()
         layer = next((each for each in layers if error.url in _attached_by(each)), None)
-        fix = f"`%jp config --unset {shlex.quote(path)}` takes it out of this conversation"
+        fix = f"`%jp config {shlex.quote(f'{path}:=null')}` leaves it out of this conversation"
         return ConfigError(
             f"{error}. {fix}",
             path=path,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -49,7 +50,7 @@ from jp_nb.notebook.directives import Directive
 from jp_nb.notebook.document import variables
 from jp_nb.record.claims import Source, claims_for, revert_source, revert_value
 from jp_nb.record.draft import Draft
-from jp_nb.record.projection import Projection, Said
+from jp_nb.record.projection import BASE, Projection, Said
 from jp_nb.record.stream import ConversationStream
 from jp_nb.tools.builtin import BUILTINS
 from jp_nb.tools.python import REGISTRY
@@ -259,10 +260,24 @@ class Settings:
                 change = Change({"conversation": {"attachments": [self._attached(directive.text)]}})
                 draft.add(change, claims_for(change, Source.assignment(change)))
             case "unset":
-                require(directive.text)
-                change = Change(unsets=(directive.text,))
-                draft.add(change, claims_for(change, None))
+                return self._uncover(draft, directive.text)
         return []
+
+    def _uncover(self, draft: Draft, path: str) -> list[str]:
+        """Take back what the conversation says at `path`; what to say if that is nothing."""
+        require(path)
+        change = Change(unsets=(path,), uncovers=frozenset({path}))
+        if draft.add(change, claims_for(change, None)):
+            return []
+        shown = format_path(parse_path(path))
+        said = [x for x in self.projection.explain([path])[path] if x.source != BASE]
+        if not said or said[-1].value is None:
+            return [f"nothing is set at {shown}: nothing is taken back"]
+        where = ", ".join(filter(None, (said[-1].source, said[-1].file)))
+        return [
+            f"this conversation set nothing at {shown}, it is from {where}: "
+            f"`%jp config {shlex.quote(f'{shown}:=null')}` leaves it unset in this conversation"
+        ]
 
     def _attached(self, text: str) -> str:
         """The URL that `-a TEXT` attaches, once it could be read."""
@@ -307,7 +322,7 @@ class Settings:
         if change.unsets and not change.delta:
             raise UsageError(
                 "-C takes back a value, or what a file set: "
-                f"`%jp config --unset {change.unsets[0]}` takes back whatever is there"
+                f"`%jp config --unset {change.unsets[0]}` takes back what this conversation says"
             )
         said = []
         for path, value in leaves(change.delta):

@@ -204,7 +204,7 @@ def revert_source(
         while len(states) > 1 and hashes & hashes_of(states[-1].owner):
             states.pop()
         back.append((keys, states[-1]))
-    return _revert(steps[0].below, back)
+    return _revert(steps[0].below, back)  # a reset changes what lies below
 
 
 def revert_value(steps: Sequence[Step], path: str, value: JsonValue) -> Revert | None:
@@ -284,17 +284,20 @@ def _claims_of(step: Step) -> Iterator[tuple[tuple[str, ...], JsonValue]]:
 def _revert(below: Partial, back: Iterable[tuple[tuple[str, ...], _State]]) -> Revert:
     delta: Partial = {}
     claims: dict[str, JsonValue] = {}
+    uncovers: set[str] = set()
     for keys, state in back:
         claims[format_path(keys)] = state.owner
+        if state.value == _value(below, keys):
+            uncovers.add(format_path(keys))
         if state.value is None or state.value == _value(below, keys):
-            continue  # what lies below shows again
+            continue
         node = node_at(keys)
         is_item = isinstance(keys[-1], Element) and _is_list(node_at(keys[:-1]))
         value: JsonValue = [state.value] if is_item else state.value
         if _is_list(node):
             value = {"value": value, "strategy": "replace"}
         delta = merge(delta, build(format_path(keys[:-1] if is_item else keys), value))
-    return Revert(Change(delta, tuple(claims)), claims)
+    return Revert(Change(delta, tuple(claims), frozenset(uncovers)), claims)
 
 
 def _is_list(node: Node | None) -> bool:

@@ -12,8 +12,8 @@ from pydantic import JsonValue
 from jp_nb.config.app_config import AppConfig
 from jp_nb.config.partial import Change, Partial, apply, diff, settled, validate
 from jp_nb.record.claims import Claims
-from jp_nb.record.events import ConfigDelta
-from jp_nb.record.projection import Projection, Step
+from jp_nb.record.events import UNCOVERS, ConfigDelta
+from jp_nb.record.projection import Projection, Step, has_say
 
 
 class Draft:
@@ -37,7 +37,13 @@ class Draft:
         change = self._reduced(change)
         if not change and self._is_claimed(claims):
             return False
-        self._append(ConfigDelta(delta=change.delta, unsets=change.unsets, claims=dict(claims)))
+        shown: list[JsonValue] = [path for path in change.unsets if path in change.uncovers]
+        metadata: dict[str, JsonValue] = {UNCOVERS: shown} if shown else {}
+        self._append(
+            ConfigDelta(
+                delta=change.delta, unsets=change.unsets, claims=dict(claims), metadata=metadata
+            )
+        )
         return bool(change)
 
     def reset(self) -> None:
@@ -51,15 +57,21 @@ class Draft:
 
     def _reduced(self, change: Change) -> Change:
         """The smallest change that does the same now."""
-        now = self._now
-        before = settled(now.after)
-        wanted = settled(apply(now.after, change, now.below))
-        unsets = change.unsets if wanted != before else ()
-        cleared = settled(apply(now.after, Change(unsets=unsets), now.below))
+        before, wanted = settled(self._now.after), self._after(change)
+        unsets = change.unsets if wanted != before or self._takes_back(change) else ()
+        cleared = self._after(Change(unsets=unsets, uncovers=change.uncovers))
         needed = diff(cleared, wanted)
-        smaller = Change(needed.delta, tuple(dict.fromkeys((*unsets, *needed.unsets))))
-        same = settled(apply(now.after, smaller, now.below)) == wanted
-        return smaller if same else change
+        both = tuple(dict.fromkeys((*unsets, *needed.unsets)))
+        smaller = Change(needed.delta, both, change.uncovers.intersection(unsets))
+        return smaller if self._after(smaller) == wanted else change
+
+    def _after(self, change: Change) -> Partial:
+        now = self._now
+        return settled(apply(now.after, change, now.defaults, now.below))
+
+    def _takes_back(self, change: Change) -> bool:
+        """Whether the conversation has a say in something that `change` uncovers."""
+        return any(has_say(self.steps(), path) for path in change.uncovers)
 
     def _is_claimed(self, claims: Mapping[str, JsonValue]) -> bool:
         return not claims or Claims(self.steps()).hold(claims)

@@ -137,11 +137,16 @@ class ToolCallResponse(Entry):
     is_error: StrictBool
 
 
+UNCOVERS = "uncovers"
+"""The key in the metadata of a delta."""
+
+
 class ConfigDelta(Entry):
     """The configuration changed from here on: `unsets` first, then `delta` is merged.
 
     `op` is None to apply, `"reset"` to start again from the program's defaults. What a claim
-    says is read by `claim_of`.
+    says is read by `claim_of`. What is unset stays so, whatever lower layers say, but for the
+    paths that are also in the metadata, under `uncovers`: there they show again.
     """
 
     optional = frozenset({"op", "unsets", "claims"})
@@ -150,6 +155,15 @@ class ConfigDelta(Entry):
     delta: dict[str, JsonValue] = Field(default_factory=dict)
     unsets: tuple[str, ...] = ()
     claims: dict[str, JsonValue] = Field(default_factory=dict)
+
+    @property
+    def uncovers(self) -> tuple[str, ...]:
+        """Those of `unsets` at which the lower layers show again, in order."""
+        listed = self.metadata.get(UNCOVERS)
+        named = (
+            {path for path in listed if isinstance(path, str)} if isinstance(listed, list) else ()
+        )
+        return tuple(path for path in self.unsets if path in named)
 
     def to_raw(self) -> RawEntry:
         """The stored object, `type` first as JP writes it."""

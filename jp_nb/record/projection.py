@@ -1,7 +1,8 @@
 """From the record to the configuration in force, and back through what made it.
 
 The layers below the conversation are folded first; the base configuration is merged over them,
-then every delta is applied in order. What a delta unsets shows what lies below the conversation.
+then every delta is applied in order. What a delta unsets is what the program and its tools bring
+along, whatever files and variables say; what it uncovers is what lies below the conversation.
 
 Source: `spec/conversation-stream.md` section 5.
 """
@@ -9,7 +10,7 @@ Source: `spec/conversation-stream.md` section 5.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
@@ -50,6 +51,7 @@ class Step:
         delta: The entry; None for the base configuration.
         change: What of it counts.
         below: What lies under the conversation; after a reset that is less.
+        defaults: What the tools bring along: it shows where something is unset.
         before: The partial in force until then.
         after: And from then on.
         taken_back: The turn it was made for got no answer: it does not count.
@@ -59,6 +61,7 @@ class Step:
     delta: ConfigDelta | None
     change: Change
     below: Partial
+    defaults: Partial
     before: Partial
     after: Partial
     taken_back: bool = False
@@ -76,6 +79,7 @@ class Said:
     Attributes:
         source: The layer.
         value: What it came to there; None if it was unset.
+        taken_back: Whether what the conversation had said is taken back: what is below shows.
         file: The file or variable.
         turn: For which turn it was said, or in which a tool did, 0-based.
         delta: The entry that says so.
@@ -86,6 +90,7 @@ class Said:
     file: str | None = None
     turn: int | None = None
     delta: ConfigDelta | None = None
+    taken_back: bool = False
 
     @property
     def when(self) -> str | None:
@@ -100,6 +105,11 @@ class Said:
         keys = parse_path(path)
         calls = proposed_by(self.delta) if self.delta is not None else ()
         return [call for call in calls if any(_is_related(other, keys) for other in call.paths)]
+
+
+def _step(last: Step, number: int, delta: ConfigDelta, change: Change, after: Partial) -> Step:
+    """The step after `last`."""
+    return Step(number, delta, change, last.below, last.defaults, last.after, after)
 
 
 class Projection:
@@ -170,15 +180,24 @@ class Projection:
         self._follow_marks()
         if last is None:
             below = fold(self.layers())
-            base = base_partial(self._stream.base_config, self.not_understood)
-            if self._stored >= 0:
-                base = self._admit(base, foreign=self._is_foreign(-1))
-            last = Step(-1, None, Change(base), below, below, merge(below, base))
+            defaults = fold(layer for layer in self.layers() if layer.name == REGISTRATIONS)
+            base = self._base_change()
+            after = apply(below, base, defaults)
+            last = Step(-1, None, base, below, defaults, below, after)
             yield last
         # By the place among the deltas: a repair moves entries, and a stranger's must stay one.
         for number in range(last.number + 1, len(self._stream.deltas)):
             last = self.step(last, number, self._stream.deltas[number])
             yield last
+
+    def _base_change(self) -> Change:
+        """What of the base configuration counts."""
+        base = base_change(self._stream.base_config, self.not_understood)
+        if self._stored < 0:
+            return base
+        foreign = self._is_foreign(-1)
+        unsets = (path for path in base.unsets if self._may_unset(path, foreign=foreign))
+        return Change(self._admit(base.delta, foreign=foreign), tuple(unsets))
 
     def _follow_marks(self) -> None:
         if self._taken_back.follow(self._stream.deltas):
@@ -198,23 +217,24 @@ class Projection:
     def step(self, last: Step, number: int, delta: ConfigDelta) -> Step:
         """What delta `number` comes to after `last`."""
         if number in self._taken_back.numbers:
-            return Step(number, delta, Change(), last.below, last.after, last.after, True)
+            return replace(_step(last, number, delta, Change(), last.after), taken_back=True)
         read, foreign = number < self._stored, self._is_foreign(number)
         if foreign and self._too_much(number, delta, last.after):
-            return Step(number, delta, Change(), last.below, last.after, last.after)
+            return _step(last, number, delta, Change(), last.after)
         if delta.op == "reset":
             below = last.below
             if foreign:
                 self.ignored[RESET] = True  # what the user's own files say is not theirs to drop
             else:
-                below = fold(layer for layer in self.layers() if layer.name == REGISTRATIONS)
-            return Step(number, delta, Change(), below, last.after, below)
+                below = last.defaults
+            return replace(_step(last, number, delta, Change(), below), below=below)
         change = Change(
             self._admit(delta.delta, foreign=foreign) if read else delta.delta,
             tuple(path for path in delta.unsets if self._may_unset(path, foreign=foreign)),
+            frozenset(delta.uncovers),
         )
-        after = apply(last.after, change, last.below)
-        return Step(number, delta, change, last.below, last.after, after)
+        after = apply(last.after, change, last.defaults, last.below)
+        return _step(last, number, delta, change, after)
 
     def _is_foreign(self, number: int) -> bool:
         return not self._trusted and number < self._stored
@@ -319,8 +339,10 @@ class Projection:
             elif step.is_reset:
                 yield Said(BEGUN_AGAIN, None, None, turns[step.number], step.delta)
             elif _touches(step.change, path):
-                value = None if _only_unsets(step.change, path) else at(step.after, path)
-                yield Said(CONVERSATION, value, None, turns[step.number], step.delta)
+                gone = _unset_by(step.change, path)
+                value = None if gone else at(step.after, path)
+                back = gone in step.change.uncovers
+                yield Said(CONVERSATION, value, None, turns[step.number], step.delta, back)
 
     def _turns_of_deltas(self) -> list[int]:
         """For which turn each delta was made, by its number."""
@@ -342,39 +364,41 @@ def _provider(partial: Partial) -> str:
     return provider if isinstance(provider, str) else ""
 
 
-def base_partial(
+def base_change(
     base_config: Mapping[str, JsonValue], not_understood: dict[str, ConfigProblem]
-) -> Partial:
-    """The partial of a stored base configuration: itself, or the one in `{base, init}`.
+) -> Change:
+    """What a stored base configuration does: itself, or what is in `{base, init}`.
 
     The deltas in `init` are folded in: they were there before anything was said. What in them is
     no path unsets nothing, and is put among what is `not_understood`.
     """
     base = base_config.get("base")
     if not isinstance(base, dict):
-        return dict(base_config)
+        return Change(dict(base_config))
     partial: Partial = dict(base)
+    unsets: dict[str, None] = {}
     init = base_config.get("init")
     budget = Budget(MAX_FOREIGN_WORK)
     for number, delta in enumerate(init if isinstance(init, list) else ()):
         if not isinstance(delta, dict):
             continue
         if delta.get("op") == "reset":
-            partial = {}
+            partial, unsets = {}, {}
             continue
-        unsets, values = delta.get("unsets"), delta.get("delta")
-        unsets = unsets if isinstance(unsets, list) else []
-        if not budget.allows(partial, values, unsets):
+        listed, values = delta.get("unsets"), delta.get("delta")
+        listed = listed if isinstance(listed, list) else []
+        if not budget.allows(partial, values, listed):
             place = f"base_config.init[{number}]"
             not_understood[place] = ConfigProblem(place, "value", MORE.format(place=place))
             break
-        for path in unsets:
+        for path in listed:
             try:
                 partial = unset(partial, str(path))
+                unsets[str(path)] = None
             except ConfigError as exc:
                 not_understood[str(path)] = ConfigProblem(str(path), "malformed", str(exc))
         partial = merge(partial, values if isinstance(values, dict) else {})
-    return partial
+    return Change(partial, tuple(unsets))
 
 
 def _touches(change: Change, path: str) -> bool:
@@ -384,10 +408,28 @@ def _touches(change: Change, path: str) -> bool:
     return any(related(parse_path(unset), keys) for unset in change.unsets)
 
 
-def _only_unsets(change: Change, path: str) -> bool:
-    return at(change.delta, path) is None and node_of(path) is not None and any(
-        parse_path(unset) == parse_path(path)[: len(parse_path(unset))] for unset in change.unsets
-    )  # fmt: skip
+def _unset_by(change: Change, path: str) -> str | None:
+    """The last of `change`'s unsets that `path` lies in, if it sets nothing there."""
+    if at(change.delta, path) is not None or node_of(path) is None:
+        return None
+    keys = parse_path(path)
+    lie_in = (x for x in reversed(change.unsets) if parse_path(x) == keys[: len(parse_path(x))])
+    return next(lie_in, None)
+
+
+def has_say(steps: Sequence[Step], path: str) -> bool:
+    """Whether a change of the conversation since it began counts at `path`, none taken back."""
+    keys = parse_path(path)
+    for step in reversed(steps):
+        if step.is_reset:
+            return False
+        change = step.change
+        kept = tuple(unset for unset in change.unsets if unset not in change.uncovers)
+        if _touches(Change(change.delta, kept), path):
+            return True
+        if any(parse_path(other) == keys[: len(parse_path(other))] for other in change.uncovers):
+            return False
+    return False
 
 
 def _is_related(path: str, keys: tuple[str, ...]) -> bool:

@@ -87,13 +87,15 @@ class ConfigChange:
     """A change of the configuration: values set, and paths unset.
 
     `begins_again`: everything before it counts no more. `proposed_by`: the tool calls that it
-    came of, in call order; none if a person made it.
+    came of, in call order; none if a person made it. `taken_back`: those of `unsets` at which
+    only what the conversation had said is taken back.
     """
 
     delta: Mapping[str, JsonValue]
     unsets: tuple[str, ...] = ()
     begins_again: bool = False
     proposed_by: tuple[ProposedBy, ...] = ()
+    taken_back: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +185,13 @@ def read_turn(
                 inquiries[at] = _settled(inquiries[at], entry)
             case ConfigDelta(delta=delta, unsets=unsets, op=op) if no_answer(entry) is None:
                 changes.append(
-                    ConfigChange(copy.deepcopy(delta), unsets, op == "reset", proposed_by(entry))
+                    ConfigChange(
+                        copy.deepcopy(delta),
+                        unsets,
+                        op == "reset",
+                        proposed_by(entry),
+                        entry.uncovers,
+                    )
                 )
     left_out = is_unanswered(entries)
     mark = _mark(entries) if left_out else None

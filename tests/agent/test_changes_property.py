@@ -384,7 +384,7 @@ class Batches:
         made = {_batch(proposed_by(d)[0].tool): d for d in self._changes()}
         assert len(made) == len(self._changes()), "one for each batch"
         now = self.bench.projection.steps()[0].after
-        below = self.bench.projection.steps()[0].below
+        defaults = self.bench.projection.steps()[0].defaults
         for batch in range(len(self.sizes)):
             approved = sorted(one for one in self._approved_in(batch))
             if lost and (self.end == "crashed" or batch not in kept):
@@ -392,7 +392,7 @@ class Batches:
             assert (batch in made) == bool(approved)
             if approved:
                 operations = [proposed for _, _, proposed in approved]
-                now = reduce(lambda a, b: apply(a, b.change, below), operations, now)
+                now = reduce(lambda a, b: apply(a, b.change, defaults), operations, now)
                 self._check_delta(made[batch], [(name, p) for _, name, p in approved])
         assert self.bench.projection.partial() == settled(now), "one by one, in call order"
 

@@ -57,6 +57,11 @@ class Notebook:
         self._commands.run(name, rest)
         return "\n".join(self.shown)
 
+    def told(self) -> list[str]:
+        """What the person is told once, since the last call."""
+        told, self.session.notices = self.session.notices, []
+        return told
+
     def ask(self, text: str, *directives: Directive, **options: Any) -> str:
         return self.session.ask(text, directives=directives, **options).text
 
@@ -128,9 +133,29 @@ def test_a_value_is_set_shown_explained_and_unset(notebook: Notebook, folder: Pa
     assert said[-1][2].strip() == '"later"'
     notebook.jp("config --unset user.name")
     assert notebook.value("user.name") == "file"
-    assert "unset" in notebook.jp("config --explain user.name")
+    assert "taken back" in notebook.jp("config --explain user.name")
     assert f'user.name  "file"  workspace file, {file}' in notebook.jp("config user.name")
     assert "max_retries  5      default" in notebook.jp("config assistant.request.max_retries")
+
+
+def test_a_value_of_a_file_is_left_unset_and_shows_again(notebook: Notebook, folder: Path) -> None:
+    file = str(folder / ".jp" / "config.toml")
+    notebook.jp("config --unset user.name")
+    (said,) = notebook.told()
+    assert f"this conversation set nothing at user.name, it is from workspace file, {file}" in said
+    (hint,) = re.findall(r"`%jp (.*?)`", said)
+    notebook.jp(hint)
+    assert notebook.session.config.user.name is None
+    assert "unset" in notebook.jp("config --explain user.name")
+    assert "user.name  null   conversation, for turn 0" in notebook.jp("config user.name")
+    notebook.ask("Go.")
+    assert "⟳ configuration unset user.name" in notebook.jp("log")
+    notebook.jp("config --unset user.name")
+    assert notebook.value("user.name") == "file"
+    notebook.ask("Go.")
+    assert "⟳ configuration taken back user.name" in notebook.jp("log")
+    notebook.jp("config --unset assistant.name")
+    assert notebook.told() == ["nothing is set at assistant.name: nothing is taken back"]
 
 
 def test_everything_that_somebody_set_is_listed(notebook: Notebook) -> None:

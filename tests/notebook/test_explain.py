@@ -87,6 +87,9 @@ def test_an_explanation_names_a_tool_that_unset(notebook: Notebook) -> None:
     rows = cells(notebook.jp("config --explain user.name"))
     said = "conversation, in turn 0, by tool tidy (applied by a grant)"
     assert rows[-2][1:] == [said, "unset"]
+    assert rows[-1][1:] == ["in force", "null"]
+    assert f"null   {said}" in notebook.jp("config user.name")
+    notebook.jp("config --unset user.name")
     assert "workspace file" in notebook.jp("config user.name")
 
 

@@ -282,10 +282,30 @@ def test_a_claim_is_made_again_after_somebody_unclaimed_what_it_lies_in() -> Non
 
 
 def test_to_unset_what_nobody_set_is_nothing() -> None:
-    talk = Conversation(below={"user": {"name": "file"}})
+    talk = Conversation()
     talk.sets("user.name:=null", None)
     assert not talk.stream.deltas
+
+
+def test_what_a_file_set_is_unset_and_stays_so_whatever_it_says() -> None:
+    talk = Conversation(below={"user": {"name": "file"}})
+    talk.sets("user.name:=null", None)
+    assert talk.at("user.name") is None
+    assert len(talk.stream.deltas) == 1
     talk.sets("user.name=a", DEV)
     talk.sets("user.name:=null", None)
+    assert talk.at("user.name") is None
+    talk.takes_back(DEV)
+    assert talk.at("user.name") is None
+
+
+def test_a_source_that_unset_something_is_taken_back_to_what_lies_below() -> None:
+    talk = Conversation(below={"user": {"name": "file"}})
+    talk.sets("user.name:=null", DEV)
+    talk.takes_back(DEV)
     assert talk.at("user.name") == "file"
-    assert len(talk.stream.deltas) == 2
+    assert talk.stream.deltas[-1].uncovers == ("user.name",)
+    talk.sets("user.name:=null", OPS)
+    talk.sets("user.name=x", DEV)
+    talk.takes_back(DEV)
+    assert talk.at("user.name") is None  # as OPS left it

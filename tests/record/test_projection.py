@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,16 +12,18 @@ from hypothesis import strategies as st
 from jp_nb.config.assign import parse_assignment
 from jp_nb.config.authority import has_authority
 from jp_nb.config.layers import Layer
-from jp_nb.config.partial import Partial, at, leaves, merge, settled
+from jp_nb.config.partial import Change, Partial, apply, at, build, leaves, merge, settled
 from jp_nb.config.partial_model import normal
-from jp_nb.config.paths import parse_path
+from jp_nb.config.paths import Element, format_path, parse_path
 from jp_nb.errors import ConfigError
 from jp_nb.record import projection as projecting
+from jp_nb.record.draft import Draft
 from jp_nb.record.events import ChatRequest, ConfigDelta, decode
+from jp_nb.record.fork import fork
 from jp_nb.record.projection import Projection
 from jp_nb.record.stream import ConversationStream
 from tests.config.strategies import partials
-from tests.fakes import new_stream
+from tests.fakes import FakeClock, new_stream
 from tests.record.strategies import QUICK
 
 T = "2026-03-18 13:19:06.841464"
@@ -39,6 +42,10 @@ def projection(stream: ConversationStream, *below: Partial, trusted: bool = True
     )
 
 
+def taken_back(*paths: str) -> ConfigDelta:
+    return ConfigDelta(unsets=paths, metadata={"uncovers": list(paths)})
+
+
 def host(found: Projection) -> str | None:
     return found.config().providers.llm.openai.base_url
 
@@ -55,6 +62,8 @@ def test_base_and_deltas_count_in_order_over_the_layers_below() -> None:
     stream.append(ConfigDelta(delta={"user": {"name": "C"}}))
     assert found.config().user.name == "C"
     stream.append(ConfigDelta(unsets=("user.name",)))
+    assert found.config().user.name is None
+    stream.append(taken_back("user.name"))
     assert found.config().user.name == "below"
     stream.append(ConfigDelta(unsets=("user.name",), delta={"user": {"name": "D"}}))
     assert found.config().user.name == "D"
@@ -92,7 +101,11 @@ def test_an_item_may_be_unset_whoever_put_it_there() -> None:
     path = "assistant.model.parameters.stop_words"
     stream.append(ConfigDelta(unsets=(f'{path}["a"]', f"{path}[zz]")))
     assert stop_words(found) == ["b"]
+    stream.append(taken_back(f'{path}["a"]'))
+    assert stop_words(found) == ["a", "b"]
     stream.append(ConfigDelta(unsets=(path,)))
+    assert stop_words(found) == []
+    stream.append(taken_back(path))
     assert stop_words(found) == ["a", "b"]
     again = {"value": ["c"], "strategy": "append"}
     stream.append(
@@ -190,6 +203,120 @@ def test_folding_as_it_grows_is_what_replaying_everything_comes_to(
         assert found.config() == again.config()
     stranger = new_stream(*entries, base_config=base)
     assert Projection(stranger, lambda: layers, trusted=trusted).config()
+
+
+UNSET_PATHS = [
+    "user.name",
+    "assistant.name",
+    "assistant.system_prompt",
+    "assistant.system_prompt_sections",
+    "assistant.model.id",
+    "assistant.model.parameters.temperature",
+    "assistant.model.parameters.stop_words",
+    'assistant.model.parameters.stop_words["a"]',
+    'conversation.attachments["file:x"]',
+    "conversation.labels",
+    "conversation.labels.p",
+    "conversation.tools.t.run",
+    'conversation.tools["d.t"].options',
+]
+
+
+def reread(stream: ConversationStream, *below: Partial) -> Projection:
+    """As somebody reads it later, over other lower layers."""
+    again = new_stream(*json.loads(json.dumps(stream.raw)), base_config=stream.base_config)
+    return projection(again, *below)
+
+
+def found_at(partial: Partial, path: str) -> Any:
+    """The value at `path`; of an item of a list the item, if it is there."""
+    *above, last = parse_path(path)
+    if not isinstance(last, Element) or "tools" in above:
+        return at(partial, path) or None
+    return last if last in (at(partial, format_path(above)) or []) else None
+
+
+@given(partials, partials, partials, deltas, st.sampled_from(UNSET_PATHS))
+@QUICK
+def test_what_the_record_unsets_is_unset_whatever_lies_below_until_it_is_taken_back(
+    lower: Any, other: Any, base: Any, entries: Any, path: str
+) -> None:
+    lower, other = merge({}, lower), merge({}, other)
+    stream = new_stream(*entries, base_config=base)
+    before = found_at(projection(stream, lower).partial(), path)
+    stream.append(ConfigDelta(unsets=(path,)))
+    for below in (lower, other):
+        now = reread(stream, below)
+        assert found_at(now.partial(), path) is None
+        again = now.partial()
+        assert normal(apply(again, Change(unsets=(path,)))) == normal(again)
+    is_reset = any(entry.get("op") == "reset" for entry in entries)
+    draft = Draft(projection(stream, lower))
+    change = Change(unsets=(path,), uncovers=frozenset({path}))
+    assert draft.add(change, {path: None}) or (before is None and found_at(lower, path) is None)
+    stream.append(*draft.deltas)
+    for below in (lower, other):
+        shows = {} if is_reset else settled(below)
+        assert found_at(reread(stream, below).partial(), path) == found_at(shows, path)
+        forked = fork(stream, keep_turns=None, clock=FakeClock(), made="live", not_ids=())
+        assert reread(forked, below).partial() == reread(stream, below).partial()
+
+
+def test_an_unset_shows_what_a_tool_brings_along_and_never_what_a_file_says() -> None:
+    path = "conversation.tools.t.run"
+    below = [
+        Layer("registrations", build(path, "ask")),
+        Layer("workspace file", build(path, "skip")),
+    ]
+    stream = new_stream()
+    found = Projection(stream, lambda: below, trusted=True)
+    stream.append(ConfigDelta(unsets=(path,)))
+    assert found.config().conversation.tools["t"].run == "ask"
+
+
+def test_an_item_that_shows_again_is_where_the_lower_layer_has_it() -> None:
+    path = "assistant.model.parameters.stop_words"
+    stream = new_stream()
+    found = projection(stream, build(path, ["a", "b", "c"]))
+    stream.append(ConfigDelta(delta=build(path, ["z"]), unsets=(f'{path}["b"]', f'{path}["a"]')))
+    assert stop_words(found) == ["c", "z"]
+    stream.append(taken_back(f'{path}["a"]', f'{path}["b"]', f'{path}["z"]'))
+    assert stop_words(found) == ["a", "b", "c"]
+
+
+def test_a_base_that_begins_with_an_unset_leaves_the_path_unset() -> None:
+    base: Any = {"base": {"assistant": {"name": "A"}}, "init": [{"unsets": ["user.name"]}]}
+    found = projection(new_stream(base_config=base), NAMED)
+    assert (found.config().user.name, found.config().assistant.name) == (None, "A")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "conversation",
+        "conversation.tools",
+        "conversation.tools.t",
+        "conversation.tools.t.run",
+        "conversation.tools.t.enable",
+        "conversation.tools.t.enable.state",
+        'conversation.tools["t"]',
+        "conversation.attachments",
+        "assistant",
+    ],
+)
+def test_a_stranger_unsets_nothing_that_could_widen_what_the_user_allows(path: str) -> None:
+    tool: Any = {"t": {"run": "ask", "enable": {"state": False}, "command": "x"}}
+    mine: Any = {"conversation": {"tools": tool, "attachments": ["file:x"]}}
+    entry = {"type": "config_delta", "timestamp": T, "unsets": [path]}
+    for stream in (new_stream(entry), new_stream(base_config={"base": {}, "init": [entry]})):
+        found = projection(stream, mine, trusted=False)
+        assert found.partial() == settled(mine)
+        assert found.ignored == {path: None}
+
+
+def test_a_stranger_may_unset_words() -> None:
+    entry = {"type": "config_delta", "timestamp": T, "unsets": ["user.name"]}
+    assert projection(new_stream(entry), NAMED, trusted=False).config().user.name is None
 
 
 @given(st.lists(st.builds(delta, partials), max_size=4), partials)

@@ -170,7 +170,7 @@ def test_a_change_of_tools_goes_with_a_fork_and_a_reload() -> None:
         below = [Layer("file", {"user": {"name": "file"}, "assistant": {"name": "kept"}})]
         partial = Projection(one, lambda: below, trusted=True).partial()  # noqa: B023 - used here
         assert partial == {
-            "user": {"name": "file"},
+            "user": {},
             "assistant": {"name": "kept", **MODEL["assistant"]},
         }
 

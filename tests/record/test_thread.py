@@ -60,7 +60,11 @@ def test_whose_answers_they_are_goes_by_the_configuration_of_their_time() -> Non
         SAID,
         raw("config_delta", delta=ollama),
         SAID,
-        raw("config_delta", unsets=["assistant.model.id"]),
+        raw(
+            "config_delta",
+            unsets=["assistant.model.id"],
+            metadata={"uncovers": ["assistant.model.id"]},
+        ),
         SAID,
         raw("config_delta", delta=fast),
         SAID,
