@@ -219,7 +219,7 @@ def _skipped(reason: str) -> str:
 
 
 def _reason(tool: OfferedTool) -> Question:
-    return Question.free_text(
+    return Question.text(
         "reason", f"Why is {visible(tool.name)} not to run? (the model is told)"
     )
 
@@ -228,7 +228,7 @@ async def _edit_arguments(
     ask: Ask, tool: OfferedTool, arguments: Arguments, prepare: Prepare
 ) -> Permission | NotAnswered | NobodyThere | None:
     """To run with the arguments as somebody edited them; None if they were emptied."""
-    question = Question.free_text("arguments", f"Arguments of {visible(tool.name)}, as JSON:")
+    question = Question.text("arguments", f"Arguments of {visible(tool.name)}, as JSON:")
     question = question.with_default(to_text(arguments))
     while True:
         end = await ask(QuestionPrompt(question, tool=tool.name))
@@ -307,7 +307,7 @@ async def delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
 
 async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
     """The edited result; the original one if the text was emptied or the editing cancelled."""
-    question = Question.free_text(
+    question = Question.text(
         "result", f"Result of {visible(tool.name)}, as the model reads it:"
     )
     end = await ask(QuestionPrompt(question.with_default(result.content), tool=tool.name))

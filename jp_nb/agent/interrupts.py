@@ -155,7 +155,7 @@ def _action(phase: Phase, settings: InterruptConfig) -> Choice | Literal["prompt
 
 async def _reply(ask: Ask, phase: Phase) -> Verdict | None:
     """What the person says to the model; None to go back to the menu."""
-    end = await ask(QuestionPrompt(Question.free_text("reply", TEXTS[phase])))
+    end = await ask(QuestionPrompt(Question.text("reply", TEXTS[phase])))
     match end:
         case Answered(value=str() as text) if text.strip():
             return Verdict("reply", text, by="person")

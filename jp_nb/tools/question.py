@@ -5,7 +5,8 @@ Source: `spec/tools-and-turn-loop.md` section 4.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterable
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, overload
 
 from pydantic import (
     BaseModel,
@@ -65,6 +66,22 @@ AnswerType = Annotated[
 ]
 
 
+class _MakeText(Protocol):
+    def __call__(self, id: str, text: str) -> Question:  # noqa: A002 - the field's name
+        """A question answered by any string."""
+
+
+class _Text:
+    """`Question.text(id, text)` makes a question of free text; `question.text` is what it asks."""
+
+    @overload
+    def __get__(self, question: None, owner: type[Question]) -> _MakeText: ...
+    @overload
+    def __get__(self, question: Question, owner: type[Question]) -> str: ...
+    def __get__(self, question: Question | None, owner: type[Question]) -> str | _MakeText:
+        return owner.free_text if question is None else question.wording
+
+
 class Question(BaseModel):
     """One typed question, as a tool emits it.
 
@@ -73,7 +90,8 @@ class Question(BaseModel):
 
     Attributes:
         id: Key of the answer in the tool's answers and in `conversation.tools.<tool>.questions`.
-        text: One line. Line breaks are shown as spaces.
+        text: One line. Line breaks are shown as spaces. (On the class it is the constructor of a
+            question that any string answers: `Question.text("name", "Which name?")`.)
         context: Several lines shown above the question.
         default: A value to preselect; a hint, never an answer. Never put a secret here.
         exclusive: Only a person may answer (RFD 083).
@@ -82,8 +100,9 @@ class Question(BaseModel):
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
+    text: ClassVar[_Text] = _Text()
     id: str
-    text: str
+    wording: str = Field(alias="text")
     answer_type: AnswerType = TextAnswer()
     context: str | None = None
     default: JsonValue = None
@@ -97,6 +116,10 @@ class Question(BaseModel):
             data = {"context": data["pre_amble"], **data}
             del data["pre_amble"]
         return data
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        for name, value in super().__repr_args__():
+            yield "text" if name == "wording" else name, value
 
     @model_serializer(mode="plain")
     def _compact(self) -> dict[str, JsonValue]:
@@ -117,7 +140,7 @@ class Question(BaseModel):
 
     @classmethod
     def free_text(cls, id: str, text: str) -> Self:  # noqa: A002 - the field's name
-        """A question answered by any string."""
+        """A question answered by any string: the older name of `Question.text`."""
         return cls(id=id, text=text, answer_type=TextAnswer())
 
     @classmethod

@@ -406,7 +406,7 @@ async def test_a_person_may_be_asked_the_same_question_as_often_as_it_takes() ->
     def ask(ctx: ToolContext) -> Outcome:
         if ctx.answers.get("number") == "25":
             return Success("at last")
-        return NeedsInput(Question.free_text("number", "Which?"))
+        return NeedsInput(Question.text("number", "Which?"))
 
     person = FakePrompter(*(yes(str(n)) for n in range(1, 26)))
     bench = Bench([reply(call("ask")), DONE], tools=[PythonTool(ask)], person=person)

@@ -48,7 +48,7 @@ from tests.providers.loopback import LoopbackServer, Received, Reply
 ID = "tool_call.rename.call_1"
 SURE = Question.boolean("sure", "Create backups?")
 KEEP = Question.select("keep", "Keep it?", ["keep", "drop"])
-NAME = Question.free_text("name", "Which name?")
+NAME = Question.text("name", "Which name?")
 BROKEN = ProviderError("reset", kind="transient")
 
 

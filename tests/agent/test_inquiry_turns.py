@@ -57,7 +57,7 @@ from tests.providers.loopback import LoopbackServer, Reply, ToolCall
 AWAY = "nobody is there"
 SURE = Question.boolean("sure", "Create backups?")
 KEEP = Question.select("keep", "Keep it?", ["keep", "drop"])
-NAME = Question.free_text("name", "Which name?")
+NAME = Question.text("name", "Which name?")
 DONE = reply(say("Done."))
 BY_MODEL: Partial = {"target": "assistant"}
 FAILED = (

@@ -459,7 +459,7 @@ def test_the_memory_is_kept_by_tool_and_question_and_only_for_what_fits() -> Non
     assert state.remembered("deploy", OPEN) is True
     assert state.remembered("other", OPEN) is None
     assert state.remembered("deploy", Question.boolean("else", "?")) is None
-    assert state.remembered("deploy", Question.free_text("sure", "?")) is None
+    assert state.remembered("deploy", Question.text("sure", "?")) is None
     assert state.remembered("deploy", OPEN.with_persistence("none")) is None
     state.remember("a", OPEN.with_persistence("none"), True)
     state.remember("b", SECRET, "x")
@@ -488,7 +488,7 @@ async def test_an_answer_of_a_kind_that_is_not_remembered_is_asked_again() -> No
 
 @pytest.mark.req("R083-30", "R083-68", "R083-72")
 async def test_a_plain_question_is_recorded_without_what_has_its_default() -> None:
-    bench = tool_bench(Question.free_text("why", "Why?"), person=FakePrompter(yes("so")))
+    bench = tool_bench(Question.text("why", "Why?"), person=FakePrompter(yes("so")))
     await bench.run()
     raw = bench.stream.raw[3]
     assert raw["source"] == {"source": "tool", "name": "deploy"}
@@ -538,7 +538,7 @@ async def test_several_questions_of_one_call_accumulate_their_answers() -> None:
         runs.append(dict(ctx.answers))
         for key in ("a", "b"):
             if key not in ctx.answers:
-                return NeedsInput(Question.free_text(key, f"{key}?"))
+                return NeedsInput(Question.text(key, f"{key}?"))
         return Success("ok")
 
     tool = PythonTool(two, name="two")

@@ -175,7 +175,7 @@ async def test_another_call_of_the_turn_does_not_repeat_it_either() -> None:
 async def test_what_was_asked_for_openly_is_no_secret() -> None:
     def stay(ctx: ToolContext) -> Outcome:
         if "where" not in ctx.answers:
-            return NeedsInput(Question.free_text("where", "Where?"))
+            return NeedsInput(Question.text("where", "Where?"))
         return Success(f"in {ctx.answers['where']}")
 
     person = FakePrompter(yes("Delft"))

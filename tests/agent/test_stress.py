@@ -102,7 +102,7 @@ STUCK = Stuck()
 QUESTIONS = {
     "boolean": Question.boolean("sure", "Sure?"),
     "select": Question.select("which", "Which?", ["this", "that"]),
-    "text": Question.free_text("why", "Why?"),
+    "text": Question.text("why", "Why?"),
     "exclusive": Question.boolean("mine", "Really?").with_exclusive(),
     "remembered": Question.boolean("again", "And again?").with_persistence("turn"),
     "secret": Question.secret("key", "Key?"),

@@ -526,7 +526,7 @@ async def test_a_decision_whose_prompt_fails_is_refused(setting: str) -> None:
 async def test_prompts_wait_in_line_and_one_is_shown_at_a_time() -> None:
     def ask(key: str) -> PythonTool:
         def function(ctx: ToolContext) -> Outcome:
-            question = Question.free_text(key, f"{key}?")
+            question = Question.text(key, f"{key}?")
             return Success(str(ctx.answers[key])) if ctx.answers else NeedsInput(question)
 
         return PythonTool(function, name=key)

@@ -387,7 +387,7 @@ def test_whatever_models_and_tools_say_there_is_no_html_in_it() -> None:
         QuestionEnds(
             "c",
             "t",
-            Question.free_text("q", evil).with_context(evil),
+            Question.text("q", evil).with_context(evil),
             "answered",
             evil,
             label=evil,

@@ -307,7 +307,7 @@ def test_a_base_that_begins_with_an_unset_leaves_the_path_unset() -> None:
 def test_a_stranger_unsets_nothing_that_could_widen_what_the_user_allows(path: str) -> None:
     tool: Any = {"t": {"run": "ask", "enable": {"state": False}, "command": "x"}}
     mine: Any = {"conversation": {"tools": tool, "attachments": ["file:x"]}}
-    entry = {"type": "config_delta", "timestamp": T, "unsets": [path]}
+    entry: Any = {"type": "config_delta", "timestamp": T, "unsets": [path]}
     for stream in (new_stream(entry), new_stream(base_config={"base": {}, "init": [entry]})):
         found = projection(stream, mine, trusted=False)
         assert found.partial() == settled(mine)

@@ -226,7 +226,7 @@ async def test_half_a_surrogate_pair_in_an_argument_leaves_the_document_readable
         ('{"type":"error","message":"m"}', 0, Failure('{"type":"error","message":"m"}')),
         ("broken\n", 2, Failure("Tool 't' failed with exit status 2: no é\n\nstdout:\nbroken")),
         ('{"type":"needs_input","question":{"id":"q","text":"Why?","answer_type":"Text"}}', 1,
-         NeedsInput(Question.free_text("q", "Why?"))),
+         NeedsInput(Question.text("q", "Why?"))),
     ],
 )  # fmt: skip
 async def test_an_outcome_counts_whatever_the_exit_code_and_other_text_by_it(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from pydantic import JsonValue, ValidationError
 from jp_nb.tools.question import Question
 
 CONSTRUCTORS = [
-    Question.free_text("q", "Why?"),
+    Question.text("q", "Why?"),
     Question.boolean("q", "Sure?"),
     Question.select("q", "Which?", ["a", "b"]),
     Question.secret("q", "Password?"),
@@ -24,6 +25,18 @@ def test_constructors_leave_exclusive_and_persistence_at_defaults_that_are_not_w
 ) -> None:
     assert (question.exclusive, question.persistence) == (False, "turn")
     assert set(question.model_dump()) == {"id", "text", "answer_type"}
+
+
+@pytest.mark.req("R083-53")
+def test_text_makes_a_question_and_is_what_it_asks() -> None:
+    question = Question.text(id="q", text="Why?")
+    assert question.text == "Why?"
+    assert question == Question.free_text("q", "Why?") == Question(id="q", text="Why?")
+    assert repr(question).startswith("Question(id='q', text='Why?', answer_type=TextAnswer(")
+    assert Question.model_json_schema()["required"] == ["id", "text"]
+    assert copy.deepcopy(question).with_context("c").text == "Why?"
+    with pytest.raises(AttributeError, match="text"):
+        question.text = "Who?"  # type: ignore[misc]
 
 
 @pytest.mark.req("R083-53", "R083-54", "R083-56", "R083-57")

@@ -27,7 +27,7 @@ TYPES = {
     "boolean": Question.boolean("q", "Delete it?").with_default(False),
     "select": Question.select("q", "Which colour?", ["red", "green"]).with_default("green"),
     "long_select": Question.select("q", "Which colour?", COLOURS),
-    "text": Question.free_text("q", "Why?").with_default("because"),
+    "text": Question.text("q", "Why?").with_default("because"),
     "secret": Question.secret("q", "Key?"),
 }
 PERSISTENCES: tuple[Persistence, ...] = ("none", "turn")
@@ -57,7 +57,7 @@ DELIVERY = ActionPrompt(
 STREAMING = ActionPrompt("Interrupted", actions=MENUS["streaming"])
 TOOLS = ActionPrompt("Interrupted", actions=MENUS["tool_call"])
 EDIT = QuestionPrompt(
-    Question.free_text("arguments", "Arguments of fs_read, as JSON:").with_default(ARGUMENTS),
+    Question.text("arguments", "Arguments of fs_read, as JSON:").with_default(ARGUMENTS),
     tool="fs_read",
 )
 

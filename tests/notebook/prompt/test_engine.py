@@ -18,7 +18,7 @@ from jp_nb.notebook.prompt.engine import NotebookPrompter, PromptSettings
 from jp_nb.notebook.prompt.presence import Presence, Route
 from jp_nb.tools.question import Question
 
-WHY = QuestionPrompt(Question.free_text("why", "Why?"))
+WHY = QuestionPrompt(Question.text("why", "Why?"))
 KEY = QuestionPrompt(Question.secret("key", "Key?"))
 
 

@@ -22,7 +22,7 @@ LOAD = "from in_cell import *"
 BOOLEAN = "Question.boolean('sure', 'Sure?')"
 SELECT = "Question.select('which', 'Which?', ['red', 'green', 'blue'])"
 MANY = "Question.select('which', 'Which?', [f'colour {n}' for n in range(12)])"
-TEXT = "Question.free_text('why', 'Why?')"
+TEXT = "Question.text('why', 'Why?')"
 SECRET = "Question.secret('key', 'Key?')"
 
 

@@ -17,7 +17,7 @@ from tests.notebook.prompt.kernel_client import PATIENCE, FrontEnd, front_end, s
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 
 BOOLEAN = "Question.boolean('sure', 'Sure?')"
-TEXT = "Question.free_text('why', 'Why?')"
+TEXT = "Question.text('why', 'Why?')"
 PATIENT = 60.0  # what `in_cell.py` gives pages, where a test says nothing else
 
 
@@ -262,7 +262,7 @@ def test_cancelling_the_task_takes_the_prompt_away(user: FrontEnd) -> None:
     user.run(
         "from pathlib import Path\n"
         "async def impatient():\n"
-        "    question = QuestionPrompt(Question.free_text('why', 'Why?'))\n"
+        "    question = QuestionPrompt(Question.text('why', 'Why?'))\n"
         "    asking = asyncio.ensure_future(prompter.ask(question))\n"
         "    while not Path('seen').exists():\n"
         "        await asyncio.sleep(0.01)\n"
@@ -290,7 +290,7 @@ def test_cancelling_the_task_takes_the_prompt_away(user: FrontEnd) -> None:
 def test_a_def_tool_may_ask_while_other_tools_queue(user: FrontEnd) -> None:
     user.run(
         "def asks():\n"
-        "    return prompter.ask_here(QuestionPrompt(Question.free_text('why', 'Why?'))).value\n"
+        "    return prompter.ask_here(QuestionPrompt(Question.text('why', 'Why?'))).value\n"
         "log = []\n"
         "async def tools():\n"
         "    return await asyncio.gather(\n"

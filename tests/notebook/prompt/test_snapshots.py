@@ -178,7 +178,7 @@ def test_the_box_grows_with_what_is_to_be_edited(
     lines: int, rows: int, code: bool, shown: Any
 ) -> None:
     text = "\n".join(["x"] * lines)
-    prompt = QuestionPrompt(Question.free_text("q", "Why?").with_default(text))
+    prompt = QuestionPrompt(Question.text("q", "Why?").with_default(text))
     (box,) = [line for line in shown(prompt) if line.startswith("Textarea")]
     assert box == f"Textarea{'.jp-nb-code' if code else ''}.jp-nb-control ({rows} rows):"
 

@@ -22,7 +22,7 @@ from tests.notebook.prompt.prompts import approval_of
 
 BOOLEAN = QuestionPrompt(Question.boolean("q", "Sure?"), remember=True)
 SELECT = QuestionPrompt(Question.select("q", "Which?", ["red", "10", "green"]))
-TEXT = QuestionPrompt(Question.free_text("q", "Why?"))
+TEXT = QuestionPrompt(Question.text("q", "Why?"))
 SECRET = QuestionPrompt(Question.secret("q", "Key?"))
 PERMISSION = ActionPrompt(
     "Run local rename tool?",
@@ -202,7 +202,7 @@ def test_what_is_to_be_decided_is_shown_whole_and_a_question_s_background_is_not
     typist = Typist("y", "")
     ask_on_stdin(replace(PERMISSION, exhibits=(Exhibit("Result", long),)), typist, "stdin")
     assert "".join(line[2:] for line in typist.shown if line[:2] in ("│ ", "┊ ")) == long
-    question = Question.free_text("q", "Why?").with_context(long)
+    question = Question.text("q", "Why?").with_context(long)
     ask_on_stdin(QuestionPrompt(question), typist, "stdin")
     assert any("more characters)" in line for line in typist.shown)
 
