@@ -139,8 +139,8 @@ class Commands:
     # --- conversations -----------------------------------------------------------------------
 
     def _new(self, rest: str) -> None:
-        _nothing("new", rest)
-        self._session.new_conversation()
+        options = OPTIONS["new"].parse_args(split(rest))
+        self._session.new_conversation(keep_config=options.keep_config)
         self._say_summary()
 
     def _fork(self, rest: str) -> None:
@@ -324,6 +324,12 @@ def _config_options() -> OptionParser:
     return parser
 
 
+def _new_options() -> OptionParser:
+    parser = OptionParser("%jp new [--keep-config]")
+    parser.add_argument("--keep-config", action="store_true")
+    return parser
+
+
 def _export_options() -> OptionParser:
     parser = OptionParser("%jp export DIR [--dialect native|jp-head]")
     parser.add_argument("folder")
@@ -342,6 +348,7 @@ def _trust_options() -> OptionParser:
 OPTIONS: Final = {
     "config": _config_options(),
     "export": _export_options(),
+    "new": _new_options(),
     "trust": _trust_options(),
 }
 """What subcommands take; the others take words alone."""

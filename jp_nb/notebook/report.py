@@ -41,7 +41,7 @@ SUBCOMMANDS = (
     ("config -c X, config -C X", "apply a configuration file, or take back what it set"),
     ("tools [NAME]", "the tools the model may call, or all about one"),
     ("log [N]", "the last turns, and the other conversations of this notebook"),
-    ("new", "start a new conversation in this notebook"),
+    ("new [--keep-config]", "start a new conversation in this notebook, with what this one set"),
     ("fork [TURN]", "go on from a turn in a conversation of its own"),
     ("undo", "go on without the last turn"),
     ("switch ID, drop ID", "go to another conversation; take one out for good"),

@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +23,7 @@ from jp_nb.notebook.config_files import ConfigFiles
 from jp_nb.notebook.document import homes, variables
 from jp_nb.notebook.document.live import LiveStore
 from jp_nb.notebook.folder_trust import FolderTrust
-from jp_nb.record.events import ChatRequest
+from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.record.timestamps import Clock, utc_now
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from jp_nb.notebook.settings import Settings
     from jp_nb.notebook.turns import TurnRunner
     from jp_nb.record.document import Document
+    from jp_nb.record.projection import Projection
     from jp_nb.record.trust import Trust
     from jp_nb.record.turn_view import Turn
 
@@ -42,6 +45,19 @@ MAX_NOTICES = 5
 """Of a record that is read, about its entries."""
 RELOAD_TIMEOUT = 2.0
 """Seconds that a page has to say what it holds, when the extension is loaded again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """How a conversation of this kernel began.
+
+    Attributes:
+        execution: The run of a cell that asked first; None where no page runs cells.
+        deltas: What was configured ahead of that request.
+    """
+
+    execution: str | None
+    deltas: tuple[ConfigDelta, ...]
 
 
 class Session:
@@ -63,6 +79,8 @@ class Session:
         self.notices: list[str] = []
         self.last: Turn | None = previous.last if previous is not None else None
         self._clock = clock
+        self._begun: dict[str, _Beginning] = {}
+        self._left: Projection | None = None
         place = homes.find(shell)
         folder = (place.path.parent if place.path else Path.cwd()).resolve()
         self.files = ConfigFiles(folder, None if place.headless else FolderTrust())
@@ -231,7 +249,8 @@ class Session:
             word = "conversation restored" if self.restored else "conversation"
             conversation = f"{word} ({turns} turn{'' if turns == 1 else 's'})"
         overridden = os.environ.get(variables.OVERRIDES)
-        configured = not self._made_here or self.files.anything() or overridden
+        changed = not self._made_here or self.document.conversation.deltas
+        configured = changed or self.files.anything() or overridden
         try:
             model = self.settings.model if configured else DEFAULT_MODEL
         except ConfigError:  # whatever needs it says what is wrong
@@ -240,10 +259,33 @@ class Session:
 
     # --- conversations -----------------------------------------------------------------------
 
-    def new_conversation(self) -> None:
-        """Make an empty conversation the active one; the old one stays in the notebook."""
+    def new_conversation(self, *, keep_config: bool = False) -> None:
+        """Make an empty conversation the active one; the old one stays in the notebook.
+
+        Args:
+            keep_config: Begin with what the old one had set. If nothing was said in the active
+                one yet, that is the one before it.
+
+        Raises:
+            ConfigError: If that is no valid configuration any more.
+        """
         self.turns.refuse_while_running()
+        left = self._left if keep_config and not len(self.document.conversation) else None
+        left = left or self.settings.projection
         self._install(self._empty_conversation(with_parent=True), made_here=True)
+        self._left = left
+        if keep_config:
+            self.settings.carry_over(self.settings.carried_over(left))
+        else:
+            self._say_left_behind(left, asks=False)
+
+    def _say_left_behind(self, left: Projection, *, asks: bool) -> None:
+        """Have the person told what the conversation that was left had set."""
+        from jp_nb.notebook.carrying import left_behind
+
+        with suppress(ConfigError):  # whoever needs the configuration says what is wrong with it
+            if change := self.settings.carried_over(left):
+                self.notices.append(left_behind(change, asks=asks))
 
     def fork(self, last_turn: int | None = None) -> None:
         """Go on from turn `last_turn` (from the end if None) in a conversation of its own.
@@ -383,18 +425,39 @@ class Session:
         return had
 
     def _is_beginning_again(self, text: str, cell_id: str | None) -> bool:
-        """Whether the running cell is the one that began the restored conversation (D18).
+        """Whether the running cell is the one that began the active conversation (D18).
 
-        Headless, a run that continues a conversation says so itself.
+        A cell may ask several times while it runs. One that got no answer yet goes on. Headless, a
+        run that continues a conversation says so itself.
         """
-        if not self.restored or self._opened.headless:
+        if self._opened.headless or not (self.restored or self._is_run_again()):
             return False
         entries = self.document.conversation.entries
         first = next((e for e in entries if isinstance(e, ChatRequest)), None)
-        if first is None:
+        if first is None or not any(isinstance(e, ChatResponse) for e in entries):
             return False
         began = first.metadata.get("cell_id")
         return began == cell_id if began and cell_id else first.content == text
+
+    def _is_run_again(self) -> bool:
+        """Whether this kernel began the active conversation, in an earlier run of some cell."""
+        began = self._begun.get(self.document.conversation.id)
+        return began is not None and began.execution not in (None, self._execution())
+
+    def _begin_again(self) -> ConversationStream:
+        """A new conversation with what was set ahead of the active one's first request, and since.
+
+        That is what running the notebook's cells from the top comes to. A stranger's changes stay
+        with the stranger.
+        """
+        from jp_nb.record.carried import set_before_first_request, set_since_last_turn
+
+        old, fresh = self.document.conversation, self._empty_conversation(with_parent=False)
+        if self.is_trusted:
+            began = self._begun.get(old.id)
+            before = set_before_first_request(old) if began is None else began.deltas
+            fresh.append(*before, *set_since_last_turn(old))
+        return fresh
 
     def log(self) -> list[Turn]:
         """The turns of the active conversation."""
@@ -453,19 +516,25 @@ class Session:
         content = turns.content(text, interpolated=interpolate)
         cell_id = self._cell_id()
         again = not new and self._is_beginning_again(content, cell_id)
-        fresh = self._empty_conversation(with_parent=new) if new or again else None
+        fresh = self._begin_again() if again else None
+        fresh = self._empty_conversation(with_parent=True) if new else fresh
         wanted = self._described(schema)
         self._check(fresh, directives, model, wanted, tool_choice)
+        left, old = self.settings.projection, self.document.conversation
         if fresh is not None:
             self._install(fresh, made_here=True)
         if again:
             self.notices.append(
-                "this cell began the restored conversation, so a new one starts here; the earlier "
-                "one stays in this notebook"
+                "this cell began the conversation, so a new one starts here; "
+                f"`%jp switch {old.id}` goes back to the earlier one"
             )
+        self._remember_beginning()
         before = len(self.document.conversation.deltas)
         self.configure(*directives, model=model)
         changes = len(self.document.conversation.deltas) - before
+        if fresh is not None:
+            self._left = left
+            self._say_left_behind(left, asks=True)
         metadata: dict[str, JsonValue] = {"cell_id": cell_id} if cell_id else {}
         author = self.config.user.name
         request = ChatRequest(content=content, schema=wanted, author=author, metadata=metadata)
@@ -501,11 +570,26 @@ class Session:
         if schema is not None:
             resolved.provider.check_schema(schema)
 
+    def _remember_beginning(self) -> None:
+        """Keep how the active conversation begins, if this request is its first."""
+        conversation = self.document.conversation
+        if not conversation.turn_count:
+            deltas = tuple(conversation.deltas)
+            self._begun[conversation.id] = _Beginning(self._execution(), deltas)
+
     def _cell_id(self) -> str | None:
-        kernel: Any = getattr(self.shell, "kernel", None)
-        parent = kernel.get_parent("shell") if hasattr(kernel, "get_parent") else {}
-        found = (parent or {}).get("metadata", {}).get("cellId")
+        found = self._parent().get("metadata", {}).get("cellId")
         return found if isinstance(found, str) else None
+
+    def _execution(self) -> str | None:
+        """What names this run of a cell; None where no page runs cells."""
+        found = self._parent().get("header", {}).get("msg_id")
+        return found if isinstance(found, str) else None
+
+    def _parent(self) -> dict[str, Any]:
+        """The message that runs the cell."""
+        kernel: Any = getattr(self.shell, "kernel", None)
+        return (kernel.get_parent("shell") if hasattr(kernel, "get_parent") else None) or {}
 
     def close(self) -> None:
         """Close what runs turns, and the store."""

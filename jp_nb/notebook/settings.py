@@ -48,9 +48,10 @@ from jp_nb.errors import UsageError
 from jp_nb.notebook.config_files import ConfigFiles, listed, workspace_root
 from jp_nb.notebook.directives import Directive
 from jp_nb.notebook.document import variables
+from jp_nb.record.carried import carried_over, where
 from jp_nb.record.claims import Source, claims_for, revert_source, revert_value
 from jp_nb.record.draft import Draft
-from jp_nb.record.projection import BASE, Projection, Said
+from jp_nb.record.projection import BASE, Projection, Said, has_say
 from jp_nb.record.stream import ConversationStream
 from jp_nb.tools.builtin import BUILTINS
 from jp_nb.tools.python import REGISTRY
@@ -222,6 +223,29 @@ class Settings:
             ConfigError: As `change` does.
         """
         return self._drafted(directives, model)[0].config()
+
+    def carried_over(self, other: Projection) -> Change:
+        """What would have this conversation go on with what that of `other` had set.
+
+        What this conversation says itself is left out.
+        """
+        self.projection.below_changed()
+        other.below_changed()
+        steps = self.projection.steps()
+        change = carried_over(other, self.projection.partial())
+        return where(change, lambda path: not has_say(steps, path))
+
+    def carry_over(self, change: Change) -> None:
+        """Record `change`, which nobody owns.
+
+        Raises:
+            ConfigError: If the result is no valid configuration.
+        """
+        draft = Draft(self.projection)
+        draft.add(change, claims_for(change, None))
+        draft.config()
+        if draft.deltas:
+            self._stream.append(*draft.deltas)
 
     def _drafted(
         self, directives: Iterable[Directive], model: str | None

@@ -352,7 +352,7 @@ def user(kernel: FrontEnd) -> FrontEnd:
 
 def answer(user: FrontEnd, line: str) -> str:
     """What a turn answers, or its error."""
-    request = user.start(f"%%jp {line}\nGo on.", cell_id="a cell")
+    request = user.start(f"%%jp {line}\nGo on.")
     user.finish(request)
     return shown(user, request)
 
@@ -375,7 +375,7 @@ def test_a_file_is_in_every_request_as_it_is_then(user: FrontEnd) -> None:
 @kernel_test
 def test_a_function_attaches_too(user: FrontEnd) -> None:
     code = "jp.query('Go.', model='scripted/reader', new=True, attach=['notes.md'])"
-    request = user.start(code, cell_id="a cell")
+    request = user.start(code)
     user.finish(request)
     assert error(user, request) is None
     assert "I read it." in json.dumps(events(user))
@@ -390,7 +390,7 @@ def test_the_fix_can_be_pasted_whatever_the_file_is_called(user: FrontEnd) -> No
     user.run(f"Path({name!r}).unlink()")
     for _ in range(2):
         problem = answer(user, "")
-        user.run(problem[problem.index("%jp config --unset") :].split("`")[0])
+        user.run(problem[problem.index("%jp config ") :].split("`")[0])
     assert answer(user, "") == "Nothing to read."
 
 
@@ -428,7 +428,7 @@ def test_a_file_that_went_away_ends_the_turn_and_says_what_to_do(user: FrontEnd)
     found = said(user, "%jp doctor")
     assert "model        scripted/plain (a script" in found
     assert 'attachments  does not work: conversation.attachments["file://notes.md"]' in found
-    fix = problem[problem.index("%jp config --unset") :].split("`")[0]
+    fix = problem[problem.index("%jp config ") :].split("`")[0]
     user.run(fix)
     assert answer(user, "") == "Nothing to read."
 
@@ -436,7 +436,7 @@ def test_a_file_that_went_away_ends_the_turn_and_says_what_to_do(user: FrontEnd)
 @kernel_test
 @pytest.mark.req("R078-125", "R078-127", "R078-129")
 def test_a_tool_attaches_and_the_next_request_of_the_turn_has_it(user: FrontEnd) -> None:
-    request = user.start("%%jp -n -m scripted/proposer\nGo on.", cell_id="a cell")
+    request = user.start("%%jp -n -m scripted/proposer\nGo on.")
     user.form("Configuration delta proposed by tool 'attach'")
     user.click("Apply")
     user.finish(request)
@@ -452,7 +452,7 @@ def test_a_tool_attaches_and_the_next_request_of_the_turn_has_it(user: FrontEnd)
 def test_a_tool_that_attaches_what_is_not_there_ends_the_turn_and_it_can_be_undone(
     user: FrontEnd,
 ) -> None:
-    request = user.start("%%jp -n -m scripted/lost\nGo on.", cell_id="a cell")
+    request = user.start("%%jp -n -m scripted/lost\nGo on.")
     user.form("Configuration delta proposed by tool 'attach'")
     user.click("Apply")
     user.finish(request)

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from queue import Empty
 from time import monotonic
@@ -22,6 +23,9 @@ PATIENCE = 60.0
 Message = dict[str, Any]
 
 
+NEW = "(a cell of its own)"
+
+
 class FrontEnd:
     """Runs cells and plays the person, with everything that came on iopub in `messages`."""
 
@@ -31,11 +35,15 @@ class FrontEnd:
         self.messages: list[Message] = []
         self.models: dict[str, Message] = {}
         self.replied: set[str] = set()
+        self._cells = count(1)
 
     # --- cells -------------------------------------------------------------------------------
 
-    def start(self, code: str, *, allow_stdin: bool = True, cell_id: str | None = "c1") -> str:
-        """Send a cell and return the id of its request."""
+    def start(self, code: str, *, allow_stdin: bool = True, cell_id: str | None = NEW) -> str:
+        """Send a cell and return the id of its request.
+
+        Without a `cell_id` it is a cell of its own; None is a front end that names no cells.
+        """
         content = {
             "code": code,
             "silent": False,
@@ -44,7 +52,8 @@ class FrontEnd:
             "allow_stdin": allow_stdin,
             "stop_on_error": True,
         }
-        metadata = {"cellId": cell_id} if cell_id else {}
+        name = f"c{next(self._cells)}" if cell_id == NEW else cell_id
+        metadata = {"cellId": name} if name else {}
         message = self.client.session.msg("execute_request", content, metadata=metadata)
         self.client.shell_channel.send(message)
         return str(message["header"]["msg_id"])

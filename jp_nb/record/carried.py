@@ -1,0 +1,65 @@
+"""What a conversation's configuration leaves to the one that follows it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pydantic import JsonValue
+
+from jp_nb.config.partial import Change, Partial, diff, is_wrapper
+from jp_nb.config.paths import JSON, ROOT, Keys, Node, format_path
+from jp_nb.record.events import ConfigDelta, TurnStart
+from jp_nb.record.projection import Projection, has_say
+from jp_nb.record.stream import ConversationStream
+
+
+def set_before_first_request(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
+    """The configuration changes that `stream` holds before its first turn begins."""
+    found: list[ConfigDelta] = []
+    for entry in stream.entries:
+        if isinstance(entry, TurnStart):
+            break
+        if isinstance(entry, ConfigDelta):
+            found.append(entry)
+    return tuple(found)
+
+
+def set_since_last_turn(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
+    """The configuration changes that were made for the turn to come."""
+    made = sum(isinstance(entry, ConfigDelta) for turn in stream.turns() for entry in turn.entries)
+    return tuple(stream.deltas[made:])
+
+
+def carried_over(projection: Projection, begins: Partial) -> Change:
+    """The change that has a conversation which `begins` so go on as that of `projection` ended.
+
+    What its own changes came to counts, not what it began with.
+
+    Args:
+        projection: The conversation that is left.
+        begins: What is set where the next one begins, without strategies.
+    """
+    steps = projection.steps()
+    change = diff(begins, projection.partial())
+    return where(change, lambda path: has_say(steps, path))
+
+
+def where(change: Change, wanted: Callable[[str], bool]) -> Change:
+    """What of `change` is at paths that are `wanted`."""
+    delta = _where(change.delta, wanted, ROOT, ())
+    return Change(delta, tuple(path for path in change.unsets if wanted(path)))
+
+
+def _where(
+    partial: Mapping[str, JsonValue], wanted: Callable[[str], bool], node: Node, above: Keys
+) -> Partial:
+    kept: Partial = {}
+    for key, value in partial.items():
+        keys, below = (*above, key), node.child(key) or JSON
+        is_group = below.kind in ("table", "map") and not is_wrapper(value, below)
+        if isinstance(value, dict) and is_group:
+            if inner := _where(value, wanted, below, keys):
+                kept[key] = inner
+        elif wanted(format_path(keys)):
+            kept[key] = value
+    return kept
