@@ -9,7 +9,7 @@ import difflib
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from jp_nb.agent.exact import exact, visible
 from jp_nb.config.assign import is_assignment
@@ -81,7 +81,12 @@ class Commands:
             raise UsageError(
                 f"%jp config shows or changes, not both at once: {(paths or options.explain)[0]!r}"
             )
-        if changes:
+        where: Literal["user", "workspace"] | None = options.where
+        if where is not None:
+            if not changes:
+                raise UsageError(f"--{where} takes what to write: PATH=VALUE, or --unset PATH")
+            self._session.write_config(where, *changes)
+        elif changes:
             self._session.configure(*changes)
         elif options.explain:
             self._explain([*options.explain, *paths])
@@ -313,7 +318,8 @@ def _one(name: str, what: str, rest: str) -> str:
 
 def _config_options() -> OptionParser:
     parser = OptionParser(
-        "%jp config [PATH… | PATH=VALUE… | --explain PATH | --unset PATH | -c X | -C X]"
+        "%jp config [PATH… | PATH=VALUE… | --explain PATH | --unset PATH | -c X | -C X], or "
+        "%jp config --user | --workspace PATH=VALUE… | --unset PATH"
     )
     parser.add_argument("words", nargs="*")
     parser.add_argument("--explain", action="append", default=[], metavar="PATH")
@@ -321,6 +327,9 @@ def _config_options() -> OptionParser:
         "--unset", dest="directives", action=Collect, kind="unset", default=[], metavar="PATH"
     )
     add_options(parser)
+    layer = parser.add_mutually_exclusive_group()
+    for where in ("user", "workspace"):
+        layer.add_argument(f"--{where}", dest="where", action="store_const", const=where)
     return parser
 
 

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import platformdirs
 
@@ -102,6 +102,10 @@ class ConfigFiles:
     def root(self) -> Path:
         """The workspace's folder."""
         return workspace_root(self.folder)
+
+    def file_of(self, where: Literal["user", "workspace"]) -> Path:
+        """The user's file, or the one of the workspace that the notebook lies in."""
+        return user_file() if where == "user" else self.root / WORKSPACE_FILE
 
     def layers(self) -> list[Layer]:
         """The user's file, workspace files from the root down, the environment.

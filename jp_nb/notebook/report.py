@@ -38,6 +38,8 @@ SUBCOMMANDS = (
     ("config [PATH… | PATH=VALUE…]", "show or change the configuration"),
     ("config --explain PATH", "say which layer and file set it"),
     ("config --unset PATH", "take back what this conversation set there"),
+    ("config --user PATH=VALUE", "write it into your own configuration file, for all notebooks"),
+    ("config --workspace PATH=VALUE", "write it into the file of this workspace"),
     ("config -c X, config -C X", "apply a configuration file, or take back what it set"),
     ("tools [NAME]", "the tools the model may call, or all about one"),
     ("log [N]", "the last turns, and the other conversations of this notebook"),

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from jp_nb.config.defaults import DEFAULT_MODEL
 from jp_nb.errors import ConfigError, StorageError
@@ -219,6 +219,16 @@ class Session:
             if self._clashes.get(name) != text
         ]
         self._clashes = found
+
+    def write_config(self, where: Literal["user", "workspace"], *directives: Directive) -> None:
+        """Write values into the file of a layer; they count at once.
+
+        Raises:
+            ConfigError: If one is malformed, or the result is no valid configuration.
+            StorageError: If the file cannot be read or written.
+        """
+        self.notices += self.settings.write(where, directives)
+        self.notices += self.files.take_notices()
 
     def should_reopen(self) -> bool:
         """Whether loading again is to read what the page has now. Closes this session if so."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import JsonValue
 
@@ -25,6 +25,8 @@ from jp_nb.config.layers import (
     ENVIRONMENT,
     FILE_ONLY,
     REGISTRATIONS,
+    USER_FILE,
+    WORKSPACE_FILE,
     Layer,
     fold,
 )
@@ -42,7 +44,7 @@ from jp_nb.config.partial import (
     validate,
 )
 from jp_nb.config.paths import Element, format_path, node_of, parse_path
-from jp_nb.config.secrets import masked
+from jp_nb.config.secrets import is_secret, masked
 from jp_nb.config.toggles import require_tools, toggled
 from jp_nb.errors import UsageError
 from jp_nb.notebook.config_files import ConfigFiles, listed, workspace_root
@@ -51,10 +53,13 @@ from jp_nb.notebook.document import variables
 from jp_nb.record.carried import carried_over, where
 from jp_nb.record.claims import Source, claims_for, revert_source, revert_value
 from jp_nb.record.draft import Draft
-from jp_nb.record.projection import BASE, Projection, Said, has_say
+from jp_nb.record.projection import BASE, CONVERSATION, Projection, Said, has_say
 from jp_nb.record.stream import ConversationStream
 from jp_nb.tools.builtin import BUILTINS
 from jp_nb.tools.python import REGISTRY
+
+if TYPE_CHECKING:
+    from jp_nb.notebook.config_writing import ConfigFile
 
 MODEL = "assistant.model.id"
 
@@ -246,6 +251,58 @@ class Settings:
         draft.config()
         if draft.deltas:
             self._stream.append(*draft.deltas)
+
+    def write(
+        self, where: Literal["user", "workspace"], directives: Sequence[Directive]
+    ) -> list[str]:
+        """Write values into the user's file, or the workspace's, and let them count at once.
+
+        What the conversation says about them is taken back. Returns what the person should be told.
+
+        Raises:
+            ConfigError: If one is malformed, or the result is no valid configuration.
+            StorageError: If the file cannot be read or written.
+        """
+        from jp_nb.notebook.config_writing import ConfigFile
+
+        file = ConfigFile(
+            self._files.file_of(where), USER_FILE if where == "user" else WORKSPACE_FILE
+        )
+        for directive in directives:
+            file.change(directive)
+        self._check_with(file.layer())
+        file.save()
+        return [f"written to {file.path}: {', '.join(file.paths)}", *self._let_count(file)]
+
+    def _check_with(self, layer: Layer) -> None:
+        """Raise what would be wrong with the configuration if `layer` were its file's."""
+        layers = self.projection.layers()
+        old = next((n for n, other in enumerate(layers) if other.file == layer.file), None)
+        if old is not None:
+            layers[old] = layer
+        else:  # above the weaker kinds
+            kinds = [REGISTRATIONS, USER_FILE, *([WORKSPACE_FILE] * (layer.name != USER_FILE))]
+            layers.insert(sum(other.name in kinds for other in layers), layer)
+        aliases = validate(fold(layers), layer=layer.name, file=layer.file).providers.llm.aliases
+        resolve(validate(layer.partial).assistant.model.id, aliases)
+
+    def _let_count(self, file: ConfigFile) -> Iterator[str]:
+        """Take back what the conversation says of what was written; what there is to say of it."""
+        self.projection.below_changed()
+        draft = Draft(self.projection)
+        for path in file.paths:
+            if is_secret(parse_path(path)):
+                yield f"{path} looks like a secret: it is in that file as plain text now"
+            change = Change(unsets=(path,), uncovers=frozenset({path}))
+            draft.add(change, claims_for(change, None))
+        draft.config()
+        if draft.deltas:
+            self._stream.append(*draft.deltas)
+        for path, said in self.projection.explain(file.paths).items():
+            below = [x for x in said if x.source not in (BASE, CONVERSATION)]
+            if below and below[-1].file != str(file.path):
+                where = ", ".join(filter(None, (below[-1].source, below[-1].file)))
+                yield f"{path} is from {where} here, which is stronger than that file"
 
     def _drafted(
         self, directives: Iterable[Directive], model: str | None
