@@ -21,6 +21,9 @@ import jp_nb
 from jp_nb.errors import ConfigError, JpNbError, StorageError, UsageError
 from jp_nb.versions import versions
 
+INTERRUPTED = 128 + 2
+"""The exit code of what SIGINT ended, as shells have it."""
+
 QUICKSTART = "01-quickstart.ipynb"
 
 MAX_LINE = 5000
@@ -28,11 +31,17 @@ MAX_LINE = 5000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code: 0 done, 1 it failed, 2 it was called wrongly."""
-    options = _parser().parse_args(arguments)
-    command: Callable[[argparse.Namespace], int] = options.command
+    """Run one command; returns the exit code.
+
+    That is 0 if it is done, 1 if it failed, 2 if it was called wrongly, 130 after Ctrl+C.
+    """
     try:
+        options = _parser().parse_args(arguments)
+        command: Callable[[argparse.Namespace], int] = options.command
         return command(options)
+    except KeyboardInterrupt:
+        print("jp-nb: interrupted", file=sys.stderr)
+        return INTERRUPTED
     except UsageError as exc:
         return _complain(exc, 2)
     except JpNbError as exc:
@@ -112,10 +121,18 @@ def _demo(options: argparse.Namespace) -> int:
             print(f"{why_not}: the quickstart runs headless.\n")
         return _demo_headless(notebook)
     print(f"Opening {notebook} in JupyterLab; stop it with Ctrl+C.")
+    if _is_root():
+        print("You are root, which JupyterLab allows with --allow-root alone: that is given here.")
+    sys.stdout.flush()
+    allowed = ["--allow-root"] if _is_root() else []
     try:
-        return subprocess.call([sys.executable, "-m", "jupyterlab", str(notebook)])
+        return subprocess.call([sys.executable, "-m", "jupyterlab", str(notebook), *allowed])
     except KeyboardInterrupt:
         return 0
+
+
+def _is_root() -> bool:
+    return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 def quickstart() -> bytes:
@@ -187,7 +204,9 @@ def _show(options: argparse.Namespace) -> int:
     else:
         title = f" · {stream.title}" if stream.title else ""
         print(one_line(f"{stream.id}{title}"))
-        print(log(document, [read_turn(t.number, t.entries) for t in stream.turns()]).text)
+        print(
+            log(document, [read_turn(t.number, t.entries, status="") for t in stream.turns()]).text
+        )
     sys.stdout.flush()
     for line in notices(stream):
         print(f"jp-nb: {one_line(line)}", file=sys.stderr)

@@ -54,7 +54,7 @@ def changes_nothing(proposal: Proposal, basis: Basis) -> bool:
     if any(_is_set(basis.partial, keys) for keys in unset):
         return False  # also if a file says the same: it would be unset all the same
     change = Change(completed(proposal.change.delta, basis), proposal.change.unsets)
-    after = settled(apply(basis.partial, change, basis.below))
+    after = settled(apply(basis.partial, change, basis.defaults))
     leaves = [keys for keys, _ in touched(proposal.change.delta)]
     # An item changes its list. Compared as JSON: to Python, 1 is true.
     paths = {format_path(keys[:-1] if _is_item(keys) else keys) for keys in leaves}

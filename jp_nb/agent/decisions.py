@@ -219,9 +219,7 @@ def _skipped(reason: str) -> str:
 
 
 def _reason(tool: OfferedTool) -> Question:
-    return Question.text(
-        "reason", f"Why is {visible(tool.name)} not to run? (the model is told)"
-    )
+    return Question.text("reason", f"Why is {visible(tool.name)} not to run? (the model is told)")
 
 
 async def _edit_arguments(
@@ -307,9 +305,7 @@ async def delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
 
 async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
     """The edited result; the original one if the text was emptied or the editing cancelled."""
-    question = Question.text(
-        "result", f"Result of {visible(tool.name)}, as the model reads it:"
-    )
+    question = Question.text("result", f"Result of {visible(tool.name)}, as the model reads it:")
     end = await ask(QuestionPrompt(question.with_default(result.content), tool=tool.name))
     if isinstance(end, NobodyThere):
         return replace(result, nobody=end)

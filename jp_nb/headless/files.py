@@ -53,9 +53,10 @@ def write_notebook(notebook: Any, path: Path) -> None:
             temporary.chmod(0o666 & ~_umask())
         temporary.replace(path)
     except OSError as exc:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
         raise StorageError(f"{path} cannot be written: {exc.strerror or exc}") from exc
+    finally:
+        if temporary is not None:  # of a file that could not be replaced
+            temporary.unlink(missing_ok=True)
 
 
 def _umask() -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,11 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
 from jp_nb.errors import UsageError
+from jp_nb.headless.execution import Execution, OnCell
 from jp_nb.headless.files import read_notebook, write_notebook
 from jp_nb.headless.transcript import print_cell, print_transcript
 from jp_nb.notebook.document import variables
 from jp_nb.notebook.document.carrier import lift
-
-OnCell = Callable[[int, Any], None]
-"""Called with number and node of each cell that was executed, its outputs included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +65,7 @@ def run_notebook(
     Raises:
         StorageError: If the notebook cannot be read or written: then the old file is untouched.
         UsageError: If its kernel is not installed.
+        KeyboardInterrupt: If Ctrl+C was pressed. What was there by then is written.
     """
     path = Path(nb_path).resolve()
     target = Path(out).resolve() if out is not None else path
@@ -75,38 +74,27 @@ def run_notebook(
     for cell in notebook.cells:
         if cell.cell_type == "code":  # outputs of an older run would look like this one's
             cell.outputs, cell.execution_count = [], None
-    client = _client(notebook, timeout, on_cell)
+    execution = Execution(notebook, timeout=timeout, on_cell=on_cell)
     environment = _environment(path, strict, continue_, overrides)
     failure: CellFailure | None = None
-    try:
-        client.execute(cwd=str(path.parent), env=environment)
-    except NoSuchKernel as exc:
-        raise UsageError(f"{path.name} wants the kernel {exc.name!r}: install it") from exc
-    except CellExecutionError as exc:
-        failure = CellFailure(_last_executed(notebook), exc.ename, exc.evalue)
-    except CellTimeoutError as exc:
-        failure = CellFailure(_last_executed(notebook), "TimeoutError", str(exc))
-    except DeadKernelError as exc:
-        failure = CellFailure(None, "DeadKernelError", str(exc))
-    except BaseException:
-        if client.code_cells_executed:
-            _finish(client, target)
-        raise
-    _finish(client, target)
+    with execution.interruptible():
+        try:
+            execution.run(str(path.parent), environment)
+        except NoSuchKernel as exc:
+            raise UsageError(f"{path.name} wants the kernel {exc.name!r}: install it") from exc
+        except CellExecutionError as exc:
+            failure = CellFailure(_last_executed(notebook), exc.ename, exc.evalue)
+        except CellTimeoutError as exc:
+            failure = CellFailure(_last_executed(notebook), "TimeoutError", str(exc))
+        except DeadKernelError as exc:
+            failure = CellFailure(None, "DeadKernelError", str(exc))
+        except BaseException:
+            if execution.began:
+                _finish(execution.client, target)
+            raise
+        if execution.began or not execution.interrupts:
+            _finish(execution.client, target)
     return RunResult(target, notebook, failure)
-
-
-def _client(notebook: Any, timeout: float | None, on_cell: OnCell | None) -> NotebookClient:
-    def executed(cell: Any, cell_index: int, **_: Any) -> None:
-        if on_cell is not None:
-            on_cell(cell_index, cell)
-
-    return NotebookClient(
-        notebook,
-        timeout=timeout,
-        record_timing=False,  # times would make every run another file
-        on_cell_executed=executed,
-    )
 
 
 def _environment(

@@ -23,10 +23,15 @@ from jp_nb.notebook.directives import Collect, Directive, add_options
 from jp_nb.notebook.options import OptionParser
 from jp_nb.notebook.prompt.plain import one_line
 from jp_nb.notebook.session import Session
+from jp_nb.notebook.usage import rows_of
 from jp_nb.record.projection import BASE, CONVERSATION, Said
 
 MAX_LINE = 5000
 """Of a line about folders: their names may be long."""
+
+DEFAULT_TURNS = 10
+"""So many `%jp log` shows."""
+
 MAX_DIGITS = 10
 """Of a number of turns."""
 
@@ -59,16 +64,15 @@ class Commands:
             "trust": self._trust,
             "doctor": self._doctor,
         }
-        if not name:
+        asked = name.rstrip("?")
+        if not asked:
             report.show(self._shell, report.subcommands())
             return
+        if asked != name and asked in ("q", *commands) and not rest:  # `%jp config?`
+            report.show(self._shell, report.subcommands(rows_of(asked)))
+            return
         if name not in commands:
-            near = difflib.get_close_matches(name, ["q", *commands], n=1)
-            hint = f"did you mean `%jp {near[0]}`? " if near else ""
-            raise UsageError(
-                f"there is no `%jp {name}`: {hint}A request is written below `%%jp`, or in one "
-                "line after `%jp q`; `%jp` alone lists what there is"
-            )
+            raise UsageError(_unknown(name, rest, ["q", *commands]))
         commands[name](rest)
 
     # --- configuration -----------------------------------------------------------------------
@@ -121,7 +125,7 @@ class Commands:
         try:
             config = self._session.config.model_dump(mode="json", exclude_none=True, by_alias=True)
         except ConfigError as exc:
-            partial = self._session.settings.projection.partial()
+            partial = self._session.settings.readable_partial()
             print(f"jp_nb: this configuration is not valid: {report.plain_text(str(exc))}")
             return lambda path: f"{_shown(path, at(partial, path))} (not valid as a whole)"
         return lambda path: to_text(masked(at(config, path), parse_path(path)))
@@ -137,9 +141,19 @@ class Commands:
     def _log(self, rest: str) -> None:
         if rest and not (rest.isdecimal() and len(rest) < MAX_DIGITS and int(rest)):
             raise UsageError(f"%jp log takes a number of turns, found {rest!r}")
-        turns, hosts = self._session.log(), self._session.config.style.remote_images
-        shown = turns[-int(rest) :] if rest else turns
-        report.show(self._shell, report.log(self._session.document, shown, image_hosts=hosts))
+        total = self._session.document.conversation.turn_count
+        turns = self._session.log(int(rest) if rest else DEFAULT_TURNS)
+        shown = report.log(
+            self._session.document, turns, total=total, image_hosts=self._image_hosts()
+        )
+        report.show(self._shell, shown)
+
+    def _image_hosts(self) -> tuple[str, ...]:
+        """Return the hosts whose images are shown; none while the configuration is broken."""
+        try:
+            return tuple(self._session.config.style.remote_images)
+        except ConfigError:
+            return ()
 
     # --- conversations -----------------------------------------------------------------------
 
@@ -261,6 +275,18 @@ class Commands:
         from jp_nb.notebook.doctor import examine
 
         report.show(self._shell, report.table(("what", "finding"), examine(self._session)))
+
+
+def _unknown(name: str, rest: str, commands: Sequence[str]) -> str:
+    """What to say of words that begin with no subcommand: perhaps they are a request."""
+    near = difflib.get_close_matches(name, commands, n=1)
+    hint = f"did you mean `%jp {near[0]}`? " if near else ""
+    words = one_line(f"{name} {rest}".strip(), limit=200)
+    how = f"`%jp q {words}` asks the model this" if rest else "in one line after `%jp q`"
+    return (
+        f"there is no `%jp {one_line(name, limit=60)}`: {hint}A request is written below `%%jp`, "
+        f"or {how}; `%jp` alone lists what there is"
+    )
 
 
 def _decider(said: Sequence[Said]) -> Said | None:

@@ -57,7 +57,7 @@ class SessionFacts:
 
     def subcommands(self) -> Sequence[str]:
         """The first words of what a bare `%jp` lists."""
-        from jp_nb.notebook.report import SUBCOMMANDS
+        from jp_nb.notebook.usage import SUBCOMMANDS
 
         return [part.split()[0] for how, _ in SUBCOMMANDS for part in how.split(", ")]
 

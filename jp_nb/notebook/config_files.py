@@ -107,6 +107,22 @@ class ConfigFiles:
         """The user's file, or the one of the workspace that the notebook lies in."""
         return user_file() if where == "user" else self.root / WORKSPACE_FILE
 
+    def awaits_consent(self, where: Literal["user", "workspace"]) -> bool:
+        """Whether something in that file does not count before the user agreed to it."""
+        self.readable()
+        return self.file_of(where) in self._pending
+
+    def agree_to(self, where: Literal["user", "workspace"]) -> None:
+        """Have that file count as it is now: the user has just written it.
+
+        Raises:
+            StorageError: If that cannot be kept.
+        """
+        notices = list(self.notices)
+        if self.trust is not None and self.awaits_consent(where):
+            self.trust.agree([self._pending.pop(self.file_of(where))])
+            self.notices = notices  # what waited a moment ago does not any more
+
     def layers(self) -> list[Layer]:
         """The user's file, workspace files from the root down, the environment.
 
@@ -116,17 +132,36 @@ class ConfigFiles:
         Raises:
             ConfigError: If a file or a variable is wrong; `layer` and `file` name it.
         """
+        found, wrong = self.readable()
+        if len(wrong) > 1:
+            raise ConfigError("\n".join(map(str, wrong)), path="", kind=wrong[0].kind)
+        for error in wrong:
+            raise error
+        return found
+
+    def readable(self) -> tuple[list[Layer], list[ConfigError]]:
+        """The layers without those that are wrong, and what is wrong with them."""
         files = self._files()
         if not files and not _is_in_environment():
-            return []
+            return [], []
         from jp_nb.config import layers
 
-        found = layers.inherited([self._counting(path, name) for name, path in files])
+        groups: list[list[Layer]] = []
+        wrong: list[ConfigError] = []
+        for name, path in files:
+            try:
+                groups.append(self._counting(path, name))
+            except ConfigError as exc:
+                wrong.append(exc)
+        found = layers.inherited(groups)
         if waiting := [self._pending[path] for _, path in files if path in self._pending]:
             self._say(_waiting(waiting))
         if _is_in_environment():
-            found.append(layers.from_environment(os.environ))
-        return found
+            try:
+                found.append(layers.from_environment(os.environ))
+            except ConfigError as exc:
+                wrong.append(exc)
+        return found, wrong
 
     def is_inside(self, url: str) -> bool:
         """Whether the file that an attachment's `url` names lies in the workspace.

@@ -9,10 +9,10 @@ import atexit
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from IPython.core.completer import context_matcher
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
@@ -29,17 +29,14 @@ from jp_nb.notebook.directives import (
 from jp_nb.notebook.options import OptionParser
 from jp_nb.notebook.prompt.plain import one_line, plain
 from jp_nb.notebook.session import Session
+from jp_nb.notebook.usage import USAGE, help_on_ask, help_on_commands
 
 if TYPE_CHECKING:
     from jp_nb.notebook.commands import Commands
 
+_Magic = TypeVar("_Magic", bound=Callable[..., None])
 _KEPT = "_jp_nb_session"
 """Attribute of the shell that keeps the session while the extension is unloaded."""
-
-USAGE = (
-    "%%jp [-m MODEL] [-c X]… [-C X]… [-t [NAME]]… [-T [NAME]]… [-a FILE]… [-u [NAME] | -U] [-n] "
-    "[-s NAME] [-o NAME] [--strict]   and the request below"
-)
 
 
 def ask_options() -> OptionParser:
@@ -55,6 +52,16 @@ def ask_options() -> OptionParser:
     parser.add_argument("-o", "--out")
     parser.add_argument("--strict", action="store_true")
     return parser
+
+
+def _documented(text: str) -> Callable[[_Magic], _Magic]:
+    """A decorator that has `?` show `text`."""
+
+    def decorate(magic: _Magic) -> _Magic:
+        magic.__doc__ = text
+        return magic
+
+    return decorate
 
 
 @magics_class
@@ -74,6 +81,7 @@ class JpMagics(Magics):
 
     @no_var_expand
     @cell_magic("jp")  # type: ignore[arg-type]  # IPython's own annotation
+    @_documented(help_on_ask())
     def ask(self, line: str, cell: str) -> None:
         """Ask the model: `%%jp [options]` and the request below."""
         with guarded(self._session):
@@ -81,6 +89,7 @@ class JpMagics(Magics):
 
     @no_var_expand
     @line_magic("jp")  # type: ignore[arg-type]
+    @_documented(help_on_commands())
     def command(self, line: str) -> None:
         """`%jp SUBCOMMAND`; bare, it lists them."""
         name, rest = [*line.split(maxsplit=1), "", ""][:2]
@@ -119,7 +128,7 @@ class JpMagics(Magics):
 
 
 def keep_question_marks(lines: list[str]) -> list[str]:
-    """An input transformer: `%jp q TEXT?` asks TEXT, where IPython would look up help.
+    """An input transformer: `%jp q TEXT?` asks TEXT, where IPython would look up its last word.
 
     Source: https://ipython.readthedocs.io/en/stable/config/inputtransforms.html
     """
@@ -138,7 +147,7 @@ def keep_question_marks(lines: list[str]) -> list[str]:
     return kept
 
 
-_QUESTION = re.compile(r"([ \t]*)%jp (q .*\?)\s*$")
+_QUESTION = re.compile(r"([ \t]*)%jp[ \t]+(\S.*\?)\s*$")
 
 
 def _inside(code: str) -> bool:

@@ -7,21 +7,30 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 from jp_nb.agent.exact import exact, visible
 from jp_nb.config.paths import Element, format_path, parse_path
 from jp_nb.config.secrets import HIDDEN, is_secret, masked, without_credentials
 from jp_nb.errors import ConfigError
-from jp_nb.notebook.markdown import safe_markdown
+from jp_nb.notebook.markdown import code_block, safe_markdown
 from jp_nb.notebook.prompt.plain import markdown as no_markup
 from jp_nb.notebook.prompt.plain import one_line, plain
+from jp_nb.notebook.usage import SUBCOMMANDS
 from jp_nb.record.conversations import Listed, listing
 from jp_nb.record.document import Document
 from jp_nb.record.proposals import ProposedBy
-from jp_nb.record.turn_view import ConfigChange, Inquiry, ToolCall, Turn
+from jp_nb.record.turn_view import (
+    ConfigChange,
+    Inquiry,
+    Part,
+    StructuredData,
+    Text,
+    ToolCall,
+    Turn,
+)
 
 MAX_CELL_CHARS = 200
 MAX_NAMED = 5
@@ -32,27 +41,11 @@ _CHANNELS = {
     "stdin": "through the input field",
     "terminal": "in the terminal",
 }
-
-SUBCOMMANDS = (
-    ("q TEXT", "ask in one line"),
-    ("config [PATH… | PATH=VALUE…]", "show or change the configuration"),
-    ("config --explain PATH", "say which layer and file set it"),
-    ("config --unset PATH", "take back what this conversation set there"),
-    ("config --user PATH=VALUE", "write it into your own configuration file, for all notebooks"),
-    ("config --workspace PATH=VALUE", "write it into the file of this workspace"),
-    ("config -c X, config -C X", "apply a configuration file, or take back what it set"),
-    ("tools [NAME]", "the tools the model may call, or all about one"),
-    ("log [N]", "the last turns, and the other conversations of this notebook"),
-    ("new [--keep-config]", "start a new conversation in this notebook, with what this one set"),
-    ("fork [TURN]", "go on from a turn in a conversation of its own"),
-    ("undo", "go on without the last turn"),
-    ("switch ID, drop ID", "go to another conversation; take one out for good"),
-    ("save", "store the record now"),
-    ("export DIR, import DIR", "to and from a conversation directory of JP"),
-    ("trust [--revoke]", "let what this record configures count in full"),
-    ("trust --workspace [--revoke]", "likewise what the files of this folder configure"),
-    ("doctor", "what works here, and why not"),
-)
+_UNANSWERED = {
+    "failed": "✗ failed: no answer came",
+    "interrupted": "⏹ interrupted before anything came",
+}
+_BROKEN_OFF = {"failed": "✗ failed: the answer is not whole", "interrupted": "⏹ interrupted"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,30 +91,40 @@ def table(
     return Report("\n".join(markdown), "\n".join(line(row) for row in [list(head), *cells]))
 
 
-def subcommands() -> Report:
+def subcommands(rows: Sequence[tuple[str, str]] = SUBCOMMANDS) -> Report:
     """What `%jp` can do."""
-    listed = table(("%jp", "does"), SUBCOMMANDS)
-    rest = "A request to the model is written below %%jp."
+    listed = table(("%jp", "does"), rows)
+    rest = "A request to the model is written below %%jp; %%jp? says what that takes."
     return Report(f"{listed.markdown}\n\n{rest}", f"{listed.text}\n{rest}")
 
 
-def log(document: Document, turns: Sequence[Turn], *, image_hosts: Collection[str] = ()) -> Report:
-    """`turns` as a conversation, and the other conversations of the notebook."""
+def log(
+    document: Document,
+    turns: Sequence[Turn],
+    *,
+    total: int | None = None,
+    image_hosts: Collection[str] = (),
+) -> Report:
+    """`turns` as a conversation, and the other conversations of the notebook.
 
-    def safe(text: str) -> str:
-        return safe_markdown(text, image_hosts=image_hosts)
-
+    Args:
+        document: The conversations.
+        turns: Those to show, the last ones.
+        total: How many turns there are, if not all are shown.
+        image_hosts: The hosts whose images in answers are shown, not linked.
+    """
     markdown: list[str] = []
     text: list[str] = []
+    if total is not None and total > len(turns):
+        earlier = total - len(turns)
+        are = "turn is" if earlier == 1 else "turns are"
+        said = f"{earlier} earlier {are} not shown: %jp log {total} shows all"
+        markdown.append(f"*{said}*")
+        text.append(said)
     for turn in turns:
-        markdown.append(f"**{turn.number} · you**\n\n{safe(turn.request)}")
-        text.append(f"{turn.number} you: {plain(turn.request)}")
-        for line in (one_line(text, limit=1000) for text in _happenings(turn)):
-            markdown.append(f"- {no_markup(line)}")
-            text.append(f"  {line}")
-        if turn.text:
-            markdown.append(safe(turn.text))
-            text.append(plain(turn.text))
+        for shown in _turn(turn, image_hosts):
+            markdown.append(shown.markdown)
+            text.append(shown.text)
     if not turns:
         markdown.append("*no turn yet*")
         text.append("no turn yet")
@@ -130,6 +133,84 @@ def log(document: Document, turns: Sequence[Turn], *, image_hosts: Collection[st
         markdown.append(f"Other conversations in this notebook:\n\n{others.markdown}")
         text += ["other conversations in this notebook:", others.text]
     return Report("\n\n".join(markdown), "\n".join(text))
+
+
+def _turn(turn: Turn, image_hosts: Collection[str]) -> Iterator[Report]:
+    """What was asked, then under the assistant's name what came, in its order."""
+    parts = turn.parts or _parts(turn)
+    asked = (x for x in parts if isinstance(x, Text) and x.by_person)
+    request = next(asked, Text(turn.request, by_person=True))
+    heading, before = f"{turn.number} · you", f"{turn.number} you:"
+    yield _spoken(heading, before, request.content, image_hosts)
+    speaker = "you"
+    for part in (x for x in parts if x is not request):
+        if isinstance(part, ConfigChange) and not (part.delta or part.unsets or part.begins_again):
+            continue
+        says = "you" if isinstance(part, Text) and part.by_person else "assistant"
+        if says != speaker and not isinstance(part, ConfigChange):
+            speaker = says
+            yield Report(f"**{turn.number} · {says}**", f"{turn.number} {says}:")
+        yield _part(part, image_hosts)
+    if turn.uncalled:
+        yield _line(f"⚠ {turn.uncalled} was demanded and not called")
+    if end := _end(turn):
+        yield _line(end)
+
+
+def _spoken(heading: str, before: str, content: str, image_hosts: Collection[str]) -> Report:
+    shown = _within(plain(content)).lstrip()
+    return Report(
+        f"**{heading}**\n\n{safe_markdown(content, image_hosts=image_hosts)}", f"{before} {shown}"
+    )
+
+
+def _within(text: str) -> str:
+    """`text` farther in than anything of ours: no line of it passes for one."""
+    return "\n".join(f"    {line}" if line else "" for line in text.splitlines())
+
+
+def _parts(turn: Turn) -> Sequence[Part]:
+    """What is known of a turn without its order."""
+    said: list[Part] = [
+        Text(turn.request, by_person=True),
+        *turn.tool_calls,
+        *turn.inquiries,
+        *turn.config_changes,
+    ]
+    said += [Text(turn.text)] if turn.text else []
+    return [*said, StructuredData(turn.data)] if turn.data is not None else said
+
+
+def _part(part: Part, image_hosts: Collection[str]) -> Report:
+    match part:
+        case Text(content=content):
+            shown = safe_markdown(content, image_hosts=image_hosts)
+            return Report(shown, _within(plain(content)))
+        case StructuredData(data=data):
+            shown = plain(json.dumps(data, ensure_ascii=False, indent=2))
+            return Report(code_block(shown, "json"), _within(shown))
+        case ToolCall():
+            return _line(_call(part))
+        case Inquiry():
+            return _line(_inquiry(part))
+        case ConfigChange():
+            return _line(_change(part))
+        case _:
+            assert_never(part)
+
+
+def _line(text: str) -> Report:
+    line = one_line(text, limit=1000)
+    return Report(f"- {no_markup(line)}", f"  {line}")
+
+
+def _end(turn: Turn) -> str:
+    """How the turn ended, if not well; "" if it did, or nobody knows."""
+    if turn.left_out:
+        taken = "; its settings were taken back" if turn.taken_back else ""
+        how = _UNANSWERED.get(turn.status, "✗ no answer came")
+        return f"{how} (models are not sent this turn{taken})"
+    return _BROKEN_OFF.get(turn.status, "")
 
 
 def _others(document: Document) -> Report:
@@ -155,22 +236,6 @@ def _parent(listed: Listed) -> str:
         if listed.parent_turn is None
         else f"{listed.parent}, turn {listed.parent_turn}"
     )
-
-
-def _happenings(turn: Turn) -> list[str]:
-    return [
-        *(_call(call) for call in turn.tool_calls),
-        *(_inquiry(inquiry) for inquiry in turn.inquiries),
-        *(_change(x) for x in turn.config_changes if x.delta or x.unsets or x.begins_again),
-        *([f"⚠ {turn.uncalled} was demanded and not called"] if turn.uncalled else []),
-        *([_no_answer(turn)] if turn.left_out else []),
-    ]
-
-
-def _no_answer(turn: Turn) -> str:
-    how = f" ({turn.status})" if turn.status in ("failed", "interrupted") else ""
-    taken = "; its settings were taken back" if turn.taken_back else ""
-    return f"⊘ no answer{how}: models are not sent this turn{taken}"
 
 
 def _call(call: ToolCall) -> str:

@@ -81,11 +81,12 @@ class Session:
         self._clock = clock
         self._begun: dict[str, _Beginning] = {}
         self._left: Projection | None = None
+        self._awaits_files = False
         place = homes.find(shell)
         folder = (place.path.parent if place.path else Path.cwd()).resolve()
         self.files = ConfigFiles(folder, None if place.headless else FolderTrust())
         self._opened = place.open(
-            clock=clock, base_config=self._base_config(), go_on=self._goes_on()
+            clock=clock, base_config=self._base_config(loads=True), go_on=self._goes_on()
         )
         self.document, self.store = self._opened.document, self._opened.store
         self.restored = self._opened.restored
@@ -94,7 +95,8 @@ class Session:
         self._ours = self._made_here or (previous is not None and self._continues(previous))
         self._adopt()
         if self._made_here and self.files.anything():
-            self.notices += self.settings.rule_warnings()
+            with self.settings.lenient():
+                self.notices += self.settings.rule_warnings()
         if self.restored and previous is None:
             self._apply_overrides()
         self.notices += self.files.take_notices()
@@ -134,14 +136,43 @@ class Session:
 
     # --- opening -----------------------------------------------------------------------------
 
-    def _base_config(self) -> dict[str, JsonValue]:
-        """What a new conversation starts from (D8), arguments of the run included (D34)."""
+    def _base_config(self, *, loads: bool = False) -> dict[str, JsonValue]:
+        """What a new conversation starts from (D8), arguments of the run included (D34).
+
+        Nothing while files or variables are wrong and the extension `loads`: the person is told.
+
+        Raises:
+            ConfigError: If something of it is wrong.
+        """
         if not self.files.anything() and not os.environ.get(variables.OVERRIDES):
             provider, _, name = DEFAULT_MODEL.partition("/")
             return {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}
         from jp_nb.notebook.settings import base_config, with_overrides
 
-        return with_overrides(base_config(self.files), self.files)
+        try:
+            base = base_config(self.files)
+        except ConfigError as exc:
+            if not loads:
+                raise
+            self._awaits_files = True
+            self.notices.append(
+                f"the configuration is not valid, and nothing can be asked with it: {exc}. Once "
+                "that is mended, %%jp works at once; `%jp doctor` and `%jp config` work already"
+            )
+            return {}
+        return with_overrides(base, self.files)
+
+    def _begin_with_files(self) -> None:
+        """Have a conversation that was opened while files were wrong begin with them now.
+
+        Raises:
+            ConfigError: If they still are.
+        """
+        if not self._awaits_files:
+            return
+        if self._made_here and not len(self.document.conversation):
+            self._install(self._empty_conversation(with_parent=False), made_here=True)
+        self._awaits_files = False
 
     def _goes_on(self) -> bool:
         """Whether `record.headless` says that a headless run continues."""
@@ -150,7 +181,7 @@ class Session:
         from jp_nb.config.layers import fold
         from jp_nb.config.partial import at
 
-        return bool(at(fold(self.files.layers()), "record.headless") == "continue")
+        return bool(at(fold(self.files.readable()[0]), "record.headless") == "continue")
 
     def _adopt(self) -> None:
         """Make the document's active conversation the one that turns run on."""
@@ -469,12 +500,13 @@ class Session:
             fresh.append(*before, *set_since_last_turn(old))
         return fresh
 
-    def log(self) -> list[Turn]:
-        """The turns of the active conversation."""
+    def log(self, last: int | None = None) -> list[Turn]:
+        """The `last` turns of the active conversation, or all."""
         from jp_nb.record.turn_view import read_turn
 
         stream = self.document.conversation
         known = self.turns.known
+        turns = list(stream.turns())
         return [
             read_turn(
                 turn.number,
@@ -482,7 +514,7 @@ class Session:
                 usage=known(stream.id, turn.number)[0],
                 status=known(stream.id, turn.number)[1],
             )
-            for turn in stream.turns()
+            for turn in (turns if last is None else turns[-last:])
         ]
 
     # --- a turn ------------------------------------------------------------------------------
@@ -523,6 +555,7 @@ class Session:
         """
         turns = self.turns
         turns.refuse_while_running()
+        self._begin_with_files()
         content = turns.content(text, interpolated=interpolate)
         cell_id = self._cell_id()
         again = not new and self._is_beginning_again(content, cell_id)

@@ -10,6 +10,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import JsonValue
@@ -46,7 +47,7 @@ from jp_nb.config.partial import (
 from jp_nb.config.paths import Element, format_path, node_of, parse_path
 from jp_nb.config.secrets import is_secret, masked
 from jp_nb.config.toggles import require_tools, toggled
-from jp_nb.errors import UsageError
+from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook.config_files import ConfigFiles, listed, workspace_root
 from jp_nb.notebook.directives import Directive
 from jp_nb.notebook.document import variables
@@ -122,6 +123,7 @@ class Settings:
     ) -> None:
         self._stream = stream
         self._files = files
+        self._lenient = False
         self.projection = Projection(
             stream, self._layers_below, trusted=trusted, made_here=made_here
         )
@@ -130,7 +132,17 @@ class Settings:
         tools: Partial = {name: dict(tool.registration) for name, tool in BUILTINS.items()}
         tools |= {name: dict(tool.registration) for name, tool in REGISTRY.all().items()}
         registrations = Layer(REGISTRATIONS, {"conversation": {"tools": tools}})
-        return [registrations, *self._files.layers()]
+        files = self._files.readable()[0] if self._lenient else self._files.layers()
+        return [registrations, *files]
+
+    @contextmanager
+    def lenient(self) -> Iterator[None]:
+        """Look at the layers that can be read, and pass over files that are wrong, meanwhile."""
+        before, self._lenient = self._lenient, True
+        try:
+            yield
+        finally:
+            self._lenient = before
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -139,6 +151,12 @@ class Settings:
         """The configuration in force, with files, environment and tools as they are now."""
         self.projection.below_changed()
         return self.projection.config()
+
+    def readable_partial(self) -> Partial:
+        """What is set, as far as that can be read."""
+        with self.lenient():
+            self.projection.below_changed()
+        return self.projection.partial()
 
     @property
     def model(self) -> str:
@@ -196,11 +214,14 @@ class Settings:
         wanted = list(paths)
         for path in wanted:
             require(path)
-        self.projection.below_changed()
+        with self.lenient():
+            self.projection.below_changed()
         return self.projection.explain(wanted)
 
     def set_paths(self) -> list[str]:
         """Every path that a file, the environment or the conversation sets."""
+        with self.lenient():
+            self.projection.below_changed()
         layers = [x for x in self.projection.layers() if x.name != REGISTRATIONS]
         partials = [layer.partial for layer in layers]
         partials += [step.change.delta for step in self.projection.steps()]
@@ -271,7 +292,10 @@ class Settings:
         for directive in directives:
             file.change(directive)
         self._check_with(file.layer())
+        waits = self._files.awaits_consent(where)
         file.save()
+        if not waits:  # what else is in it counted already
+            self._files.agree_to(where)
         return [f"written to {file.path}: {', '.join(file.paths)}", *self._let_count(file)]
 
     def _check_with(self, layer: Layer) -> None:
@@ -307,10 +331,12 @@ class Settings:
     def _drafted(
         self, directives: Iterable[Directive], model: str | None
     ) -> tuple[Draft, list[str]]:
-        self.projection.below_changed()
+        directives = list(directives)
+        mends = model is None and all(x.kind == "unset" for x in directives)
+        with self.lenient() if mends else nullcontext():
+            self.projection.below_changed()
         draft = Draft(self.projection)
         said: list[str] = []
-        directives = list(directives)
         if {"NONE", "WORKSPACE"} <= {x.text for x in directives if x.kind == "cfg"}:
             raise UsageError("-c takes NONE or WORKSPACE, not both")
         names = [x.text for x in directives if x.kind in ("tool", "no_tool") and x.text]
@@ -321,9 +347,22 @@ class Settings:
         if model is not None:
             change = Change(_model(parse(model), draft.partial()))
             draft.add(change, claims_for(change, Source.assignment(change)))
-        config = draft.config()
-        resolve(config.assistant.model.id, config.providers.llm.aliases)
+        try:
+            config = draft.config()
+            resolve(config.assistant.model.id, config.providers.llm.aliases)
+        except ConfigError:
+            if not (mends and self._is_wrong()):
+                raise
         return draft, said
+
+    def _is_wrong(self) -> bool:
+        """Whether what is in force is no valid configuration."""
+        try:
+            config = self.projection.config()
+            resolve(config.assistant.model.id, config.providers.llm.aliases)
+        except ConfigError:
+            return True
+        return False
 
     def _apply(self, draft: Draft, directive: Directive) -> list[str]:
         """Make the change of `directive`; what there is to say of it."""
@@ -428,10 +467,9 @@ class Settings:
         return True
 
     def _in_environment(self) -> list[str]:
-        layers = self._files.layers()
         return [
             path
-            for layer in layers
+            for layer in self._files.readable()[0]
             if layer.name == ENVIRONMENT
             for path, _ in leaves(layer.partial)
         ]

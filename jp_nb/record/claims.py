@@ -204,7 +204,7 @@ def revert_source(
         while len(states) > 1 and hashes & hashes_of(states[-1].owner):
             states.pop()
         back.append((keys, states[-1]))
-    return _revert(steps[0].below, back)  # a reset changes what lies below
+    return _revert(steps[0].below, back)
 
 
 def revert_value(steps: Sequence[Step], path: str, value: JsonValue) -> Revert | None:

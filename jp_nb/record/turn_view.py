@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from pydantic import JsonValue
@@ -60,6 +60,13 @@ class ToolCall:
     channel: str | None = None
     requested_arguments: Mapping[str, JsonValue] | None = None
 
+    def __repr__(self) -> str:
+        shown = [f for f in fields(self) if f.name not in _IF_EDITED or self.edited_by is not None]
+        return f"ToolCall({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
+
+
+_IF_EDITED = frozenset({"edited_by", "channel", "requested_arguments"})
+
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
@@ -95,7 +102,26 @@ class ConfigChange:
     unsets: tuple[str, ...] = ()
     begins_again: bool = False
     proposed_by: tuple[ProposedBy, ...] = ()
-    taken_back: tuple[str, ...] = ()
+    taken_back: tuple[str, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Text of the assistant or, with `by_person`, of the person."""
+
+    content: str
+    by_person: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StructuredData:
+    """A structured answer."""
+
+    data: JsonValue
+
+
+Part = Text | StructuredData | ToolCall | Inquiry | ConfigChange
+"""Something of a turn: the first text by a person is the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +136,7 @@ class Turn:
         tool_calls: Tool calls in call order.
         inquiries: Questions in the order they were asked.
         config_changes: Changes of the configuration.
+        parts: All of that in the order in which it came, calls and questions with their ends.
         usage: Tokens.
         status: `completed`, `interrupted` or `failed`; "" if another kernel ran it and the record
             does not tell.
@@ -125,6 +152,7 @@ class Turn:
     tool_calls: tuple[ToolCall, ...] = ()
     inquiries: tuple[Inquiry, ...] = ()
     config_changes: tuple[ConfigChange, ...] = ()
+    parts: tuple[Part, ...] = field(default=(), compare=False)
     usage: TurnUsage = field(default_factory=TurnUsage)
     status: str = "completed"
     left_out: bool = False
@@ -159,50 +187,23 @@ def read_turn(
     status: str = "completed",
 ) -> Turn:
     """The turn that `entries` record."""
-    calls: list[ToolCall] = []
-    inquiries: list[Inquiry] = []
-    open_calls: dict[str, list[int]] = {}
-    open_inquiries: dict[str, list[int]] = {}
-    requests, changes = list[str](), list[ConfigChange]()
-    data: JsonValue = None
+    read = _Reader()
     for entry in entries:
-        match entry:
-            case ChatRequest(content=content):
-                requests.append(content)
-            case ChatResponse(kind="structured"):
-                data = copy.deepcopy(entry.data)
-            case ToolCallRequest(id=key, name=name, arguments=arguments):
-                open_calls.setdefault(key, []).append(len(calls))
-                calls.append(ToolCall(key, name, copy.deepcopy(arguments)))
-            case ToolCallResponse(id=key) if open_calls.get(key):
-                at = open_calls[key].pop(0)
-                calls[at] = _finished(calls[at], entry)
-            case InquiryRequest(id=key):
-                open_inquiries.setdefault(key, []).append(len(inquiries))
-                inquiries.append(Inquiry(key, entry.question.text))
-            case InquiryResponse(id=key) if open_inquiries.get(key):
-                at = open_inquiries[key].pop(0)
-                inquiries[at] = _settled(inquiries[at], entry)
-            case ConfigDelta(delta=delta, unsets=unsets, op=op) if no_answer(entry) is None:
-                changes.append(
-                    ConfigChange(
-                        copy.deepcopy(delta),
-                        unsets,
-                        op == "reset",
-                        proposed_by(entry),
-                        entry.uncovers,
-                    )
-                )
+        read.add(entry)
+    parts = read.parts
+    found = [x.data for x in parts if isinstance(x, StructuredData)]
+    changes = tuple(x for x in parts if isinstance(x, ConfigChange))
     left_out = is_unanswered(entries)
     mark = _mark(entries) if left_out else None
     return Turn(
         number=number,
-        request="\n\n".join(requests),
-        text=_text(entries),
-        data=data,
-        tool_calls=tuple(calls),
-        inquiries=tuple(inquiries),
-        config_changes=tuple(changes),
+        request="\n\n".join(x.content for x in parts if isinstance(x, Text) and x.by_person),
+        text="\n\n".join(x.content for x in parts if isinstance(x, Text) and not x.by_person),
+        data=found[-1] if found else None,
+        tool_calls=tuple(x for x in parts if isinstance(x, ToolCall)),
+        inquiries=tuple(x for x in parts if isinstance(x, Inquiry)),
+        config_changes=changes,
+        parts=tuple(parts),
         usage=usage or TurnUsage(),
         status=status if mark is None else mark.ended,
         left_out=left_out,
@@ -225,26 +226,72 @@ def _finished(call: ToolCall, entry: ToolCallResponse) -> ToolCall:
     )
 
 
-def _text(entries: Sequence[Entry]) -> str:
-    """The texts of the model one below the other; what goes on with one, in the same line."""
-    texts: list[list[str]] = []
-    for entry in entries:
-        if isinstance(entry, ChatResponse) and entry.kind == "message":
-            if not (texts and continues(entry)):
-                texts.append([])
-            texts[-1].append(entry.message or "")
-    return "\n\n".join("".join(parts) for parts in texts)
-
-
 def _mark(entries: Sequence[Entry]) -> NoAnswer | None:
     return next((found for entry in entries if (found := no_answer(entry)) is not None), None)
 
 
+class _Reader:
+    """Reads entries; a call or a question is one part, with its end once that came."""
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self._calls: dict[str, list[int]] = {}
+        self._inquiries: dict[str, list[int]] = {}
+
+    def add(self, entry: Entry) -> None:
+        match entry:
+            case ChatRequest(content=content):
+                self.parts.append(Text(content, by_person=True))
+            case ChatResponse(kind="message", message=message):
+                self._add_text(message or "", goes_on=continues(entry))
+            case ChatResponse(kind="structured"):
+                self.parts.append(StructuredData(copy.deepcopy(entry.data)))
+            case ToolCallRequest(id=key, name=name, arguments=arguments):
+                self._calls.setdefault(key, []).append(len(self.parts))
+                self.parts.append(ToolCall(key, name, copy.deepcopy(arguments)))
+            case ToolCallResponse(id=key) if self._calls.get(key):
+                self._end_call(self._calls[key].pop(0), entry)
+            case InquiryRequest(id=key):
+                self._inquiries.setdefault(key, []).append(len(self.parts))
+                self.parts.append(Inquiry(key, entry.question.text))
+            case InquiryResponse(id=key) if self._inquiries.get(key):
+                self._end_inquiry(self._inquiries[key].pop(0), entry)
+            case ConfigDelta() if no_answer(entry) is None:
+                self.parts.append(_change(entry))
+
+    def _add_text(self, message: str, *, goes_on: bool) -> None:
+        """A text of its own, or the rest of the one before."""
+        before = self.parts[-1] if goes_on and self.parts else None
+        if isinstance(before, Text) and not before.by_person:
+            self.parts[-1] = Text(before.content + message)
+        else:
+            self.parts.append(Text(message))
+
+    def _end_call(self, place: int, entry: ToolCallResponse) -> None:
+        asked = self.parts[place]
+        assert isinstance(asked, ToolCall)
+        self.parts[place] = _finished(asked, entry)
+
+    def _end_inquiry(self, place: int, entry: InquiryResponse) -> None:
+        asked = self.parts[place]
+        assert isinstance(asked, Inquiry)
+        self.parts[place] = _settled(asked, entry)
+
+
+def _change(entry: ConfigDelta) -> ConfigChange:
+    return ConfigChange(
+        copy.deepcopy(entry.delta),
+        entry.unsets,
+        entry.op == "reset",
+        proposed_by(entry),
+        entry.uncovers,
+    )
+
+
 def _settled(inquiry: Inquiry, entry: InquiryResponse) -> Inquiry:
     channel = entry.metadata.get("channel")
-    return Inquiry(
-        id=inquiry.id,
-        question=inquiry.question,
+    return replace(
+        inquiry,
         outcome=entry.outcome,
         answer=copy.deepcopy(entry.answer),
         reason=entry.reason,

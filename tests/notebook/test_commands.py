@@ -22,7 +22,7 @@ from jp_nb.notebook import config_files, tool_report
 from jp_nb.notebook.commands import Commands
 from jp_nb.notebook.directives import Directive
 from jp_nb.notebook.session import Session
-from jp_nb.record.events import ConfigDelta
+from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
 from jp_nb.record.timestamps import utc_now
 from jp_nb.tools.base import NotFound, Tool
 from jp_nb.tools.builtin import BUILTINS
@@ -156,6 +156,18 @@ def test_a_value_of_a_file_is_left_unset_and_shows_again(notebook: Notebook, fol
     assert "⟳ configuration taken back user.name" in notebook.jp("log")
     notebook.jp("config --unset assistant.name")
     assert notebook.told() == ["nothing is set at assistant.name: nothing is taken back"]
+
+
+def test_the_log_is_the_last_ten_turns_unless_more_are_asked_for(notebook: Notebook) -> None:
+    stream = notebook.session.document.conversation
+    for number in range(150):
+        stream.start_turn(ChatRequest(content=f"Number {number}?"))
+        stream.append(ChatResponse(message="word " * 400))
+    shown = notebook.jp("log")
+    assert shown.startswith("140 earlier turns are not shown: %jp log 150 shows all\n140 you: ")
+    assert len(shown) < 30_000
+    assert "3 you:" not in notebook.jp("log 2").partition("147 earlier")[2]
+    assert notebook.jp("log 150").count(" you: Number") == 150
 
 
 def test_everything_that_somebody_set_is_listed(notebook: Notebook) -> None:

@@ -19,6 +19,13 @@ from jp_nb.errors import ConfigError, JpNbError, StorageError, UsageError
 from jp_nb.notebook.config_writing import ConfigFile
 from jp_nb.notebook.directives import Directive
 from tests.notebook.test_commands import Notebook, folder  # noqa: F401 - a fixture
+from tests.notebook.test_folder_trust import (
+    EVIL,
+    URL,
+    Opened,
+    configure,
+    work,  # noqa: F401 - a fixture
+)
 from tests.record.strategies import QUICK
 
 WRITTEN = """\
@@ -255,3 +262,28 @@ def test_a_folder_that_cannot_be_written_to_is_an_error(
         notebook.jp("config --workspace user.name=x")
     assert workspace_file(notebook).read_text() == before
     assert [p.name for p in workspace_file(notebook).parent.iterdir()] == ["config.toml"]
+
+
+# --- consent -----------------------------------------------------------------------------------
+
+
+def test_what_the_owner_writes_counts_where_the_rest_of_the_file_does(work: Path) -> None:  # noqa: F811
+    own = Opened(work)
+    own.jp(f"config --workspace {URL}=http://mine.example")
+    assert own.value(URL) == "http://mine.example"
+    own.jp("config --workspace user.name=Ada")
+    assert [len(own.notebook.told()), own.value("user.name")] == [2, "Ada"]
+    own.notebook.session.close()
+    again = Opened(work)
+    assert (again.value(URL), again.notices) == ("http://mine.example", [])
+    again.notebook.session.close()
+
+
+def test_writing_agrees_to_nothing_that_somebody_else_put_there(work: Path) -> None:  # noqa: F811
+    file = configure(work, EVIL)
+    own = Opened(work)
+    own.jp("config --workspace user.name=Ada")
+    assert own.value("user.name") == "Ada"
+    assert own.value(URL) != "http://evil.example"
+    assert "evil" in file.read_text()
+    own.notebook.session.close()

@@ -53,7 +53,7 @@ def line(*calls: ProposedBy, delta: Any = None, **fields: Any) -> str:
     shown = report.log(Document.new(clock=utc_now, made="live"), [turn])
     assert "\x1b" not in shown.text + shown.markdown
     assert "<img" not in rendered(shown.markdown)
-    _, said = shown.text.splitlines()
+    said = shown.text.splitlines()[-1]
     return said.strip()
 
 
@@ -215,10 +215,11 @@ def test_show_prints_what_the_log_shows(tmp_path: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().out.splitlines() == [
         "jp-c1",
         "0 you: q",
+        "0 assistant:",
         "  ✓ t() → r",
         '  ⟳ configuration {"user": {"name": "t"}}, unset assistant.name (proposed by '
         "change_model, applied by you through the form; proposed by tidy, applied by a grant)",
-        "a",
+        "    a",
         "1 you: q",
-        "  ⊘ no answer: models are not sent this turn",
+        "  ✗ no answer came (models are not sent this turn)",
     ]

@@ -101,7 +101,7 @@ def test_the_cell_and_the_log_say_so(session: Session) -> None:
         fail(session, "-m openai/broken", "Second?")
     assert "not sent again; what its options had set is taken back" in said
     log = report.log(session.document, session.log()).text
-    line = "⊘ no answer (failed): models are not sent this turn; its settings were taken back"
+    line = "✗ failed: no answer came (models are not sent this turn; its settings were taken back)"
     assert log.count(line) == 2
 
 

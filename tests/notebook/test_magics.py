@@ -49,6 +49,11 @@ ASKED = "get_ipython().run_line_magic('jp', 'q Why?')\n"
         ("x = (5\n%jp q Why?\n", "x = (5\n%jp q Why?\n"),
         ("%%jp\n%jp q Why?\n", "%%jp\n%jp q Why?\n"),
         ("%jp q Why\n", "%jp q Why\n"),
+        ("%jp what is this?\n", "get_ipython().run_line_magic('jp', 'what is this?')\n"),
+        ("%jp config?\n", "get_ipython().run_line_magic('jp', 'config?')\n"),
+        ("%jp?\n", "%jp?\n"),
+        ("?%jp\n", "?%jp\n"),
+        ("%%jp?\n", "%%jp?\n"),
         ("x = 'a\n%jp q Why?\n", f"x = 'a\n{ASKED}"),
     ],
 )

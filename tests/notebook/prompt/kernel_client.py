@@ -34,7 +34,7 @@ class FrontEnd:
         self.manager = manager
         self.messages: list[Message] = []
         self.models: dict[str, Message] = {}
-        self.replied: set[str] = set()
+        self.replied: dict[str, Message] = {}
         self._cells = count(1)
 
     # --- cells -------------------------------------------------------------------------------
@@ -73,7 +73,8 @@ class FrontEnd:
         self.wait(lambda m: _is_status(m, "idle") and _parent(m) == request)
         until = monotonic() + PATIENCE
         while request not in self.replied and monotonic() < until:
-            self.replied.add(_parent(self.client.get_shell_msg(timeout=PATIENCE)))
+            reply = self.client.get_shell_msg(timeout=PATIENCE)
+            self.replied[_parent(reply)] = reply
 
     def interrupt(self, request: str) -> None:
         """Interrupt until `request` ends: pyzmq swallows an interrupt while it frees a frame."""

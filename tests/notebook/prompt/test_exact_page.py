@@ -91,7 +91,7 @@ def test_the_page_shows_every_character_in_its_order(
 
 def test_what_is_edited_in_a_box_is_what_was_seen_there(opened: Opened) -> None:  # noqa: F811
     default = "a\\u200bb\\r\\n\\u202ec"
-    notebook = opened(f"print(ask(Question.free_text('q', 'Why?').with_default('{default}')))")
+    notebook = opened(f"print(ask(Question.text('q', 'Why?').with_default('{default}')))")
     notebook.run_cell(1)
     form = notebook.form()
     box = form.locator("textarea")

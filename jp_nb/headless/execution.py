@@ -1,0 +1,136 @@
+"""Executes the cells of a notebook so that Ctrl+C ends it well.
+
+nbclient would kill the kernel, and what the running turn has got so far with it. Here the kernel is
+interrupted as a person would interrupt it, and the cell ends as it does then; a second Ctrl+C, or a
+cell that does not end, is cut off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from jupyter_core.utils import ensure_async
+from nbclient import NotebookClient
+from nbclient.exceptions import DeadKernelError
+
+PATIENCE = 10.0
+"""Seconds that an interrupted cell has to end."""
+
+OnCell = Callable[[int, Any], None]
+"""Called with number and node of each cell that was executed, its outputs included."""
+
+
+class Execution:
+    """One run of a notebook. The cells run in a thread of their own, this one waits.
+
+    Args:
+        notebook: The notebook; its cells get their outputs.
+        timeout: For each cell, in seconds.
+        on_cell: What to tell of each cell that was executed.
+
+    Attributes:
+        client: What runs the cells.
+        interrupts: How often somebody pressed Ctrl+C.
+        began: Whether a cell was run.
+    """
+
+    def __init__(self, notebook: Any, *, timeout: float | None, on_cell: OnCell | None) -> None:
+        def executed(cell: Any, cell_index: int, **_: Any) -> None:
+            if on_cell is not None:
+                on_cell(cell_index, cell)
+
+        self.client = NotebookClient(
+            notebook,
+            timeout=timeout,
+            record_timing=False,  # times would make every run another file
+            on_cell_execute=self._cell_begins,
+            on_cell_executed=executed,
+        )
+        self.interrupts = 0
+        self.began = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._sent: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Hear Ctrl+C meanwhile without being cut off by it; at the end it is raised.
+
+        Raises:
+            KeyboardInterrupt: If it was pressed.
+        """
+        ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if not ours or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        signal.signal(signal.SIGINT, self._heard)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self.interrupts:
+            raise KeyboardInterrupt
+
+    def run(self, cwd: str, environment: Mapping[str, str]) -> None:
+        """Run all cells, or until one fails.
+
+        Raises:
+            CellExecutionError: If a cell failed.
+            CellTimeoutError: If one took too long.
+            DeadKernelError: If the kernel died, or was cut off.
+        """
+        with ThreadPoolExecutor(1, thread_name_prefix="jp-nb-run") as pool:
+            pool.submit(asyncio.run, self._run(cwd, environment)).result()
+
+    async def _run(self, cwd: str, environment: Mapping[str, str]) -> None:
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        try:
+            if not self.interrupts:  # it may have come before there was a loop
+                await self.client.async_execute(cwd=cwd, env=dict(environment))
+        except asyncio.CancelledError as exc:
+            raise DeadKernelError("interrupted") from exc
+        finally:
+            self._loop = None
+            await self._clean_up()
+
+    async def _clean_up(self) -> None:
+        """Leave no kernel behind that was cut off while it started."""
+        if self.client.km is not None and self.client.owns_km:
+            await self.client._async_cleanup_kernel()
+        atexit.unregister(self.client._cleanup_kernel)
+
+    # --- interrupts ----------------------------------------------------------------------------
+
+    def _heard(self, _number: int, _frame: FrameType | None) -> None:
+        self.interrupts += 1
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._interrupt)
+
+    def _interrupt(self) -> None:
+        """End the run; in the loop that executes it."""
+        assert self._task is not None
+        manager = self.client.km
+        if self.interrupts > 1 or not self.began or manager is None:
+            self._task.cancel()
+            return
+        loop = asyncio.get_running_loop()
+        self._sent = loop.create_task(_sent(manager))
+        loop.call_later(PATIENCE, self._task.cancel)
+
+    def _cell_begins(self, **_: Any) -> None:
+        if self.interrupts:  # the cell before went on all the same
+            raise asyncio.CancelledError
+        self.began = True
+
+
+async def _sent(manager: Any) -> None:
+    """Interrupt the kernel of `manager`."""
+    await ensure_async(manager.interrupt_kernel())

@@ -1,0 +1,175 @@
+"""Ctrl+C on `jp-nb run`, in a process of its own: one line, the right status, a whole file."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from tests.headless.conftest import WriteNotebook, contents, printed
+
+LOAD = "%load_ext jp_nb"
+PATIENCE = 120.0
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+@contextmanager
+def running(path: Path, *options: str, before: str = "") -> Iterator[subprocess.Popen[str]]:
+    """`jp-nb run` on the notebook at `path`; `before` is run in its process first."""
+    code = f"{before}\nimport sys\nfrom jp_nb.cli import main\nsys.exit(main())"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "run", str(path), *options],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env={**os.environ, "JP_NB_KEY_FILE": str(path.parent / "key")},
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def ended(process: subprocess.Popen[str]) -> None:
+    """It ends as one that Ctrl+C ended, and says so in one line."""
+    out, err = process.communicate(timeout=PATIENCE)
+    ours = [line for line in err.splitlines() if not line.startswith("[IPKernelApp]")]
+    assert (process.returncode, out, ours) == (130, "", ["jp-nb: interrupted"])
+
+
+def left(path: Path) -> list[str]:
+    return sorted(each.name for each in path.parent.iterdir() if each.name.startswith("."))
+
+
+def read(path: Path) -> Any:
+    return nbformat.read(path, as_version=4)
+
+
+def test_while_a_cell_runs(write_notebook: WriteNotebook, tmp_path: Path) -> None:
+    sign = tmp_path / "begun"
+    code = f"print('begun', flush=True)\nopen({str(sign)!r}, 'w')\nimport time; time.sleep(600)"
+    path = write_notebook("say('one')", "print('first')", code, "print('never')")
+    with running(path) as process:
+        wait_for(sign.exists)
+        process.send_signal(signal.SIGINT)
+        ended(process)
+    notebook = read(path)
+    assert contents(notebook.metadata.jp) == ["one"]
+    assert "first\nbegun\n" in printed(notebook)
+    assert notebook.cells[3].outputs[-1].ename == "KeyboardInterrupt"
+    assert notebook.cells[4].outputs == []
+    assert left(path) == []
+
+
+def test_while_a_turn_waits_for_the_model(write_notebook: WriteNotebook) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as model:
+        address = f"http://127.0.0.1:{model.getsockname()[1]}"
+        ask = "%%jp -m llamacpp/slow\nWill you answer?"
+        path = write_notebook("print('first')", ask, "print('never')", setup=LOAD)
+        with running(path, "-c", f"providers.llm.llamacpp.base_url={address}") as process:
+            model.settimeout(PATIENCE)
+            connection, _ = model.accept()
+            with connection:
+                assert connection.recv(100)
+                process.send_signal(signal.SIGINT)
+                ended(process)
+    notebook = read(path)
+    assert contents(notebook.metadata.jp) == ["Will you answer?"]
+    assert "first\n" in printed(notebook)
+    assert notebook.cells[3].outputs == []
+
+
+@pytest.mark.parametrize("moment", ["async_start_new_kernel", "async_start_new_kernel_client"])
+def test_while_the_kernel_starts(write_notebook: WriteNotebook, moment: str) -> None:
+    path = write_notebook("print('first')")
+    before = path.read_bytes()
+    hold = (
+        "import asyncio, nbclient\n"
+        f"real = nbclient.NotebookClient.{moment}\n"
+        "async def held(*args, **kwargs):\n"
+        "    made = await real(*args, **kwargs)\n"
+        "    print('starting', flush=True)\n"
+        "    await asyncio.sleep(600)\n"
+        f"nbclient.NotebookClient.{moment} = held"
+    )
+    with running(path, before=hold) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "starting\n"
+        process.send_signal(signal.SIGINT)
+        ended(process)
+    assert path.read_bytes() == before
+    assert left(path) == []
+
+
+def test_while_the_file_is_written(write_notebook: WriteNotebook) -> None:
+    path = write_notebook("say('one')", "print('last')")
+    hold = (
+        "import os, time\n"
+        "real = os.fsync\n"
+        "def held(number):\n"
+        "    print('writing', flush=True)\n"
+        "    time.sleep(1)\n"
+        "    real(number)\n"
+        "os.fsync = held"
+    )
+    with running(path, before=hold) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "writing\n"
+        process.send_signal(signal.SIGINT)
+        ended(process)
+    notebook = read(path)
+    assert contents(notebook.metadata.jp) == ["one"]
+    assert "last\n" in printed(notebook)
+    assert left(path) == []
+
+
+def test_a_cell_that_does_not_listen_is_cut_off_by_a_second_time(
+    write_notebook: WriteNotebook, tmp_path: Path
+) -> None:
+    signs = [tmp_path / "begun", tmp_path / "heard"]
+    code = (
+        "import signal, time\n"
+        f"signal.signal(signal.SIGINT, lambda *_: open({str(signs[1])!r}, 'w'))\n"
+        f"open({str(signs[0])!r}, 'w')\nwhile True: time.sleep(0.1)"
+    )
+    path = write_notebook("say('one')", "print('first')", code)
+    with running(path) as process:
+        for sign in signs:
+            wait_for(sign.exists)
+            process.send_signal(signal.SIGINT)
+        ended(process)
+    notebook = read(path)
+    assert contents(notebook.metadata.jp) == ["one"]
+    assert "first\n" in printed(notebook)
+
+
+def test_a_cell_that_goes_on_all_the_same_is_the_last_one(
+    write_notebook: WriteNotebook, tmp_path: Path
+) -> None:
+    sign = tmp_path / "begun"
+    code = (
+        f"import time\ntry:\n    open({str(sign)!r}, 'w')\n    time.sleep(600)\n"
+        "except KeyboardInterrupt:\n    print('caught')"
+    )
+    path = write_notebook(code, "print('never')")
+    with running(path) as process:
+        wait_for(sign.exists)
+        process.send_signal(signal.SIGINT)
+        ended(process)
+    assert "caught\n" in printed(read(path))
+    assert "never" not in printed(read(path))
