@@ -248,7 +248,7 @@ def run_cell(cell: Locator, keys: str = "Control+Enter") -> None:
 
 
 class NotebookPage:
-    """A notebook that is open in JupyterLab."""
+    """A notebook that is open in JupyterLab, or in Notebook."""
 
     def __init__(self, page: Page, path: Path, url: str) -> None:
         self.page = page
@@ -363,15 +363,19 @@ _NUMBERS = count(1)
 def open_notebook(
     lab: Lab, chromium: Browser, request: pytest.FixtureRequest
 ) -> Iterator[OpenNotebook]:
-    """A function that opens a notebook with the given cells in a page of its own."""
+    """A function that opens a notebook with the given cells in a page of its own.
+
+    `classic`: in Notebook instead of JupyterLab.
+    """
     pages: list[NotebookPage] = []
 
-    def open_(*cells: str, kernel: str = "python3") -> NotebookPage:
+    def open_(*cells: str, kernel: str = "python3", classic: bool = False) -> NotebookPage:
         name = f"{request.node.name.partition('[')[0]}-{next(_NUMBERS)}"
         path = lab.write(f"{name}.ipynb", cells, kernel)
         context = chromium.new_context(viewport={"width": 1000, "height": 900})
         context.set_default_timeout(PATIENCE_MS)
-        url = f"{lab.url}/lab/workspaces/{name}/tree/{path.name}?token={TOKEN}&reset"
+        place = "notebooks" if classic else f"lab/workspaces/{name}/tree"
+        url = f"{lab.url}/{place}/{path.name}?token={TOKEN}{'' if classic else '&reset'}"
         pages.append(NotebookPage(context.new_page(), path, url))
         return pages[-1]
 

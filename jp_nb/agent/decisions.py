@@ -229,7 +229,7 @@ async def _edit_arguments(
     question = Question.text("arguments", f"Arguments of {visible(tool.name)}, as JSON:")
     question = question.with_default(to_text(arguments))
     while True:
-        end = await ask(QuestionPrompt(question, tool=tool.name))
+        end = await ask(QuestionPrompt(question, tool=tool.name, consents=True))
         if not isinstance(end, Answered):
             return end
         text = str(end.value)
@@ -287,7 +287,6 @@ async def delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
         actions=DELIVERY,
         tool=tool.name,
         exhibits=(Exhibit("Error" if result.is_error else "Result", result.content),),
-        default="deliver",
     )
     end = await ask(prompt)
     if isinstance(end, NobodyThere):
@@ -306,7 +305,8 @@ async def delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
 async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
     """The edited result; the original one if the text was emptied or the editing cancelled."""
     question = Question.text("result", f"Result of {visible(tool.name)}, as the model reads it:")
-    end = await ask(QuestionPrompt(question.with_default(result.content), tool=tool.name))
+    question = question.with_default(result.content)
+    end = await ask(QuestionPrompt(question, tool=tool.name, consents=True))
     if isinstance(end, NobodyThere):
         return replace(result, nobody=end)
     if isinstance(end, NotAnswered) and not _goes_back(end):
@@ -343,7 +343,6 @@ async def approval(ask: Ask, tool: str, changes: Sequence[ProposedChange]) -> Ap
         changes=tuple(changes),
         last_line="Apply delta?",
         help=APPROVAL_HELP,
-        default="apply",
     )
     match await ask(prompt):
         case Answered(value="apply", channel=channel):

@@ -220,12 +220,15 @@ class QuestionPrompt:
     """A tool's question. `remember` offers "for this turn" (boolean questions only).
 
     `label` is the header's text, `tool` the name of the tool that really asks (None if hidden).
+    `consents`: to answer with the default lets something happen, such as a call with arguments
+    that were to be edited: an empty line must not do that.
     """
 
     question: Question
     label: str | None = None
     tool: str | None = None
     remember: bool = False
+    consents: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,14 +247,15 @@ class Exhibit:
 class ActionPrompt:
     """A decision among buttons: permission, result delivery, a changed configuration, a menu.
 
+    None of them is preselected: nothing happens that nobody chose.
+
     Attributes:
         text: One line: what is to be decided.
         exhibits: What is decided about, below it, such as the arguments of a call.
         changes: What would change, below it: a table on a form, a line for each on stdin.
-        last_line: What stands before the keys on stdin, where a form has its buttons. The key of
-            the default is a capital there, and case makes no difference.
+        last_line: What stands before the keys on stdin, where a form has its buttons. Case makes
+            no difference there.
         help: One line that `?` shows on stdin below the keys.
-        default: Value of the action that Enter chooses; None if there is none.
     """
 
     text: str
@@ -262,7 +266,6 @@ class ActionPrompt:
     changes: tuple[ProposedChange, ...] = ()
     last_line: str | None = None
     help: str | None = None
-    default: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,7 +196,7 @@ class PrintedTurn:
         self._printer.end_line()
         sys.stdout.flush()
 
-    def show(self, bundle: dict[str, Any], so_far: Callable[[str], None]) -> None:
+    def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
         """Show a form below what is printed, in case that the front end knows forms."""
         from jp_nb.notebook.prompt.form import OwnOutput
 

@@ -305,32 +305,44 @@ def question_text(ends: QuestionEnds) -> str:
 def _question_markdown(ends: QuestionEnds) -> str:
     label = f"**{no_markup(one_line(ends.label, limit=80))}**: " if ends.label else ""
     question = no_markup(one_line(ends.question.text, limit=500))
-    lines = [f"> ❓ {label}{question} **{no_markup(_outcome(ends))}**"]
-    if ends.question.context:
-        context = plain(ends.question.context, limit=2000).split("\n")
-        lines = [*(f"> {no_markup(line)}  " if line else ">" for line in context), ">", *lines]
-    return "\n".join(lines)
+    asked = f"> ❓ {label}{question} **{no_markup(_outcome(ends))}**"
+    if not ends.question.context:
+        return asked
+    # Made safe as a quotation: that decides what is code in it.
+    context = plain(ends.question.context, limit=2000).split("\n")
+    quoted = (f"> {line}" if line else ">" for line in context)
+    return "\n\n".join([safe_markdown("\n".join(quoted)), asked])
 
 
 def change_text(ends: ChangeEnds) -> str:
     """What was decided about a configuration change: a line, or one more for each of several."""
-    about, lines = _changes(ends)
-    return "\n".join([f"⟳ {about} — {_verdict(ends)}", *(f"    {line}" for line in lines)])
+    about, several = _changes(ends)
+    lines = [f"⟳ {about.line} — {_verdict(ends)}", *(f"    {line}" for line in about.difference)]
+    for one in several:
+        lines += [f"    {one.line}", *(f"        {line}" for line in one.difference)]
+    return "\n".join(lines)
 
 
 def _change_markdown(ends: ChangeEnds) -> str:
-    about, lines = _changes(ends)
-    head = f"⟳ {code_span(about)} — {no_markup(_verdict(ends))}"
-    items = "\n".join(f"- {code_span(line)}" for line in lines)
-    return f"{head}\n\n{items}" if items else head
+    about, several = _changes(ends)
+    head = f"⟳ {code_span(about.line)} — {no_markup(_verdict(ends))}"
+    items = "\n".join(_with_difference(f"- {code_span(one.line)}", one, "  ") for one in several)
+    return "\n\n".join(filter(None, (_with_difference(head, about, ""), items)))
 
 
-def _changes(ends: ChangeEnds) -> tuple[str, list[str]]:
+def _with_difference(line: str, about: wording.Decided, indentation: str) -> str:
+    if not about.difference:
+        return line
+    block = code_block("\n".join(about.difference), "diff").split("\n")
+    return "\n".join([line, "", *(f"{indentation}{text}" for text in block)])
+
+
+def _changes(ends: ChangeEnds) -> tuple[wording.Decided, list[wording.Decided]]:
     """What it was about, and what goes below that if it was not just one change."""
     tool, lines = one_line(ends.tool, limit=80), wording.decided(ends.changes)
     if len(lines) == 1:
-        return f"{tool}: {lines[0]}", []
-    return f"{tool}: {len(ends.changes)} configuration changes", lines
+        return lines[0]._replace(line=f"{tool}: {lines[0].line}"), []
+    return wording.Decided(f"{tool}: {len(ends.changes)} configuration changes"), lines
 
 
 def _verdict(ends: ChangeEnds) -> str:

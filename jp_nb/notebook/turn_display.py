@@ -136,7 +136,7 @@ class TurnDisplay:
         self._updated = self._next = self._spacing = 0.0
         self._timer: Timer | None = None
         self._ticker: Timer | None = None
-        self._so_far: Callable[[str], None] | None = None
+        self._so_far: Callable[[dict[str, str]], None] | None = None
         self._note: str | None = None
 
     def begin(self) -> None:
@@ -257,8 +257,9 @@ class TurnDisplay:
         for number in range(last):
             self._show_part(number)
         if self._so_far is not None:
-            self._so_far(self._text_so_far())
-            return 0
+            bundle = self._bundle_so_far()
+            self._so_far(bundle)
+            return len(bundle["text/markdown"])
         status = self._note or one_line(self._waiting.line(monotonic()))
         bundle = self._transcript.bundle(live=True, status=status)
         if bundle["text/markdown"] or self._outputs[last].shown is not None:
@@ -269,10 +270,13 @@ class TurnDisplay:
         """Show a part behind which another one has begun."""
         self._outputs[number].show(dict(self._transcript.bundle(number, live=True)))
 
-    def _text_so_far(self) -> str:
+    def _bundle_so_far(self) -> dict[str, str]:
+        """What stands above a form, and how much else is to be decided."""
         behind = self._waiting.in_line - 1
         more = f"({behind} more to be decided by you after this)" if behind > 0 else ""
-        return "\n".join(filter(None, (self._transcript.plain_text(), more)))
+        bundle = self._transcript.bundle(live=True, status=more)
+        text = "\n".join(filter(None, (bundle["text/plain"], more)))
+        return {**bundle, "text/plain": text}
 
     def _fold(self) -> None:
         while self._events:
@@ -362,16 +366,16 @@ class TurnDisplay:
 
     # --- a form in the same place: implements `prompt.form.Place` --------------------------------
 
-    def show(self, bundle: dict[str, Any], so_far: Callable[[str], None]) -> None:
-        """Give the output to a form; `so_far` takes the transcript, as plain text."""
+    def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
+        """Give the output to a form; `so_far` takes what was shown, as it was shown."""
         with self._lock:
             self._fold()
             if self._tools is not None and self._tools.function_has_shown():
                 self._cut([])  # the form comes below that
             self._so_far = so_far
-            text = self._text_so_far()
-            so_far(text)
-            plain = "\n".join(filter(None, (text, bundle["text/plain"])))
+            shown = self._bundle_so_far()
+            so_far(shown)
+            plain = "\n".join(filter(None, (shown["text/plain"], bundle["text/plain"])))
             for number in range(len(self._outputs) - 1):
                 self._show_part(number)
             self._outputs[-1].show({**bundle, "text/plain": plain})

@@ -239,7 +239,6 @@ async def test_a_result_is_shown_in_full_before_it_is_delivered() -> None:
         ("n", "Skip"),
         ("e", "Edit"),
     ]
-    assert prompt.default == "deliver"
     assert delivered_.content == "a secret"
 
 
@@ -323,7 +322,6 @@ async def test_there_is_one_prompt_about_all_changes_and_it_names_the_tool() -> 
         ("y", "Apply", True),
         ("n", "Reject", True),
     ]
-    assert prompt.default == "apply"
 
 
 @pytest.mark.req("R078-77")

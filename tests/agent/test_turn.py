@@ -408,7 +408,6 @@ async def test_a_tool_may_need_permission(end: Any, content: str, ran: int) -> N
     assert isinstance(prompt, ActionPrompt)
     assert prompt.text == "Run Python tool tool?"
     assert prompt.exhibits == (Exhibit("Arguments", {"city": "Delft"}),)
-    assert prompt.default is None
     labels = [action.label for action in prompt.actions]
     assert labels[:4] == ["Run", "Run, for this turn", "Skip", "Skip, for this turn"]
     assert prompt.actions[1] == Action("Y", "Run, for this turn", "run_turn")

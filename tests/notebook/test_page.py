@@ -57,7 +57,6 @@ def load(page: NotebookPage, *, contains: str = "kept in this notebook") -> str:
 def answer(page: NotebookPage, choice: str) -> None:
     form = page.form()
     form.get_by_role("button", name=choice, exact=True).click()
-    form.get_by_role("button", name="Submit").click()
 
 
 def test_three_questions_are_answered_by_clicking_and_typing(open_notebook: OpenNotebook) -> None:
@@ -67,11 +66,10 @@ def test_three_questions_are_answered_by_clicking_and_typing(open_notebook: Open
     load(page)
     page.run_cell(1)
     form = page.form()
-    assert "I have three questions." in form.inner_text().replace("**", "")
+    assert page.cell(1).locator("strong", has_text="three").is_visible()
     for cell in (2, 3):
         page.run_cell(cell)
     form.get_by_role("button", name="Yes", exact=True).click()
-    form.get_by_role("button", name="Submit").click()
     form = page.form()
     form.get_by_text("Where to?").wait_for()
     form.get_by_text("south").click()
@@ -143,7 +141,7 @@ def test_after_a_restart_no_form_looks_alive(open_notebook: OpenNotebook) -> Non
     page.save()
     page.restart_kernel()
     page.reload()
-    assert page.cell(1).get_by_role("button", name="Submit", disabled=False).count() == 0
+    assert page.cell(1).get_by_role("button", disabled=False).count() == 0
     load(page, contains="conversation restored (1 turn)")
     page.run_cell(1)
     answer(page, "No")
@@ -236,7 +234,6 @@ def test_what_a_stranger_configured_counts_once_a_person_said_so(
     form = page.form()
     assert "http://evil.example" in page.output_text(2)
     form.get_by_role("button", name="No", exact=True).click()
-    form.get_by_role("button", name="Submit").click()
     page.output_text(2, contains="stays untrusted")
     page.run_cell(2)
     answer(page, "Yes")

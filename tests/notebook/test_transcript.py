@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 
 from jp_nb.agent.ports import (
     ChangeEnds,
@@ -21,7 +25,7 @@ from jp_nb.agent.ports import (
 )
 from jp_nb.notebook.transcript import Transcript
 from jp_nb.tools.question import Question
-from tests.notebook.test_markdown import HTML, dangers
+from tests.notebook.test_markdown import HTML, dangers, markdowns
 
 
 def folded(*events: DisplayEvent, **options: Any) -> Transcript:
@@ -181,13 +185,72 @@ def test_a_change_is_shown_where_no_tool_is_and_stays_when_an_answer_is_withdraw
         assert transcript.plain_text() == f"⟳ change_model: {ONE} — applied by you"
 
 
-def test_of_a_long_change_both_sides_are_shown_and_what_is_left_out_is_counted() -> None:
+def test_of_a_long_change_what_differs_is_kept() -> None:
+    lines = [f"Rule {n}: `be` sure about topic {n}." for n in range(30)]
+    now, proposed = lines, [*lines[:14], "Rule 14: never be sure.", *lines[15:]]
+    texts = [json.dumps("\n".join(value)) for value in (now, proposed)]
+    long = ProposedChange("a.prompt", texts[0], texts[1])
+    differs = [
+        "⟨… 11 lines as they are⟩",
+        *(f"  {line}" for line in lines[11:14]),
+        f"- {lines[14]}",
+        "+ Rule 14: never be sure.",
+        *(f"  {line}" for line in lines[15:18]),
+        "⟨… 12 lines as they are⟩",
+    ]
+    about = "a.prompt: text, 30 lines → text, 30 lines"
+    assert folded(change(long)).bundle() == {
+        "text/plain": "\n".join(
+            [f"⟳ change_model: {about} — applied by you", *(f"    {line}" for line in differs)]
+        ),
+        "text/markdown": "\n".join(
+            [f"⟳ `change_model: {about}` — applied by you", "", "```diff", *differs, "```"]
+        ),
+    }
+    several = folded(change(CHANGE, long)).bundle()
+    assert several["text/plain"].split("\n")[2:] == [
+        f"    {about}",
+        *(f"        {line}" for line in differs),
+    ]
+    assert several["text/markdown"].split("\n")[3:] == [
+        f"- `{about}`",
+        "",
+        *(f"  {line}" for line in ["```diff", *differs, "```"]),
+    ]
+
+
+def test_what_differs_is_bounded_and_what_is_left_out_is_counted() -> None:
     long = ProposedChange("assistant.name", f'"{"a" * 5000}"', f'"{"b" * 5000}"')
     left = "… (4802 more characters)"
-    a, b = "a" * 199, "b" * 199
-    assert folded(change(long)).plain_text() == (
-        f'⟳ change_model: assistant.name: "{a}{left} → "{b}{left} — applied by you'
-    )
+    a, b = "a" * 198, "b" * 198
+    assert folded(change(long)).plain_text().split("\n")[1:] == [
+        f"    - {a}{left}",
+        f"    + {b}{left}",
+    ]
+    many = ProposedChange("assistant.name", None, json.dumps("\n".join(["x"] * 5000)))
+    for shown in folded(change(many, many)).bundle().values():
+        assert shown.count("+ x\n") == 100
+        assert "… 4900 more lines of what differs" in shown
+        assert "… 5000 more lines of what differs" in shown
+
+
+def test_the_context_of_a_question_is_rendered_in_its_quotation() -> None:
+    context = "Read **this**:\n\n- `one`\n<b>two</b>\n```\n<i>\n```"
+    shown = folded(with_context(context)).markdown()
+    assert shown.startswith("> Read **this**:\n>\n> - `one`\n> &lt;b>two&lt;/b>\n> ```\n")
+    assert re.search(r"\n\n> ❓ Ship it\? [^\n]*$", shown)
+
+
+def with_context(context: str) -> QuestionEnds:
+    asked = question(outcome="answered", answer=True)
+    return replace(asked, question=asked.question.with_context(context))
+
+
+@given(markdowns, markdowns)
+@settings(max_examples=100, deadline=None)
+def test_no_context_of_a_question_becomes_more_than_text(context: str, reply: str) -> None:
+    transcript = folded(with_context(f"{context}{HTML}"), *text(reply))
+    assert dangers(transcript.markdown()) == []
 
 
 def test_of_many_changes_so_many_are_shown() -> None:

@@ -2,6 +2,8 @@
 // and takes secrets, whose text must not enter any widget's state.
 
 const SETTLE_MS = 300; // keys that were meant for what had the focus before
+const KEEP_IN_VIEW_MS = 2000; // what stands above the form is drawn after it
+const CHOOSING = ["Enter", " ", "Escape", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"];
 const DETACHED_MS = 1000; // a cell scrolled out of a virtual list is not attached for long
 const MARK = "● ";
 
@@ -35,6 +37,17 @@ function focusIsTaken(root) {
   return Boolean(editor && (editor.value ?? editor.textContent).trim());
 }
 
+function keepInView(root) {
+  const until = performance.now() + KEEP_IN_VIEW_MS;
+  const look = () => {
+    if (performance.now() > until || !root.contains(document.activeElement)) watcher.disconnect();
+    else root.scrollIntoView({ block: "nearest" });
+  };
+  const watcher = new ResizeObserver(look);
+  watcher.observe(root.parentElement); // this calls it a first time, too
+  return watcher;
+}
+
 async function render({ model, el }) {
   const secret = model.get("secret") ? passwordField() : null;
   if (secret) el.append(secret);
@@ -43,12 +56,15 @@ async function render({ model, el }) {
   let root = null;
   let answer = null; // the control's model in this page: what it shows is what is submitted
   let reported = false;
+  let touched = false; // whether somebody chose or typed something here
   let settled = 0;
   let timer = 0;
+  let inView = null;
+  const pressed = new Set(); // the keys that went down here, once the form was there to be read
   const started = performance.now();
 
-  function submit() {
-    const message = { type: "submit" };
+  function submit(type = "submit") {
+    const message = { type };
     if (secret) message.value = secret.value;
     else if (answer?.get("index") !== undefined) message.index = answer.get("index");
     else if (answer?.get("value") !== undefined) message.value = answer.get("value");
@@ -56,50 +72,113 @@ async function render({ model, el }) {
   }
 
   function onClick(event) {
-    if (!event.target.closest(".jp-nb-submit")) return;
+    if (event.target.closest(".jp-nb-control, .jp-nb-secret")) touched = true;
+    const button = event.target.closest(".jp-nb-actions button");
+    // The second click of two was meant for what the first one has taken away.
+    const stray = button && event.detail > 1;
+    if (!stray && !event.target.closest(".jp-nb-submit")) return;
+    event.preventDefault();
     event.stopPropagation(); // one message is enough: the stock button's carries no answer
-    submit();
+    if (!stray) submit();
+  }
+
+  // Pages look for shortcuts from what has the focus up to where they are to stop: with the mark on
+  // the form alone, those for whatever has the focus would still be found.
+  function onFocus({ target }) {
+    target.setAttribute("data-lm-suppress-shortcuts", "true");
+  }
+
+  function onInput() {
+    touched = true;
+  }
+
+  // Whether a key that chooses is one that somebody pressed with the form before their eyes.
+  function isOnPurpose({ key, repeat }) {
+    if (!CHOOSING.includes(key)) return true;
+    if (repeat ? !pressed.has(key) : performance.now() < settled) return false;
+    pressed.add(key);
+    return true;
+  }
+
+  function moveAmongButtons(target, key) {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[key];
+    if (!step || (target !== root && !target.closest(".jp-nb-actions"))) return false;
+    const buttons = [...root.querySelectorAll(".jp-nb-actions button")];
+    const from = target === root ? (step < 0 ? 0 : -1) : buttons.indexOf(target);
+    buttons[(from + step + buttons.length) % buttons.length].focus();
+    return true;
   }
 
   function onKey(event) {
     event.stopPropagation(); // the page's own shortcuts are for cells
     if (event.isComposing) return;
     const { key, target } = event;
-    if (performance.now() < settled && ["Enter", " ", "Escape"].includes(key)) {
+    if (!isOnPurpose(event)) {
       event.preventDefault();
-    } else if (key === "Escape") {
+      return;
+    }
+    if (key === " " && target.closest(".jp-nb-control")) touched = true; // of what is chosen already
+    if (key === "Escape") {
       event.preventDefault();
       model.send({ type: "cancel" });
-    } else if (key === "Enter" && (answer || secret)) {
+    } else if (moveAmongButtons(target, key)) {
+      event.preventDefault();
+    } else if (key === "Enter" || (key === " " && target === root)) {
       const everywhere = event.ctrlKey || event.metaKey;
-      const native = target.matches("textarea") || target.closest(".jp-nb-actions");
+      const native = target.matches("textarea, summary") || target.closest(".jp-nb-actions");
       if (native && !everywhere) return;
       event.preventDefault();
-      if (target.matches(".widget-toggle-button")) target.click();
-      submit();
+      submit(touched ? "submit" : "unchosen");
     }
   }
+
+  function onKeyUp(event) {
+    event.stopPropagation();
+    // A space bar presses a button when it comes up, wherever it went down.
+    if (!pressed.delete(event.key) && event.key === " ") event.preventDefault();
+  }
+
+  const heard = Object.entries({
+    keydown: onKey,
+    keyup: onKeyUp,
+    focusin: onFocus,
+    input: onInput,
+    click: onClick,
+  });
 
   function focusFirst() {
     if (focusIsTaken(root)) return;
     const first =
       secret ??
-      root.querySelector(
-        ".jp-nb-control .mod-active, .jp-nb-control input:checked, .jp-nb-default",
-      ) ??
-      root.querySelector(".jp-nb-control :is(input, select, textarea, button)") ??
-      root; // buttons that act at once and no default: nothing that Enter would press
+      root.querySelector(".jp-nb-control input:checked") ??
+      root.querySelector(".jp-nb-control :is(input, select, textarea)") ??
+      root; // buttons that act at once: beside them there is nothing that a key would choose
     settled = performance.now() + SETTLE_MS;
-    first.focus();
+    first.focus({ preventScroll: true }); // what stands above is to be read, too
+    inView = keepInView(root);
+  }
+
+  function label() {
+    const question = root.querySelector(".jp-nb-question")?.textContent ?? "";
+    root.setAttribute("role", "group");
+    root.setAttribute("aria-label", question);
+    root.querySelector(".jp-nb-note")?.setAttribute("role", "status");
+    for (const field of root.querySelectorAll(".jp-nb-control :is(select, textarea)")) {
+      field.setAttribute("aria-label", question);
+    }
+    const radios = root.querySelector(".widget-radio-box");
+    radios?.setAttribute("role", "radiogroup");
+    radios?.setAttribute("aria-label", question);
+    const group = `jp-nb-${Math.random()}`; // the stock ones are a group of their own each
+    for (const radio of radios?.querySelectorAll("input") ?? []) radio.name = group;
   }
 
   function wire() {
-    root.setAttribute("role", "group");
-    root.setAttribute("aria-label", root.querySelector(".jp-nb-question")?.textContent ?? "");
-    root.setAttribute("data-lm-suppress-shortcuts", "true");
+    label();
     root.tabIndex = -1;
-    root.addEventListener("keydown", onKey, { capture: true }); // stock text fields keep theirs
-    root.addEventListener("click", onClick, { capture: true });
+    for (const [type, listener] of heard) {
+      root.addEventListener(type, listener, { capture: true }); // stock text fields keep theirs
+    }
     focusFirst();
   }
 
@@ -145,8 +224,8 @@ async function render({ model, el }) {
     observer?.disconnect();
     waiting.delete(el);
     markTitle();
-    root?.removeEventListener("keydown", onKey, { capture: true });
-    root?.removeEventListener("click", onClick, { capture: true });
+    inView?.disconnect();
+    for (const [type, listener] of heard) root?.removeEventListener(type, listener, { capture: true });
   };
 }
 

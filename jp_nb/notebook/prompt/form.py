@@ -1,8 +1,8 @@
 """A prompt as a form in the running cell.
 
 Stock ipywidgets and one tiny widget of our own (`form.js`), which says that a page shows the form,
-turns keys into answers and takes secrets. Text of models and tools reaches the page escaped, and
-only in widgets that read neither HTML nor mathematics in it.
+turns keys into answers and takes secrets. Text of models and tools reaches the page escaped, in
+widgets that read neither HTML nor mathematics in it, or as Markdown that was made safe.
 
 Source: `design/prompts.md` section 3, `design/interface.md` section 9.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
@@ -25,8 +25,9 @@ from pydantic import JsonValue
 
 from jp_nb.agent.ports import ActionPrompt, Answered, NotAnswered, Prompt, QuestionPrompt
 from jp_nb.notebook.figures import show_figures
+from jp_nb.notebook.markdown import safe_markdown
 from jp_nb.notebook.prompt import wording
-from jp_nb.notebook.prompt.plain import plain
+from jp_nb.notebook.prompt.change_table import change_table
 from jp_nb.notebook.prompt.presence import running_kernel
 from jp_nb.notebook.prompt.wording import StaticRecord
 from jp_nb.notebook.turn_display import DisplayPublisher
@@ -49,6 +50,7 @@ class Beacon(AnyWidget):
 
     It sends `{"type": "rendered"}`, `{"type": "cancel"}` and `{"type": "submit"}`; the last with
     `index` or `value`, because a click can overtake the change of the control that it submits.
+    `{"type": "unchosen"}`, with the same, is a key that would have submitted what nobody chose.
 
     Attributes:
         control: Model id of the control whose state is the answer; "" if there is none.
@@ -97,8 +99,8 @@ class _Control:
 class Place(Protocol):
     """Where a form is shown: an output of its own, or the one that a turn has."""
 
-    def show(self, bundle: dict[str, Any], so_far: Callable[[str], None]) -> None:
-        """Show `bundle`. `so_far` takes what stood there before, as plain text."""
+    def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
+        """Show `bundle`. `so_far` takes what stood there before: the form shows it above itself."""
         ...
 
     def end(self, note: str | None, record: StaticRecord | None) -> None:
@@ -116,7 +118,7 @@ class OwnOutput:
     def __init__(self) -> None:
         self._publish = DisplayPublisher(publish_display_data, kernel=running_kernel())()
 
-    def show(self, bundle: dict[str, Any], so_far: Callable[[str], None]) -> None:
+    def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
         """Display the form below what the cell has drawn so far."""
         self._publish(bundle, update=False, final=False)
 
@@ -150,20 +152,23 @@ class Form:
         self._on_rendered = on_rendered
         self._on_end = on_end
         self._place = place
-        self._control = (
-            _control(prompt) if isinstance(prompt, QuestionPrompt) else _Control(None, _nothing)
-        )
+        self._control = _control(prompt) if isinstance(prompt, QuestionPrompt) else _BUTTONS_ONLY
         control = self._control.widget
         self._beacon = Beacon(
             control=control.model_id if control is not None else "",
-            secret=isinstance(prompt, QuestionPrompt) and control is None,
+            secret=self._control.read is _secret,
             notify=notify,
         )
         self._beacon.on_msg(self._hear)
         self._note = _text("", "jp-nb-note")
-        self._so_far = _text("", "jp-nb-so-far")
-        self.widget = widgets.VBox([self._so_far, *self._above(), *self._below()])
-        self.widget.add_class("jp-nb-form")
+        self._so_far = widgets.Output()
+        self._so_far.add_class("jp-nb-so-far")
+        form = widgets.VBox([*self._above(), *self._below()])
+        form.add_class("jp-nb-form")
+        if isinstance(prompt, ActionPrompt) and prompt.changes:
+            form.add_class("jp-nb-wide")
+        self.widget = widgets.VBox([self._so_far, form])
+        self.widget.add_class("jp-nb-waiting")
 
     def show(self) -> None:
         """Display the form in the running cell."""
@@ -181,8 +186,8 @@ class Form:
             self._show_so_far,
         )
 
-    def _show_so_far(self, text: str) -> None:
-        self._so_far.value = escape(plain(text).strip("\n"))
+    def _show_so_far(self, bundle: dict[str, str]) -> None:
+        self._so_far.outputs = _outputs(bundle)
 
     def give_way(self) -> None:
         """Say that the prompt is answered below, on stdin."""
@@ -216,13 +221,14 @@ class Form:
         header, context = wording.header(prompt), wording.context(prompt)
         shown = [_text(header, "jp-nb-header")] if header else []
         question = _text(wording.question(prompt), "jp-nb-question")
-        framed = [_text(context, "jp-nb-context")] if context else []
-        for caption, lines in wording.exhibits(prompt):
-            framed += [_text(caption, "jp-nb-caption"), _exact(lines)]
         if isinstance(prompt, QuestionPrompt):
+            framed = [_markdown(context, "jp-nb-context")] if context else []
             hint = wording.draft(prompt).hint
             hints = [_text(hint, "jp-nb-hint")] if hint else []
             return [*shown, *framed, question, *hints]
+        framed = []
+        for caption, lines in wording.exhibits(prompt):
+            framed += [_text(caption, "jp-nb-caption"), _exact(lines)]
         return [*shown, question, *framed, *([_table(prompt)] if prompt.changes else [])]
 
     def _below(self) -> list[widgets.Widget]:
@@ -235,25 +241,38 @@ class Form:
         return [*control, self._beacon, self._note, actions]
 
     def _buttons(self) -> list[widgets.Button]:
-        prompt = self._prompt
-        if isinstance(prompt, QuestionPrompt):
-            submit, cancel = _button(wording.SUBMIT), _button(wording.CANCEL)
-            submit.button_style = "primary"
-            submit.add_class("jp-nb-submit")
-            submit.on_click(lambda _: self._submit({}))
-            cancel.on_click(lambda _: self._cancel())
-            return [submit, cancel]
-        buttons = []
+        if isinstance(self._prompt, ActionPrompt):
+            return self._action_buttons(self._prompt)
+        cancel = _button(wording.CANCEL)
+        cancel.on_click(lambda _: self._cancel())
+        if isinstance(self._prompt.question.answer_type, BooleanAnswer):
+            return [*self._boolean_buttons(self._prompt), cancel]
+        submit = _button(wording.SUBMIT)
+        submit.button_style = "primary"
+        submit.add_class("jp-nb-submit")
+        submit.on_click(lambda _: self._submit({}))
+        return [submit, cancel]
+
+    def _boolean_buttons(self, prompt: QuestionPrompt) -> Iterator[widgets.Button]:
+        suggested = wording.suggested(prompt)
+        for choice in wording.choices(prompt):
+            marked = choice is suggested
+            label = f"{choice.label} ({wording.SUGGESTED})" if marked else choice.label
+            yield self._deciding(label, Answered(choice.value, "form", remember=choice.remember))
+
+    def _action_buttons(self, prompt: ActionPrompt) -> list[widgets.Button]:
         offered = [action for action in prompt.actions if action.on_form]
         labels = wording.option_labels(tuple(action.label for action in offered))
-        for action, label in zip(offered, labels, strict=True):
-            button = _button(label)
-            if action.value == prompt.default:
-                button.button_style = "primary"
-                button.add_class("jp-nb-default")
-            button.on_click(lambda _, value=action.value: self._on_end(Answered(value, "form")))
-            buttons.append(button)
-        return buttons
+        return [
+            self._deciding(label, Answered(action.value, "form"))
+            for action, label in zip(offered, labels, strict=True)
+        ]
+
+    def _deciding(self, label: str, answer: Answered) -> widgets.Button:
+        """Return a button that decides at once."""
+        button = _button(label)
+        button.on_click(lambda _: self._on_end(answer))
+        return button
 
     def _hear(self, _: Any, message: Message, __: Any) -> None:
         match message.get("type"):
@@ -263,15 +282,25 @@ class Form:
                 self._cancel()
             case "submit":
                 self._submit(message)
+            case "unchosen":
+                self._say(self._why_not(message))
             case other:
                 log.debug("The form's page sent %r", other)
 
     def _submit(self, message: Message) -> None:
         answered = self._control.read(message)
         if answered is None:
-            self._note.value = escape(self._control.missing)
+            self._say(self._control.missing)
         else:
             self._on_end(answered)
+
+    def _why_not(self, message: Message) -> str:
+        """Return why a key submits nothing that was not touched."""
+        untouched = self._control.read(message) is not None
+        return wording.NOTHING_CHANGED if untouched else self._control.missing
+
+    def _say(self, text: str) -> None:
+        self._note.value = escape(text)
 
     def _cancel(self) -> None:
         self._on_end(NotAnswered("cancelled", "form"))
@@ -280,7 +309,7 @@ class Form:
 def _control(prompt: QuestionPrompt) -> _Control:
     match prompt.question.answer_type:
         case BooleanAnswer():
-            return _boolean(prompt)
+            return _BUTTONS_ONLY
         case SelectAnswer(options=options):
             return _select(prompt, options)
         case TextAnswer():
@@ -295,29 +324,12 @@ def _nothing(_: Message) -> None:
     """A prompt with buttons only has nothing to submit."""
 
 
+_BUTTONS_ONLY = _Control(None, _nothing, wording.NOTHING_CHOSEN)
+
+
 def _secret(message: Message) -> Answered | None:
     value = message.get("value")
     return Answered(value, "form") if isinstance(value, str) and value else None
-
-
-def _boolean(prompt: QuestionPrompt) -> _Control:
-    offered = wording.choices(prompt)
-    preset = wording.preselected(prompt)
-    buttons = widgets.ToggleButtons(
-        options=[choice.label for choice in offered],
-        index=next(
-            (i for i, c in enumerate(offered) if c.value is preset and not c.remember), None
-        ),
-        style={"button_width": "auto"},
-    )
-
-    def read(message: Message) -> Answered | None:
-        index = _index(message, buttons, len(offered))
-        if index is None:
-            return None
-        return Answered(offered[index].value, "form", remember=offered[index].remember)
-
-    return _Control(buttons, read, "Please choose an answer first.")
 
 
 def _select(prompt: QuestionPrompt, options: tuple[str, ...]) -> _Control:
@@ -370,14 +382,21 @@ def _exact(lines: list[str]) -> widgets.HTML:
     return box
 
 
-def _table(prompt: ActionPrompt) -> widgets.HTML:
-    def row(cells: tuple[str, ...], tag: str) -> str:
-        shown = (f"<{tag}><bdi>{escape(cell)}</bdi></{tag}>" for cell in cells)
-        return f"<tr>{''.join(shown)}</tr>"
+def _markdown(text: str, css_class: str) -> widgets.Output:
+    shown = widgets.Output(outputs=_outputs({"text/markdown": safe_markdown(text)}))
+    shown.add_class(css_class)
+    return shown
 
-    body = "".join(row(cells, "td") for cells in wording.rows(prompt))
-    head = row(wording.COLUMNS, "th")
-    table = widgets.HTML(f"<table><thead>{head}</thead><tbody>{body}</tbody></table>")
+
+def _outputs(bundle: dict[str, str]) -> tuple[dict[str, Any], ...]:
+    """Return what an output widget shows of `bundle`: what an output of a cell would."""
+    if not any(bundle.values()):
+        return ()
+    return ({"output_type": "display_data", "data": bundle, "metadata": {}},)
+
+
+def _table(prompt: ActionPrompt) -> widgets.HTML:
+    table = widgets.HTML(change_table(prompt.changes))
     table.add_class("jp-nb-table")
     return table
 

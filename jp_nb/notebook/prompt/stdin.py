@@ -7,7 +7,7 @@ Source: `design/prompts.md` section 5, `spec/tools-and-turn-loop.md` sections 4.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol, assert_never
 
@@ -17,9 +17,11 @@ from jp_nb.agent.ports import (
     Answered,
     NotAnswered,
     Prompt,
+    ProposedChange,
     QuestionPrompt,
 )
 from jp_nb.notebook.prompt import wording
+from jp_nb.notebook.prompt.difference import difference
 from jp_nb.notebook.prompt.plain import one_line, plain
 from jp_nb.tools.question import BooleanAnswer, SecretAnswer, SelectAnswer, TextAnswer
 
@@ -27,6 +29,9 @@ ATTEMPTS = 5
 MAX_COLUMNS = 100
 """Of a line that is shown exactly; the rest of it goes on behind `GOES_ON`."""
 GOES_ON = "┊ "
+DETAILS = "d"
+UNCHANGED = "="
+"""Sends a text as it was proposed, where that lets something happen."""
 
 
 class Console(Protocol):
@@ -63,13 +68,13 @@ class _Dialogue:
     Attributes:
         above: Lines between the question and the input.
         prompt: What stands before the cursor.
-        help: Lines shown for `?`; None if `?` is a line like any other.
+        told: By keys that are no answer, lines that they show: `?` explains the others.
         parse: What a line says.
     """
 
     above: list[str]
     prompt: str
-    help: list[str] | None
+    told: Mapping[str, list[str]]
     parse: _Parse
     secret: bool = False
 
@@ -87,8 +92,8 @@ def ask_on_stdin(
             line = console.read(dialogue.prompt, secret=dialogue.secret)
         except EOFError:
             break
-        if dialogue.help is not None and line.strip() == "?":
-            for explanation in dialogue.help:
+        if (told := dialogue.told.get(line.strip())) is not None:
+            for explanation in told:
                 console.write(explanation)
             continue
         match dialogue.parse(line):
@@ -110,7 +115,7 @@ def _opening(prompt: Prompt) -> list[str]:
         question = f"{question} ({by})"
     if isinstance(prompt, QuestionPrompt):
         return [*lines, *([context] if context else []), question]
-    changes = [f"  {wording.exactly(change)}" for change in prompt.changes]
+    changes = [f"  {line}" for change in prompt.changes for line in _change(change)]
     if changes:
         question, changes = f"{question}:", ["", *changes, ""]
     shown = [line for exhibit in wording.exhibits(prompt) for line in _exhibit(exhibit)]
@@ -142,6 +147,32 @@ def _folded(line: str) -> Iterator[str]:
     yield "".join(part)
 
 
+def _change(change: ProposedChange) -> list[str]:
+    """Return the lines of a change; of long values, what differs."""
+    if (found := difference(change)) is None:
+        return [str(wording.exactly(change))]
+    return [f"{_path(change)}: {found.sizes}", *_barred(map(str, found.lines))]
+
+
+def _details(prompt: ActionPrompt) -> list[str]:
+    """Return whole the values of which a part is folded; nothing if there is none."""
+    lines = []
+    for change in prompt.changes:
+        if (found := difference(change)) is not None and found.is_folded:
+            for title, value in (
+                (wording.NOW_WHOLE, found.now),
+                (wording.PROPOSED_WHOLE, found.proposed),
+            ):
+                if value:
+                    lines.append(f"  {_path(change)}: {title[0].lower()}{title[1:]}")
+                    lines += [f"  {line}" for line in _barred(value)]
+    return lines
+
+
+def _path(change: ProposedChange) -> str:
+    return wording.exactly(change).path
+
+
 def _dialogue(prompt: Prompt, channel: Literal["stdin", "terminal"]) -> _Dialogue:
     if isinstance(prompt, ActionPrompt):
         return _actions(prompt, channel)
@@ -158,56 +189,55 @@ def _dialogue(prompt: Prompt, channel: Literal["stdin", "terminal"]) -> _Dialogu
             assert_never(other)
 
 
-def _keys(keys: list[tuple[str, str]], default: str | None) -> tuple[str, list[str]]:
-    """Return the bracket with all keys, and the explanation of each."""
-    hint = f" ({default})" if default is not None else ""
-    return f"{_bracket([key for key, _ in keys])}{hint} ", [
-        f"  {key}  {one_line(meaning)}{' (default)' if key == default else ''}"
-        for key, meaning in keys
-    ]
-
-
-def _bracket(keys: list[str]) -> str:
+def _bracket(keys: Iterable[str]) -> str:
     return f"[{'/'.join(keys)}/?]"
+
+
+def _again(keys: Iterable[str]) -> _Again:
+    return _Again(f"Please type one of {', '.join(keys)}, or ? for help.")
 
 
 def _actions(prompt: ActionPrompt, channel: Literal["stdin", "terminal"]) -> _Dialogue:
     by_key = {action.key: action.value for action in prompt.actions}
-    keys = {action.value: action.key for action in prompt.actions}
-    default = keys.get(prompt.default) if prompt.default is not None else None
-    bracket, explained = _keys([(a.key, a.label) for a in prompt.actions], default)
+    meanings = {action.key: action.label for action in prompt.actions}
+    told: dict[str, list[str]] = {}
     last_line = prompt.last_line
-    if last_line is not None:
-        shown = [key.upper() if key == default else key for key in by_key]
-        bracket = f"{one_line(last_line)} {_bracket(shown)} "
+    if (details := _details(prompt)) and DETAILS not in by_key:
+        told[DETAILS] = details
+        meanings[DETAILS] = "All of what changes, before and after"
+        if last_line is not None:
+            told[DETAILS.upper()] = details
+    told["?"] = [f"  {key}  {one_line(meaning)}" for key, meaning in meanings.items()]
     if prompt.help:
-        explained.append(f"  {one_line(prompt.help)}")
+        told["?"].append(f"  {one_line(prompt.help)}")
 
     def parse(line: str) -> Answered | _Again:
-        key = line.strip() or default
-        if key is not None and last_line is not None:
-            key = key.lower()
-        if key is None or key not in by_key:
-            return _Again(f"Please type one of {', '.join(by_key)}, or ? for help.")
-        return Answered(by_key[key], channel)
+        key = line.strip() if last_line is None else line.strip().lower()
+        return Answered(by_key[key], channel) if key in by_key else _again(meanings)
 
-    return _Dialogue(above=[], prompt=bracket, help=explained, parse=parse)
+    asked = f"{one_line(last_line)} " if last_line is not None else ""
+    return _Dialogue([], f"{asked}{_bracket(meanings)} ", told, parse)
 
 
 def _boolean(prompt: QuestionPrompt, channel: Literal["stdin", "terminal"]) -> _Dialogue:
+    """Return a dialogue in which the tool's default is named, and an empty line is no answer."""
     offered = {choice.key: choice for choice in wording.choices(prompt)}
-    preset = wording.preselected(prompt)
-    default = None if preset is None else "y" if preset else "n"
-    bracket, explained = _keys([(c.key, c.meaning) for c in offered.values()], default)
+    suggested = wording.suggested(prompt)
+    hint = f" ({suggested.key} {wording.SUGGESTED})" if suggested is not None else ""
+    explained = [
+        f"  {choice.key}  {choice.meaning}"
+        + (f" ({wording.SUGGESTED})" if choice is suggested else "")
+        for choice in offered.values()
+    ]
 
     def parse(line: str) -> Answered | _Again:
-        word = line.strip() or default
-        choice = offered.get({"yes": "y", "no": "n"}.get(word, word)) if word else None
+        word = line.strip()
+        choice = offered.get({"yes": "y", "no": "n"}.get(word, word))
         if choice is None:
-            return _Again(f"Please type one of {', '.join(offered)}, or ? for help.")
+            return _again(offered)
         return Answered(choice.value, channel, remember=choice.remember)
 
-    return _Dialogue(above=[], prompt=bracket, help=explained, parse=parse)
+    return _Dialogue([], f"{_bracket(offered)}{hint} ", {"?": explained}, parse)
 
 
 def _select(
@@ -235,10 +265,12 @@ def _select(
     return _Dialogue(
         above=[f"  {number:>{width}}  {label}" for number, label in enumerate(labels, start=1)],
         prompt=f"Number{'' if default is None else f' [{default + 1}]'}: ",
-        help=[
-            "  Type the number of an option, or, if it is no number, the option itself."
-            + ("" if default is None else f" Enter alone: {default + 1}, {labels[default]}.")
-        ],
+        told={
+            "?": [
+                "  Type the number of an option, or, if it is no number, the option itself."
+                + ("" if default is None else f" Enter alone: {default + 1}, {labels[default]}.")
+            ]
+        },
         parse=parse,
     )
 
@@ -246,26 +278,31 @@ def _select(
 def _text(prompt: QuestionPrompt, channel: Literal["stdin", "terminal"]) -> _Dialogue:
     preset, draft = wording.preselected(prompt), wording.draft(prompt)
     default = preset if isinstance(preset, str) else ""
+    shown_above = "\n" in default or prompt.consents
+    above = [*_barred(draft.shown.split("\n"))] if shown_above else []
+    hint = [draft.hint] if draft.hint else []
+    alone = f"{UNCHANGED} alone" if prompt.consents else "Enter alone"
 
     def parse(line: str) -> Answered | _Again:
-        if line.strip() == '""':
+        typed = line.strip()
+        if typed == '""':
             return Answered("", channel)
-        return Answered(draft.meant(line) if line.strip() else default, channel)
+        if prompt.consents and not typed:
+            return _Again(f"Please type a text, {UNCHANGED} for the one above, or ? for help.")
+        unchanged = typed == UNCHANGED if prompt.consents else not typed
+        return Answered(default if unchanged else draft.meant(line), channel)
 
-    above = [] if "\n" not in default else [*_barred(draft.shown.split("\n"))]
-    hint = [draft.hint] if draft.hint else []
-    short = "as above" if above else plain(visible(default), limit=80)
     explained = ["  Type one line of text."]
-    explained += (
-        [
-            "  Enter alone: the text above." if above else f"  Enter alone: {visible(default)}",
-            '  "" is the empty text.',
-        ]
-        if default
-        else ["  Enter alone is the empty text."]
-    )
-    prompt_text = f"Text [{short}]: " if default else "Text: "
-    return _Dialogue(above=[*hint, *above], prompt=prompt_text, help=explained, parse=parse)
+    if default or prompt.consents:
+        text = "the text above." if above else visible(default)
+        explained += [f"  {alone}: {text}", '  "" is the empty text.']
+    else:
+        explained += ["  Enter alone is the empty text."]
+    short = "as above" if above else plain(visible(default), limit=80)
+    if prompt.consents:
+        short = f"{UNCHANGED} for the one above"
+    asked = f"Text [{short}]: " if default or prompt.consents else "Text: "
+    return _Dialogue([*hint, *above], asked, {"?": explained}, parse)
 
 
 def _secret(channel: Literal["stdin", "terminal"]) -> _Dialogue:
@@ -274,7 +311,7 @@ def _secret(channel: Literal["stdin", "terminal"]) -> _Dialogue:
             return _Again("Nothing was typed.")
         return Answered(line, channel)
 
-    return _Dialogue(above=[], prompt="Secret: ", help=None, parse=parse, secret=True)
+    return _Dialogue(above=[], prompt="Secret: ", told={}, parse=parse, secret=True)
 
 
 class KernelConsole:

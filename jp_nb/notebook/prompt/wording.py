@@ -26,7 +26,6 @@ from jp_nb.agent.exact import (
     visible,
 )
 from jp_nb.agent.ports import (
-    UNSET,
     ActionPrompt,
     Answered,
     NobodyThere,
@@ -36,16 +35,25 @@ from jp_nb.agent.ports import (
     ProposedChange,
     QuestionPrompt,
 )
+from jp_nb.notebook.prompt.difference import Difference, difference
 from jp_nb.notebook.prompt.plain import markdown, one_line, plain
 from jp_nb.tools.question import BooleanAnswer, SecretAnswer, SelectAnswer, TextAnswer
 
 SUBMIT = "Submit"
 CANCEL = "Cancel"
+SUGGESTED = "suggested"
+"""Marks what a tool would choose. It is never chosen for the person."""
 COLUMNS = ("path", "now", "proposed")
+NOW_WHOLE = "All of it as it is now"
+PROPOSED_WHOLE = "All of it as proposed"
 MAX_VALUE_CHARS = 200
 """Of a path or a value of a changed configuration, once that is decided."""
 MAX_CHANGES = 50
 SPELLED_OUT = "⟨U+200B⟩ stands for one character that could not be seen; U+200B is its number."
+MAX_DIFFERENCE_LINES = 100
+"""Of all changed values together, once they are decided."""
+NOTHING_CHOSEN = "Nothing is chosen yet: Tab or an arrow key goes to the buttons."
+NOTHING_CHANGED = "This is as it was proposed: to send it unchanged, press Submit."
 ANSWERED_BELOW = "No page showed the form in time: please answer below."
 
 
@@ -73,6 +81,12 @@ def choices(prompt: QuestionPrompt) -> tuple[Choice, ...]:
     """Return the answers that a boolean question offers."""
     remember = prompt.remember and prompt.question.persistence == "turn"
     return FOR_THIS_TURN if remember else ONCE
+
+
+def suggested(prompt: QuestionPrompt) -> Choice | None:
+    """Return the answer that the tool of a boolean question would choose, None if it names none."""
+    preset = preselected(prompt)
+    return next((c for c in choices(prompt) if c.value is preset and not c.remember), None)
 
 
 def header(prompt: Prompt) -> str | None:
@@ -121,12 +135,6 @@ def question(prompt: Prompt) -> str:
     return plain(re.sub(r"[\n\t]+", " ", readable(text)).strip(), limit=2000)
 
 
-def rows(prompt: ActionPrompt) -> list[tuple[str, str, str]]:
-    """Return what would change, whole and exact, by `COLUMNS`."""
-    shown = map(exactly, prompt.changes)
-    return [(one.path, UNSET if one.now is None else one.now, one.becomes) for one in shown]
-
-
 def exactly(change: ProposedChange, *, limit: int = sys.maxsize) -> ProposedChange:
     """Return `change` with nothing unseen in it, its path and each value cut to `limit`."""
 
@@ -138,11 +146,35 @@ def exactly(change: ProposedChange, *, limit: int = sys.maxsize) -> ProposedChan
     return replace(change, path=path, now=now, proposed=proposed, then=then)
 
 
-def decided(changes: tuple[ProposedChange, ...]) -> list[str]:
-    """Return a line for each of `changes`, bounded, for the record that remains of them."""
-    lines = [str(exactly(change, limit=MAX_VALUE_CHARS)) for change in changes[:MAX_CHANGES]]
-    left = len(changes) - len(lines)
-    return [*lines, f"… {left} more change{'' if left == 1 else 's'}"] if left else lines
+class Decided(NamedTuple):
+    """What remains of a change: a line, and what differs if its values are long."""
+
+    line: str
+    difference: tuple[str, ...] = ()
+
+
+def decided(changes: tuple[ProposedChange, ...]) -> list[Decided]:
+    """Return what remains of `changes`, bounded."""
+    shown: list[Decided] = []
+    room = MAX_DIFFERENCE_LINES
+    for change in changes[:MAX_CHANGES]:
+        bounded = exactly(change, limit=MAX_VALUE_CHARS)
+        if (found := difference(change)) is None:
+            shown.append(Decided(str(bounded)))
+        else:
+            kept = _bounded(found, room)
+            room -= min(room, len(kept))
+            shown.append(Decided(f"{bounded.path}: {found.sizes}", kept))
+    left = len(changes) - len(shown)
+    more = f"… {left} more change{'' if left == 1 else 's'}"
+    return [*shown, Decided(more)] if left else shown
+
+
+def _bounded(found: Difference, room: int) -> tuple[str, ...]:
+    lines = [plain(str(line), limit=MAX_VALUE_CHARS) for line in found.lines[:room]]
+    left = len(found.lines) - len(lines)
+    more = f"… {left} more line{'' if left == 1 else 's'} of what differs"
+    return (*lines, more) if left else tuple(lines)
 
 
 def option_labels(options: tuple[str, ...]) -> list[str]:
@@ -183,7 +215,7 @@ def _titled(prompt: Prompt) -> str:
     title = header(prompt)
     asked = f"{title}: {question(prompt)}" if title else question(prompt)
     if isinstance(prompt, ActionPrompt) and prompt.changes:
-        asked = f"{asked}: {'; '.join(decided(prompt.changes))}"
+        asked = f"{asked}: {'; '.join(one.line for one in decided(prompt.changes))}"
     return f"{asked} ({by})" if (by := asked_by(prompt)) else asked
 
 

@@ -52,13 +52,13 @@ DELIVERY = ActionPrompt(
     actions=decisions.DELIVERY,
     tool="fs_read",
     exhibits=(Exhibit("Result", "milk\neggs"),),
-    default="deliver",
 )
 STREAMING = ActionPrompt("Interrupted", actions=MENUS["streaming"])
 TOOLS = ActionPrompt("Interrupted", actions=MENUS["tool_call"])
 EDIT = QuestionPrompt(
     Question.text("arguments", "Arguments of fs_read, as JSON:").with_default(ARGUMENTS),
     tool="fs_read",
+    consents=True,
 )
 
 
@@ -81,6 +81,9 @@ def shout(text: str) -> str:
     return f"<script>{text}</script> | \x1b[2J\x9b1m\u202e\u200f\n  assistant.name: 1 → 2"
 
 
+PROMPT = [f"Rule {n}: be sure of what you say about topic {n}." for n in range(30)]
+NEW_PROMPT = [*PROMPT[:14], "Rule 14: never be sure.", *PROMPT[15:], "A last\u200b one. "]
+
 DELTAS = {
     "set and unset": approval_of(
         ProposedChange("assistant.model.id", '"anthropic/opus"', '"anthropic/sonnet"'),
@@ -101,6 +104,14 @@ DELTAS = {
     ),
     "a long value": approval_of(
         ProposedChange("assistant.name", '"Bo"', json.dumps("x" * 5000 + "the end")),
+    ),
+    "a prompt of many lines": approval_of(
+        ProposedChange(
+            "assistant.system_prompt",
+            json.dumps("\n".join(PROMPT)),
+            json.dumps("\n".join(NEW_PROMPT), ensure_ascii=False),
+        ),
+        ProposedChange("assistant.name", None, '"Ada"'),
     ),
     "hostile text": approval_of(
         ProposedChange(
@@ -129,16 +140,17 @@ PROMPTS: dict[tuple[str, str], Prompt] = {
 """By the file of its snapshot, and the part of that."""
 
 TYPED = {
-    "boolean": ["?", "maybe", "Y", "y"],
+    "boolean": ["?", "", "maybe", "Y", "y"],
     "select": ["?", "blue", ""],
     "long_select": ["", "10", "9"],
     "text": ["?", ""],
     "secret": ["", "hunter2"],
     "permission": ["?", "", "p"],
-    "delivery": ["?", ""],
+    "delivery": ["?", "", "y"],
     "interrupt": ["?", "", "r"],
-    "edit": ["?", '{"path": "other.txt"}'],
-    "set and unset": ["?", "x", ""],
+    "edit": ["?", "", "="],
+    "set and unset": ["?", "x", "", "y"],
+    "a prompt of many lines": ["?", "d", "", "Y"],
     "an item added, one removed": ["n"],
     "a whole list": [],
     "a long value": ["Y"],

@@ -12,11 +12,13 @@ from time import monotonic, sleep
 
 import pytest
 
+from jp_nb.notebook.prompt.wording import NOTHING_CHANGED, NOTHING_CHOSEN
 from tests.notebook.prompt.kernel_client import PATIENCE, FrontEnd, front_end, statuses
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 
 BOOLEAN = "Question.boolean('sure', 'Sure?')"
+SELECT = "Question.select('which', 'Which?', ['red', 'blue'])"
 TEXT = "Question.text('why', 'Why?')"
 PATIENT = 60.0  # what `in_cell.py` gives pages, where a test says nothing else
 
@@ -38,8 +40,8 @@ def user(kernel: FrontEnd) -> FrontEnd:
 
 def test_a_click_resumes_the_waiting_cell(user: FrontEnd) -> None:
     cell = user.start(f"print(ask({BOOLEAN}))")
-    beacon = user.form("Sure?")
-    click = user.send(beacon, {"type": "submit", "index": 2})
+    user.form("Sure?")
+    click = user.click("No")
     user.finish(cell)
     assert "Answered(value=False, channel='form', remember=False)" in user.printed(cell)
     assert statuses(user, click) == ["busy", "idle"]
@@ -47,8 +49,8 @@ def test_a_click_resumes_the_waiting_cell(user: FrontEnd) -> None:
 
 def test_a_handled_click_leaves_the_kernel_busy_with_the_cell(user: FrontEnd) -> None:
     cell = user.start(f"print(ask({BOOLEAN}))")
-    beacon = user.form("Sure?")
-    user.send(beacon, {"type": "submit", "index": 0})
+    user.form("Sure?")
+    user.click("Yes")
     user.finish(cell)
     states = [
         (m["parent_header"]["msg_type"], m["content"]["execution_state"])
@@ -76,21 +78,67 @@ def test_a_form_that_is_drawn_again_gives_no_more_time(user: FrontEnd) -> None:
     assert "NotAnswered(end='timed_out', channel='form')" in user.printed(cell)
 
 
-def test_stock_buttons_answer_too(user: FrontEnd) -> None:
+@pytest.mark.parametrize(
+    ("label", "answer"),
+    [
+        ("Yes", "value=True, channel='form', remember=False"),
+        ("Yes, for this turn", "value=True, channel='form', remember=True"),
+        ("No", "value=False, channel='form', remember=False"),
+        ("No, for this turn", "value=False, channel='form', remember=True"),
+        ("Cancel", "end='cancelled'"),
+    ],
+)
+def test_a_boolean_s_buttons_act_at_once(user: FrontEnd, label: str, answer: str) -> None:
     cell = user.start(f"print(ask({BOOLEAN}))")
     user.form("Sure?")
-    user.set(user.model("ToggleButtons"), index=1)
+    user.click(label)
+    user.finish(cell)
+    assert answer in user.printed(cell)
+
+
+def test_stock_buttons_submit_too(user: FrontEnd) -> None:
+    cell = user.start(f"print(ask({SELECT}))")
+    user.form("Which?")
+    user.set(user.model("RadioButtons"), index=1)
     user.click("Submit")
     user.finish(cell)
-    assert "Answered(value=True, channel='form', remember=True)" in user.printed(cell)
+    assert "Answered(value='blue'" in user.printed(cell)
 
 
 def test_nothing_chosen_is_no_answer(user: FrontEnd) -> None:
-    cell = user.start(f"print(ask({BOOLEAN}))")
-    beacon = user.form("Sure?")
+    cell = user.start(f"print(ask({SELECT}))")
+    beacon = user.form("Which?")
     user.send(beacon, {"type": "submit", "index": None})
     user.wait(lambda m: "Please choose" in str(m["content"].get("data", "")))
     user.send(beacon, {"type": "submit", "index": 99})
+    user.send(beacon, {"type": "cancel"})
+    user.finish(cell)
+    assert "NotAnswered(end='cancelled', channel='form')" in user.printed(cell)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text", "message", "says"),
+    [
+        (f"QuestionPrompt({BOOLEAN}.with_default(True))", "Sure?", {}, NOTHING_CHOSEN),
+        ("PERMISSION", "Run local rename tool?", {}, NOTHING_CHOSEN),
+        (
+            f"QuestionPrompt({SELECT}.with_default('blue'))",
+            "Which?",
+            {"index": 1},
+            NOTHING_CHANGED,
+        ),
+        (f"QuestionPrompt({SELECT})", "Which?", {"index": None}, "choose an option first"),
+        (f"QuestionPrompt({TEXT}.with_default('x'))", "Why?", {"value": "x"}, NOTHING_CHANGED),
+    ],
+)
+def test_what_nobody_chose_is_no_answer_and_why_is_said(
+    user: FrontEnd, prompt: str, text: str, message: dict[str, object], says: str
+) -> None:
+    cell = user.start(f"print(prompter.ask_here({prompt}))")
+    beacon = user.form(text)
+    user.send(beacon, {"type": "unchosen", **message})
+    user.wait(lambda m: says in str(m["content"].get("data", "")))
+    user.send(beacon, {"type": "submit"} if "PERMISSION" in prompt else {"type": "unchosen"})
     user.send(beacon, {"type": "cancel"})
     user.finish(cell)
     assert "NotAnswered(end='cancelled', channel='form')" in user.printed(cell)
@@ -121,20 +169,30 @@ def test_later_cells_stay_queued_and_run_in_order(user: FrontEnd) -> None:
 
 def test_questions_of_one_batch_are_shown_one_after_the_other(user: FrontEnd) -> None:
     cell = user.start(f"for end in ask({BOOLEAN}, {TEXT}): print(end)")
-    first = user.form("Sure?")
+    user.form("Sure?")
     assert "Why?" not in str(user.models)
-    user.send(first, {"type": "submit", "index": 0})
+    user.click("Yes")
     user.send(user.form("Why?"), {"type": "submit", "value": ""})
     user.finish(cell)
     assert "value=True" in user.printed(cell)
     assert "value=''" in user.printed(cell)
 
 
+def test_no_widget_remains_of_a_form(user: FrontEnd) -> None:
+    cell = user.start(f"print(ask({BOOLEAN}.with_context('Read **this**.')))")
+    user.form("Sure?")
+    assert user.model("Output")
+    user.click("Yes")
+    user.finish(cell)
+    closed = {m["content"]["comm_id"] for m in user.messages if m["msg_type"] == "comm_close"}
+    assert closed == set(user.models)
+
+
 def test_a_late_click_changes_nothing(user: FrontEnd) -> None:
     cell = user.start(f"print(ask({BOOLEAN}))")
     beacon = user.form("Sure?")
-    user.send(beacon, {"type": "submit", "index": 0})
-    user.send(beacon, {"type": "submit", "index": 2})
+    user.click("Yes")
+    user.click("No")
     user.click("Cancel")
     user.finish(cell)
     late = user.send(beacon, {"type": "cancel"})
@@ -178,7 +236,8 @@ def test_what_the_cell_prints_stays_with_the_cell(user: FrontEnd) -> None:
 
 def test_input_works_afterwards(user: FrontEnd) -> None:
     cell = user.start(f"_ = ask({BOOLEAN}); print(input('name? '))")
-    user.send(user.form("Sure?"), {"type": "submit", "index": 0})
+    user.form("Sure?")
+    user.click("Yes")
     assert user.input_request() == {"prompt": "name? ", "password": False}
     user.type("Ada")
     user.finish(cell)
@@ -334,8 +393,8 @@ def test_open_figures_are_shown_with_the_question_and_by_no_click(user: FrontEnd
         pytest.skip("the kernel has no matplotlib")
     user.run("%matplotlib inline\nimport matplotlib.pyplot as plt")
     cell = user.start(f"plt.plot([1, 2]); _ = ask({BOOLEAN}); plt.plot([2, 1]); print('drawn')")
-    beacon = user.form("Sure?")
-    click = user.send(beacon, {"type": "submit", "index": 0})
+    user.form("Sure?")
+    click = user.click("Yes")
     user.finish(cell)
     figures = [m for m in user.messages if "image/png" in m["content"].get("data", {})]
     assert len(figures) == 2

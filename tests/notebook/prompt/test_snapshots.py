@@ -24,8 +24,10 @@ from jp_nb.agent.ports import (
     ProposedChange,
     QuestionPrompt,
 )
+from jp_nb.notebook.markdown import safe_markdown
+from jp_nb.notebook.prompt.difference import difference
 from jp_nb.notebook.prompt.form import Form, OwnOutput
-from jp_nb.notebook.prompt.stdin import ask_on_stdin
+from jp_nb.notebook.prompt.stdin import GOES_ON, ask_on_stdin
 from jp_nb.notebook.prompt.wording import option_labels, static_record, without_form
 from jp_nb.tools.question import Question
 from tests.notebook.prompt.prompts import DELTAS, PERMISSION, PROMPTS, TYPED, approval_of, prompt_of
@@ -67,11 +69,12 @@ def tree(widget: ipywidgets.Widget) -> Iterator[str]:
             lines = widget.value.replace("</div><div>", "\n")
             yield f"{name}: {unescape(re.sub('<[^>]*>', '', lines))}"
         case ipywidgets.HTML() if widget.value:
-            cells = re.sub("</t[hd]><t[hd]>", " | ", widget.value).replace("</tr>", "\n")
-            yield f"{name}: {unescape(re.sub('<[^>]*>', '', cells)).strip()}"
+            yield f"{name}: {read(widget.value)}"
+        case ipywidgets.Output() if widget.outputs:
+            yield f"{name}: {widget.outputs[0]['data']['text/markdown']}"
         case ipywidgets.Button():
             yield f"{name}: {widget.description}"
-        case ipywidgets.ToggleButtons() | ipywidgets.RadioButtons() | ipywidgets.Dropdown():
+        case ipywidgets.RadioButtons() | ipywidgets.Dropdown():
             options = enumerate(widget.options)
             yield f"{name}: " + " | ".join(f"({o})" if i == widget.index else o for i, o in options)
         case ipywidgets.Textarea():
@@ -79,6 +82,15 @@ def tree(widget: ipywidgets.Widget) -> Iterator[str]:
             yield from (f"  {line}" for line in widget.value.split("\n"))
     if getattr(widget, "secret", False):
         yield "Beacon: password field"
+
+
+def read(html: str) -> str:
+    """The text of `html`, line by line."""
+    text = re.sub("</t[hd]><t[hd][^>]*>", " | ", html)
+    text = re.sub("(<[a-z]*>)<span>([-+ ])</span>", r"\1\2 ", text)
+    ends = "</tr>|</bdi></(?:del|ins|span|i)>|</summary>|(?=<div)|(?=<details)|</details>"
+    text = re.sub(f"(?:{ends})+", "\n", text)
+    return unescape(re.sub("<[^>]*>", "", text)).strip()
 
 
 def parts_of(text: str) -> dict[str, str]:
@@ -208,16 +220,18 @@ CHANGES = [(part, change) for part, prompt in DELTAS.items() for change in promp
 
 @pytest.mark.parametrize(("part", "change"), CHANGES)
 def test_nobody_approves_what_is_cut_off(part: str, change: ProposedChange, shown: Any) -> None:
-    (table,) = [line for line in shown(DELTAS[part]) if line.startswith("HTML.jp-nb-table")]
-    scribe = Scribe(["y"])
-    ask_on_stdin(DELTAS[part], scribe, "stdin")
-    lines = "\n".join(scribe.read_so_far)
-    for text in filter(None, (change.now, change.proposed)):
-        assert exact(text) in table
-        assert exact(text) in lines or change.added or change.proposed is None
-    assert visible(change.path) in table
-    assert visible(change.path) in lines
-    assert "more characters" not in table + lines
+    form, typed = "\n".join(shown(DELTAS[part])), Scribe(["d", "y"])
+    ask_on_stdin(DELTAS[part], typed, "stdin")
+    stdin = "\n".join(typed.read_so_far).replace(f"\n  {GOES_ON}", "")
+    long = difference(change)
+    for lines in (form, stdin):
+        assert visible(change.path) in lines
+        assert "more characters" not in lines
+        for text in (*long.now, *long.proposed) if long is not None else ():
+            assert text in lines
+    for text in filter(None, (change.now, change.proposed)) if long is None else ():
+        assert exact(text) in form
+        assert exact(text) in stdin or change.added or change.proposed is None
 
 
 def test_the_record_of_many_changes_is_bounded_and_says_so() -> None:
@@ -237,10 +251,13 @@ def test_hostile_text_is_only_ever_escaped(shown: Any) -> None:
     question = Question.select("q", evil, [evil]).with_context(evil)
     prompt = QuestionPrompt(question, label=evil, tool=evil)
     form = unshown(prompt)
-    texts = [w for w in form.widget.children if isinstance(w, ipywidgets.HTML) and w.value]
-    assert len(texts) == 3  # header, context, question
+    _, shown_form = form.widget.children
+    texts = [w for w in shown_form.children if isinstance(w, ipywidgets.HTML) and w.value]
+    assert len(texts) == 2  # header, question
     assert not any("<img" in text.value for text in texts)
     assert not any(isinstance(w, ipywidgets.HTMLMath | ipywidgets.Label) for w in texts)
+    (context,) = [w for w in shown_form.children if isinstance(w, ipywidgets.Output)]
+    assert context.outputs[0]["data"] == {"text/markdown": safe_markdown(evil)}
     form.discard()
     record = static_record(prompt, Answered(evil, "form")).markdown
     assert record.startswith("` <img")  # code: nothing is read in it

@@ -18,7 +18,7 @@ from jp_nb.agent.ports import (
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.wording import SPELLED_OUT
 from jp_nb.tools.question import Question
-from tests.notebook.prompt.prompts import approval_of
+from tests.notebook.prompt.prompts import DELIVERY, DELTAS, PROMPT, approval_of
 
 BOOLEAN = QuestionPrompt(Question.boolean("q", "Sure?"), remember=True)
 SELECT = QuestionPrompt(Question.select("q", "Which?", ["red", "10", "green"]))
@@ -32,12 +32,22 @@ PERMISSION = ActionPrompt(
 DELTA = ActionPrompt(
     "Apply delta?",
     actions=(Action("y", "Apply", "apply"), Action("n", "Reject", "reject")),
-    default="apply",
 )
 APPROVAL = approval_of(
     ProposedChange("assistant.model.id", '"anthropic/opus"', '"anthropic/sonnet"'),
     ProposedChange("assistant.model.parameters.temperature", "0.5", None),
 )
+EDIT = QuestionPrompt(
+    Question.free_text("arguments", "Arguments of t, as JSON:").with_default("{}"), consents=True
+)
+CONSENTS: list[Prompt] = [
+    QuestionPrompt(BOOLEAN.question.with_default(True), remember=True),
+    QuestionPrompt(BOOLEAN.question.with_default(False)),
+    DELTA,
+    APPROVAL,
+    DELIVERY,
+    EDIT,
+]
 
 
 class Typist:
@@ -88,7 +98,6 @@ def test_without_persistence_uppercase_is_neither_offered_nor_accepted() -> None
     ("prompt", "typed", "value"),
     [
         (BOOLEAN, "yes", True),
-        (with_default(BOOLEAN, False), "", False),
         (SELECT, "3", "green"),
         (SELECT, "red", "red"),
         (SELECT, " 2 ", "10"),
@@ -101,9 +110,10 @@ def test_without_persistence_uppercase_is_neither_offered_nor_accepted() -> None
         (SECRET, "?", "?"),
         (SECRET, '""', '""'),
         (PERMISSION, "Y", "run_turn"),
-        (DELTA, "", "apply"),
         (DELTA, "n", "reject"),
-        (APPROVAL, "", "apply"),
+        (EDIT, "=", "{}"),
+        (EDIT, '{"a": 1}', '{"a": 1}'),
+        (EDIT, '""', ""),
         (APPROVAL, "Y", "apply"),
         (APPROVAL, "y", "apply"),
         (APPROVAL, "n", "reject"),
@@ -130,6 +140,7 @@ def test_what_a_line_says(prompt: Prompt, typed: str, value: bool | str) -> None
         (PERMISSION, ""),
         (DELTA, "Y"),
         (APPROVAL, "x"),
+        *((consent, blank) for consent in CONSENTS for blank in ("", " ")),
     ],
 )
 def test_five_bad_answers_cancel(prompt: Prompt, bad: str) -> None:
@@ -208,9 +219,8 @@ def test_what_is_to_be_decided_is_shown_whole_and_a_question_s_background_is_not
 
 
 def test_an_upper_case_key_is_another_one() -> None:
-    with_default = keyed("yYn", default="do_n")
-    assert ask_on_stdin(with_default, Typist("Y"), "stdin") == Answered("do_Y", "stdin")
-    assert ask_on_stdin(with_default, Typist(""), "stdin") == Answered("do_n", "stdin")
+    assert ask_on_stdin(keyed("yYn"), Typist("Y"), "stdin") == Answered("do_Y", "stdin")
+    assert ask_on_stdin(keyed("yYn"), Typist("y"), "stdin") == Answered("do_y", "stdin")
 
 
 def test_a_default_of_several_lines_is_all_there_above_the_input() -> None:
@@ -238,7 +248,7 @@ SECTION_8_5 = """\
   assistant.model.id: "anthropic/opus" → "anthropic/sonnet"
   assistant.model.parameters.temperature: (unset)
 
-Apply delta? [Y/n/?] """
+Apply delta? [y/n/?] """
 
 
 @pytest.mark.req("R078-75", "R078-76")
@@ -249,15 +259,43 @@ def test_a_configuration_change_is_asked_about_word_for_word() -> None:
 
 
 def test_the_choices_about_a_configuration_change_are_explained_and_it_asks_again() -> None:
-    typist = Typist("?", "")
+    typist = Typist("?", "", "y")
     assert ask_on_stdin(APPROVAL, typist, "stdin") == Answered("apply", "stdin")
-    assert typist.shown[-5:] == [
-        "Apply delta? [Y/n/?] ",
-        "  y  Apply (default)",
+    assert typist.shown[-7:] == [
+        "Apply delta? [y/n/?] ",
+        "  y  Apply",
         "  n  Reject",
         "  All of the changes are applied, or none of them; the tool is told which.",
-        "Apply delta? [Y/n/?] ",
+        "Apply delta? [y/n/?] ",
+        "Please type one of y, n, or ? for help.",
+        "Apply delta? [y/n/?] ",
     ]
+
+
+def test_a_tool_s_suggestion_is_named_and_takes_a_key() -> None:
+    typist = Typist("", "?", "n")
+    prompt = with_default(BOOLEAN, False)
+    assert ask_on_stdin(prompt, typist, "stdin") == Answered(False, "stdin")
+    assert "[y/Y/n/N/?] (n suggested) " in typist.shown
+    assert "  n  no, just this once (suggested)" in typist.shown
+    assert typist.shown.count("Please type one of y, Y, n, N, or ? for help.") == 1
+
+
+def test_of_a_long_value_the_difference_is_shown_and_all_of_it_on_demand() -> None:
+    typist = Typist("d", "D", "y")
+    prompt = DELTAS["a prompt of many lines"]
+    assert ask_on_stdin(prompt, typist, "stdin") == Answered("apply", "stdin")
+    asked = typist.shown.index("Apply delta? [y/n/d/?] ")
+    above, below = typist.shown[:asked], typist.shown[asked + 1 :]
+    assert "  assistant.system_prompt: text, 30 lines → text, 31 lines" in above
+    assert [line for line in above if line.startswith(("  │ -", "  │ +"))] == [
+        f"  │ - {PROMPT[14]}",
+        "  │ + Rule 14: never be sure.",
+        r"  │ + A last\u200b one.\u0020",
+    ]
+    assert not any(PROMPT[5] in line for line in above)
+    for line in PROMPT:
+        assert below.count(f"  │ {line}") == (2 if line == PROMPT[14] else 4)
 
 
 def test_hostile_text_reaches_no_terminal() -> None:

@@ -1,0 +1,186 @@
+"""A turn asks in a real page: its answer can be read meanwhile, and the keyboard is enough."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser import Lab, NotebookPage, OpenNotebook
+from tests.notebook.prompt import in_cell
+from tests.notebook.test_menus_page import keys
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator
+
+pytestmark = pytest.mark.browser
+
+ADVICE = r"# What I found\n\n| way | cost |\n|---|---|\n| north | `12` |\n\n**South** is $x^2$."
+LONG = r"\n\n".join(f"## Part {n}\\n\\nA paragraph of advice." for n in range(30))
+ASKS = (
+    'tool_calls = [{{ name = "ask_user", arguments = {{ question = "Ship it?", answer_type = '
+    '"boolean", default = true, context = "Read **this**:\\n\\n- `one`\\n- <b>two</b>" }} }}]\n'
+    '[[replies]]\ntext = "Done."\n'
+)
+SCRIPTS = {
+    "advice": f'[[replies]]\ntext = "{ADVICE}"\n{ASKS}'.replace("{{", "{").replace("}}", "}"),
+    "long": f'[[replies]]\ntext = "# The top\\n\\n{LONG}"\n{ASKS}'.replace("{{", "{").replace(
+        "}}", "}"
+    ),
+    "walk": '[[replies]]\ntool_calls = [{ name = "send", arguments = {} }]\n'
+    '[[replies]]\ntool_calls = [{ name = "hold", arguments = {} }]\n'
+    '[[replies]]\ntext = "Went on."\n',
+}
+LOAD = """
+%load_ext jp_nb
+import asyncio
+import jp_nb as jp
+
+@jp.tool(run="ask", access=[jp.ConfigRule("assistant.name", write=True)])
+def send() -> jp.Success:
+    return jp.Success("sent", config={"assistant": {"name": "Ada"}})
+
+@jp.tool
+async def hold() -> str:
+    await asyncio.sleep(600)
+    return "held"
+"""
+SHOWN = ".jp-RenderedMarkdown"
+
+
+@pytest.fixture(autouse=True)
+def files(lab: Lab) -> None:
+    shutil.copy(Path(in_cell.__file__), lab.root)
+    for name, text in SCRIPTS.items():
+        (lab.root / f"{name}.toml").write_text(text, encoding="utf-8")
+
+
+def asked(open_notebook: OpenNotebook, script: str, *, classic: bool = False) -> NotebookPage:
+    page = open_notebook(LOAD, f"%%jp -m scripted/{script}\nGo.", "print(6 * 7)", classic=classic)
+    page.run_cell(0)
+    page.output_text(0, contains="kept in this notebook")
+    page.run_cell(1)
+    page.form()
+    return page
+
+
+def answer(page: NotebookPage) -> Locator:
+    """What the model said, as it is rendered above the form."""
+    said = page.cell(1).locator(f".jp-nb-so-far {SHOWN}")
+    said.locator("h1").wait_for()
+    return said
+
+
+@pytest.mark.parametrize("classic", [False, True], ids=["lab", "notebook"])
+def test_the_answer_stays_as_it_was_above_the_form(
+    open_notebook: OpenNotebook, classic: bool
+) -> None:
+    page = asked(open_notebook, "advice", classic=classic)
+    place = "e => [e.getBoundingClientRect().x, getComputedStyle(e.querySelector('p')).font]"
+    for reloaded in (False, True):
+        if reloaded:
+            page.save()
+            page.reload(status="")
+            page.form()
+        said = answer(page)
+        if not classic:
+            said.locator("mjx-container").wait_for()
+        assert said.locator("td code").inner_text() == "12"
+        assert said.locator("strong").inner_text() == "South"
+        where = said.evaluate(place)
+        context = page.form().locator(".jp-nb-context")
+        assert context.locator("strong").inner_text() == "this"
+        assert context.locator("li").all_inner_texts() == ["one", "<b>two</b>"]
+        above, below = said.bounding_box(), page.form().bounding_box()
+        assert above is not None
+        assert below is not None
+        assert above["y"] + above["height"] <= below["y"]
+    page.form().get_by_role("button", name="No", exact=True).click()
+    page.output_text(1, contains="Done.")
+    page.cell(1).locator(".jp-nb-form").wait_for(state="detached")
+    kept = page.cell(1).locator(f".jp-OutputArea {SHOWN}")
+    assert kept.evaluate(place) == where
+    assert kept.locator("blockquote li").all_inner_texts() == ["one", "<b>two</b>"]
+    page.save()
+    (output,) = page.saved().cells[1].outputs
+    assert set(output["data"]) == {"text/markdown", "text/plain"}
+    assert "widgets" not in page.saved().metadata
+
+
+def test_the_form_is_in_view_and_the_top_of_a_long_answer_in_reach(
+    open_notebook: OpenNotebook,
+) -> None:
+    page = asked(open_notebook, "long")
+    in_view = """form => {
+        const box = form.getBoundingClientRect();
+        const pane = form.closest('.jp-WindowedPanel-outer').getBoundingClientRect();
+        return document.activeElement === form && box.top >= pane.top - 1
+            && box.bottom <= pane.bottom + 1;
+    }"""
+    answer(page)
+    page.page.wait_for_function(
+        f"({in_view})(document.querySelector('.jp-nb-form'))"
+    )  # what is above it is drawn bit by bit
+    top = page.cell(1).get_by_text("The top")
+    for _ in range(10):
+        page.page.keyboard.press("PageUp")
+    page.page.wait_for_function("e => e.getBoundingClientRect().top > 60", arg=top.element_handle())
+    assert page.form().evaluate("form => document.activeElement === form")
+    keys(page, "ArrowRight", "Enter")
+    assert "Ship it? → Yes" in page.output_text(1, contains="Done.")
+
+
+ACTIVE = """() => [...document.querySelectorAll('.jp-Notebook .jp-Cell')]
+    .findIndex(cell => cell.classList.contains('jp-mod-active'))"""
+
+
+@pytest.mark.parametrize("classic", [False, True], ids=["lab", "notebook"])
+def test_permission_change_and_menu_are_walked_by_keyboard(
+    open_notebook: OpenNotebook, classic: bool
+) -> None:
+    page = asked(open_notebook, "walk", classic=classic)
+    page.form().get_by_text("Run Python send tool?").wait_for()
+    keys(page, "ArrowRight", "ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp")
+    assert page.page.evaluate("document.activeElement.textContent") == "Run"
+    page.page.keyboard.press("Enter")
+    page.form().get_by_text("Configuration delta").wait_for()
+    keys(page, "Tab", "Space")
+    page.output_text(1, contains="applied by you (form)")
+    page.output_text(1, contains="hold")
+    page.cell(1).locator(".jp-InputPrompt").click()
+    page.page.keyboard.press("i")
+    page.page.keyboard.press("i")
+    page.form().get_by_text("Interrupted", exact=True).wait_for()
+    keys(page, "ArrowUp", "Enter")  # the last one
+    page.output_text(1, contains="Interrupted.")
+    assert page.page.locator(".jp-nb-form:visible").count() == 0
+    assert page.page.evaluate(ACTIVE) == 1
+
+
+QUESTIONS = [
+    ("Question.boolean('q', 'Sure?')", ["ArrowRight", "ArrowDown", "Enter"], "value=False"),
+    ("Question.select('q', 'Which?', ['a', 'b', 'c'])", ["ArrowDown", "ArrowDown", "Enter"], "'c'"),
+    ("Question.free_text('q', 'Why?')", ["x", "Home", "ArrowRight", "y", "Control+Enter"], "'xy'"),
+    ("Question.free_text('q', 'Why?')", ["a", "Enter", "ArrowUp", "b", "Tab", "Enter"], "'ba\\n'"),
+    ("Question.secret('q', 'Key?')", ["h", "ArrowLeft", "i", "Enter"], "'ih'"),
+    ("Question.secret('q', 'Key?')", ["h", "ArrowDown", "Escape"], "'cancelled'"),
+]
+
+
+@pytest.mark.parametrize("classic", [False, True], ids=["lab", "notebook"])
+def test_questions_are_answered_by_keyboard_and_the_cells_keep_their_selection(
+    open_notebook: OpenNotebook, classic: bool
+) -> None:
+    asks = [f"print(prompter.ask_here(QuestionPrompt({question})))" for question, _, _ in QUESTIONS]
+    page = open_notebook("from in_cell import *", *asks, classic=classic)
+    page.run_cell(0)
+    page.wait_for_kernel_status("idle")
+    for number, (_, pressed, said) in enumerate(QUESTIONS, start=1):
+        page.run_cell(number)
+        page.form()
+        keys(page, *pressed[:-1])
+        assert page.page.evaluate(ACTIVE) == number
+        keys(page, pressed[-1])
+        assert said in page.output_text(number, contains="nswered(")
