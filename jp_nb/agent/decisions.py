@@ -279,40 +279,48 @@ class Delivery:
 
 
 async def delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
-    """Ask what the model reads of `result`: mode `ask`, or `edit` which edits it at once."""
-    if tool.result == "edit":
-        return await _edit_result(ask, tool, result)
+    """Ask what the model reads of `result`: mode `ask`, or `edit` which edits it at once.
+
+    An editor that is closed or emptied decides nothing: whether to deliver is asked then.
+    """
+    if tool.result == "edit" and (edited := await _edit_result(ask, tool, result)) is not None:
+        return edited
     prompt = ActionPrompt(
         text=f"Deliver {visible(tool.name)} result to assistant?",
         actions=DELIVERY,
         tool=tool.name,
         exhibits=(Exhibit("Error" if result.is_error else "Result", result.content),),
     )
-    end = await ask(prompt)
-    if isinstance(end, NobodyThere):
-        return replace(result, nobody=end)
-    match end.value if isinstance(end, Answered) else "none":
-        case "deliver":
-            return result
-        case "edit":
-            edited = await _edit_result(ask, tool, result)
-            lost = Delivery(RESULT_EDIT_CANCELLED, withheld=True)
-            return lost if edited.nobody is not None else edited
-        case _:
-            return _not_delivered(end)
+    while True:
+        end = await ask(prompt)
+        if isinstance(end, NobodyThere):
+            return replace(result, nobody=end)
+        match end.value if isinstance(end, Answered) else "none":
+            case "deliver":
+                return result
+            case "edit":
+                edited = await _edit_result(ask, tool, result)
+                if edited is not None and edited.nobody is not None:
+                    return Delivery(RESULT_EDIT_CANCELLED, withheld=True)
+                if edited is not None:
+                    return edited
+            case _:
+                return _not_delivered(end)
 
 
-async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
-    """The edited result; the original one if the text was emptied or the editing cancelled."""
+async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery | None:
+    """The edited result; None if the text was emptied or the editing cancelled."""
     question = Question.text("result", f"Result of {visible(tool.name)}, as the model reads it:")
     question = question.with_default(result.content)
     end = await ask(QuestionPrompt(question, tool=tool.name, consents=True))
     if isinstance(end, NobodyThere):
         return replace(result, nobody=end)
-    if isinstance(end, NotAnswered) and not _goes_back(end):
-        return _not_delivered(end)  # nobody looked at it
-    text = str(end.value) if isinstance(end, Answered) else ""
-    return Delivery(text) if text.strip() and text != result.content else result
+    if isinstance(end, NotAnswered):
+        return None if _goes_back(end) else _not_delivered(end)  # nobody looked at it
+    text = str(end.value)
+    if not text.strip():
+        return None
+    return Delivery(text) if text != result.content else result
 
 
 # --- a configuration change --------------------------------------------------------------------

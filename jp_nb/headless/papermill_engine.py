@@ -14,8 +14,9 @@ from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine
 from papermill.log import logger
 
-from jp_nb.headless.runner import lift_from
+from jp_nb.headless.runner import NOT_WHOLE, lift_from
 from jp_nb.notebook.document import variables
+from jp_nb.notebook.document.carrier import unreadable
 
 
 class _Client(PapermillNotebookClient):  # type: ignore[misc]  # papermill has no types
@@ -24,6 +25,8 @@ class _Client(PapermillNotebookClient):  # type: ignore[misc]  # papermill has n
             return super().execute(**options)
         finally:
             lift_from(self)
+            if unreadable(self.nb.metadata):
+                logger.error("jp_nb: %s", NOT_WHOLE)
 
 
 class JpEngine(NBClientEngine):  # type: ignore[misc]  # papermill has no types

@@ -13,7 +13,8 @@ from typing import Any
 
 from nbconvert.preprocessors import Preprocessor
 
-from jp_nb.notebook.document.carrier import lift
+from jp_nb.headless.runner import NOT_WHOLE
+from jp_nb.notebook.document.carrier import lift, unreadable
 
 
 class JpPreprocessor(Preprocessor):
@@ -22,4 +23,6 @@ class JpPreprocessor(Preprocessor):
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
         """Lift the carrier of `nb`, in place."""
         lift(nb.metadata)
+        if unreadable(nb.metadata):
+            self.log.error("jp_nb: %s", NOT_WHOLE)
         return nb, resources

@@ -21,7 +21,12 @@ from jp_nb.headless.execution import Execution, OnCell
 from jp_nb.headless.files import read_notebook, write_notebook
 from jp_nb.headless.transcript import print_cell, print_transcript
 from jp_nb.notebook.document import variables
-from jp_nb.notebook.document.carrier import lift
+from jp_nb.notebook.document.carrier import lift, unreadable
+
+NOT_WHOLE = (
+    "the record of this run did not reach the notebook whole: what came of it is kept in "
+    "metadata.widgets; run the notebook again, with fewer tool calls in one cell"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +98,8 @@ def run_notebook(
                 _finish(execution.client, target)
             raise
         if execution.began or not execution.interrupts:
-            _finish(execution.client, target)
+            lost = _finish(execution.client, target)
+            failure = failure or lost
     return RunResult(target, notebook, failure)
 
 
@@ -118,9 +124,13 @@ def _last_executed(notebook: Any) -> int | None:
     return max(numbers)[1] if numbers else None
 
 
-def _finish(client: NotebookClient, target: Path) -> None:
+def _finish(client: NotebookClient, target: Path) -> CellFailure | None:
+    """Write what there is; what is wrong with the record, if something is."""
     lift_from(client)
     write_notebook(client.nb, target)
+    if unreadable(client.nb.metadata):
+        return CellFailure(None, "StorageError", NOT_WHOLE)
+    return None
 
 
 def lift_from(client: NotebookClient) -> None:

@@ -24,7 +24,7 @@ from jp_nb.notebook.options import OptionParser
 from jp_nb.notebook.prompt.plain import one_line
 from jp_nb.notebook.session import Session
 from jp_nb.notebook.usage import rows_of
-from jp_nb.record.projection import BASE, CONVERSATION, Said
+from jp_nb.record.projection import BASE, CONVERSATION, NOT_FOLLOWED, Said
 
 MAX_LINE = 5000
 """Of a line about folders: their names may be long."""
@@ -226,6 +226,11 @@ class Commands:
             print("jp_nb: this conversation is trusted already")
             return
         ignored = self._session.settings.ignored()
+        if unseen := next((path for path in ignored if path.startswith(NOT_FOLLOWED)), None):
+            raise UsageError(
+                f"this conversation asks for {unseen[1:-1]}: what is not followed cannot be shown, "
+                "nor agreed to. `%jp new` begins a conversation of your own"
+            )
         rows = [
             (visible(path), exact(path if path.startswith("(") else _shown(path, value)))
             for path, value in sorted(ignored.items())

@@ -32,6 +32,7 @@ RESET = "(reset)"
 """Stands in `ignored` for a stranger's reset of everything below the conversation."""
 
 MORE = "(more work than a record of somebody else may ask for, not followed from {place} on)"
+NOT_FOLLOWED, *_ = MORE.partition(",")
 """Stands in `ignored` for what was not even looked at."""
 
 MAX_FOREIGN_WORK = 250_000

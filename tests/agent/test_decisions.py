@@ -248,12 +248,13 @@ async def test_a_result_is_shown_in_full_before_it_is_delivered() -> None:
         ("ask", [yes("skip")], "Result delivery skipped by user."),
         ("ask", [CANCELLED], "Result delivery skipped by user."),
         ("ask", [yes("edit"), yes("no secret")], "no secret"),
-        ("ask", [yes("edit"), yes(" ")], "a secret"),
-        ("ask", [yes("edit"), CANCELLED], "a secret"),
+        ("ask", [yes("edit"), yes(" "), yes("deliver")], "a secret"),
+        ("ask", [yes("edit"), CANCELLED, yes("skip")], "Result delivery skipped by user."),
         ("ask", [yes("edit"), NobodyThere("gone")], "Result edit cancelled."),
         ("edit", [yes("no secret")], "no secret"),
-        ("edit", [yes("")], "a secret"),
-        ("edit", [CANCELLED], "a secret"),
+        ("edit", [yes(""), yes("skip")], "Result delivery skipped by user."),
+        ("edit", [CANCELLED, CANCELLED], "Result delivery skipped by user."),
+        ("edit", [CANCELLED, yes("deliver")], "a secret"),
     ],
 )
 async def test_what_the_model_reads_is_the_persons_decision(
@@ -272,11 +273,18 @@ async def test_the_text_to_edit_is_the_result() -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "is_error"), [(yes("failed: x"), True), (yes("fine"), False), (CANCELLED, True)]
+    ("ends", "content", "is_error"),
+    [
+        ([yes("failed: x")], "failed: x", True),
+        ([yes("fine")], "fine", False),
+        ([CANCELLED, yes("deliver")], "failed: x", True),
+    ],
 )
-async def test_an_error_that_is_not_edited_stays_one(end: Any, is_error: bool) -> None:
-    _, got = await delivered(end, mode="edit", outcome=Failure("failed: x"))
-    assert got.is_error is is_error
+async def test_an_error_that_is_not_edited_stays_one(
+    ends: list[Any], content: str, is_error: bool
+) -> None:
+    _, got = await delivered(*ends, mode="edit", outcome=Failure("failed: x"))
+    assert (got.content, got.is_error) == (content, is_error)
 
 
 @pytest.mark.parametrize("mode", ["ask", "edit"])

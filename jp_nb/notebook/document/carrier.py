@@ -6,6 +6,7 @@ stores the state of every widget in the notebook's metadata. So the kernel opens
     metadata.widgets["application/vnd.jupyter.widget-state+json"].state[ID] =
         {"model_module": "jp-nb", "model_name": "RecordModel", "state":
             {"jp": {the `jp` object without events}, "events.0": […], "events.1": […], …,
+             "length": number of entries in all chunks,
              "seen": {conversation id: number of entries read from the notebook}}}
 
 Whoever opens the notebook next lifts it into `metadata.jp`: `read` looks, `lift` moves.
@@ -36,6 +37,8 @@ WIDGETS = "widgets"
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 CHUNK_BYTES = 32 * 1024
 """An append sends its whole chunk again, so chunks are small."""
+BURST = 200
+"""After so many messages in one cell a socket may have dropped some on their way."""
 
 # --- reading ---------------------------------------------------------------------------------
 
@@ -109,6 +112,8 @@ def _document(state: JsonObject) -> JsonObject | None:
     read_chunks = number
     if any(key.startswith("events.") for key in state if key not in _names(read_chunks)):
         return None  # a chunk is missing
+    if state.get("length", len(events)) != len(events):
+        return None  # what a chunk ended with is missing
     document: JsonObject = {**head, "events": events}
     return document if kind(document) == "readable" else None
 
@@ -176,6 +181,8 @@ class CarrierStore:
         self._stored = 0
         self._chunks: list[list[JsonValue]] = []
         self._room = 0
+        self._messages = 0
+        self._first = 0  # of the chunks that the running cell has touched
 
     def changed(self) -> None:
         """Send what was appended, and the head if it is another one."""
@@ -190,8 +197,9 @@ class CarrierStore:
         """Send everything anew."""
         with self._lock:
             before = len(self._chunks)
-            self._stored, self._room, self._chunks = 0, 0, []
+            self._stored, self._room, self._chunks, self._first = 0, 0, [], 0
             touched = self._append()
+            touched["length"] = self._stored
             # States are merged key by key: what is not overwritten would stay.
             touched.update({f"events.{i}": [] for i in range(len(self._chunks), before)})
             self._chunks += [[] for _ in range(len(self._chunks), before)]
@@ -211,11 +219,14 @@ class CarrierStore:
             self._chunks[-1].append(clean)
             touched[f"events.{len(self._chunks) - 1}"] = self._chunks[-1]
             self._stored += 1
+        if touched:
+            touched["length"] = self._stored
         return touched
 
     def _publish(self, touched: JsonObject) -> None:
         if not touched:
             return
+        self._messages += 1
         if self._send is not None:
             self._send(touched)
             return
@@ -242,7 +253,12 @@ class CarrierStore:
             return self._stored == len(self._document.conversation)
 
     def cell_ends(self) -> None:
-        """Nothing to wait for: the executor takes everything without an answer."""
+        """Send once more what came in a burst; there is no answer to wait for."""
+        with self._lock:
+            if self._messages > BURST:
+                for number in range(self._first, len(self._chunks)):
+                    self._publish({f"events.{number}": self._chunks[number]})
+            self._messages, self._first = 0, max(0, len(self._chunks) - 1)
 
     def save(self, timeout: float = 10.0) -> str:
         """The executor writes the file when the run ends."""

@@ -24,12 +24,15 @@ class Executor:
     def __init__(self) -> None:
         self.state: JsonObject = {}
         self.sizes: list[int] = []
+        self.deaf = False
 
     def open(self, state: JsonObject) -> carrier.Send:
         self.update(state)
         return self.update
 
     def update(self, state: JsonObject) -> None:
+        if self.deaf:
+            return
         text = json.dumps(state)
         self.sizes.append(len(text))
         self.state.update(json.loads(text))
@@ -80,6 +83,30 @@ def test_an_append_costs_the_same_in_a_long_conversation() -> None:
     for i in range(2000):
         document.conversation.start_turn(ChatRequest(content=f"{i} " + "x" * 1000))
     assert max(executor.sizes) < 2 * carrier.CHUNK_BYTES
+
+
+def test_what_a_busy_executor_missed_comes_again_when_the_cell_ends() -> None:
+    executor = Executor()
+    document, store = begin(executor)
+    for i in range(2 * carrier.BURST):
+        executor.deaf = 100 < i < 150
+        document.conversation.start_turn(ChatRequest(content=f"{i} " + "x" * 1000))
+    assert read(executor.metadata()) is None
+    store.cell_ends()
+    assert read(executor.metadata()) == stored(document)
+
+
+def test_a_carrier_whose_last_message_is_missing_in_a_chunk_is_damaged() -> None:
+    executor = Executor()
+    document, store = begin(executor)
+    for i in range(40):
+        document.conversation.start_turn(ChatRequest(content=f"{i} " + "x" * 1000))
+    store.cell_ends()
+    kept = executor.state["events.0"]
+    assert isinstance(kept, list)
+    executor.state["events.0"] = kept[:-1]
+    assert len(unreadable(executor.metadata())) == 1
+    assert not lift(executor.metadata())
 
 
 def test_a_shorter_conversation_leaves_nothing_of_the_longer_one_behind() -> None:
