@@ -5,7 +5,7 @@ Source: `spec/tools-and-turn-loop.md` section 4.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, overload
 
 from pydantic import (
@@ -120,6 +120,11 @@ class Question(BaseModel):
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         for name, value in super().__repr_args__():
             yield "text" if name == "wording" else name, value
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with `update`, in which `text` is what it asks."""
+        fields = {"wording" if name == "text" else name: x for name, x in (update or {}).items()}
+        return super().model_copy(update=fields, deep=deep)
 
     @model_serializer(mode="plain")
     def _compact(self) -> dict[str, JsonValue]:

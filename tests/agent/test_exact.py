@@ -463,7 +463,7 @@ async def test_the_box_for_arguments_shows_them_and_gives_them_back(
         assert_all_is_seen(box.shown.replace("\n", ""))
         assert same(json.loads(box.shown), {"n": arguments})
         if on_a_console:
-            return ask_on_stdin(prompt, Reader(""), "stdin")
+            return ask_on_stdin(prompt, Reader("="), "stdin")
         return Answered(box.meant(box.shown), "form")
 
     bench = Bench(

@@ -54,7 +54,7 @@ SECTION_8_5 = f"""\
 
 """
 EXPLAINED = """\
-  y  Apply (default)
+  y  Apply
   n  Reject
   All of the changes are applied, or none of them; the tool is told which.
 """
@@ -63,7 +63,8 @@ APPLIED = """[
     for c in jp.last.config_changes if c.proposed_by
 ]"""
 BY_TOOL = "conversation, in turn 0, by tool change_model (applied by you, form)"
-APPLY_DELTA = "Apply delta? [Y/n/?] "
+ASKED_AGAIN = "Please type one of y, n, or ? for help.\n"
+APPLY_DELTA = "Apply delta? [y/n/?] "
 
 
 @pytest.fixture(scope="module")
@@ -96,10 +97,10 @@ def decided(user: FrontEnd, label: str, script: str = "first") -> str:
 
 
 def static(user: FrontEnd, request: str) -> Message:
-    """The one output that the turn leaves."""
-    (shown,) = user.displays(request)
-    assert set(shown) == {"text/plain", "text/markdown"}
-    return shown
+    """The output that the turn leaves: one, and another behind what was asked on stdin."""
+    parts = user.displays(request)
+    assert all(set(part) == {"text/plain", "text/markdown"} for part in parts)
+    return {kind: "\n".join(part[kind] for part in parts) for kind in parts[0]}
 
 
 def said(user: FrontEnd, line: str) -> str:
@@ -234,7 +235,9 @@ def test_strict_fails_the_cell_when_nobody_could_confirm(user: FrontEnd) -> None
 
 
 @pytest.mark.req("R078-76")
-@pytest.mark.parametrize("keys", [["y"], [""], ["?", "Y"], ["n"], ["?", "N"], ["\x04"]], ids=repr)
+@pytest.mark.parametrize(
+    "keys", [["y"], ["", "y"], ["?", "Y"], ["n"], ["?", "N"], ["\x04"]], ids=repr
+)
 def test_the_change_is_asked_about_word_for_word(user: FrontEnd, keys: list[str]) -> None:
     request = start(user, "first", STDIN)
     for key in keys:
@@ -242,8 +245,9 @@ def test_the_change_is_asked_about_word_for_word(user: FrontEnd, keys: list[str]
         user.type(key)
     user.finish(request)
     assert error(user, request) is None
-    assert user.printed(request) == SECTION_8_5 + EXPLAINED * keys.count("?")
-    applied = keys[-1] in ("y", "Y", "")
+    printed = SECTION_8_5 + EXPLAINED * keys.count("?") + ASKED_AGAIN * keys.count("")
+    assert user.printed(request) == printed
+    applied = keys[-1] in ("y", "Y")
     verdict = f"{'applied' if applied else 'rejected'} by you (stdin)"
     shown = static(user, request)["text/plain"].splitlines()
     assert shown[1] == f"⟳ change_model: {CHANGE} — {verdict}"

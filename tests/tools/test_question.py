@@ -40,6 +40,13 @@ def test_text_makes_a_question_and_is_what_it_asks() -> None:
 
 
 @pytest.mark.req("R083-53", "R083-54", "R083-56", "R083-57")
+def test_a_copy_with_another_text_has_nothing_of_the_old_one() -> None:
+    question = Question.boolean("q", "Is it hunter2?").model_copy(update={"text": "Is it?"})
+    assert (question.text, question.wording) == ("Is it?", "Is it?")
+    assert "hunter2" not in repr(question)
+    assert question == Question.boolean("q", "Is it?")
+
+
 def test_setters_set_one_field_each_and_what_is_set_is_written() -> None:
     question = (
         Question.boolean("q", "Sure?")
