@@ -21,6 +21,7 @@ from jupyter_core.utils import ensure_async
 from nbclient import NotebookClient
 from nbclient.exceptions import DeadKernelError
 
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 PATIENCE = 10.0
 """Seconds that an interrupted cell has to end."""
 
@@ -103,7 +104,10 @@ class Execution:
 
     async def _clean_up(self) -> None:
         """Leave no kernel behind that was cut off while it started."""
-        if self.client.km is not None and self.client.owns_km:
+        if (manager := self.client.km) is not None and self.client.owns_km:
+            if not self.began and manager.has_kernel:
+                # To shut it down begins with an interrupt: one that starts prints a traceback then.
+                await ensure_async(manager.signal_kernel(KILL))
             await self.client._async_cleanup_kernel()
         atexit.unregister(self.client._cleanup_kernel)
 
