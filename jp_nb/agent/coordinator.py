@@ -600,14 +600,14 @@ class Coordinator:
 
     def _queue_permission(self, call: Call, tool: OfferedTool) -> None:
         def decide(ask: Ask) -> Awaitable[Permission]:
-            command = tool.executor.command_line(call.arguments, self._tool_context(call, tool))
+            context = self._tool_context(call, tool)
             return permission(
                 ask,
                 tool,
                 call.arguments,
                 lambda given: _prepare(tool, given),
                 formatted=call.formatted,
-                command=command,
+                command=lambda arguments: tool.executor.command_line(arguments, context),
             )
 
         self._display(Waits(call.key, f"your permission to run {call.title}", person=True))

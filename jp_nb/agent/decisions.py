@@ -60,6 +60,7 @@ NOT_DELIVERED_BY_CONFIGURATION = "Result delivery skipped by configuration."
 RESULT_EDIT_CANCELLED = "Result edit cancelled."
 
 ARGUMENTS = "Arguments"
+EDITED = "Arguments, as you edited them"
 FORMATTED = "The arguments as its formatter writes them (what counts is above)"
 COMMAND = "Command line"
 SHELL = "Command line, run by a shell (sh -c)"
@@ -70,6 +71,8 @@ NO_COMMAND_LINE = "It cannot run, there is no command line"
 Arguments = dict[str, JsonValue]
 Prepare = Callable[[Arguments], Arguments | Failure]
 """Arguments as the tool will get them, or why it cannot run with them."""
+CommandFor = Callable[[Arguments], CommandLine | Failure | None]
+"""What is executed for arguments, None if that is no command; or why it cannot be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +112,22 @@ def _not_delivered(end: PromptEnd) -> Delivery:
     return Delivery(NOT_DELIVERED if why is None else UNDELIVERED.format(why), withheld=True)
 
 
+def _no_command(_: Arguments) -> None:
+    """Nothing is executed: the tool is no command."""
+
+
 async def permission(
     ask: Ask,
     tool: OfferedTool,
     arguments: Arguments,
     prepare: Prepare,
     formatted: str | None = None,
-    command: CommandLine | Failure | None = None,
+    command: CommandFor = _no_command,
 ) -> Permission:
     """Ask whether `tool` runs with `arguments`: mode `ask`, or `edit` which edits them first.
+
+    Of a command somebody sees what is executed before it is: once its arguments are edited, it is
+    asked whether it runs.
 
     Args:
         ask: Puts a prompt to the person.
@@ -125,69 +135,100 @@ async def permission(
         arguments: What with.
         prepare: Reads other ones.
         formatted: What a formatter made of them, shown below the exact ones.
-        command: What is executed, if the tool is a command, or why it cannot be told.
+        command: Tells what is executed, if the tool is a command, or why it cannot be told.
     """
+    call = _Asked(tool, arguments, arguments, formatted, command)
     if tool.run == "edit":
         edited = await _edit_arguments(ask, tool, arguments, prepare)
         if isinstance(edited, Permission):
-            return edited
+            call, decided = call.after(edited)
+            if decided is not None:
+                return decided
         if isinstance(edited, NobodyThere):
             return Permission(runs=False, nobody=edited)
         if isinstance(edited, NotAnswered):
             cancelled = Permission(runs=False, skipped=_skipped(EDIT_CANCELLED))
             return cancelled if _goes_back(edited) else _not_run(edited)
-    shown = tuple(_of_a_call(arguments, formatted, command))
-    return await _ask_permission(ask, tool, arguments, prepare, shown)
+    return await _ask_permission(ask, call, prepare)
 
 
-def _of_a_call(
-    arguments: Arguments, formatted: str | None, command: CommandLine | Failure | None
-) -> Iterator[Exhibit]:
-    """What is decided about when a call waits for permission."""
-    if isinstance(command, Failure):
-        yield Exhibit(NO_COMMAND_LINE, command.message)
-    elif command is not None:
-        caption = SHELL if command.shell else COMMAND
-        yield Exhibit(f"{caption} {FIRST}" if command.first else caption, command.text)
-        yield Exhibit(FOLDER, command.folder)
-    if arguments:
-        yield Exhibit(ARGUMENTS, arguments)
-    if formatted:
-        yield Exhibit(FORMATTED, formatted)
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A call that waits for permission.
+
+    Attributes:
+        own: The model's arguments.
+        edited: The channel through which somebody made others of them.
+    """
+
+    tool: OfferedTool
+    own: Arguments
+    arguments: Arguments
+    formatted: str | None
+    command: CommandFor
+    edited: Channel | None = None
+
+    def after(self, edited: Permission) -> tuple[_Asked, Permission | None]:
+        """The call as edited, and what that decides; None: its command is to be seen first."""
+        call, given = self, edited.arguments
+        if given is not None:
+            channel = edited.channel if to_text(given) != to_text(self.own) else None
+            call = replace(self, arguments=given, formatted=None, edited=channel)
+        if self.command(call.arguments) is None:
+            return call, edited
+        return call, None
+
+    def exhibits(self) -> Iterator[Exhibit]:
+        """What is decided about."""
+        command = self.command(self.arguments)
+        if isinstance(command, Failure):
+            yield Exhibit(NO_COMMAND_LINE, command.message)
+        elif command is not None:
+            caption = SHELL if command.shell else COMMAND
+            yield Exhibit(f"{caption} {FIRST}" if command.first else caption, command.text)
+            yield Exhibit(FOLDER, command.folder)
+        if self.arguments:
+            yield Exhibit(EDITED if self.edited else ARGUMENTS, self.arguments)
+        if self.formatted:
+            yield Exhibit(FORMATTED, self.formatted)
+
+    def prompt(self) -> ActionPrompt:
+        """The question whether it runs."""
+        kind = SOURCES.get(self.tool.kind, self.tool.kind)
+        return ActionPrompt(
+            text=f"Run {kind} {visible(self.tool.name)} tool?",
+            actions=PERMISSION,
+            tool=self.tool.name,
+            exhibits=tuple(self.exhibits()),
+        )
+
+    def runs(self, *, remembered: bool) -> Permission:
+        """It runs, with what was shown."""
+        arguments = self.arguments if self.edited else None
+        return Permission(True, arguments, remembered=remembered, channel=self.edited)
 
 
-async def _ask_permission(
-    ask: Ask,
-    tool: OfferedTool,
-    arguments: Arguments,
-    prepare: Prepare,
-    shown: tuple[Exhibit, ...],
-) -> Permission:
-    prompt = ActionPrompt(
-        text=f"Run {SOURCES.get(tool.kind, tool.kind)} {visible(tool.name)} tool?",
-        actions=PERMISSION,
-        tool=tool.name,
-        exhibits=shown,
-    )
+async def _ask_permission(ask: Ask, call: _Asked, prepare: Prepare) -> Permission:
     while True:
-        end = await ask(prompt)
+        end = await ask(call.prompt())
         if isinstance(end, NobodyThere):
             return Permission(runs=False, nobody=end)
         if not isinstance(end, Answered):
             return _not_run(end)
+        decided: Permission | None = None
         match end.value:
             case "run" | "run_turn" as word:
-                return Permission(runs=True, remembered=word == "run_turn")
+                return call.runs(remembered=word == "run_turn")
             case "skip" | "skip_turn" as word:
                 return Permission(runs=False, remembered=word == "skip_turn")
-            case "reason" | "edit" as word:
-                decided = (
-                    await _with_reason(ask, tool)
-                    if word == "reason"
-                    else await _with_edits(ask, tool, arguments, prepare)
-                )
-                if decided is not None:
-                    return decided
+            case "reason":
+                decided = await _with_reason(ask, call.tool)
+            case "edit":
+                decided = await _with_edits(ask, call.tool, call.arguments, prepare)
+                if decided is not None and decided.runs:
+                    call, decided = call.after(decided)
+        if decided is not None:
+            return decided
 
 
 async def _with_reason(ask: Ask, tool: OfferedTool) -> Permission | None:

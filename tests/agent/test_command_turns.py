@@ -12,7 +12,7 @@ import pytest
 from pydantic import JsonValue
 
 from jp_nb.agent.offer import OfferedTool, offer
-from jp_nb.agent.ports import ActionPrompt, QuestionPrompt, ToolBegins
+from jp_nb.agent.ports import ActionPrompt, Exhibit, QuestionPrompt, ToolBegins
 from jp_nb.config.assign import parse_assignment
 from jp_nb.config.partial import Partial, apply
 from jp_nb.record.events import InquiryRequest, ToolCallRequest, ToolCallResponse
@@ -141,6 +141,51 @@ async def test_a_command_runs_only_once_somebody_permits_it(tmp_path: Path) -> N
     assert (tmp_path / "runs").read_text() == "ran\n"
     contents = [response.content for response in bench.of(ToolCallResponse)]
     assert contents == ["", "Tool skipped by user."]
+
+
+PARAMETERS: JsonValue = {"what": {"type": "string"}}
+
+
+@pytest.mark.parametrize("mode", ["ask", "edit"])
+async def test_what_an_edited_command_executes_is_seen_before_it_does(
+    tmp_path: Path, mode: str
+) -> None:
+    edit = yes('{"what": "two; three"}')
+    before = [yes("edit")] if mode == "ask" else []
+    person = FakePrompter(*before, edit, yes("edit"), yes('{"what": "four"}'), yes("run"))
+    command: JsonValue = {"program": "echo {{ tool.arguments.what }} >> runs", "shell": True}
+    config = local("t", command, run=mode, parameters=PARAMETERS)
+    bench = bench_of(tmp_path, config, reply(call("t", text='{"what": "one"}')), person=person)
+    await bench.run()
+    seen = [p.exhibits for p in person.asked if isinstance(p, ActionPrompt)]
+    lines = ["echo one >> runs"] if mode == "ask" else []
+    lines += ["echo two; three >> runs", "echo four >> runs"]
+    assert [exhibits[0].value for exhibits in seen] == lines
+    assert seen[-1][2] == Exhibit("Arguments, as you edited them", {"what": "four"})
+    assert (tmp_path / "runs").read_text() == "four\n"
+    [response] = bench.of(ToolCallResponse)
+    assert response.metadata["edited_arguments"] == {"what": "four"}
+
+
+async def test_an_edited_command_that_was_seen_may_be_skipped(tmp_path: Path) -> None:
+    person = FakePrompter(yes("edit"), yes('{"what": "two"}'), yes("skip"))
+    command: JsonValue = {"program": "echo {{ tool.arguments.what }} >> runs", "shell": True}
+    config = local("t", command, run="ask", parameters=PARAMETERS)
+    bench = bench_of(tmp_path, config, reply(call("t", text='{"what": "one"}')), person=person)
+    await bench.run()
+    assert the_response(bench) == ("Tool skipped by user.", False)
+    assert not (tmp_path / "runs").exists()
+
+
+async def test_arguments_that_were_edited_back_are_the_models_own(tmp_path: Path) -> None:
+    person = FakePrompter(
+        *(yes("edit"), yes('{"what": "two"}'), yes("edit"), yes('{"what": "one"}')), yes("run")
+    )
+    config = local("t", "echo {{tool.arguments.what}}", run="ask", parameters=PARAMETERS)
+    bench = bench_of(tmp_path, config, reply(call("t", text='{"what": "one"}')), person=person)
+    await bench.run()
+    [response] = bench.of(ToolCallResponse)
+    assert (response.content, response.metadata) == ("one\n", {})
 
 
 @pytest.mark.req("R028-34")
