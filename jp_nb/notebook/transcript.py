@@ -97,8 +97,8 @@ class Transcript:
         self._response = 0
         self._running: dict[str, ToolPiece] = {}
         self._starts = [0]
-        self._finished: list[str] = []
-        self._finished_pieces = 0
+        self._markdown: dict[int, str] = {}  # of pieces that cannot change any more, while it runs
+        self._texts: dict[int, str] = {}
 
     def apply(self, events: Iterable[DisplayEvent]) -> None:
         """Fold `events` in."""
@@ -115,7 +115,8 @@ class Transcript:
             case DiscardText():
                 del self.pieces[self._response :]
                 self._starts = [min(start, self._response) for start in self._starts]
-                self._forget_rendered()
+                self._markdown.clear()
+                self._texts.clear()
             case ToolBegins():
                 self._begin_tool(event)
             case ToolEnds():
@@ -177,7 +178,6 @@ class Transcript:
         if end <= self._starts[-1]:
             return False
         self._starts.append(end)
-        self._forget_rendered()
         return True
 
     def is_final(self, part: int) -> bool:
@@ -185,8 +185,12 @@ class Transcript:
         return part < len(self._starts) - 1 and all(map(_is_final, self._pieces_of(part)))
 
     def _pieces_of(self, part: int) -> list[Piece]:
-        end = self._starts[part + 1] if part + 1 < len(self._starts) else None
-        return self.pieces[self._starts[part] : end]
+        return [self.pieces[number] for number in self._numbers_of(part)]
+
+    def _numbers_of(self, part: int) -> range:
+        part %= len(self._starts)
+        end = self._starts[part + 1] if part + 1 < len(self._starts) else len(self.pieces)
+        return range(self._starts[part], end)
 
     # --- rendering ---------------------------------------------------------------------------
 
@@ -200,37 +204,49 @@ class Transcript:
             live: The turn is still running: durations are shown, which a saved cell never has.
             status: A last line while it runs, such as what is waited for.
         """
-        part %= len(self._starts)
         return {
             "text/markdown": self.markdown(part, live=live, status=status),
             "text/plain": self.plain_text(part),
         }
 
     def markdown(self, part: int = -1, *, live: bool = False, status: str | None = None) -> str:
-        """A part as Markdown in which model and tool text is neutralised.
-
-        Pieces of the last part that cannot change any more are rendered once.
-        """
-        part %= len(self._starts)
-        pieces = self._pieces_of(part)
-        if part < len(self._starts) - 1 or not live:
-            blocks = [self._piece_markdown(piece, live) for piece in pieces]
+        """A part as Markdown in which model and tool text is neutralised."""
+        numbers = self._numbers_of(part)
+        if live:
+            blocks = [self._live_markdown(number) for number in numbers]
         else:
-            blocks = self._live_blocks(pieces)
+            blocks = [self._piece_markdown(self.pieces[number], live) for number in numbers]
         if status:
             blocks.append(f"*{no_markup(status)}*")
         return "\n\n".join(block for block in blocks if block)
 
-    def _live_blocks(self, pieces: list[Piece]) -> list[str]:
-        while self._finished_pieces < len(pieces) - 1 and _is_final(pieces[self._finished_pieces]):
-            self._finished.append(self._piece_markdown(pieces[self._finished_pieces], live=True))
-            self._finished_pieces += 1
-        rest = [self._piece_markdown(piece, live=True) for piece in pieces[self._finished_pieces :]]
-        return [*self._finished, *rest]
+    def plain_text(self, part: int = -1) -> str:
+        """A part as text, for terminals and diffs."""
+        blocks = [self._plain(number) for number in self._numbers_of(part)]
+        return "\n".join(block for block in blocks if block)
 
-    def _forget_rendered(self) -> None:
-        self._finished.clear()
-        self._finished_pieces = 0
+    def _live_markdown(self, number: int) -> str:
+        """A piece while the turn runs; one that cannot change any more is rendered once."""
+        if (known := self._markdown.get(number)) is not None:
+            return known
+        text = self._piece_markdown(self.pieces[number], live=True)
+        if self._stays(number):
+            self._markdown[number] = text
+        return text
+
+    def _plain(self, number: int) -> str:
+        """A piece as text, likewise."""
+        if (known := self._texts.get(number)) is not None:
+            return known
+        text = piece_plain(self.pieces[number])
+        if self._stays(number):
+            self._texts[number] = text
+        return text
+
+    def _stays(self, number: int) -> bool:
+        """Whether a piece cannot change any more; text is added to the last one alone."""
+        piece = self.pieces[number]
+        return _is_final(piece) or (isinstance(piece, TextPiece) and piece is not self.pieces[-1])
 
     def _piece_markdown(self, piece: Piece, live: bool) -> str:
         match piece:
@@ -260,11 +276,6 @@ class Transcript:
 
     def _safe(self, text: str) -> str:
         return safe_markdown(text, image_hosts=self._image_hosts)
-
-    def plain_text(self, part: int = -1) -> str:
-        """A part as text, for terminals and diffs."""
-        blocks = [piece_plain(piece) for piece in self._pieces_of(part % len(self._starts))]
-        return "\n".join(block for block in blocks if block)
 
 
 def piece_plain(piece: Piece) -> str:

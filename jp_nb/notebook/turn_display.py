@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from jp_nb.agent.ports import (
+    DiscardText,
     DisplayEvent,
     FunctionBegins,
     FunctionEnds,
@@ -130,6 +131,7 @@ class TurnDisplay:
         self._batch_over = False
         self._scheduled: float | None = None
         self._outputs = [_Output(new_output())]
+        self._settled = 0  # so many of them were shown as they will stay
         self._function: FunctionBegins | None = None
         self._ticks_elsewhere = False
         self._done = False
@@ -252,23 +254,32 @@ class TurnDisplay:
         self._tick_later()
 
     def _show_live(self) -> int:
-        """Show all parts as they are; return how much that sends."""
+        """Show all parts as they are; return how much was looked at for that."""
         last = len(self._outputs) - 1
-        for number in range(last):
-            self._show_part(number)
+        size = self._show_earlier()
         if self._so_far is not None:
             bundle = self._bundle_so_far()
             self._so_far(bundle)
-            return len(bundle["text/markdown"])
+            return size + len(bundle["text/markdown"])
         status = self._note or one_line(self._waiting.line(monotonic()))
         bundle = self._transcript.bundle(live=True, status=status)
         if bundle["text/markdown"] or self._outputs[last].shown is not None:
             self._outputs[last].show(dict(bundle))
-        return len(bundle["text/markdown"])
+        return size + len(bundle["text/markdown"])
 
-    def _show_part(self, number: int) -> None:
-        """Show a part behind which another one has begun."""
-        self._outputs[number].show(dict(self._transcript.bundle(number, live=True)))
+    def _show_earlier(self) -> int:
+        """Show the parts behind which another one has begun, those that may have changed.
+
+        Returns how much was looked at for that.
+        """
+        size = 0
+        for number in range(self._settled, len(self._outputs) - 1):
+            if number == self._settled and self._transcript.is_final(number):
+                self._settled += 1
+            bundle = self._transcript.bundle(number, live=True)
+            self._outputs[number].show(dict(bundle))
+            size += len(bundle["text/markdown"])
+        return size
 
     def _bundle_so_far(self) -> dict[str, str]:
         """What stands above a form, and how much else is to be decided."""
@@ -284,6 +295,8 @@ class TurnDisplay:
             if isinstance(event, _Cut):
                 self._cut(event.held)
                 continue
+            if isinstance(event, DiscardText):
+                self._settled = 0
             self._note = None
             self._waiting.apply(event, monotonic())
             self._transcript.apply((event,))
@@ -376,8 +389,7 @@ class TurnDisplay:
             shown = self._bundle_so_far()
             so_far(shown)
             plain = "\n".join(filter(None, (shown["text/plain"], bundle["text/plain"])))
-            for number in range(len(self._outputs) - 1):
-                self._show_part(number)
+            self._show_earlier()
             self._outputs[-1].show({**bundle, "text/plain": plain})
 
     def end(self, note: str | None, record: StaticRecord | None) -> None:

@@ -6,8 +6,17 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.ports import ShowText
-from jp_nb.notebook import turn_display
+from jp_nb.agent.ports import (
+    DiscardText,
+    DisplayEvent,
+    EndOfText,
+    FunctionBegins,
+    FunctionEnds,
+    ShowText,
+    ToolBegins,
+    ToolEnds,
+)
+from jp_nb.notebook import markdown, tool_calls, transcript, turn_display
 from jp_nb.notebook.cell_loop import CellLoop
 from jp_nb.notebook.transcript import Transcript
 from jp_nb.notebook.turn_display import CHARS_PER_INTERVAL, TurnDisplay
@@ -43,3 +52,158 @@ def test_what_stands_above_a_form_is_updated_less_often_the_longer_it_is(
     display(ShowText("message", "x" * 9 * CHARS_PER_INTERVAL))
     display._update()
     assert display._next == pytest.approx(1.0)
+
+
+# --- several parts -----------------------------------------------------------------------------
+
+
+class Showing:
+    """Stands in for `ToolOutput`: every tool shows something."""
+
+    watches = False
+
+    def open(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def function_begins(self) -> None: ...
+
+    def function_ends(self) -> bool:
+        return True
+
+    def function_has_shown(self) -> bool:
+        return False
+
+    def others_have_shown(self) -> bool:
+        return True
+
+    def take(self, *, of_function: bool) -> list[Any]:
+        return []
+
+
+class Watched:
+    """A display on a clock of its own that updates whenever it is due.
+
+    Attributes:
+        rendered: Characters of text that were made safe to show.
+        sent: Characters that were published.
+        outputs: What each output shows.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.rendered = self.sent = 0
+        self.outputs: list[str] = []
+        monkeypatch.setattr(turn_display, "monotonic", lambda: self.now)
+        safe_markdown = markdown.safe_markdown
+
+        def counted(text: str, **settings: Any) -> str:
+            self.rendered += len(text)
+            return safe_markdown(text, **settings)
+
+        monkeypatch.setattr(transcript, "safe_markdown", counted)
+        tools: Any = Showing()
+        self.display = TurnDisplay(Transcript(), CellLoop(), self.new_output, tools=tools)
+
+    def new_output(self) -> Any:
+        number = len(self.outputs)
+        self.outputs.append("")
+
+        def publish(bundle: dict[str, Any], *, update: bool, final: bool) -> None:
+            self.outputs[number] = bundle.get("text/markdown", "")
+            self.sent += len(self.outputs[number])
+
+        return publish
+
+    def sees(self, *events: DisplayEvent) -> None:
+        for event in events:
+            self.display(event)
+            self.now += 0.01
+            if self.now >= self.display._next:
+                self.display._update()
+
+
+def ends(call_id: str) -> ToolEnds:
+    return ToolEnds(call_id, "t", "", is_error=False, seconds=0.0, hidden=False)
+
+
+def words(count: int) -> list[DisplayEvent]:
+    return [ShowText("message", "x" * 100) for _ in range(count)]
+
+
+def of_long_parts(watched: Watched, deltas: int) -> int:
+    """Two long texts with a tool in between that has shown something."""
+    watched.sees(*words(deltas // 2), EndOfText(), ToolBegins("c", "t", {}), ends("c"))
+    watched.sees(*words(deltas // 2))
+    watched.display.finish()
+    assert len(watched.outputs) == 2
+    return watched.rendered + watched.sent
+
+
+def test_a_million_characters_in_several_parts_are_not_rendered_over_and_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deltas, chars = 10_000, 1_000_000
+    # 100 s of text: one update in 0.1 s, and of a long part one less often.
+    assert of_long_parts(Watched(monkeypatch), deltas) < 50 * chars
+
+
+def test_a_part_that_is_over_is_rendered_once_however_much_follows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watched = Watched(monkeypatch)
+    watched.sees(*words(1_000), EndOfText(), ToolBegins("c", "t", {}), ends("c"), *words(1))
+    watched.display._update()
+    before = watched.rendered
+    watched.sees(*words(20))
+    watched.now += 100
+    watched.display._update()
+    assert watched.rendered - before < 100 * 100
+
+
+def test_the_work_for_many_functions_that_print_grows_with_their_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watched = Watched(monkeypatch)
+    texts: list[int] = []
+    render = tool_calls.call_markdown
+
+    def counted(*args: Any, **settings: Any) -> str:
+        texts.append(1)
+        return render(*args, **settings)
+
+    monkeypatch.setattr(transcript, "call_markdown", counted)
+    for n in range(200):
+        call_id = f"c{n}"
+        watched.sees(ToolBegins(call_id, "t", {}), FunctionBegins(call_id, "t"))
+        watched.sees(FunctionEnds(call_id), ends(call_id))
+    watched.display._update()
+    assert len(watched.outputs) > 100
+    assert len(texts) < 200 * 6
+
+
+def test_an_earlier_part_shows_how_its_call_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(monkeypatch)
+    watched.sees(ToolBegins("a", "first", {}), ToolBegins("b", "t", {}))
+    watched.sees(FunctionBegins("b", "t"), FunctionEnds("b"), ends("b"))
+    running = watched.outputs[0]
+    assert "first" in running
+    assert running.count("✓") < 2
+    watched.now += 100
+    watched.sees(ends("a"))
+    watched.display._update()
+    assert watched.outputs[0] != running
+    assert watched.outputs[0].count("✓") == 2
+
+
+def test_what_is_taken_back_after_a_part_was_over_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watched = Watched(monkeypatch)
+    watched.sees(ToolBegins("a", "t", {}), ends("a"), *words(1), DiscardText())
+    watched.sees(ShowText("message", "instead"))
+    watched.now += 100
+    watched.display._update()
+    watched.display.finish()
+    assert "xxx" not in "".join(watched.outputs)
+    assert "instead" in watched.outputs[-1]
