@@ -382,7 +382,9 @@ def _escape(text: str, image_hosts: Collection[str]) -> str:
     pieces: list[str] = []
     at = 0
     for image in _IMAGE.finditer(text):
-        pieces += [_without_markup(text[at : image.start()]), _image(image, image_hosts)]
+        before = _without_markup(text[at : image.start()])
+        apart = " " if before.endswith("]") else ""  # `](` would be a link
+        pieces += [before, apart, _image(image, image_hosts)]
         at = image.end()
     pieces.append(_without_markup(text[at:]))
     return "".join(pieces)

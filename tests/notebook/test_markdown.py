@@ -181,6 +181,7 @@ IMAGE = "https://x.org/p.png?d=1"
         (f"![]({IMAGE})", f"(image) [open]({IMAGE})"),
         (f'a ![x]({IMAGE} "title") b', f"a (image) [x]({IMAGE}) b"),
         (f"![a [b] `c`]({IMAGE})", f"! [a [b] `c`]({IMAGE})"),
+        (f"![a][b]![x]({IMAGE})", f"! [a][b] (image) [x]({IMAGE})"),
         (f"!!![x]({IMAGE})", f"!!(image) [x]({IMAGE})"),
         (f"[![build]({IMAGE})](https://x.org)", f"(image) [build]({IMAGE}) [↗](https://x.org)"),
         (f"[![build]({IMAGE})](notes.md)", f"[(image) [build]({IMAGE})]\\(notes.md)"),
