@@ -111,7 +111,7 @@ def play(user: FrontEnd, options: str, steps: Steps) -> str:
         ),
         (
             RESULT + "edit",
-            [(EDIT_RESULT, "=edited"), (EDIT_RESULT, None)],
+            [(EDIT_RESULT, "=edited"), (EDIT_RESULT, None), (DELIVER, "Deliver")],
             ["edited", "sent to Bob"],
             ["✓", "✓"],
         ),
