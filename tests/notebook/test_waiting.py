@@ -187,7 +187,7 @@ def shows(user: FrontEnd, text: str) -> Message:
 def no_trace(user: FrontEnd, request: str) -> None:
     """Nothing of what was waited for is left."""
     left = json.dumps(user.outputs(request), ensure_ascii=False)
-    for word in ("Waiting", "Interrupt heard", "attempt", "again in", "jp_nb"):
+    for word in ("Waiting", "Interrupt heard", "attempt", "again in", '"jp_nb":'):
         assert word not in left
 
 
