@@ -225,7 +225,7 @@ class Commands:
         if self._session.is_trusted:
             print("jp_nb: this conversation is trusted already")
             return
-        ignored = self._session.settings.ignored()
+        ignored = self._session.settings.if_trusted()
         if unseen := next((path for path in ignored if path.startswith(NOT_FOLLOWED)), None):
             raise UsageError(
                 f"this conversation asks for {unseen[1:-1]}: what is not followed cannot be shown, "

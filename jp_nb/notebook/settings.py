@@ -38,6 +38,7 @@ from jp_nb.config.partial import (
     apply,
     at,
     build,
+    diff,
     leaves,
     merge,
     pinned,
@@ -204,6 +205,22 @@ class Settings:
             or path.startswith("(")
             or settled(build(path, value)) != build(path, at(plain, path))
         }
+
+    def if_trusted(self) -> dict[str, JsonValue]:
+        """What would be in force otherwise if the record was trusted, by path; None: nothing.
+
+        Also what the record sets and something later outdoes. It is found out by doing it: of
+        several changes of one thing none can pass for all of them.
+        """
+        found = self.ignored()
+        if not self.projection.ignored:
+            return found
+        trusted = self.projection.if_trusted()
+        after = trusted.partial()
+        change = diff(self.projection.partial(), after)
+        found |= dict.fromkeys(change.unsets)
+        found |= {path: at(after, path) for path, _ in leaves(change.delta)}
+        return found | trusted.ignored
 
     def explain(self, paths: Iterable[str]) -> dict[str, list[Said]]:
         """Who said something about each of `paths`, lowest first: the last one decides.

@@ -143,6 +143,7 @@ class Projection:
         self._below = below
         self._stored = -1 if made_here else len(stream.deltas)
         self._trusted = trusted or made_here
+        self._bounded = False
         self._layers: list[Layer] | None = None
         self._last: Step | None = None
         self._taken_back = TakenBack()
@@ -151,6 +152,12 @@ class Projection:
         self._weighed = 0  # so many of a stranger's changes are followed
         self.ignored: dict[str, JsonValue] = {}
         self.not_understood: dict[str, ConfigProblem] = {}
+
+    def if_trusted(self) -> Projection:
+        """The same conversation as if it was trusted, followed no further than a stranger's."""
+        other = Projection(self._stream, self.layers, trusted=True)
+        other._stored, other._bounded = self._stored, True
+        return other
 
     # --- folding -----------------------------------------------------------------------------
 
@@ -218,9 +225,11 @@ class Projection:
     def step(self, last: Step, number: int, delta: ConfigDelta) -> Step:
         """What delta `number` comes to after `last`."""
         if number in self._taken_back.numbers:
+            self._weighed += number == self._weighed  # there is nothing to follow
             return replace(_step(last, number, delta, Change(), last.after), taken_back=True)
         read, foreign = number < self._stored, self._is_foreign(number)
-        if foreign and self._too_much(number, delta, last.after):
+        bounded = foreign or (self._bounded and read)
+        if bounded and self._too_much(number, delta, last.after):
             return _step(last, number, delta, Change(), last.after)
         if delta.op == "reset":
             below = last.below
