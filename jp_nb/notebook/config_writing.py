@@ -32,6 +32,7 @@ from jp_nb.config.paths import (
 )
 from jp_nb.errors import ConfigError, StorageError, UsageError
 from jp_nb.notebook.directives import Directive
+from jp_nb.notebook.own_files import NotOwnError, read_own
 
 BOM = "\ufeff"
 
@@ -45,7 +46,7 @@ class ConfigFile:
 
     Raises:
         ConfigError: If it is no configuration now.
-        StorageError: If it cannot be read.
+        StorageError: If it cannot be read, or is not the user's own.
 
     Attributes:
         path: Where it is written.
@@ -63,9 +64,11 @@ class ConfigFile:
 
     def _text(self) -> str:
         try:
-            return self.path.read_bytes().decode("utf-8")
+            return read_own(self.path).decode("utf-8")
         except FileNotFoundError:
             return ""
+        except NotOwnError as exc:  # written, what somebody else put there would be the user's own
+            raise StorageError(f"it is not written to: {exc}") from exc
         except (OSError, UnicodeDecodeError) as exc:
             raise StorageError(f"{self.path} cannot be read: {exc}") from exc
 

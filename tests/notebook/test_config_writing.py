@@ -287,3 +287,13 @@ def test_writing_agrees_to_nothing_that_somebody_else_put_there(work: Path) -> N
     assert own.value(URL) != "http://evil.example"
     assert "evil" in file.read_text()
     own.notebook.session.close()
+
+
+def test_nothing_of_somebody_else_becomes_the_users_own_by_writing(work: Path) -> None:  # noqa: F811
+    file = configure(work, EVIL)
+    file.chmod(0o666)  # anybody could have written that
+    own = Opened(work)
+    with pytest.raises(StorageError, match=r"not written to: .* may be changed by everybody"):
+        own.jp("config --workspace user.name=Ada")
+    assert (file.read_text(), own.value(URL) != "http://evil.example") == (EVIL, True)
+    own.notebook.session.close()
