@@ -11,23 +11,20 @@ from jp_nb.config.paths import JSON, ROOT, Keys, Node, format_path
 from jp_nb.record.events import ConfigDelta, TurnStart
 from jp_nb.record.projection import Projection, has_say
 from jp_nb.record.stream import ConversationStream
+from jp_nb.record.unanswered import counting
 
 
 def set_before_first_request(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
-    """The configuration changes that `stream` holds before its first turn begins."""
-    found: list[ConfigDelta] = []
-    for entry in stream.entries:
-        if isinstance(entry, TurnStart):
-            break
-        if isinstance(entry, ConfigDelta):
-            found.append(entry)
-    return tuple(found)
+    """The configuration changes that `stream` holds before its first turn begins, if they count."""
+    start = next((n for n, x in enumerate(stream.entries) if isinstance(x, TurnStart)), None)
+    before = sum(isinstance(entry, ConfigDelta) for entry in stream.entries[:start])
+    return tuple(delta for number, delta in counting(stream.deltas) if number < before)
 
 
 def set_since_last_turn(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
-    """The configuration changes that were made for the turn to come."""
+    """The configuration changes that were made for the turn to come, and count."""
     made = sum(isinstance(entry, ConfigDelta) for turn in stream.turns() for entry in turn.entries)
-    return tuple(stream.deltas[made:])
+    return tuple(delta for number, delta in counting(stream.deltas) if number >= made)
 
 
 def carried_over(projection: Projection, begins: Partial) -> Change:

@@ -18,6 +18,7 @@ from jp_nb.record.proposals import end_of_turn
 from jp_nb.record.repair import Item
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.record.timestamps import Clock
+from jp_nb.record.unanswered import counting
 
 
 def fork(
@@ -89,9 +90,10 @@ def _cut(stream: ConversationStream, keep: int) -> None:
     events = list(stream.events())
     kept = [event.position for event in events if event.turn < keep]
     end = end_of_turn(stream.entries, kept[-1] + 1) if kept else events[0].position
-    late = {
-        i for i, entry in enumerate(stream.entries) if i >= end and isinstance(entry, ConfigDelta)
-    }
+    places = [i for i, entry in enumerate(stream.entries) if isinstance(entry, ConfigDelta)]
+    late = {place for place in places if place >= end}
+    if not kept:  # what is taken back goes with the turn it was made for, as the mark does
+        late.update(set(places) - {places[number] for number, _ in counting(stream.deltas)})
     items: list[Item] = [item for i, item in enumerate(stream.items()) if i not in late]
     stream.rewrite(items)
     retain_first(stream, keep)

@@ -77,3 +77,13 @@ class TakenBack:
         self._seen = len(deltas)
         self.numbers |= found
         return found
+
+
+def counting(deltas: Sequence[ConfigDelta]) -> list[tuple[int, ConfigDelta]]:
+    """Those of `deltas` that count, numbered: no mark, and none that a mark takes back."""
+    gone = TakenBack().follow(deltas)
+    return [
+        (number, delta)
+        for number, delta in enumerate(deltas)
+        if number not in gone and no_answer(delta) is None
+    ]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from jp_nb.record.carried import set_before_first_request, set_since_last_turn
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest, ConfigDelta
 from jp_nb.record.fork import fork, undo
@@ -114,6 +115,23 @@ def test_undo_takes_the_mark_away_with_its_turn() -> None:
     other = undo(stream, clock=FakeClock(), made="live", not_ids=())
     assert [no_answer(entry) for entry in other.entries] == [None] * len(other)
     assert name(other) == "before"
+
+
+def test_undo_of_the_first_turn_keeps_what_was_taken_back_out_of_force() -> None:
+    stream = new_stream(setting("before"), setting("wrong"), *asking("nobody answers"), failed(1))
+    other = undo(stream, clock=FakeClock(), made="live", not_ids=())
+    assert (name(stream), name(other)) == ("before", "before")
+    other = fork(new_stream(*FAILED[4:]), keep_turns=0, clock=FakeClock(), made="live", not_ids=())
+    assert name(other) == name(new_stream())
+
+
+def test_what_goes_on_in_another_conversation_leaves_out_what_was_taken_back() -> None:
+    stream = new_stream(
+        setting("before"), setting("wrong"), *asking("nobody answers"), failed(1),
+        *asking("second"), SAID, setting("later"), setting("wrong too"), failed(1),
+    )  # fmt: skip
+    first, since = set_before_first_request(stream), set_since_last_turn(stream)
+    assert [d.delta["assistant"]["name"] for d in (*first, *since)] == ["before", "later"]
 
 
 def test_files_of_jp_hold_it() -> None:
