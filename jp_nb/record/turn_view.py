@@ -194,7 +194,7 @@ def read_turn(
     found = [x.data for x in parts if isinstance(x, StructuredData)]
     changes = tuple(x for x in parts if isinstance(x, ConfigChange))
     left_out = is_unanswered(entries)
-    mark = _mark(entries) if left_out else None
+    mark = read.mark if left_out else None
     return Turn(
         number=number,
         request="\n\n".join(x.content for x in parts if isinstance(x, Text) and x.by_person),
@@ -226,21 +226,23 @@ def _finished(call: ToolCall, entry: ToolCallResponse) -> ToolCall:
     )
 
 
-def _mark(entries: Sequence[Entry]) -> NoAnswer | None:
-    return next((found for entry in entries if (found := no_answer(entry)) is not None), None)
-
-
 class _Reader:
-    """Reads entries; a call or a question is one part, with its end once that came."""
+    """Reads entries; a call or a question is one part, with its end once that came.
+
+    What was set for a turn that never began, and taken back, is no part of the one that follows.
+    """
 
     def __init__(self) -> None:
         self.parts: list[Part] = []
+        self.mark: NoAnswer | None = None
+        self._began = False
         self._calls: dict[str, list[int]] = {}
         self._inquiries: dict[str, list[int]] = {}
 
     def add(self, entry: Entry) -> None:
         match entry:
             case ChatRequest(content=content):
+                self._began = True
                 self.parts.append(Text(content, by_person=True))
             case ChatResponse(kind="message", message=message):
                 self._add_text(message or "", goes_on=continues(entry))
@@ -256,8 +258,16 @@ class _Reader:
                 self.parts.append(Inquiry(key, entry.question.text))
             case InquiryResponse(id=key) if self._inquiries.get(key):
                 self._end_inquiry(self._inquiries[key].pop(0), entry)
-            case ConfigDelta() if no_answer(entry) is None:
-                self.parts.append(_change(entry))
+            case ConfigDelta():
+                self._add_change(entry, no_answer(entry))
+
+    def _add_change(self, entry: ConfigDelta, mark: NoAnswer | None) -> None:
+        if mark is None:
+            self.parts.append(_change(entry))
+        elif self._began:
+            self.mark = mark
+        else:
+            del self.parts[max(len(self.parts) - mark.takes_back, 0) :]
 
     def _add_text(self, message: str, *, goes_on: bool) -> None:
         """A text of its own, or the rest of the one before."""

@@ -131,7 +131,20 @@ def test_what_goes_on_in_another_conversation_leaves_out_what_was_taken_back() -
         *asking("second"), SAID, setting("later"), setting("wrong too"), failed(1),
     )  # fmt: skip
     first, since = set_before_first_request(stream), set_since_last_turn(stream)
-    assert [d.delta["assistant"]["name"] for d in (*first, *since)] == ["before", "later"]
+    expected: list[Any] = [{"assistant": {"name": name}} for name in ("before", "later")]
+    assert [delta.delta for delta in (*first, *since)] == expected
+
+
+def test_a_turn_is_told_by_its_own_mark_whatever_failed_before_it_began() -> None:
+    never_began = [setting("wrong"), failed(1)]
+    interrupted = {**marked(NoAnswer("interrupted", 1)).to_raw(), "timestamp": START["timestamp"]}
+    stream = new_stream(*never_began, setting("twice"), *asking("stopped"), interrupted)
+    (turn,) = turns(stream)
+    assert (turn.status, turn.taken_back, len(turn.config_changes)) == ("interrupted", 1, 1)
+    stream = new_stream(*never_began, setting("kept"), *asking("answered"), SAID)
+    (turn,) = turns(stream)
+    kept: Any = {"assistant": {"name": "kept"}}
+    assert [change.delta for change in turn.config_changes] == [kept]
 
 
 def test_files_of_jp_hold_it() -> None:
