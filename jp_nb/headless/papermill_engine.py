@@ -21,11 +21,12 @@ from jp_nb.notebook.document.carrier import unreadable
 
 class _Client(PapermillNotebookClient):  # type: ignore[misc]  # papermill has no types
     def execute(self, **options: Any) -> Any:
+        before = unreadable(self.nb.metadata)
         try:
             return super().execute(**options)
         finally:
             lift_from(self)
-            if unreadable(self.nb.metadata):
+            if any(state not in before for state in unreadable(self.nb.metadata)):
                 logger.error("jp_nb: %s", NOT_WHOLE)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from jupyter_client.kernelspec import NoSuchKernel
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
 from jp_nb.headless.execution import Execution, OnCell
@@ -76,6 +77,7 @@ def run_notebook(
     target = Path(out).resolve() if out is not None else path
     notebook = read_notebook(path)
     lift(notebook.metadata)
+    before = unreadable(notebook.metadata)
     for cell in notebook.cells:
         if cell.cell_type == "code":  # outputs of an older run would look like this one's
             cell.outputs, cell.execution_count = [], None
@@ -95,10 +97,10 @@ def run_notebook(
             failure = CellFailure(None, "DeadKernelError", str(exc))
         except BaseException:
             if execution.began:
-                _finish(execution.client, target)
+                _finish(execution.client, target, before)
             raise
         if execution.began or not execution.interrupts:
-            lost = _finish(execution.client, target)
+            lost = _finish(execution.client, target, before)
             failure = failure or lost
     return RunResult(target, notebook, failure)
 
@@ -124,11 +126,16 @@ def _last_executed(notebook: Any) -> int | None:
     return max(numbers)[1] if numbers else None
 
 
-def _finish(client: NotebookClient, target: Path) -> CellFailure | None:
-    """Write what there is; what is wrong with the record, if something is."""
+def _finish(
+    client: NotebookClient, target: Path, before: Sequence[JsonValue]
+) -> CellFailure | None:
+    """Write what there is; what is wrong with the record of this run, if something is.
+
+    What could not be read `before` is not of this run.
+    """
     lift_from(client)
     write_notebook(client.nb, target)
-    if unreadable(client.nb.metadata):
+    if any(state not in before for state in unreadable(client.nb.metadata)):
         return CellFailure(None, "StorageError", NOT_WHOLE)
     return None
 

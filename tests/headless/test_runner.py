@@ -81,6 +81,17 @@ def test_a_record_that_does_not_arrive_whole_is_an_error_of_the_run(
     assert "one" in json.dumps(kept)
 
 
+def test_damage_of_an_earlier_run_is_no_error_of_this_one(write_notebook: WriteNotebook) -> None:
+    path = write_notebook("say('one')", LOSES, "say('two')")
+    assert not run_notebook(path).ok
+    damaged = read(path)
+    damaged.cells = [nbformat.v4.new_code_cell("1 + 1")]
+    nbformat.write(damaged, path)
+    assert carrier.unreadable(read(path).metadata)
+    assert run_notebook(path).ok
+    assert carrier.unreadable(read(path).metadata)  # it stays where it is
+
+
 def test_a_failing_cell_keeps_what_was_there(write_notebook: WriteNotebook) -> None:
     path = write_notebook("say('one')", "say('two'); 1 / 0", "print('never')")
     result = run_notebook(path)
