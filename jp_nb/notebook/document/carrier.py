@@ -258,6 +258,7 @@ class CarrierStore:
             if self._messages > BURST:
                 for number in range(self._first, len(self._chunks)):
                     self._publish({f"events.{number}": self._chunks[number]})
+                self._publish({"jp": self._without_events(), "length": self._stored})
             self._messages, self._first = 0, max(0, len(self._chunks) - 1)
 
     def save(self, timeout: float = 10.0) -> str:

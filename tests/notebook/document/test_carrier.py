@@ -96,6 +96,19 @@ def test_what_a_busy_executor_missed_comes_again_when_the_cell_ends() -> None:
     assert read(executor.metadata()) == stored(document)
 
 
+def test_the_last_that_a_busy_executor_missed_comes_again_too() -> None:
+    executor = Executor()
+    document, store = begin(executor)
+    for i in range(2 * carrier.BURST):
+        executor.deaf = i > 350
+        document.conversation.start_turn(ChatRequest(content=f"{i} " + "x" * 1000))
+    document.conversation.head["title"] = "Bread"
+    store.changed()
+    executor.deaf = False
+    store.cell_ends()
+    assert read(executor.metadata()) == stored(document)
+
+
 def test_a_carrier_whose_last_message_is_missing_in_a_chunk_is_damaged() -> None:
     executor = Executor()
     document, store = begin(executor)
