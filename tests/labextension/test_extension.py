@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import jp_nb
+from jp_nb.notebook.document import carrier
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -52,3 +53,35 @@ def test_merging_is_the_same_in_the_page(chromium: Browser, case: dict[str, Any]
     )
     page.close()
     assert json.loads(merged) == case["merged"]
+
+
+HEAD = {"version": 1, "conversation": {"id": "jp-c1"}}
+ONE, TWO = ({"type": "turn_start", "event_id": str(i)} for i in range(2))
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"jp": HEAD, "events.0": [ONE], "events.1": [TWO], "length": 2},
+        {"jp": HEAD, "events.0": [ONE]},
+        {"jp": HEAD, "events.0": [ONE], "length": 2},
+        {"jp": HEAD, "events.0": [ONE], "length": None},
+        {"jp": HEAD, "events.1": [TWO]},
+    ],
+)
+def test_carriers_are_read_the_same_in_the_page(chromium: Browser, state: dict[str, Any]) -> None:
+    model = {"model_name": "RecordModel", "model_module": carrier.MODULE, "state": state}
+    widgets = {carrier.WIDGET_STATE: {"state": {"mine": model}}}
+    page = chromium.new_page()
+    page.add_script_tag(path=SCRIPT)
+    found = page.evaluate(
+        """async widgets => {
+            const { carriersIn } = (await window._JUPYTERLAB["jp-nb"].get("./extension"))();
+            return carriersIn(widgets).map(({ doc }) => doc);
+        }""",
+        widgets,
+    )
+    page.close()
+    read = carrier.read({carrier.WIDGETS: widgets})
+    assert found == ([] if read is None else [read])

@@ -163,6 +163,9 @@
       if (!Array.isArray(chunk)) return null; // missing or damaged
       for (const event of chunk) events.push(event);
     }
+    if (Object.hasOwn(state, "length") && state.length !== events.length) {
+      return null; // what a chunk ended with is missing
+    }
     const doc = { ...head, events };
     return kindOf(doc) === "readable" ? doc : null;
   }
