@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from jp_nb.agent.ports import Finished, Retry, TextPart
 from jp_nb.agent.response import ResponseBuilder, Seam
 from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
-from jp_nb.record.turn_marks import continuing
+from jp_nb.record.turn_marks import continues, continuing
 
 MAX_TOOL_CALLS = "assistant.request.max_tool_calls"
 MAX_CONTINUATIONS = 5
@@ -26,12 +26,28 @@ class Chain:
     Attributes:
         may: Whether an answer is gone on with at all.
         parts: How often it was.
-        text: What was stored of it.
+        kept: The texts that were stored of it, also by attempts that broke off; of an answer that
+            is gone on with as one.
     """
 
     may: bool
     parts: int = 0
-    text: str = ""
+    kept: list[TextPart] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """What was stored of the answer itself."""
+        return "".join(part.text for part in self.kept if part.kind == "message")
+
+    def keep(self, entries: Sequence[Entry]) -> None:
+        """These `entries` of it were stored."""
+        for entry in entries:
+            if not isinstance(entry, ChatResponse) or entry.kind == "structured":
+                continue
+            part = TextPart(0, entry.kind, entry.message or entry.reasoning or "")
+            if self.kept and continues(entry):
+                part = replace(part, text=self.kept.pop().text + part.text)
+            self.kept.append(part)
 
     def seam(self) -> Seam | None:
         """Where the next response goes on; None if it is the first."""
@@ -40,7 +56,7 @@ class Chain:
     def goes_on(self, finished: Finished, entries: Sequence[Entry], *, may: bool) -> bool:
         """Whether the answer is gone on with after a response of these `entries`, if it `may`."""
         texts = [e.message for e in entries if isinstance(e, ChatResponse) and e.message]
-        self.text += "".join(texts)
+        self.keep(entries)
         if not (self.may and may and texts and finished.reason == "max_tokens"):
             return False
         if self.parts == MAX_CONTINUATIONS:

@@ -27,7 +27,7 @@ from jp_nb.agent.ports import (
     Usage,
 )
 from jp_nb.agent.response import ResponseBuilder
-from jp_nb.agent.retry_words import retry_words
+from jp_nb.agent.retry_words import retry_words, say_tries
 from jp_nb.config.app_config import Request as RequestConfig
 from jp_nb.config.inquiries import background_request
 from jp_nb.errors import JpNbError, ProviderError
@@ -327,6 +327,7 @@ class LlmInquiryBackend:
             except ProviderError as exc:
                 attempt += 1
                 if not exc.retryable or attempt > limits.max_retries:
+                    say_tries(exc, attempt)
                     raise
                 wait = _delay(limits, attempt, exc.retry_after)
                 again = retry_words(exc, attempt, limits.max_retries)

@@ -53,7 +53,7 @@ from jp_nb.agent.ports import (
 from jp_nb.agent.prompt_queue import Ask, asking
 from jp_nb.agent.questions import TurnState
 from jp_nb.agent.response import add_usage
-from jp_nb.agent.retry_words import retry_words
+from jp_nb.agent.retry_words import retry_words, say_tries
 from jp_nb.agent.secrets import Secrets
 from jp_nb.config.app_config import Request as RequestConfig
 from jp_nb.config.proposal import Basis
@@ -488,9 +488,10 @@ class TurnLoop:
             except ProviderError as exc:
                 attempt = 1 if one.has_content else attempt + 1
                 breaks += 1
-                self._keep_partial(one)
+                chain.keep(self._keep_partial(one))
                 most = resolved.request.max_retries
                 if not exc.retryable or attempt > most or breaks > MAX_BREAKS * max(most, 1):
+                    say_tries(exc, breaks)
                     raise
                 await self._wait(exc, attempt, resolved)
                 await self._decided()
@@ -633,8 +634,8 @@ class TurnLoop:
         detail = f": {finished.detail}" if finished.detail else ""
         one.entries.clear()
         self.display(DiscardText())
-        if chain.text:  # that is in the record
-            self.display(ShowText("message", chain.text))
+        for part in chain.kept:  # they are in the record
+            self.display(ShowText(part.kind, part.text))
             self.display(EndOfText())
         self.display(Notice(f"⚠ The model refused to answer{detail}"))
 
@@ -657,15 +658,19 @@ class TurnLoop:
         if verdict is None or verdict.choice != "abort":
             self._keep_partial(one)
 
-    def _keep_partial(self, one: Attempt) -> None:
-        """Store the texts of an answer that broke off; tool calls in it never ran: they drop."""
+    def _keep_partial(self, one: Attempt) -> list[ChatResponse]:
+        """Store the texts of an answer that broke off, and return them.
+
+        Tool calls in it never ran: they drop.
+        """
         self._release(one)
-        for entry in one.stored(one.builder.peek()):
-            if isinstance(entry, ChatResponse):
-                self._kept = "the retry"
-                self._record(entry)
-        if one.has_content:
+        texts = [e for e in one.stored(one.builder.peek()) if isinstance(e, ChatResponse)]
+        for entry in texts:
+            self._kept = "the retry"
+            self._record(entry)
+        if one.has_content and one.seam is None:  # one that is gone on with stays one text
             self.display(EndOfText())
+        return texts
 
     @staticmethod
     def _calls(one: Attempt, offer: Offer) -> list[Call]:

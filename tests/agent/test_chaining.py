@@ -237,3 +237,35 @@ def test_the_seam_takes_a_repeated_beginning_and_nothing_else(
 def test_what_counts_as_repeated(before: str, after: str, new: str) -> None:
     seam = Seam(before)
     assert seam.feed(after) + seam.rest() == new
+
+
+def broken() -> ProviderError:
+    return ProviderError("reset", kind="transient")
+
+
+PART = TextPart(0, "message", "ick brown")
+
+
+async def test_an_answer_that_breaks_off_while_it_goes_on_stays_one_text() -> None:
+    scripts = [cut(say("The qu")), [PART, broken()], reply(say("ick brown fox"))]
+    bench = Bench(scripts, chains=True)
+    await bench.run()
+    assert messages(bench) == ["The qu", "ick brown", " fox"]
+    assert bench.turn.text == shown(bench) == "The quick brown fox"
+
+
+@pytest.mark.parametrize(
+    ("scripts", "kept"),
+    [
+        ([[PART, broken()]], "ick brown"),
+        ([cut(say("The qu")), [PART, broken()]], "The quick brown"),
+        ([[PART, broken()], [TextPart(0, "message", "fox"), broken()]], "ick brown\n\nfox"),
+    ],
+)
+async def test_what_the_record_keeps_is_shown_also_when_the_next_attempt_is_refused(
+    scripts: list[Any], kept: str
+) -> None:
+    bench = Bench([*scripts, [Finished("refused")]], chains=True)
+    await bench.run()
+    assert bench.turn.text == kept
+    assert shown(bench) == f"{kept}\n⚠ The model refused to answer".replace("\n\n", "\n")

@@ -334,7 +334,7 @@ async def test_transient_errors_are_retried_with_growing_waits() -> None:
 @pytest.mark.req("R028-12")
 async def test_three_more_attempts_and_then_it_fails() -> None:
     backend = Backend(*[[ProviderError(f"no {n}", kind="timeout")] for n in range(4)])
-    assert await backend.failure() == "LLM provider error: no 3"
+    assert await backend.failure() == "LLM provider error: no 3. It was tried 4 times."
     assert backend.slept == [1.0, 2.0, 4.0]
 
 
@@ -349,7 +349,7 @@ async def test_the_servers_hint_counts_up_to_the_cap() -> None:
 async def test_limits_may_differ() -> None:
     limits = RequestConfig(max_retries=1, base_backoff_ms=5000, max_backoff_secs=2)
     backend = Backend([BROKEN], [BROKEN], model={"request": limits})
-    assert await backend.failure() == "LLM provider error: reset"
+    assert await backend.failure() == "LLM provider error: reset. It was tried 2 times."
     assert backend.slept == [2.0]
 
 

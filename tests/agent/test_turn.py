@@ -663,6 +663,24 @@ async def test_after_as_many_tries_as_allowed_the_error_is_raised() -> None:
     assert [int(seconds) for seconds in bench.slept] == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("attempts", "retries", "times"),
+    [("---", 2, "3 times"), ("-", 0, "once"), ("-a-", 1, "3 times")],  # `a` is content
+)
+async def test_an_error_that_is_final_says_how_often_it_was_tried(
+    attempts: str, retries: int, times: str
+) -> None:
+    def busy() -> ProviderError:
+        return ProviderError("slow down. Wait.", kind="rate_limit", status=429)
+
+    scripts: list[Any] = [[*say("a")[: each == "a"], busy()] for each in attempts]
+    bench = Bench(scripts, request=RequestConfig(max_retries=retries))
+    with pytest.raises(ProviderError) as caught:
+        await bench.run()
+    assert str(caught.value) == f"slow down. Wait. It was tried {times}."
+    assert caught.value.status == 429
+
+
 async def test_content_starts_the_count_again() -> None:
     request = RequestConfig(max_retries=1)
     scripts: list[Any] = [[BROKEN], [*say("a")[:1], BROKEN], DONE]
