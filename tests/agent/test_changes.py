@@ -1514,7 +1514,9 @@ async def test_a_server_that_a_tool_chose_and_nobody_reaches_is_blamed_too() -> 
         request=RequestConfig(max_retries=1),
         scripts=[reply(call("change", "c0")), down, down],
     )
-    with pytest.raises(ProviderError, match=r"no route; a tool changed providers\.llm") as got:
+    with pytest.raises(
+        ProviderError, match=r"no route\. It was tried 2 times; a tool changed providers\.llm"
+    ) as got:
         await bench.run()
     assert got.value.kind == "connect"
 
