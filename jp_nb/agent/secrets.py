@@ -86,7 +86,7 @@ class Secrets:
         default = question.default
         return question.model_copy(
             update={
-                "text": self.hide(question.text),
+                "wording": self.hide(question.text),
                 "context": None if question.context is None else self.hide(question.context),
                 "default": None if self._is_in(default) else default,
             }
