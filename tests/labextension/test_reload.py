@@ -18,7 +18,7 @@ QUESTION = (
     '{ question = "Ship it?", answer_type = "boolean" } }]\n'
 )
 SCRIPTS = {
-    "one": f'{QUESTION}[[replies]]\ntext = "Shipped."\n{QUESTION}[[replies]]\ntext = "Again."\n',
+    "one": f'{QUESTION}[[replies]]\ntext = "Shipped."\n',
     "endless": f'[[replies]]\ntext = "{"word " * 3000}"\nchunk_ms = 400\n',
     "tools": '[[replies]]\ntool_calls = [{ name = "hold", arguments = {} }]\n'
     '[[replies]]\ntext = "Went on."\n',
@@ -59,9 +59,6 @@ def begun(open_notebook: OpenNotebook, script: str) -> NotebookPage:
 def answer(page: NotebookPage) -> None:
     form = page.form()
     form.get_by_role("button", name="Yes", exact=True).click()
-    submit = form.get_by_role("button", name="Submit")
-    if submit.count():
-        submit.click()
 
 
 def test_a_reload_before_the_first_save_brings_the_form_back(
@@ -145,10 +142,10 @@ def test_the_page_never_says_idle_while_a_turn_runs(open_notebook: OpenNotebook)
     page = begun(open_notebook, "one")
     page.form()
     assert page.page.evaluate(NEVER_IDLE) == "busy"
-    form = page.form()
-    form.get_by_role("button", name="No", exact=True).click()
-    form.get_by_role("button", name="Yes", exact=True).click()
-    page.page.wait_for_timeout(500)
+    form, note = page.form(), page.page.locator(".jp-nb-note").last
+    while not (note.text_content() or "").strip():  # keys are not heard in the first moment
+        form.press("Enter")  # the kernel says that it chooses nothing
+        page.page.wait_for_timeout(100)
     assert page.page.evaluate("window.saidIdle") == []
 
 
@@ -158,14 +155,15 @@ def test_running_the_waiting_cell_again_keeps_the_form(open_notebook: OpenNotebo
     page.cell(1).locator(".jp-InputPrompt").click()
     page.command("notebook:run-cell", wait=False)
     answer(page)
-    page.wait_for_record("record.events.filter(e => e.type === 'chat_request').length === 2")
+    page.wait_for_record("record.others?.length === 1")  # the cell began it: it begins another
     answer(page)
-    text = page.output_text(1, contains="Again.")
-    assert "Shipped." not in text  # those were the outputs of the run before
+    text = page.output_text(1, contains="Shipped.")
+    assert text.count("Shipped.") == 1  # the outputs of the run before are gone
     page.wait_for_kernel_status("idle")
     page.save()
-    said = [e.get("message") for e in page.saved().metadata["jp"]["events"]]
-    assert [x for x in said if x and x.endswith(".")][-1] == "Again."
+    record = page.saved().metadata["jp"]
+    for conversation in (record, *record["others"]):
+        assert conversation["events"][-1]["message"] == "Shipped."
 
 
 def test_a_question_of_a_cells_own_code_comes_back_too(open_notebook: OpenNotebook) -> None:

@@ -35,6 +35,7 @@ ONE = (
     + '[[replies]]\nwhen = \'"answer":true\'\ntext = "Shipped."\n'
     + '[[replies]]\nwhen = \'"answer":false\'\ntext = "Not shipped."\n'
     + '[[replies]]\nwhen = "cancelled by user"\ntext = "Not shipped."\n'
+    + '[[replies]]\nwhen = "an interrupt closed it"\ntext = "Not shipped."\n'
 ) * 2
 
 
