@@ -55,7 +55,8 @@ from jp_nb.notebook.document import variables
 from jp_nb.record.carried import carried_over, where
 from jp_nb.record.claims import Source, claims_for, revert_source, revert_value
 from jp_nb.record.draft import Draft
-from jp_nb.record.projection import BASE, CONVERSATION, Projection, Said, has_say
+from jp_nb.record.projection import BASE, CONVERSATION, Projection, Said
+from jp_nb.record.say import Say
 from jp_nb.record.stream import ConversationStream
 from jp_nb.tools.builtin import BUILTINS
 from jp_nb.tools.python import REGISTRY
@@ -274,9 +275,9 @@ class Settings:
         """
         self.projection.below_changed()
         other.below_changed()
-        steps = self.projection.steps()
+        said = Say(self.projection.steps())
         change = carried_over(other, self.projection.partial())
-        return where(change, lambda path: not has_say(steps, path))
+        return where(change, lambda path: path not in said)
 
     def carry_over(self, change: Change) -> None:
         """Record `change`, which nobody owns.

@@ -9,7 +9,8 @@ from pydantic import JsonValue
 from jp_nb.config.partial import Change, Partial, diff, is_wrapper
 from jp_nb.config.paths import JSON, ROOT, Keys, Node, format_path
 from jp_nb.record.events import ConfigDelta, TurnStart
-from jp_nb.record.projection import Projection, has_say
+from jp_nb.record.projection import Projection
+from jp_nb.record.say import Say
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.unanswered import counting
 
@@ -36,9 +37,9 @@ def carried_over(projection: Projection, begins: Partial) -> Change:
         projection: The conversation that is left.
         begins: What is set where the next one begins, without strategies.
     """
-    steps = projection.steps()
+    said = Say(projection.steps())
     change = diff(begins, projection.partial())
-    return where(change, lambda path: has_say(steps, path))
+    return where(change, lambda path: path in said)
 
 
 def where(change: Change, wanted: Callable[[str], bool]) -> Change:

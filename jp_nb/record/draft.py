@@ -13,7 +13,8 @@ from jp_nb.config.app_config import AppConfig
 from jp_nb.config.partial import Change, Partial, apply, diff, settled, validate
 from jp_nb.record.claims import Claims
 from jp_nb.record.events import UNCOVERS, ConfigDelta
-from jp_nb.record.projection import Projection, Step, has_say
+from jp_nb.record.projection import Projection, Step
+from jp_nb.record.say import Say
 
 
 class Draft:
@@ -71,7 +72,10 @@ class Draft:
 
     def _takes_back(self, change: Change) -> bool:
         """Whether the conversation has a say in something that `change` uncovers."""
-        return any(has_say(self.steps(), path) for path in change.uncovers)
+        if not change.uncovers:
+            return False
+        said = Say(self.steps())
+        return any(path in said for path in change.uncovers)
 
     def _is_claimed(self, claims: Mapping[str, JsonValue]) -> bool:
         return not claims or Claims(self.steps()).hold(claims)

@@ -427,21 +427,6 @@ def _unset_by(change: Change, path: str) -> str | None:
     return next(lie_in, None)
 
 
-def has_say(steps: Sequence[Step], path: str) -> bool:
-    """Whether a change of the conversation since it began counts at `path`, none taken back."""
-    keys = parse_path(path)
-    for step in reversed(steps):
-        if step.is_reset:
-            return False
-        change = step.change
-        kept = tuple(unset for unset in change.unsets if unset not in change.uncovers)
-        if _touches(Change(change.delta, kept), path):
-            return True
-        if any(parse_path(other) == keys[: len(parse_path(other))] for other in change.uncovers):
-            return False
-    return False
-
-
 def _is_related(path: str, keys: tuple[str, ...]) -> bool:
     """As `related`; what is no path, in somebody's record, is not."""
     try:

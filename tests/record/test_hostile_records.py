@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from jp_nb.config.paths import parse_path
+from jp_nb.record.carried import carried_over
 from jp_nb.record.claims import Claims
 from jp_nb.record.conversations import listing
 from jp_nb.record.document import Document
@@ -122,6 +123,12 @@ SHAPES: dict[str, Callable[[int], Json]] = {
         [ASKED], others=[{"conversation": {"id": f"x~{i}"[: 1 + i % 3 * 3]}} for i in range(n)]
     ),
     "nested without end": lambda n: jp([entry("of the future", deep=nested(400))] * (n // 100)),
+    "changes that a new conversation leaves behind": lambda n: jp(
+        [
+            delta({"template": {"values": {f"k{i}": 1 for i in range(n)}}}),
+            *[delta({"user": {"name": str(i)}}) for i in range(n)],
+        ]
+    ),
     "huge ids": lambda n: jp([START, ASKED, call("x" * n * 100), result("x" * n * 100)]),
 }
 
@@ -138,6 +145,7 @@ def read_all(stored: Json) -> None:
     projection = Projection(stream, list, trusted=False)
     projection.now()
     projection.explain(["user.name"])
+    carried_over(projection, {})
     thread_of(stream, projection.providers())
     listing(document)
     for turn in stream.turns():
