@@ -94,12 +94,13 @@ def test_of_two_files_that_add_rules_the_wrong_one_is_named(
 ) -> None:
     near = configure(folder, WRONG if wrong_is_nearer else GOOD)
     far = configure(folder.parent, GOOD if wrong_is_nearer else WRONG)
-    with pytest.raises(ConfigError) as caught:
-        load()
+    session = load()
     wrong = near if wrong_is_nearer else far
-    assert str(caught.value) == (
-        f"{TOOL}.access.config.0.write: {SENTENCE} (from workspace file: {wrong})"
-    )
+    said = f"{TOOL}.access.config.0.write: {SENTENCE} (from workspace file: {wrong})"
+    assert any(said in notice for notice in session.notices)
+    with pytest.raises(ConfigError) as caught:
+        session.ask("Go.")
+    assert str(caught.value) == said
 
 
 def test_a_rule_that_matches_nothing_is_said_once_at_load(
