@@ -459,7 +459,8 @@ def test_a_question_is_taken_away_before_the_menu_and_the_next_comes_after_it(
     assert "Rename b?" not in str(user.messages)
     forget(user)
     user.send(beacon, {"type": "cancel"})
-    user.send(user.form("Rename b?"), {"type": "submit", "index": 0})
+    user.form("Rename b?")
+    user.click("Yes")
     user.finish(request)
     assert error(user, request) is None
     assert contents(user) == [NOT_ANSWERED["interrupted"], "b: True"]
