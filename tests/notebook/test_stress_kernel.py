@@ -149,7 +149,7 @@ class Disturber:
             elif "Run Python guarded tool?" in shown:
                 self._click({"Run": 2, "Skip": 1, "Run, for this turn": 1})
             elif "Sure?" in shown or "Fine?" in shown:
-                self._user.send(beacon, {"type": "submit", "index": self._random.choice([0, 2])})
+                self._click({"Yes": 1, "No": 1})
             else:
                 self._user.send(beacon, {"type": "submit", "value": "Never mind."})
 

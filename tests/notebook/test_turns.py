@@ -335,8 +335,8 @@ def test_errors_of_tools_reach_the_model_and_the_turn_goes_on(user: FrontEnd) ->
 @pytest.mark.req("R083-2", "R083-29")
 def test_ask_user_is_answered_in_the_running_cell(user: FrontEnd) -> None:
     request = start(user, "ask")
-    beacon = user.form("Ship it?")
-    user.send(beacon, {"type": "submit", "index": 0})
+    user.form("Ship it?")
+    user.click("Yes")
     user.finish(request)
     (shown,) = user.displays(request)
     assert shown["text/plain"] == "? Assistant: Ship it? → Yes\nShipped."
@@ -350,10 +350,10 @@ def test_ask_user_is_answered_in_the_running_cell(user: FrontEnd) -> None:
 
 def test_a_question_is_in_the_record_before_it_is_answered(user: FrontEnd) -> None:
     start(user, "question")
-    beacon = user.form("Rename it?")
+    user.form("Rename it?")
     code = "print([e['type'] for e in jp.conversation().events][-2:])"
     peek = user.start(code)  # waits behind the cell, as it should
-    user.send(beacon, {"type": "submit", "index": 0})
+    user.click("Yes")
     user.finish(peek)
     kinds = [e["type"] for e in events(user)]
     assert kinds.index("inquiry_request") < kinds.index("inquiry_response")
@@ -372,8 +372,8 @@ def test_a_secret_that_a_tool_asks_for_and_returns_is_read_by_nobody(user: Front
     request = start(user, "login")
     beacon = user.form("Password?")
     user.send(beacon, {"type": "submit", "value": "hunter2"})
-    beacon = user.form("Use (secret)?")
-    user.send(beacon, {"type": "submit", "index": 0})
+    user.form("Use (secret)?")
+    user.click("Yes")
     user.finish(request)
     assert "Good." in user.displays(request)[-1]["text/plain"]
     later = run(user, "tell")
@@ -431,10 +431,10 @@ def test_cells_that_wait_run_in_order_after_a_question(user: FrontEnd) -> None:
     request = start(user, "ask")
     second = user.start("print('second')")
     third = user.start("print('third')")
-    beacon = user.form("Ship it?")
+    user.form("Ship it?")
     sleep(0.2)
     assert user.printed(second) == ""
-    user.send(beacon, {"type": "submit", "index": 1})
+    user.click("No")
     user.finish(third)
     order = [
         m["parent_header"]["msg_id"]
