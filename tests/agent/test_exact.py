@@ -161,6 +161,10 @@ def test_a_box_for_editing_holds_the_text_and_nothing_unseen(text: str) -> None:
     assert_all_is_seen(editable(text).replace("\t", "").replace("\n", "⏎"))
 
 
+def test_white_space_that_ends_a_line_to_be_edited_is_seen() -> None:
+    assert editable("a\t\nb \t\nc ") == "a⟨U+0009⟩\nb ⟨U+0009⟩\nc⟨U+0020⟩"
+
+
 @given(texts, texts)
 def test_two_names_never_look_alike_by_what_is_unseen(one: str, other: str) -> None:
     assert (visible(one) == visible(other)) == (one == other)
