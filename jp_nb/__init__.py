@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from jp_nb.config.access_config import ConfigRule
+    from jp_nb.config.tree.access_config import ConfigRule
     from jp_nb.errors import (
         AnswerError,
         ConfigError,
@@ -31,22 +31,18 @@ if TYPE_CHECKING:
         ToolError,
         UsageError,
     )
-    from jp_nb.notebook.session import Session
-    from jp_nb.record.conversation import Conversation
+    from jp_nb.record.conversation_view import Conversation
     from jp_nb.record.turn_view import Turn
-    from jp_nb.tools.context import ToolContext
-    from jp_nb.tools.outcome import NeedsInput, Outcome, Success
-    from jp_nb.tools.python import PythonTool, remove_tool, tool
-    from jp_nb.tools.question import Question
-
-    def tools() -> tuple[PythonTool, ...]:
-        """The Python tools that the model may call, in the order they were first defined."""
-
+    from jp_nb.session.session import Session
+    from jp_nb.tooling.context import ToolContext
+    from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
+    from jp_nb.tooling.python import PythonTool, remove_tool, tool
+    from jp_nb.tooling.question import Question
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "ConfigRule": "jp_nb.config.access_config",
+    "ConfigRule": "jp_nb.config.tree.access_config",
     "AnswerError": "jp_nb.errors",
     "ConfigError": "jp_nb.errors",
     "JpNbError": "jp_nb.errors",
@@ -56,15 +52,15 @@ _HOMES = {
     "StorageError": "jp_nb.errors",
     "ToolError": "jp_nb.errors",
     "UsageError": "jp_nb.errors",
-    "Conversation": "jp_nb.record.conversation",
+    "Conversation": "jp_nb.record.conversation_view",
     "Turn": "jp_nb.record.turn_view",
-    "ToolContext": "jp_nb.tools.context",
-    "NeedsInput": "jp_nb.tools.outcome",
-    "Outcome": "jp_nb.tools.outcome",
-    "Success": "jp_nb.tools.outcome",
-    "remove_tool": "jp_nb.tools.python",
-    "tool": "jp_nb.tools.python",
-    "Question": "jp_nb.tools.question",
+    "ToolContext": "jp_nb.tooling.context",
+    "NeedsInput": "jp_nb.tooling.outcome",
+    "Outcome": "jp_nb.tooling.outcome",
+    "Success": "jp_nb.tooling.outcome",
+    "remove_tool": "jp_nb.tooling.python",
+    "tool": "jp_nb.tooling.python",
+    "Question": "jp_nb.tooling.question",
 }
 
 __all__ = [
@@ -103,8 +99,6 @@ def __getattr__(name: str) -> Any:
     """Load a public name when it is first used."""
     if name == "last":
         return None if _session is None else _session.last
-    if name == "tools":  # a package that can be called
-        return import_module("jp_nb.tools")
     if name not in _HOMES:
         raise AttributeError(f"module 'jp_nb' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)
@@ -174,7 +168,7 @@ def query(
         AnswerError: If a structured answer did not come, or does not fit `schema`.
         PromptUnavailable: If `strict` and nobody could decide something.
     """
-    from jp_nb.notebook.directives import Directive, tool_choice
+    from jp_nb.config.directives import Directive, tool_choice
     from jp_nb.notebook.magics import guarded
 
     session = _loaded()
@@ -215,13 +209,20 @@ def ask(question: Question, *, label: str | None = None, tool: str | None = None
     return _loaded().turns.ask_person(question, label=label, tool=tool)
 
 
+def tools() -> tuple[PythonTool, ...]:
+    """Return the Python tools that the model may call, in the order they were first defined."""
+    from jp_nb.tooling.python import REGISTRY
+
+    return tuple(REGISTRY.all().values())
+
+
 def conversation() -> Conversation:
     """The record of this notebook's conversation, as it is now. Read-only.
 
     Raises:
         UsageError: If jp_nb is not loaded.
     """
-    from jp_nb.record.conversation import Conversation
+    from jp_nb.record.conversation_view import Conversation
 
     session = _loaded()
     return Conversation.of(session.document.conversation, session.log(), session.config)

@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complain(exc: JpNbError, code: int) -> int:
-    from jp_nb.notebook.report import plain_text
+    from jp_nb.rendering.report import plain_text
 
     print(f"jp-nb: {plain_text(str(exc))}", file=sys.stderr)
     return code
@@ -178,7 +178,7 @@ def _run(options: argparse.Namespace) -> int:
         overrides=options.cfg,
     )
     if result.failure is not None:
-        from jp_nb.notebook.report import plain_text
+        from jp_nb.rendering.report import plain_text
 
         place = "" if result.failure.cell is None else f" in cell {result.failure.cell}"
         message = plain_text(f"{result.failure.name}{place}: {result.failure.message}")
@@ -189,10 +189,10 @@ def _run(options: argparse.Namespace) -> int:
 
 def _show(options: argparse.Namespace) -> int:
     from jp_nb.headless.show import load_conversation
-    from jp_nb.notebook.prompt.plain import one_line
-    from jp_nb.notebook.report import log
     from jp_nb.record.notices import notices
     from jp_nb.record.turn_view import read_turn
+    from jp_nb.rendering.plain import one_line
+    from jp_nb.rendering.report import log
 
     document = load_conversation(_notebook(options), tolerant=True)
     stream = document.conversation
@@ -214,9 +214,9 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> int:
-    from jp_nb.headless.jp_directories import import_directory
-    from jp_nb.notebook.document.jp_directories import folder_at
-    from jp_nb.notebook.prompt.plain import one_line
+    from jp_nb.headless.import_export import import_directory
+    from jp_nb.interop.jp_directories import folder_at
+    from jp_nb.rendering.plain import one_line
 
     for line in import_directory(folder_at(options.folder, Path()), options.notebook):
         print(one_line(line, limit=MAX_LINE))
@@ -224,9 +224,9 @@ def _import(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    from jp_nb.headless.jp_directories import export_directory
-    from jp_nb.notebook.document.jp_directories import folder_at
-    from jp_nb.notebook.prompt.plain import one_line
+    from jp_nb.headless.import_export import export_directory
+    from jp_nb.interop.jp_directories import folder_at
+    from jp_nb.rendering.plain import one_line
 
     notebook, folder = _notebook(options), folder_at(options.folder, Path())
     dropped, others = export_directory(
@@ -241,10 +241,10 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _trust(options: argparse.Namespace) -> int:
-    from jp_nb.notebook import folder_trust
-    from jp_nb.notebook.config_files import ConfigFiles
-    from jp_nb.notebook.prompt.plain import one_line
-    from jp_nb.notebook.report import table
+    from jp_nb.rendering.plain import one_line
+    from jp_nb.rendering.report import table
+    from jp_nb.workspace import folder_trust
+    from jp_nb.workspace.config_files import ConfigFiles
 
     if options.revoke:
         for line in folder_trust.revoked(options.folder.resolve()):
@@ -325,10 +325,10 @@ def _kernel() -> tuple[bool, str]:
 
 def _configuration() -> tuple[bool, str]:
     from jp_nb.config.layers import fold
-    from jp_nb.config.models import resolve
+    from jp_nb.config.model_aliases import resolve
     from jp_nb.config.partial import validate
-    from jp_nb.notebook.config_files import ConfigFiles
-    from jp_nb.notebook.folder_trust import FolderTrust
+    from jp_nb.workspace.config_files import ConfigFiles
+    from jp_nb.workspace.folder_trust import FolderTrust
 
     try:
         files = ConfigFiles(Path.cwd(), FolderTrust())

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from jp_nb.notebook.document.variables import TRUST_FOLDERS
+from jp_nb.workspace.variables import TRUST_FOLDERS
 
 # On a busy machine any example may take long, and so may making it up.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
 
-pytest_plugins = ["tests.browser"]
+pytest_plugins = ["tests.support.browser"]
 
 
 @pytest.fixture(scope="session", autouse=True)

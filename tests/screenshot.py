@@ -11,7 +11,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from tests.browser import CHROMIUM_FLAGS, TOKEN, NotebookPage, start_lab
+from tests.support.browser import CHROMIUM_FLAGS, TOKEN, NotebookPage, start_lab
 
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
 

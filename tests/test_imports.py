@@ -26,9 +26,9 @@ LIBRARIES = {"tools/templates.py": {"jinja2", "markupsafe"}}
 """What one module of the core needs besides."""
 EDGES = {"providers", "notebook", "headless"}
 SHARED = {
-    "jp_nb.notebook.document.variables",
-    "jp_nb.notebook.document.carrier",
-    "jp_nb.notebook.document.jp_directories",
+    "jp_nb.workspace.variables",
+    "jp_nb.notebook.document.carrier_store",
+    "jp_nb.interop.jp_directories",
 }
 """What a kernel and a runner agree on: names of variables, forms of the carrier, JP's folders."""
 COMPOSITION = {
@@ -121,7 +121,7 @@ import jp_nb as jp
 @jp.tool
 def f(a: int) -> str: return ''
 assert [tool.name for tool in jp.tools()] == ['f']
-from jp_nb.tools.question import Question
+from jp_nb.tooling.question import Question
 assert jp.tools() == (f,)
 """
     assert not loaded(code) & {*JUPYTER, "httpx"}

@@ -14,7 +14,7 @@ import nbformat
 import pytest
 
 from jp_nb.headless.show import load_conversation
-from tests.fakes import without_ids
+from tests.support.fakes import without_ids
 
 QUICKSTART = Path(__file__).resolve().parent.parent / "notebooks" / "01-quickstart.ipynb"
 REFUSAL = (

@@ -10,7 +10,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from tests.notebook.prompt.kernel_client import FrontEnd, front_end
+from tests.support.kernel_client import FrontEnd, front_end
 from tests.test_quickstart import outputs, record, run
 
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"

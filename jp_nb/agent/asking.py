@@ -15,8 +15,7 @@ from typing import Protocol, assert_never
 from pydantic import JsonValue
 
 from jp_nb.agent.calls import Call, Endings
-from jp_nb.agent.inquiry import Inquiry, InquiryBackend, InquiryError
-from jp_nb.agent.offer import OfferedTool
+from jp_nb.agent.model_inquiry import Inquiry, InquiryBackend, InquiryError
 from jp_nb.agent.ports import (
     Answered,
     Display,
@@ -43,11 +42,12 @@ from jp_nb.agent.questions import (
     reusable,
     route,
 )
+from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.proposal import Basis
-from jp_nb.config.style_config import Interrupt as InterruptConfig
+from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
 from jp_nb.record.events import Entry, InquiryResponse
 from jp_nb.record.thread import Thread
-from jp_nb.tools.question import BooleanAnswer, Question
+from jp_nb.tooling.question import BooleanAnswer, Question
 
 log = logging.getLogger(__name__)
 

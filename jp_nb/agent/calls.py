@@ -14,10 +14,10 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from jp_nb.agent.offer import OfferedTool
 from jp_nb.agent.ports import Channel, NobodyThere
+from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
-from jp_nb.tools.context import DeltaRejection
+from jp_nb.tooling.context import DeltaRejection
 
 MACHINERY = tuple(
     str(folder) + os.sep

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pydantic import JsonValue
 
 from jp_nb.agent.ports import ProposedChange
+from jp_nb.config.masking import masked
 from jp_nb.config.partial import Change, Partial, apply, at, identity, settled, touched
 from jp_nb.config.paths import Element, Keys, Node, format_path, node_at, parse_path
 from jp_nb.config.proposal import Basis, Proposal, completed
-from jp_nb.config.secrets import masked
 
 
 def proposed_changes(proposal: Proposal, basis: Basis) -> Iterator[ProposedChange]:

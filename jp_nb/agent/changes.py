@@ -18,8 +18,6 @@ from pydantic import JsonValue
 from jp_nb.agent.calls import Call, Endings
 from jp_nb.agent.change_lines import changes_nothing, proposed_changes
 from jp_nb.agent.decisions import Approval, approval
-from jp_nb.agent.exact import visible
-from jp_nb.agent.offer import OfferedTool
 from jp_nb.agent.ports import (
     ChangeEnds,
     Channel,
@@ -31,8 +29,7 @@ from jp_nb.agent.ports import (
     Waits,
 )
 from jp_nb.agent.prompt_queue import PromptQueue
-from jp_nb.config.folding import folded
-from jp_nb.config.node import shortened
+from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.proposal import (
     Basis,
     Proposal,
@@ -42,10 +39,13 @@ from jp_nb.config.proposal import (
     not_confirmed,
     review,
 )
+from jp_nb.config.squash import folded
+from jp_nb.config.tree.node import shortened
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.proposals import ProposedBy, metadata_of
-from jp_nb.tools.context import DeltaRejection
-from jp_nb.tools.outcome import Success
+from jp_nb.safe_text import visible
+from jp_nb.tooling.context import DeltaRejection
+from jp_nb.tooling.outcome import Success
 
 MAX_REJECTIONS: Final = 3
 """So many proposals of one call may be rejected; the next rejection ends the call (8.8)."""

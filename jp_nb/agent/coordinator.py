@@ -36,7 +36,6 @@ from jp_nb.agent.decisions import (
     permission,
 )
 from jp_nb.agent.interrupts import CONTINUE, Choice, Interrupts, Verdict, menu, stopped
-from jp_nb.agent.offer import OfferedTool
 from jp_nb.agent.ports import (
     CellThread,
     Display,
@@ -52,16 +51,17 @@ from jp_nb.agent.ports import (
 )
 from jp_nb.agent.prompt_queue import Ask, Event, PromptQueue, is_cancelled, summary
 from jp_nb.agent.questions import TurnState
+from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.errors import ToolError
 from jp_nb.record.edited_calls import edited_by_person
 from jp_nb.record.events import ConfigDelta, Entry, ToolCallResponse
 from jp_nb.record.thread import Thread
-from jp_nb.tools.arguments import coerce_arguments
-from jp_nb.tools.base import RUN, CallInterrupted, Run
-from jp_nb.tools.context import ToolContext
-from jp_nb.tools.long_results import cut_middle
-from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
-from jp_nb.tools.question import Question
+from jp_nb.tooling.arguments import coerce_arguments
+from jp_nb.tooling.base import RUN, CallInterrupted, Run
+from jp_nb.tooling.context import ToolContext
+from jp_nb.tooling.long_results import cut_middle
+from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
+from jp_nb.tooling.question import Question
 
 T = TypeVar("T")
 

@@ -13,8 +13,6 @@ from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.exact import exact, visible
-from jp_nb.agent.offer import OfferedTool
 from jp_nb.agent.ports import (
     Action,
     ActionPrompt,
@@ -28,10 +26,12 @@ from jp_nb.agent.ports import (
     QuestionPrompt,
 )
 from jp_nb.agent.prompt_queue import Ask
-from jp_nb.tools.base import CommandLine
-from jp_nb.tools.json_text import indented_json, read_json
-from jp_nb.tools.outcome import Failure
-from jp_nb.tools.question import Question
+from jp_nb.agent.tool_set import OfferedTool
+from jp_nb.json_values import indented_json, read_json
+from jp_nb.safe_text import exact, visible
+from jp_nb.tooling.base import CommandLine
+from jp_nb.tooling.outcome import Failure
+from jp_nb.tooling.question import Question
 
 PERMISSION = (
     Action("y", "Run", "run"),

@@ -19,8 +19,8 @@ from jp_nb.agent.ports import (
     QuestionPrompt,
 )
 from jp_nb.agent.prompt_queue import Ask
-from jp_nb.config.style_config import Interrupt as InterruptConfig
-from jp_nb.tools.question import Question
+from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
+from jp_nb.tooling.question import Question
 
 Phase = Literal["streaming", "tool_call"]
 Choice = Literal["continue", "reply", "restart", "stop", "abort"]

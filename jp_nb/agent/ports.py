@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple, Protocol
 from pydantic import JsonValue
 
 from jp_nb.record.thread import Thread
-from jp_nb.tools.base import CellThread as CellThread
-from jp_nb.tools.question import Question
+from jp_nb.tooling.base import CellThread as CellThread
+from jp_nb.tooling.question import Question
 
 # --- a model answers -------------------------------------------------------------------------
 

@@ -12,10 +12,10 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from jp_nb.agent.offer import OfferedTool
 from jp_nb.agent.ports import Answered, NotAnswered, PromptEnd
-from jp_nb.agent.secrets import Secrets
-from jp_nb.config.app_config import QuestionConfig
+from jp_nb.agent.secret_answers import Secrets
+from jp_nb.agent.tool_set import OfferedTool
+from jp_nb.config.tree.app_config import QuestionConfig
 from jp_nb.record.events import (
     CancelReason,
     InquiryAnswerType,
@@ -25,7 +25,7 @@ from jp_nb.record.events import (
     InquiryResponse,
     InquirySource,
 )
-from jp_nb.tools.question import Question, SecretAnswer, SelectAnswer
+from jp_nb.tooling.question import Question, SecretAnswer, SelectAnswer
 
 CANCELLED_BY_USER = "Tool input cancelled by user."
 NOT_ANSWERED: Mapping[str, str] = {

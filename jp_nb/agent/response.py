@@ -19,8 +19,8 @@ from jp_nb.agent.ports import (
     ToolCallStart,
     Usage,
 )
+from jp_nb.json_values import read_json
 from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
-from jp_nb.tools.json_text import read_json
 
 TextKind = Literal["message", "reasoning", "structured"]
 

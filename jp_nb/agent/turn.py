@@ -22,9 +22,8 @@ from jp_nb.agent.asking import Surroundings
 from jp_nb.agent.attempt import MAX_TOOL_CALLS, Attempt, Chain
 from jp_nb.agent.calls import Call
 from jp_nb.agent.coordinator import NEVER_RAN, BatchEnd, Coordinator
-from jp_nb.agent.inquiry import InquiryBackend
 from jp_nb.agent.interrupts import STOP, Interrupts, Verdict, menu
-from jp_nb.agent.offer import Offer
+from jp_nb.agent.model_inquiry import InquiryBackend
 from jp_nb.agent.ports import (
     MODEL_WAITS,
     Attachment,
@@ -54,10 +53,11 @@ from jp_nb.agent.prompt_queue import Ask, asking
 from jp_nb.agent.questions import TurnState
 from jp_nb.agent.response import add_usage
 from jp_nb.agent.retry_words import retry_words, say_tries
-from jp_nb.agent.secrets import Secrets
-from jp_nb.config.app_config import Request as RequestConfig
+from jp_nb.agent.secret_answers import Secrets
+from jp_nb.agent.tool_set import Offer
 from jp_nb.config.proposal import Basis
-from jp_nb.config.style_config import Interrupt as InterruptConfig
+from jp_nb.config.tree.app_config import Request as RequestConfig
+from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
 from jp_nb.record.events import (
     ChatRequest,

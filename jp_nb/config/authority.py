@@ -15,10 +15,10 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.config.attachments import attachment_parts
 from jp_nb.config.partial import Partial, is_wrapper
 from jp_nb.config.paths import ROOT, Node, format_path, node_at
-from jp_nb.config.style_config import REMOTE_IMAGES
+from jp_nb.config.tree.attachment_url import attachment_parts
+from jp_nb.config.tree.style_config import REMOTE_IMAGES
 
 IsInside = Callable[[str], bool]
 """Whether the URL of an attachment stays in the workspace."""

@@ -16,12 +16,12 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from jp_nb.config.access_config import ConfigRule
-from jp_nb.config.app_config import AppConfig
 from jp_nb.config.authority import always_reaches_out
-from jp_nb.config.models import resolve_partial
+from jp_nb.config.model_aliases import resolve_partial
 from jp_nb.config.partial import Partial, at, identity, touched
 from jp_nb.config.paths import ROOT, Element, Node, format_path, lookup, node_at, parse_path
+from jp_nb.config.tree.access_config import ConfigRule
+from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.errors import ConfigError
 
 SENSITIVE: Final = (("conversation", "tools", "*", "access"),)

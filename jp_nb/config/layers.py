@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from jp_nb.config.assign import FILE_ONLY as FILE_ONLY
-from jp_nb.config.assign import assign, read_json
-from jp_nb.config.check import checked, require, without_left_out
+from jp_nb.config.assignments import FILE_ONLY as FILE_ONLY
+from jp_nb.config.assignments import assign, read_json
 from jp_nb.config.defaults import ENVIRONMENT_PREFIX
 from jp_nb.config.partial import Partial, apply, at, merge
+from jp_nb.config.validation import checked, require, without_left_out
 from jp_nb.errors import ConfigError
 
 REGISTRATIONS = "registrations"

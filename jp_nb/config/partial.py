@@ -18,7 +18,6 @@ from typing import Any, TypeGuard
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from jp_nb.config.app_config import AppConfig
 from jp_nb.config.paths import (
     JSON,
     ROOT,
@@ -30,6 +29,7 @@ from jp_nb.config.paths import (
     node_at,
     parse_path,
 )
+from jp_nb.config.tree.app_config import AppConfig
 
 Partial = dict[str, JsonValue]
 
@@ -89,7 +89,7 @@ def _rewrap(node: Node, old: JsonValue, value: JsonValue, *, replaces: bool = Fa
 
 
 def merge(base: Mapping[str, JsonValue], over: Mapping[str, JsonValue]) -> Partial:
-    """`base` with `over` laid over it, each field as it says (`jp_nb.config.strategy`).
+    """`base` with `over` laid over it, each field as it says (`jp_nb.config.tree.strategy`).
 
     Neither argument is changed; what is not touched is shared.
     """
@@ -629,6 +629,6 @@ def validate(
     try:
         return AppConfig.model_validate(settled(partial))
     except ValidationError as exc:
-        from jp_nb.config.check import explain
+        from jp_nb.config.validation import explain
 
         raise explain(exc, layer=layer, file=file) from exc

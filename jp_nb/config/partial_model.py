@@ -26,12 +26,12 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from jp_nb.config.app_config import CONFIG_PROBLEMS, AppConfig
-from jp_nb.config.left_out import left_out
-from jp_nb.config.model_config import ModelParameters
-from jp_nb.config.node import PLAIN, TABLE, TABLE_OR_PLAIN, ShortNode, found
 from jp_nb.config.paths import ROOT, Node, format_path, forms_of, is_model, node_at, unknown_key
-from jp_nb.config.strategy import Merge
+from jp_nb.config.tree.app_config import CONFIG_PROBLEMS, AppConfig
+from jp_nb.config.tree.left_out import left_out
+from jp_nb.config.tree.model_config import ModelParameters
+from jp_nb.config.tree.node import PLAIN, TABLE, TABLE_OR_PLAIN, ShortNode, found
+from jp_nb.config.tree.strategy import Merge
 from jp_nb.errors import ConfigProblem
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, JsonValue, TypeAdapter
 from pydantic.fields import FieldInfo
 
-from jp_nb.config.app_config import AppConfig
-from jp_nb.config.node import TABLE_OR_PLAIN, shortened
-from jp_nb.config.strategy import APPEND, REPLACE, Merge
+from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.config.tree.node import TABLE_OR_PLAIN, shortened
+from jp_nb.config.tree.strategy import APPEND, REPLACE, Merge
 from jp_nb.errors import ConfigError
 
 Keys = tuple[str, ...]

@@ -18,12 +18,11 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.config.app_config import AppConfig, ModelId
-from jp_nb.config.assign import FILE_ONLY, LAYER, read_partial
+from jp_nb.config.assignments import FILE_ONLY, LAYER, read_partial
 from jp_nb.config.authority import IsInside, is_named_inside, needs_person
 from jp_nb.config.grants import Grants, is_sensitive
-from jp_nb.config.models import ALIASES, resolve_partial, unresolved
-from jp_nb.config.node import ShortNode, shortened
+from jp_nb.config.masking import masked
+from jp_nb.config.model_aliases import ALIASES, resolve_partial, unresolved
 from jp_nb.config.partial import (
     Change,
     Partial,
@@ -45,8 +44,9 @@ from jp_nb.config.paths import (
     parse_path,
     unknown_key,
 )
-from jp_nb.config.secrets import masked
-from jp_nb.config.style_config import REMOTE_IMAGES
+from jp_nb.config.tree.app_config import AppConfig, ModelId
+from jp_nb.config.tree.node import ShortNode, shortened
+from jp_nb.config.tree.style_config import REMOTE_IMAGES
 from jp_nb.errors import ConfigError, ConfigProblem
 
 Reason = Literal[

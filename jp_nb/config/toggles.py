@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from jp_nb.config.app_config import STAR, AppConfig, Tool, enabling
 from jp_nb.config.partial import Change, Partial
+from jp_nb.config.tree.app_config import STAR, AppConfig, Tool, enabling
 from jp_nb.errors import ConfigError
 
 

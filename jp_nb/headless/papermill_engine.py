@@ -15,8 +15,8 @@ from papermill.engines import NBClientEngine
 from papermill.log import logger
 
 from jp_nb.headless.runner import NOT_WHOLE, lift_from
-from jp_nb.notebook.document import variables
-from jp_nb.notebook.document.carrier import unreadable
+from jp_nb.record.carrier import unreadable
+from jp_nb.workspace import variables
 
 
 class _Client(PapermillNotebookClient):  # type: ignore[misc]  # papermill has no types

@@ -14,7 +14,7 @@ from typing import Any
 from nbconvert.preprocessors import Preprocessor
 
 from jp_nb.headless.runner import NOT_WHOLE
-from jp_nb.notebook.document.carrier import lift, unreadable
+from jp_nb.record.carrier import lift, unreadable
 
 
 class JpPreprocessor(Preprocessor):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jp_nb.notebook.document import variables
+from jp_nb.workspace import variables
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

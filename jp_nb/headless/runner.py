@@ -20,9 +20,9 @@ from pydantic import JsonValue
 from jp_nb.errors import UsageError
 from jp_nb.headless.execution import Execution, OnCell
 from jp_nb.headless.files import read_notebook, write_notebook
-from jp_nb.headless.transcript import print_cell, print_transcript
-from jp_nb.notebook.document import variables
-from jp_nb.notebook.document.carrier import lift, unreadable
+from jp_nb.headless.notebook_text import print_cell, print_transcript
+from jp_nb.record.carrier import lift, unreadable
+from jp_nb.workspace import variables
 
 NOT_WHOLE = (
     "the record of this run did not reach the notebook whole: what came of it is kept in "

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.headless.files import read_notebook
-from jp_nb.notebook.document import carrier
+from jp_nb.record import carrier
 from jp_nb.record.document import Document, NewerVersionError
 from jp_nb.record.timestamps import utc_now
 

@@ -11,20 +11,20 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Literal
 
-from jp_nb.agent.exact import exact, visible
-from jp_nb.config.assign import is_assignment
+from jp_nb.config.assignments import is_assignment
+from jp_nb.config.directives import Collect, Directive, add_options
 from jp_nb.config.layers import to_text
+from jp_nb.config.masking import masked
 from jp_nb.config.partial import at
 from jp_nb.config.paths import parse_path
-from jp_nb.config.secrets import masked
 from jp_nb.errors import ConfigError, PromptCancelled, UsageError
-from jp_nb.notebook import report, tool_report
-from jp_nb.notebook.directives import Collect, Directive, add_options
 from jp_nb.notebook.options import OptionParser
-from jp_nb.notebook.prompt.plain import one_line
-from jp_nb.notebook.session import Session
 from jp_nb.notebook.usage import rows_of
 from jp_nb.record.projection import BASE, CONVERSATION, NOT_FOLLOWED, Said
+from jp_nb.rendering import report, tool_report
+from jp_nb.rendering.plain import one_line
+from jp_nb.safe_text import exact, visible
+from jp_nb.session.session import Session
 
 MAX_LINE = 5000
 """Of a line about folders: their names may be long."""
@@ -189,7 +189,7 @@ class Commands:
     # --- JP's directories --------------------------------------------------------------------
 
     def _export(self, rest: str) -> None:
-        from jp_nb.notebook.document.jp_directories import folder_at, save_directory
+        from jp_nb.interop.jp_directories import folder_at, save_directory
 
         options = OPTIONS["export"].parse_args(split(rest))
         folder = folder_at(options.folder, self._session.files.folder)
@@ -201,7 +201,7 @@ class Commands:
         print(f"jp_nb: written to {report.plain_text(str(folder))}")
 
     def _import(self, rest: str) -> None:
-        from jp_nb.notebook.document.jp_directories import folder_at, load_directory
+        from jp_nb.interop.jp_directories import folder_at, load_directory
         from jp_nb.record.document import Document
         from jp_nb.record.timestamps import utc_now
 
@@ -241,7 +241,7 @@ class Commands:
         print("jp_nb: what this conversation configures counts from here on; it is signed")
 
     def _trust_workspace(self, *, yes: bool, revoke: bool) -> None:
-        from jp_nb.notebook import folder_trust
+        from jp_nb.workspace import folder_trust
 
         files = self._session.files
         if revoke:
@@ -260,7 +260,7 @@ class Commands:
 
     def _may_count(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
         """Show what would count, and ask."""
-        from jp_nb.tools.question import Question
+        from jp_nb.tooling.question import Question
 
         report.show(self._shell, report.table(head, rows, limit=sys.maxsize))  # nothing unseen
         question = Question.boolean(

@@ -16,11 +16,11 @@ from typing import Final, Literal, Protocol
 
 from pydantic import ValidationError
 
-from jp_nb.config.app_config import EFFORTS, PROVIDER_NAMES, STAR, ModelId
-from jp_nb.config.assign import from_text
-from jp_nb.config.node import ShortNode
+from jp_nb.config.assignments import from_text
 from jp_nb.config.paths import ROOT, Node, node_of, parse_path
-from jp_nb.config.tool_config import JSON_TYPES, SOURCES
+from jp_nb.config.tree.app_config import EFFORTS, PROVIDER_NAMES, STAR, ModelId
+from jp_nb.config.tree.node import ShortNode
+from jp_nb.config.tree.tool_config import JSON_TYPES, SOURCES
 from jp_nb.errors import ConfigError
 
 MAX_OFFERED = 300

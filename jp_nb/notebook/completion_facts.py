@@ -17,11 +17,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from jp_nb.config.app_config import STAR, AppConfig
 from jp_nb.config.paths import lookup, parse_path
+from jp_nb.config.tree.app_config import STAR, AppConfig
 from jp_nb.errors import JpNbError
 from jp_nb.notebook.completion import ASK, Completions, Option, complete_cell
-from jp_nb.notebook.session import Session
+from jp_nb.session.session import Session
 
 MAX_ENTRIES = 5000
 """Of one folder."""
@@ -95,7 +95,7 @@ class SessionFacts:
 
     def config_files(self, folder: str) -> Sequence[str]:
         """Names without the suffix that `-c` can do without."""
-        from jp_nb.notebook.config_files import SUFFIXES, user_folder
+        from jp_nb.workspace.config_files import SUFFIXES, user_folder
 
         roots = (user_folder() / "config", self._session.files.root)
         places = [root / path / folder for root in roots for path in self._config.config_load_paths]
@@ -133,7 +133,7 @@ class SessionFacts:
 
     def schemas(self) -> Sequence[str]:
         """Names of models, types and JSON schemas that the user bound."""
-        from jp_nb.notebook.structured import may_describe
+        from jp_nb.session.structured import may_describe
 
         values = self._session.shell.user_ns
         names = (name for name in self.variables() if not name.startswith("_"))

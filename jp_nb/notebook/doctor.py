@@ -9,11 +9,11 @@ import os
 from collections.abc import Callable
 
 from jp_nb.errors import JpNbError
-from jp_nb.notebook.config_files import ConfigFiles, listed, workspace_files
 from jp_nb.notebook.document.homes import is_headless
 from jp_nb.notebook.prompt.presence import Presence, PromptSettings
-from jp_nb.notebook.session import Session
+from jp_nb.session.session import Session
 from jp_nb.versions import versions
+from jp_nb.workspace.config_files import ConfigFiles, listed, workspace_files
 
 
 def examine(session: Session) -> list[tuple[str, str]]:

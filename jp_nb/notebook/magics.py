@@ -18,18 +18,18 @@ from IPython.core.completer import context_matcher
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 
 import jp_nb
-from jp_nb.errors import JpNbError, UsageError
-from jp_nb.notebook.directives import (
+from jp_nb.config.directives import (
     add_attachment_option,
     add_options,
     add_tool_choice,
     add_tool_options,
     tool_choice,
 )
+from jp_nb.errors import JpNbError, UsageError
 from jp_nb.notebook.options import OptionParser
-from jp_nb.notebook.prompt.plain import one_line, plain
-from jp_nb.notebook.session import Session
 from jp_nb.notebook.usage import USAGE, help_on_ask, help_on_commands
+from jp_nb.rendering.plain import one_line, plain
+from jp_nb.session.session import Session
 
 if TYPE_CHECKING:
     from jp_nb.notebook.commands import Commands

@@ -25,11 +25,11 @@ from jp_nb.agent.ports import (
     ToolEnds,
     Waits,
 )
-from jp_nb.notebook.cell_loop import CellLoop
-from jp_nb.notebook.prompt.plain import one_line, plain
-from jp_nb.notebook.prompt.wording import StaticRecord
-from jp_nb.notebook.transcript import TextPiece, ToolPiece, piece_plain
-from jp_nb.notebook.waiting import again_words, interrupt_words
+from jp_nb.rendering.plain import one_line, plain
+from jp_nb.rendering.transcript import TextPiece, ToolPiece, piece_plain
+from jp_nb.rendering.waiting import again_words, interrupt_words
+from jp_nb.rendering.wording import StaticRecord
+from jp_nb.session.cell_loop import CellLoop
 
 if TYPE_CHECKING:
     from jp_nb.notebook.prompt.form import OwnOutput

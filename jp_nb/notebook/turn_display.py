@@ -28,13 +28,13 @@ from jp_nb.agent.ports import (
     ToolBegins,
     ToolEnds,
 )
-from jp_nb.notebook.cell_loop import CellLoop, Timer
-from jp_nb.notebook.prompt.plain import one_line
-from jp_nb.notebook.prompt.wording import StaticRecord
 from jp_nb.notebook.running_cells import RunningCells
 from jp_nb.notebook.tool_output import Send, ToolOutput
-from jp_nb.notebook.transcript import Transcript
-from jp_nb.notebook.waiting import Waiting
+from jp_nb.rendering.plain import one_line
+from jp_nb.rendering.transcript import Transcript
+from jp_nb.rendering.waiting import Waiting
+from jp_nb.rendering.wording import StaticRecord
+from jp_nb.session.cell_loop import CellLoop, Timer
 
 CHARS_PER_INTERVAL = 20_000
 """Longer parts are updated less often: each update sends the whole of one."""

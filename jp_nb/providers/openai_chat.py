@@ -30,7 +30,7 @@ from jp_nb.agent.ports import (
 from jp_nb.errors import ProviderError
 from jp_nb.providers import schema as schemas
 from jp_nb.providers.answers import AnswerText, ThinkSplitter, is_json_object
-from jp_nb.providers.attachments import (
+from jp_nb.providers.attachment_parts import (
     IMAGES,
     PDF,
     Attached,

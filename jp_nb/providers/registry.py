@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from jp_nb.agent.ports import Provider
-from jp_nb.config.node import found
+from jp_nb.config.tree.node import found
 from jp_nb.errors import ConfigError
 
 DEFAULTS: Final[Mapping[str, Mapping[str, object]]] = {

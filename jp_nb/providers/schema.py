@@ -16,8 +16,8 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.agent.json_schema import DEFINITIONS, Path, children, loop, parts, place, target
 from jp_nb.errors import UsageError
+from jp_nb.json_schema import DEFINITIONS, Path, children, loop, parts, place, target
 
 Schema = dict[str, JsonValue]
 

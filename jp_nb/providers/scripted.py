@@ -27,7 +27,7 @@ from pydantic import (
     model_validator,
 )
 
-from jp_nb.agent.inquiry import MARK
+from jp_nb.agent.model_inquiry import MARK
 from jp_nb.agent.ports import (
     Attachment,
     Finished,

@@ -24,7 +24,7 @@ from pydantic import (
 
 from jp_nb.errors import StorageError
 from jp_nb.record.entry import LINKS, Damaged, Entry, Part, RawEntry, Unknown
-from jp_nb.record.inquiry import (
+from jp_nb.record.inquiry_events import (
     CancelReason,
     InquiryAnswerReusePolicy,
     InquiryAnswerType,

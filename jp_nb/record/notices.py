@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jp_nb.record.events import InquiryResponse
-from jp_nb.record.inquiry import OUTCOMES
+from jp_nb.record.inquiry_events import OUTCOMES
 from jp_nb.record.stream import ConversationStream
 
 

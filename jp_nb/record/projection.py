@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
-from jp_nb.config.app_config import AppConfig
 from jp_nb.config.authority import stranger_may_unset, without_foreign_authority
-from jp_nb.config.check import known
 from jp_nb.config.layers import REGISTRATIONS, Layer, fold
-from jp_nb.config.models import resolve
+from jp_nb.config.model_aliases import resolve
 from jp_nb.config.partial import Change, Partial, apply, at, merge, settled, unset, validate
 from jp_nb.config.paths import node_of, parse_path
+from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.config.validation import known
 from jp_nb.errors import ConfigError, ConfigProblem
 from jp_nb.record.budget import Budget
 from jp_nb.record.events import ConfigDelta

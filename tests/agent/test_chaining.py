@@ -23,15 +23,15 @@ from jp_nb.agent.ports import (
     Usage,
 )
 from jp_nb.agent.response import Seam
-from jp_nb.config.app_config import Request as RequestConfig
+from jp_nb.config.tree.app_config import Request as RequestConfig
 from jp_nb.errors import ProviderError
-from jp_nb.notebook.transcript import Transcript
 from jp_nb.providers.registry import create
 from jp_nb.record.events import ChatResponse, ToolCallRequest, ToolCallResponse
-from jp_nb.tools.python import PythonTool
+from jp_nb.rendering.transcript import Transcript
+from jp_nb.tooling.python import PythonTool
 from tests.agent.test_over_http import over_http
-from tests.fakes import Bench, FakePrompter, call, forever, reply, say, until, yes
-from tests.providers.loopback import LoopbackServer, Reply
+from tests.support.fakes import Bench, FakePrompter, call, forever, reply, say, until, yes
+from tests.support.loopback import LoopbackServer, Reply
 
 LIMIT = Finished("max_tokens")
 DONE = reply(say("Done."))

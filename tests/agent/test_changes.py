@@ -33,8 +33,8 @@ from jp_nb.agent.ports import (
     ToolBegins,
     ToolEnds,
 )
-from jp_nb.config.app_config import Request as RequestConfig
 from jp_nb.config.partial import Partial, merge
+from jp_nb.config.tree.app_config import Request as RequestConfig
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
 from jp_nb.record.document import Document
 from jp_nb.record.events import (
@@ -47,12 +47,12 @@ from jp_nb.record.events import (
 from jp_nb.record.proposals import ProposedBy, proposed_by
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import thread_of
-from jp_nb.tools.base import Tool, ToolDefaults
-from jp_nb.tools.context import DeltaRejection, ToolContext
-from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import BooleanAnswer, Question
-from tests.fakes import (
+from jp_nb.tooling.base import Tool, ToolDefaults
+from jp_nb.tooling.context import DeltaRejection, ToolContext
+from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
+from jp_nb.tooling.python import PythonTool
+from jp_nb.tooling.question import BooleanAnswer, Question
+from tests.support.fakes import (
     CANCELLED,
     Bench,
     EventProvider,

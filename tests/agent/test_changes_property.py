@@ -24,7 +24,7 @@ from jp_nb.agent.ports import (
     PromptEnd,
     ToolBegins,
 )
-from jp_nb.config.assign import read_partial
+from jp_nb.config.assignments import read_partial
 from jp_nb.config.partial import Change, Partial, apply, at, merge, settled, touched
 from jp_nb.config.paths import parse_path
 from jp_nb.errors import ToolError
@@ -32,11 +32,21 @@ from jp_nb.record.document import Document
 from jp_nb.record.events import ConfigDelta, Entry, ToolCallRequest, ToolCallResponse
 from jp_nb.record.proposals import proposed_by
 from jp_nb.record.unanswered import no_answer
-from jp_nb.tools.context import ToolContext
-from jp_nb.tools.outcome import NeedsInput, Success
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
-from tests.fakes import CANCELLED, Bench, FakeClock, FakePrompter, InlineCell, call, reply, say, yes
+from jp_nb.tooling.context import ToolContext
+from jp_nb.tooling.outcome import NeedsInput, Success
+from jp_nb.tooling.python import PythonTool
+from jp_nb.tooling.question import Question
+from tests.support.fakes import (
+    CANCELLED,
+    Bench,
+    FakeClock,
+    FakePrompter,
+    InlineCell,
+    call,
+    reply,
+    say,
+    yes,
+)
 
 MARK = "~provisional~"
 """In every text that is proposed, and nowhere else."""

@@ -9,9 +9,9 @@ import pytest
 
 from jp_nb.config.partial import Partial, validate
 from jp_nb.errors import ConfigError
-from jp_nb.tools.builtin import BUILTINS
-from jp_nb.tools.command import CommandTool
-from jp_nb.tools.python import PythonTool
+from jp_nb.tooling.builtin import BUILTINS
+from jp_nb.tooling.command import CommandTool
+from jp_nb.tooling.python import PythonTool
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 RULE: dict[str, Any] = {"path": "assistant.model", "read": True, "write": True}

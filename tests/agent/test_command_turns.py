@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.offer import OfferedTool, offer
 from jp_nb.agent.ports import ActionPrompt, Exhibit, QuestionPrompt, ToolBegins
-from jp_nb.config.assign import parse_assignment
+from jp_nb.agent.tool_set import OfferedTool, offer
+from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.partial import Partial, apply
 from jp_nb.record.events import InquiryRequest, ToolCallRequest, ToolCallResponse
-from jp_nb.tools.builtin import BUILTINS
-from jp_nb.tools.command import CommandTool
-from tests.fakes import (
+from jp_nb.tooling.builtin import BUILTINS
+from jp_nb.tooling.command import CommandTool
+from tests.support.fakes import (
     Bench,
     FakePrompter,
     call,

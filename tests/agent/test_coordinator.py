@@ -13,9 +13,8 @@ import pytest
 
 from jp_nb.agent.interrupts import STOPPED
 from jp_nb.agent.ports import DisplayEvent, PersonSays, ToolBegins, ToolEnds
-from jp_nb.config.app_config import CANCELLATION
+from jp_nb.config.tree.app_config import CANCELLATION
 from jp_nb.errors import PromptUnavailable
-from jp_nb.notebook.turns import TurnRunner
 from jp_nb.record.events import (
     ChatRequest,
     InquiryRequest,
@@ -23,12 +22,13 @@ from jp_nb.record.events import (
     ToolCallResponse,
 )
 from jp_nb.record.thread import thread_of
-from jp_nb.tools.base import RUN, CallInterrupted, Run
-from jp_nb.tools.context import ToolContext
-from jp_nb.tools.outcome import NeedsInput, Outcome, Success
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
-from tests.fakes import (
+from jp_nb.session.turns import TurnRunner
+from jp_nb.tooling.base import RUN, CallInterrupted, Run
+from jp_nb.tooling.context import ToolContext
+from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
+from jp_nb.tooling.python import PythonTool
+from jp_nb.tooling.question import Question
+from tests.support.fakes import (
     Bench,
     FakePrompter,
     MockInquiryBackend,

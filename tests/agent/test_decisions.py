@@ -23,10 +23,10 @@ from jp_nb.agent.ports import (
 )
 from jp_nb.config.partial import merge
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
-from jp_nb.tools.context import ToolContext
-from jp_nb.tools.outcome import Failure, Outcome, Success
-from jp_nb.tools.python import PythonTool
-from tests.fakes import CANCELLED, Bench, FakePrompter, call, for_tool, reply, say, yes
+from jp_nb.tooling.context import ToolContext
+from jp_nb.tooling.outcome import Failure, Outcome, Success
+from jp_nb.tooling.python import PythonTool
+from tests.support.fakes import CANCELLED, Bench, FakePrompter, call, for_tool, reply, say, yes
 
 DONE = reply(say("Done."))
 DELFT = '{"city": "Delft"}'

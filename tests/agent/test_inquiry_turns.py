@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.inquiry import BESIDE, InquiryError, InquiryModel, LlmInquiryBackend
+from jp_nb.agent.model_inquiry import BESIDE, InquiryError, InquiryModel, LlmInquiryBackend
 from jp_nb.agent.ports import (
     Flush,
     Provider,
@@ -23,8 +23,6 @@ from jp_nb.agent.ports import (
 from jp_nb.agent.turn import Resolved
 from jp_nb.config.partial import Partial, merge
 from jp_nb.errors import ProviderError
-from jp_nb.notebook.report import log
-from jp_nb.notebook.transcript import Transcript
 from jp_nb.providers.registry import create
 from jp_nb.providers.scripted import Script, ScriptedProvider
 from jp_nb.record.document import Document
@@ -36,11 +34,13 @@ from jp_nb.record.events import (
     ToolCallResponse,
 )
 from jp_nb.record.thread import Thread, thread_of
-from jp_nb.tools.context import ToolContext
-from jp_nb.tools.outcome import NeedsInput, Outcome, Success
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
-from tests.fakes import (
+from jp_nb.rendering.report import log
+from jp_nb.rendering.transcript import Transcript
+from jp_nb.tooling.context import ToolContext
+from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
+from jp_nb.tooling.python import PythonTool
+from jp_nb.tooling.question import Question
+from tests.support.fakes import (
     Bench,
     EventProvider,
     FakePrompter,
@@ -52,7 +52,7 @@ from tests.fakes import (
     say,
     until,
 )
-from tests.providers.loopback import LoopbackServer, Reply, ToolCall
+from tests.support.loopback import LoopbackServer, Reply, ToolCall
 
 AWAY = "nobody is there"
 SURE = Question.boolean("sure", "Create backups?")

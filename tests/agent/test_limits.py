@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.ports import ActionPrompt, Notice, ToolBegins, Usage
-from jp_nb.config.app_config import Request as RequestConfig
+from jp_nb.config.tree.app_config import Request as RequestConfig
 from jp_nb.providers.registry import create
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
-from jp_nb.tools.outcome import Failure, Outcome
-from jp_nb.tools.python import PythonTool
+from jp_nb.tooling.outcome import Failure, Outcome
+from jp_nb.tooling.python import PythonTool
 from tests.agent.test_over_http import over_http, sent_calls, sent_results
-from tests.fakes import Bench, FakePrompter, call, for_tool, reply, say, yes
-from tests.providers.loopback import LoopbackServer, Reply, ToolCall
+from tests.support.fakes import Bench, FakePrompter, call, for_tool, reply, say, yes
+from tests.support.loopback import LoopbackServer, Reply, ToolCall
 
 DONE = reply(say("Done."))
 LEFT_OUT = "conversation.tools.t.result_max_chars is"

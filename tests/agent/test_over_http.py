@@ -12,10 +12,10 @@ import pytest
 from jp_nb.agent.ports import Provider
 from jp_nb.agent.turn import Resolved
 from jp_nb.providers.registry import create
-from jp_nb.tools.builtin.ask_user import DESCRIPTION, PARAMETERS
-from jp_nb.tools.python import PythonTool
-from tests.fakes import Bench, FakePrompter, yes
-from tests.providers.loopback import LoopbackServer, Reply, ToolCall
+from jp_nb.tooling.builtin.ask_user import DESCRIPTION, PARAMETERS
+from jp_nb.tooling.python import PythonTool
+from tests.support.fakes import Bench, FakePrompter, yes
+from tests.support.loopback import LoopbackServer, Reply, ToolCall
 
 ARGUMENTS = {"question": "Ship it?", "answer_type": "boolean"}
 

@@ -14,15 +14,15 @@ from jp_nb.agent.ports import NobodyThere, NotAnswered, QuestionEnds, QuestionPr
 from jp_nb.agent.questions import TurnState
 from jp_nb.config.layers import Layer, fold
 from jp_nb.config.partial import Partial, validate
-from jp_nb.notebook.transcript import Transcript
 from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallResponse
-from jp_nb.tools.base import NotFound
-from jp_nb.tools.builtin import BUILTINS
-from jp_nb.tools.context import ToolContext
-from jp_nb.tools.outcome import NeedsInput, Outcome, Success
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
-from tests.fakes import (
+from jp_nb.rendering.transcript import Transcript
+from jp_nb.tooling.base import NotFound
+from jp_nb.tooling.builtin import BUILTINS
+from jp_nb.tooling.context import ToolContext
+from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
+from jp_nb.tooling.python import PythonTool
+from jp_nb.tooling.question import Question
+from tests.support.fakes import (
     CANCELLED,
     Bench,
     FakePrompter,
@@ -573,7 +573,7 @@ async def test_nothing_about_questions_is_sent_to_the_model() -> None:
 
 @pytest.mark.req("R083-98")
 async def test_whether_a_failure_is_transient_is_not_told() -> None:
-    from jp_nb.tools.outcome import Failure
+    from jp_nb.tooling.outcome import Failure
 
     def function() -> Outcome:
         return Failure("Disk full. Try again later.", transient=True)

@@ -24,8 +24,7 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
-from jp_nb.agent.inquiry import Inquiry, InquiryError
-from jp_nb.agent.offer import offer
+from jp_nb.agent.model_inquiry import Inquiry, InquiryError
 from jp_nb.agent.ports import (
     ActionPrompt,
     Answered,
@@ -41,9 +40,10 @@ from jp_nb.agent.ports import (
     ToolBegins,
     ToolEnds,
 )
+from jp_nb.agent.tool_set import offer
 from jp_nb.agent.turn import Resolved, TurnLoop
-from jp_nb.config.app_config import Request as RequestConfig
 from jp_nb.config.partial import Partial
+from jp_nb.config.tree.app_config import Request as RequestConfig
 from jp_nb.errors import ProviderError, ToolError
 from jp_nb.record.document import Document
 from jp_nb.record.events import (
@@ -55,13 +55,13 @@ from jp_nb.record.events import (
     TurnStart,
 )
 from jp_nb.record.thread import Thread, thread_of
-from jp_nb.tools.base import CallInterrupted
-from jp_nb.tools.builtin import BUILTINS
-from jp_nb.tools.context import ToolContext
-from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
-from tests.fakes import (
+from jp_nb.tooling.base import CallInterrupted
+from jp_nb.tooling.builtin import BUILTINS
+from jp_nb.tooling.context import ToolContext
+from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
+from jp_nb.tooling.python import PythonTool
+from jp_nb.tooling.question import Question
+from tests.support.fakes import (
     FakeClock,
     MockInquiryBackend,
     call,

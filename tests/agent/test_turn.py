@@ -36,9 +36,9 @@ from jp_nb.agent.ports import (
     Waits,
 )
 from jp_nb.agent.turn import NO_ANSWER, backoff
-from jp_nb.config.app_config import CANCELLATION
-from jp_nb.config.app_config import Request as RequestConfig
 from jp_nb.config.partial import Partial
+from jp_nb.config.tree.app_config import CANCELLATION
+from jp_nb.config.tree.app_config import Request as RequestConfig
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, ToolError, UsageError
 from jp_nb.record.events import (
     ChatRequest,
@@ -49,12 +49,12 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.unanswered import NoAnswer, no_answer
-from jp_nb.tools.base import CallInterrupted
-from jp_nb.tools.context import ToolContext
-from jp_nb.tools.outcome import NeedsInput, Outcome, Success
-from jp_nb.tools.python import PythonTool
-from jp_nb.tools.question import Question
-from tests.fakes import (
+from jp_nb.tooling.base import CallInterrupted
+from jp_nb.tooling.context import ToolContext
+from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
+from jp_nb.tooling.python import PythonTool
+from jp_nb.tooling.question import Question
+from tests.support.fakes import (
     CANCELLED,
     Bench,
     FakeClock,

@@ -22,13 +22,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import jp_nb as jp
-from jp_nb.config.app_config import AppConfig
-from jp_nb.notebook.directives import Directive
-from jp_nb.notebook.session import Session
-from jp_nb.notebook.transcript import Transcript
+from jp_nb.config.directives import Directive
+from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.notebook.turn_display import TurnDisplay
-from jp_nb.notebook.turns import TurnRunner
-from jp_nb.tools.python import PythonTool
+from jp_nb.rendering.transcript import Transcript
+from jp_nb.session.session import Session
+from jp_nb.session.turns import TurnRunner
+from jp_nb.tooling.python import PythonTool
 from tests.bench.raw_loop import RawLoop, add
 
 RUNS = 7

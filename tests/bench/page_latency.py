@@ -24,7 +24,7 @@ sys.path.insert(0, str(PROJECT))
 
 from playwright.sync_api import sync_playwright  # noqa: E402
 
-from tests.browser import CHROMIUM_FLAGS, TOKEN, Lab, NotebookPage, start_lab  # noqa: E402
+from tests.support.browser import CHROMIUM_FLAGS, TOKEN, Lab, NotebookPage, start_lab  # noqa: E402
 
 CLICKS = """
 import json, time
@@ -65,9 +65,7 @@ def opened(browser: Any, lab: Lab, name: str, *cells: str) -> NotebookPage:
 
 def measure_record(browser: Any, lab: Lab, times: int) -> tuple[list[float], list[float]]:
     """The milliseconds of each handshake and of each entry."""
-    shutil.copy(
-        PROJECT / "tests" / "notebook" / "document" / "in_cell.py", lab.root / "document.py"
-    )
+    shutil.copy(PROJECT / "tests" / "support" / "page_in_cell.py", lab.root / "document.py")
     load = "import document\nfrom document import *"
     notebook = opened(browser, lab, "record", load, RECORD.format(times=times), "print('done')")
     notebook.run_cell(1)
@@ -79,7 +77,7 @@ def measure_record(browser: Any, lab: Lab, times: int) -> tuple[list[float], lis
 
 def measure_clicks(browser: Any, lab: Lab, times: int) -> list[float]:
     """The milliseconds of each click."""
-    shutil.copy(PROJECT / "tests" / "notebook" / "prompt" / "in_cell.py", lab.root)
+    shutil.copy(PROJECT / "tests" / "support" / "prompt_in_cell.py", lab.root / "in_cell.py")
     cells = ["from in_cell import *", CLICKS.format(times=times)]
     notebook = opened(browser, lab, "clicks", *cells)
     notebook.run_cell(1)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from jp_nb.config.assign import parse_assignment
+from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.layers import from_environment
-from jp_nb.config.models import parse, resolve
-from jp_nb.config.node import shortened
+from jp_nb.config.model_aliases import parse, resolve
+from jp_nb.config.tree.node import shortened
 from jp_nb.errors import ConfigError
 
 

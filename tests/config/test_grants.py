@@ -13,10 +13,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from jp_nb.config import grants as grants_module
-from jp_nb.config.access_config import ConfigRule
-from jp_nb.config.app_config import AppConfig
-from jp_nb.config.assign import parse_assignment
-from jp_nb.config.check import checked
+from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.grants import (
     SENSITIVE,
     Grants,
@@ -27,11 +24,14 @@ from jp_nb.config.grants import (
     rules_in,
 )
 from jp_nb.config.layers import fold, from_environment, from_text
-from jp_nb.config.models import resolve_partial
+from jp_nb.config.model_aliases import resolve_partial
 from jp_nb.config.partial import Partial, at, build, settled, touched, validate
 from jp_nb.config.paths import parse_path
+from jp_nb.config.tree.access_config import ConfigRule
+from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.config.validation import checked
 from jp_nb.errors import ConfigError
-from tests.config.strategies import partials
+from tests.support.config_strategies import partials
 
 RULES = "conversation.tools.x.access.config"
 

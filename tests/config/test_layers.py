@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from jp_nb.config.authority import has_authority, stranger_may_unset, without_foreign_authority
-from jp_nb.config.check import checked, known
 from jp_nb.config.layers import (
     FILE_ONLY,
     Include,
@@ -21,6 +20,7 @@ from jp_nb.config.layers import (
 )
 from jp_nb.config.partial import Partial, at, build, settled
 from jp_nb.config.paths import fields
+from jp_nb.config.validation import checked, known
 from jp_nb.errors import ConfigError
 
 WORDS = "assistant.model.parameters.stop_words"

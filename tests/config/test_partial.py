@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jp_nb.config.app_config import AppConfig
-from jp_nb.config.check import checked
 from jp_nb.config.partial import (
     Change,
     Partial,
@@ -27,9 +25,11 @@ from jp_nb.config.partial import (
     unset,
     validate,
 )
+from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.config.validation import checked
 from jp_nb.errors import ConfigError
-from tests.config.strategies import A, B, C, partials
-from tests.record.strategies import QUICK
+from tests.support.config_strategies import A, B, C, partials
+from tests.support.record_strategies import QUICK
 
 PROMPT = "assistant.system_prompt"
 RULES = "conversation.compaction.rules"

@@ -9,13 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from jp_nb.config.app_config import AppConfig, ModelId, Param
-from jp_nb.config.check import without_left_out
 from jp_nb.config.partial import settled, validate
 from jp_nb.config.partial_model import normal, partial_of, placed_problems, problems_of
+from jp_nb.config.tree.app_config import AppConfig, ModelId, Param
+from jp_nb.config.validation import without_left_out
 from jp_nb.errors import ConfigProblem
-from tests.config.spellings import ANNOTATED, CASES, HALVES, LEFT, lookup, partials, under, wholes
-from tests.record.strategies import QUICK, json_values
+from tests.support.config_spellings import (
+    ANNOTATED,
+    CASES,
+    HALVES,
+    LEFT,
+    lookup,
+    partials,
+    under,
+    wholes,
+)
+from tests.support.record_strategies import QUICK, json_values
 
 TOOL = "conversation.tools.t"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jp_nb.config import paths
 from jp_nb.config.paths import Element, format_path, parse_path
 from jp_nb.errors import ConfigError
-from tests.record.strategies import QUICK, json_values
+from tests.support.record_strategies import QUICK, json_values
 
 
 @pytest.mark.parametrize(

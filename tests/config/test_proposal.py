@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.access_config import ConfigRule
-from jp_nb.config.assign import parse_assignment
+from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.grants import Grants
 from jp_nb.config.partial import Change, Partial, apply, merge, settled, touched, validate
 from jp_nb.config.paths import format_path
@@ -23,6 +22,7 @@ from jp_nb.config.proposal import (
     completed,
     review,
 )
+from jp_nb.config.tree.access_config import ConfigRule
 
 ALL = ("assistant", "conversation", "style", "providers", "template", "user")
 PROVIDERS = "anthropic, cerebras, deepseek, google, llamacpp, ollama, openai, openrouter"

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.app_config import STAR, AppConfig, Tool, enabling
 from jp_nb.config.partial import apply, settled, to_partial, validate
 from jp_nb.config.toggles import require_tools, toggled
+from jp_nb.config.tree.app_config import STAR, AppConfig, Tool, enabling
 from jp_nb.errors import ConfigError
 from jp_nb.notebook.magics import ask_options
-from tests.fakes import configured
+from tests.support.fakes import configured
 
 RULES = ("any", "if_named", "if_named_or_group", "never")
 

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from jp_nb.agent.offer import offer
-from jp_nb.config import durations
-from jp_nb.config.app_config import CONFIG_PROBLEMS, AppConfig, Enable, Param
-from jp_nb.config.attachments import AttachmentParts, attachment_parts
-from jp_nb.config.left_out import LEFT_OUT, left_out
+from jp_nb.agent.tool_set import offer
 from jp_nb.config.paths import node_of
-from jp_nb.config.strategy import (
+from jp_nb.config.tree import durations
+from jp_nb.config.tree.app_config import CONFIG_PROBLEMS, AppConfig, Enable, Param
+from jp_nb.config.tree.attachment_url import AttachmentParts, attachment_parts
+from jp_nb.config.tree.left_out import LEFT_OUT, left_out
+from jp_nb.config.tree.strategy import (
     APPEND,
     APPEND_SET,
     DEEP,
@@ -27,9 +27,9 @@ from jp_nb.config.strategy import (
 )
 from jp_nb.errors import ConfigError
 from jp_nb.providers.registry import create
-from jp_nb.tools.python import PythonTool
-from tests.config.spellings import CASES, lookup, under, wholes
-from tests.record.strategies import QUICK
+from jp_nb.tooling.python import PythonTool
+from tests.support.config_spellings import CASES, lookup, under, wholes
+from tests.support.record_strategies import QUICK
 
 # --- which fields there are ------------------------------------------------------------------
 

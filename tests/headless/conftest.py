@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from tests.notebook.document.scripted_page import SETUP
+from tests.support.scripted_page import SETUP
 
 WriteNotebook = Callable[..., Path]
 BEGUN = "kept in this notebook; new\n"

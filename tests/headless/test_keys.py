@@ -10,7 +10,7 @@ import nbformat
 import pytest
 
 from jp_nb.headless.runner import run_notebook
-from tests.providers.raw_server import STREAM, raw_server
+from tests.support.raw_server import STREAM, raw_server
 
 KEY = "sk-of-mine/0123456789+abcdefghijklmnop"
 INNER = "0123456789"

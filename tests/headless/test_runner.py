@@ -15,7 +15,7 @@ from jp_nb.errors import StorageError, UsageError
 from jp_nb.headless import files
 from jp_nb.headless.runner import print_transcript, run_notebook
 from jp_nb.headless.show import load_conversation
-from jp_nb.notebook.document import carrier
+from jp_nb.record import carrier
 from tests.headless.conftest import BEGUN, WriteNotebook, contents, printed
 
 
@@ -58,7 +58,7 @@ def test_two_runs_write_the_same_outputs(write_notebook: WriteNotebook) -> None:
 
 
 LOSES = """
-from jp_nb.notebook.document.carrier import CarrierStore
+from jp_nb.notebook.document.carrier_store import CarrierStore
 publish = CarrierStore._publish
 
 def lossy(self, touched):

@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 from jp_nb.headless.show import load_conversation
-from jp_nb.notebook.document import carrier
+from jp_nb.record import carrier
 from tests.headless.conftest import BEGUN, WriteNotebook, contents, printed
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import jp_nb
-from jp_nb.notebook.document import carrier
+from jp_nb.record import carrier
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -18,9 +18,7 @@ ROOT = Path(jp_nb.__file__).parent / "labextension"
 PACKAGE = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))
 SCRIPT = ROOT / PACKAGE["jupyterlab"]["_build"]["load"]
 CASES = json.loads(
-    (Path(__file__).parents[1] / "notebook" / "document" / "merge_cases.json").read_text(
-        encoding="utf-8"
-    )
+    (Path(__file__).parents[1] / "record" / "merge_cases.json").read_text(encoding="utf-8")
 )
 
 

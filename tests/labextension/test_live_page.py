@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import nbformat
 import pytest
 
-from tests.browser import (
+from tests.support.browser import (
     TOKEN,
     Lab,
     NotebookPage,
@@ -16,7 +16,7 @@ from tests.browser import (
     run_cell,
     wait_for_kernel_status,
 )
-from tests.notebook.document.scripted_page import SETUP
+from tests.support.scripted_page import SETUP
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.browser import NotebookPage, OpenNotebook
-from tests.notebook.document.protocol import FIELDS, misfits
-from tests.notebook.document.scripted_page import SETUP
+from tests.support.browser import NotebookPage, OpenNotebook
+from tests.support.page_protocol import FIELDS, misfits
+from tests.support.scripted_page import SETUP
 
 pytestmark = pytest.mark.browser
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser import (
+from tests.support.browser import (
     TOKEN,
     Lab,
     NotebookPage,

@@ -15,21 +15,22 @@ import nbformat
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.offer import Offer, offer
-from jp_nb.config.app_config import CANCELLATION, AppConfig
+from jp_nb.agent.tool_set import Offer, offer
+from jp_nb.config.directives import Directive
+from jp_nb.config.tree.app_config import CANCELLATION, AppConfig
 from jp_nb.errors import ConfigError, PromptUnavailable, StorageError, UsageError
 from jp_nb.headless.runner import run_notebook
-from jp_nb.notebook import config_files, tool_report
 from jp_nb.notebook.commands import Commands
-from jp_nb.notebook.directives import Directive
-from jp_nb.notebook.session import Session
 from jp_nb.record import projection
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
 from jp_nb.record.timestamps import utc_now
-from jp_nb.tools.base import NotFound, Tool
-from jp_nb.tools.builtin import BUILTINS
-from tests.fakes import configured, for_tool
-from tests.notebook.test_markdown import dangers, renderings
+from jp_nb.rendering import tool_report
+from jp_nb.session.session import Session
+from jp_nb.tooling.base import NotFound, Tool
+from jp_nb.tooling.builtin import BUILTINS
+from jp_nb.workspace import config_files
+from tests.rendering.test_markdown import dangers, renderings
+from tests.support.fakes import configured, for_tool
 
 SCRIPT = '[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n[[replies]]\ntext = "three"\n'
 WORDS = "assistant.model.parameters.stop_words"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.config.model_config import PROVIDER_NAMES
 from jp_nb.config.paths import fields, node_of, parse_path
+from jp_nb.config.tree.model_config import PROVIDER_NAMES
 from jp_nb.notebook.completion import (
     ASK,
     MAX_OFFERED,
@@ -18,7 +18,7 @@ from jp_nb.notebook.completion import (
     complete,
     complete_cell,
 )
-from tests.notebook.prompt.kernel_client import PATIENCE, FrontEnd, front_end
+from tests.support.kernel_client import PATIENCE, FrontEnd, front_end
 
 PROVIDERS = [f"{name}/" for name in PROVIDER_NAMES]
 

@@ -16,10 +16,10 @@ import jp_nb as jp
 from jp_nb.config.grants import Grants
 from jp_nb.config.paths import parse_path
 from jp_nb.errors import ConfigError
-from jp_nb.notebook import config_files
 from jp_nb.notebook.commands import Commands
-from jp_nb.notebook.session import Session
-from jp_nb.tools.python import REGISTRY
+from jp_nb.session.session import Session
+from jp_nb.tooling.python import REGISTRY
+from jp_nb.workspace import config_files
 
 TOOL = "conversation.tools.x"
 GOOD = f'[{TOOL}]\nsource = "local"\n[[{TOOL}.access.config]]\npath = "user"\nread = true\n'
@@ -140,10 +140,10 @@ def test_an_assignment_cannot_grant_what_a_file_cannot(
 def test_loading_where_nothing_is_configured_reads_no_rules(folder: Path) -> None:
     code = (
         "import sys; from types import SimpleNamespace as N\n"
-        "from jp_nb.notebook.session import Session\n"
+        "from jp_nb.session.session import Session\n"
         "Session(N(user_ns={})).close()\n"
         "assert 'jp_nb.config.grants' not in sys.modules\n"
-        "assert 'jp_nb.config.access_config' not in sys.modules"
+        "assert 'jp_nb.config.tree.access_config' not in sys.modules"
     )
     home = {"XDG_CONFIG_HOME": str(folder), "HOME": str(folder)}
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **home}, timeout=60)

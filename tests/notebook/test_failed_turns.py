@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from jp_nb.errors import ConfigError, ProviderError
-from jp_nb.notebook import config_files, report
 from jp_nb.notebook.magics import JpMagics
-from jp_nb.notebook.session import Session
 from jp_nb.record.unanswered import NoAnswer, no_answer
-from tests.providers.loopback import LoopbackServer, Received, Reply
+from jp_nb.rendering import report
+from jp_nb.session.session import Session
+from jp_nb.workspace import config_files
+from tests.support.loopback import LoopbackServer, Received, Reply
 
 NOT_FOUND = Reply(status=404)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser import Lab, OpenNotebook
 from tests.notebook.test_page import answer, load
+from tests.support.browser import Lab, OpenNotebook
 
 pytestmark = pytest.mark.browser
 

@@ -11,15 +11,16 @@ from typing import Any
 import pytest
 
 import jp_nb
+from jp_nb.config.directives import Directive, tool_choice
 from jp_nb.errors import ConfigError, UsageError
-from jp_nb.notebook import config_files, report
 from jp_nb.notebook.commands import split
-from jp_nb.notebook.directives import Directive, tool_choice
 from jp_nb.notebook.magics import JpMagics, ask_options
-from jp_nb.notebook.session import Session
 from jp_nb.record.events import ConfigDelta
-from jp_nb.tools.python import REGISTRY
-from tests.providers.loopback import LoopbackServer, Received, Reply, ToolCall
+from jp_nb.rendering import report
+from jp_nb.session.session import Session
+from jp_nb.tooling.python import REGISTRY
+from jp_nb.workspace import config_files
+from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 
 LOOK = Reply(tool_calls=(ToolCall("look", {"place": "Delft"}),))
 

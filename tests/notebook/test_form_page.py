@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser import Lab, NotebookPage, OpenNotebook
-from tests.notebook.prompt import in_cell
 from tests.notebook.test_menus_page import keys
+from tests.support import prompt_in_cell as in_cell
+from tests.support.browser import Lab, NotebookPage, OpenNotebook
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator
@@ -52,7 +52,7 @@ SHOWN = ".jp-RenderedMarkdown"
 
 @pytest.fixture(autouse=True)
 def files(lab: Lab) -> None:
-    shutil.copy(Path(in_cell.__file__), lab.root)
+    shutil.copy(Path(in_cell.__file__), lab.root / "in_cell.py")
     for name, text in SCRIPTS.items():
         (lab.root / f"{name}.toml").write_text(text, encoding="utf-8")
 

@@ -12,8 +12,8 @@ from typing import Any
 import nbconvert
 import pytest
 
-from jp_nb.notebook.markdown import safe_markdown
-from tests.browser import Lab, OpenNotebook
+from jp_nb.rendering.markdown import safe_markdown
+from tests.support.browser import Lab, OpenNotebook
 
 pytestmark = pytest.mark.browser
 

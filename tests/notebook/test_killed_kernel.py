@@ -25,9 +25,9 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import KernelManager
 
-from tests.notebook.document.scripted_page import View
-from tests.notebook.prompt.kernel_client import KERNEL_PYTHON, PATIENCE, FrontEnd, Message
 from tests.notebook.test_turns import calls, error, events, value, well_formed
+from tests.support.kernel_client import KERNEL_PYTHON, PATIENCE, FrontEnd, Message
+from tests.support.scripted_page import View
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq

@@ -11,12 +11,12 @@ import pytest
 
 from jp_nb.agent.ports import EndOfText, ShowText, ToolBegins, ToolEnds
 from jp_nb.errors import UsageError
-from jp_nb.notebook.interpolate import interpolate
-from jp_nb.notebook.markdown import code_block, code_span, safe_markdown
-from jp_nb.notebook.prompt import plain as strangers
-from jp_nb.notebook.tool_calls import call_markdown, call_plain, no_markup, stable_traceback
-from jp_nb.notebook.transcript import Transcript
-from jp_nb.tools.json_text import read_json
+from jp_nb.json_values import read_json
+from jp_nb.rendering import plain as strangers
+from jp_nb.rendering.markdown import code_block, code_span, safe_markdown
+from jp_nb.rendering.tool_calls import call_markdown, call_plain, no_markup, stable_traceback
+from jp_nb.rendering.transcript import Transcript
+from jp_nb.session.interpolate import interpolate
 
 UNIT = 5_000
 """Characters of the shorter text; the longer one is sixteen times as long."""

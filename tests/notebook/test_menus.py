@@ -16,9 +16,9 @@ import pytest
 from jp_nb.agent.interrupts import STOPPED
 from jp_nb.agent.questions import NOT_ANSWERED
 from jp_nb.agent.turn import NO_ANSWER, TAKEN_BACK
-from jp_nb.config.app_config import CANCELLATION
-from tests.notebook.prompt.kernel_client import PATIENCE, FrontEnd, Message, front_end
+from jp_nb.config.tree.app_config import CANCELLATION
 from tests.notebook.test_turns import calls, error, events, run, start, well_formed
+from tests.support.kernel_client import PATIENCE, FrontEnd, Message, front_end
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser import Lab, NotebookPage, OpenNotebook
+from tests.support.browser import Lab, NotebookPage, OpenNotebook
 
 pytestmark = pytest.mark.browser
 

@@ -16,19 +16,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import jp_nb
+from jp_nb.config.directives import Directive
 from jp_nb.errors import ConfigError, UsageError
-from jp_nb.notebook import config_files
 from jp_nb.notebook.commands import Commands
-from jp_nb.notebook.directives import Directive
 from jp_nb.notebook.magics import say_notices
-from jp_nb.notebook.session import Session
 from jp_nb.record.document import Document
 from jp_nb.record.timestamps import utc_now
-from jp_nb.tools.python import REGISTRY
-from tests.fakes import for_tool
-from tests.notebook.prompt.kernel_client import front_end
-from tests.providers.loopback import LoopbackServer, Received, Reply
-from tests.record.strategies import STAMP
+from jp_nb.session.session import Session
+from jp_nb.tooling.python import REGISTRY
+from jp_nb.workspace import config_files
+from tests.support.fakes import for_tool
+from tests.support.kernel_client import front_end
+from tests.support.loopback import LoopbackServer, Received, Reply
+from tests.support.record_strategies import STAMP
 
 NAMES = ("look", "ask_user", "shell", "nothing")
 """A function, a builtin, a command, and one that is declared without a source."""

@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from tests.browser import Lab, NotebookPage, OpenNotebook
+from tests.support.browser import Lab, NotebookPage, OpenNotebook
 
 pytestmark = pytest.mark.browser
 

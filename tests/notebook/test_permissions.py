@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.agent.test_exact import blocks, object_of
-from tests.notebook.prompt.kernel_client import FrontEnd, front_end
+from tests.agent.test_exact_text import blocks, object_of
 from tests.notebook.test_menus import contents, forget, static
 from tests.notebook.test_turns import calls, error, start, value
+from tests.support.kernel_client import FrontEnd, front_end
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 

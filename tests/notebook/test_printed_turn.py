@@ -24,7 +24,7 @@ from jp_nb.agent.ports import (
     Waits,
 )
 from jp_nb.notebook.printed_turn import Printer
-from tests.notebook.prompt.kernel_client import FrontEnd, front_end
+from tests.support.kernel_client import FrontEnd, front_end
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 

@@ -16,8 +16,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.notebook.prompt.kernel_client import FrontEnd, Message, front_end
 from tests.notebook.test_turns import calls, error, events, run, well_formed
+from tests.support.kernel_client import FrontEnd, Message, front_end
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq

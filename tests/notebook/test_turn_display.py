@@ -16,10 +16,11 @@ from jp_nb.agent.ports import (
     ToolBegins,
     ToolEnds,
 )
-from jp_nb.notebook import markdown, tool_calls, transcript, turn_display
-from jp_nb.notebook.cell_loop import CellLoop
-from jp_nb.notebook.transcript import Transcript
+from jp_nb.notebook import turn_display
 from jp_nb.notebook.turn_display import CHARS_PER_INTERVAL, TurnDisplay
+from jp_nb.rendering import markdown, tool_calls, transcript
+from jp_nb.rendering.transcript import Transcript
+from jp_nb.session.cell_loop import CellLoop
 
 
 def test_a_form_is_given_what_was_shown_as_it_was_shown() -> None:

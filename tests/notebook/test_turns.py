@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.notebook.prompt.kernel_client import FrontEnd, Message, front_end
+from tests.support.kernel_client import FrontEnd, Message, front_end
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 

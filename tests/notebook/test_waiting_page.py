@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.browser import Lab, OpenNotebook
 from tests.notebook.test_page import LOAD, answer, load, outputs, question
+from tests.support.browser import Lab, OpenNotebook
 
 pytestmark = pytest.mark.browser
 

@@ -15,7 +15,7 @@ import pytest
 
 from jp_nb.agent.ports import Finished, Flush, ToolCallStart
 from jp_nb.providers.registry import create
-from tests.providers.helpers import (
+from tests.support.provider_helpers import (
     WEATHER,
     ask,
     called,

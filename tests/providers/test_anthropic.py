@@ -21,7 +21,8 @@ from jp_nb.providers.anthropic import AnthropicDecoder, AnthropicRendering, buil
 from jp_nb.providers.registry import create
 from jp_nb.record.events import ChatResponse
 from jp_nb.record.thread import Thread
-from tests.providers.helpers import (
+from tests.support.loopback import LoopbackServer, Reply, ToolCall
+from tests.support.provider_helpers import (
     TODAY,
     WEATHER,
     ask,
@@ -35,7 +36,6 @@ from tests.providers.helpers import (
     thread_of,
     user,
 )
-from tests.providers.loopback import LoopbackServer, Reply, ToolCall
 
 SIGNED = {"anthropic_thinking_signature": "c2ln"}
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.inquiry import Inquiry, answer_schema
+from jp_nb.agent.model_inquiry import Inquiry, answer_schema
 from jp_nb.providers.schema import for_anthropic, for_openai, plain
-from jp_nb.tools.question import Question
+from jp_nb.tooling.question import Question
 
 
 def tree(constant: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import anthropic
 import openai
 import pytest
 
-from tests.providers.loopback import LoopbackServer, Reply, ToolCall
+from tests.support.loopback import LoopbackServer, Reply, ToolCall
 
 CALLS = Reply(
     text="Let me look — 🌦",

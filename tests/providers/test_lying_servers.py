@@ -21,8 +21,8 @@ from jp_nb.providers.registry import create
 from jp_nb.providers.retry import classify_in_stream, retry_after
 from jp_nb.providers.sse import SseDecoder
 from jp_nb.providers.streaming import StreamDecoder
-from tests.providers.helpers import ask, collect, failure, text_of
-from tests.providers.raw_server import STREAM, raw_server
+from tests.support.provider_helpers import ask, collect, failure, text_of
+from tests.support.raw_server import STREAM, raw_server
 
 HELLO = b'data: {"choices": [{"delta": {"content": "Hello."}}]}\n\n'
 STOP = b'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\n'

@@ -27,7 +27,8 @@ from jp_nb.providers.openai_chat import (
 )
 from jp_nb.providers.registry import create
 from jp_nb.record.thread import Thread
-from tests.providers.helpers import (
+from tests.support.loopback import LoopbackServer, Reply, ToolCall
+from tests.support.provider_helpers import (
     TODAY,
     WEATHER,
     ask,
@@ -40,7 +41,6 @@ from tests.providers.helpers import (
     thread_of,
     user,
 )
-from tests.providers.loopback import LoopbackServer, Reply, ToolCall
 
 SCHEMA = {
     "type": "object",

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from jp_nb.errors import ProviderError
 from jp_nb.providers.redaction import HIDDEN, Redaction, StreamedText
 from jp_nb.providers.registry import create
-from tests.providers.helpers import ask
-from tests.providers.raw_server import STREAM, raw_server
+from tests.support.provider_helpers import ask
+from tests.support.raw_server import STREAM, raw_server
 
 KEY = "sk-very/secret+0123456789abcdef"
 INNER = "0123456789abcdef"

@@ -7,8 +7,8 @@ import pytest
 from jp_nb.agent.ports import Provider
 from jp_nb.errors import ConfigError
 from jp_nb.providers.registry import NAMES, create
-from tests.providers.helpers import ask, collect
-from tests.providers.loopback import LoopbackServer
+from tests.support.loopback import LoopbackServer
+from tests.support.provider_helpers import ask, collect
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.inquiry import MARK
+from jp_nb.agent.model_inquiry import MARK
 from jp_nb.agent.ports import (
     Attachment,
     Finished,
@@ -25,7 +25,7 @@ from jp_nb.providers.registry import create
 from jp_nb.providers.scripted import POSITION, Script, ScriptedProvider, find_script, position
 from jp_nb.record.events import ChatRequest
 from jp_nb.record.thread import Thread
-from tests.providers.helpers import (
+from tests.support.provider_helpers import (
     ask,
     called,
     collect,

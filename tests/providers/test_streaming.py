@@ -20,9 +20,17 @@ from jp_nb.providers import streaming
 from jp_nb.providers.openai_chat import PROFILES, ChatDecoder
 from jp_nb.providers.registry import create
 from jp_nb.providers.streaming import StreamDecoder
-from tests.providers.helpers import FIXTURES, ask, collect, decode, decoder_for, failure, text_of
-from tests.providers.loopback import LoopbackServer, Reply, ToolCall
-from tests.providers.wire import reply_events
+from tests.support.loopback import LoopbackServer, Reply, ToolCall
+from tests.support.provider_helpers import (
+    FIXTURES,
+    ask,
+    collect,
+    decode,
+    decoder_for,
+    failure,
+    text_of,
+)
+from tests.support.provider_wire import reply_events
 
 EXPECTED: dict[str, list[ProviderEvent]] = {
     "anthropic-thinking-tools": [

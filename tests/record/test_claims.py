@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.assign import parse_assignment
+from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.layers import Layer
 from jp_nb.config.partial import Change, Partial, at
 from jp_nb.config.paths import parse_path
@@ -14,7 +14,7 @@ from jp_nb.record.claims import Claims, Source, claims_for, hashes_of, revert_so
 from jp_nb.record.draft import Draft
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.projection import Projection
-from tests.fakes import new_stream
+from tests.support.fakes import new_stream
 
 ID = "assistant.model.id"
 WORDS = "assistant.model.parameters.stop_words"

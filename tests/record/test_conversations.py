@@ -16,7 +16,7 @@ from jp_nb.record.conversations import Listed, drop, listing, switch
 from jp_nb.record.document import Document, NewerVersionError
 from jp_nb.record.events import ChatRequest
 from jp_nb.record.timestamps import utc_now
-from tests.record.strategies import QUICK, STAMP, json_values
+from tests.support.record_strategies import QUICK, STAMP, json_values
 
 
 def entry(identifier: Any, *contents: str, **more: Any) -> dict[str, Any]:

@@ -16,9 +16,9 @@ from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta, Damaged
 from jp_nb.record.notices import notices
 from jp_nb.record.stream import Damage
 from jp_nb.record.thread import thread_of
-from tests.fakes import FakeClock
-from tests.record.entries import ASKED, SAID, START, raw
-from tests.record.strategies import QUICK, damaged, json_values, records
+from tests.support.entries import ASKED, SAID, START, raw
+from tests.support.fakes import FakeClock
+from tests.support.record_strategies import QUICK, damaged, json_values, records
 
 
 def stored(*events: Any, **more: Any) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from jp_nb.record.editing import (
 )
 from jp_nb.record.events import CONVERSATION_KINDS, ChatRequest, ChatResponse, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
-from tests.fakes import new_stream
-from tests.record.entries import ASKED, CHANGED, SAID, START, STRANGE, called, raw, result
-from tests.record.strategies import QUICK, records
+from tests.support.entries import ASKED, CHANGED, SAID, START, STRANGE, called, raw, result
+from tests.support.fakes import new_stream
+from tests.support.record_strategies import QUICK, records
 
 
 def kinds(stream: ConversationStream) -> list[str]:

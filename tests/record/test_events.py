@@ -26,9 +26,9 @@ from jp_nb.record.events import (
     decode,
 )
 from jp_nb.record.notices import notices
-from jp_nb.tools import question as in_flight
-from jp_nb.tools.question import Question
-from tests.fakes import new_stream
+from jp_nb.tooling import question as in_flight
+from jp_nb.tooling.question import Question
+from tests.support.fakes import new_stream
 
 T = "2026-03-18 13:19:06.841464"
 

@@ -15,8 +15,7 @@ from jp_nb.record.events import ChatRequest
 from jp_nb.record.fork import fork, undo
 from jp_nb.record.repair import INTERRUPTED
 from jp_nb.record.stream import ConversationStream
-from tests.fakes import FakeClock, NumberedIds, new_stream, without_ids
-from tests.record.entries import (
+from tests.support.entries import (
     ASKED,
     CHANGED,
     SAID,
@@ -26,7 +25,8 @@ from tests.record.entries import (
     raw,
     result,
 )
-from tests.record.strategies import QUICK, records
+from tests.support.fakes import FakeClock, NumberedIds, new_stream, without_ids
+from tests.support.record_strategies import QUICK, records
 
 UNSET = raw("config_delta", delta={}, unsets=["user.name"], claims={"user.name": None})
 OWNED = raw("config_delta", delta={"user": {"name": "B"}}, claims={"user.name": ["h:dev"]})

@@ -27,9 +27,9 @@ from jp_nb.record.ids import random_id
 from jp_nb.record.notices import notices
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import thread_of
-from tests.fakes import FakeClock, new_stream
-from tests.record.entries import ASKED, CHANGED, SAID, START, STRANGE, called, result
-from tests.record.strategies import QUICK, records
+from tests.support.entries import ASKED, CHANGED, SAID, START, STRANGE, called, result
+from tests.support.fakes import FakeClock, new_stream
+from tests.support.record_strategies import QUICK, records
 
 
 def ids(stream: ConversationStream) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jp_nb.config.assign import parse_assignment
+from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.authority import has_authority
 from jp_nb.config.layers import Layer
 from jp_nb.config.partial import Change, Partial, apply, at, build, leaves, merge, settled
@@ -22,9 +22,9 @@ from jp_nb.record.events import ChatRequest, ConfigDelta, decode
 from jp_nb.record.fork import fork
 from jp_nb.record.projection import Projection
 from jp_nb.record.stream import ConversationStream
-from tests.config.strategies import partials
-from tests.fakes import FakeClock, new_stream
-from tests.record.strategies import QUICK
+from tests.support.config_strategies import partials
+from tests.support.fakes import FakeClock, new_stream
+from tests.support.record_strategies import QUICK
 
 T = "2026-03-18 13:19:06.841464"
 EVIL = "http://evil.example"

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from jp_nb.config.layers import Layer
+from jp_nb.interop.jp_files import Directory, write_directory
 from jp_nb.record.document import Document
 from jp_nb.record.events import ConfigDelta, decode
 from jp_nb.record.fork import fork, undo
-from jp_nb.record.jp_files import Directory, write_directory
 from jp_nb.record.projection import Projection
 from jp_nb.record.proposals import ProposedBy, metadata_of, proposed_by
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_view import ConfigChange, read_turn
-from tests.fakes import FakeClock, NumberedIds, new_stream
-from tests.record.entries import ASKED, SAID, START, T, called, raw, result
-from tests.record.test_jp_files import imported
+from tests.interop.test_jp_files import imported
+from tests.support.entries import ASKED, SAID, START, T, called, raw, result
+from tests.support.fakes import FakeClock, NumberedIds, new_stream
 
 ID = "assistant.model.id"
 MODEL: dict[str, Any] = {"assistant": {"model": {"id": {"provider": "openai", "name": "by-tool"}}}}

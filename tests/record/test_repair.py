@@ -20,8 +20,7 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.repair import EPOCH, INTERRUPTED
 from jp_nb.record.stream import ConversationStream
-from tests.fakes import new_stream, without_ids
-from tests.record.entries import (
+from tests.support.entries import (
     ASKED,
     CHANGED,
     SAID,
@@ -34,7 +33,8 @@ from tests.record.entries import (
     raw,
     result,
 )
-from tests.record.strategies import QUICK, records
+from tests.support.fakes import new_stream, without_ids
+from tests.support.record_strategies import QUICK, records
 
 MENDED = {
     "timestamp": T,

@@ -13,7 +13,7 @@ from jp_nb.config.paths import parse_path
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.projection import Step, related
 from jp_nb.record.say import Say
-from tests.record.strategies import QUICK
+from tests.support.record_strategies import QUICK
 
 PATHS = (
     "assistant",

@@ -20,7 +20,7 @@ from jp_nb.record.events import ChatRequest, ConfigDelta
 from jp_nb.record.signature import Signer, canonical, is_signature
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.timestamps import utc_now
-from tests.record.strategies import QUICK, STAMP, json_values, texts
+from tests.support.record_strategies import QUICK, STAMP, json_values, texts
 
 KEY = SecretBytes(bytes(range(32)))
 objects: st.SearchStrategy[dict[str, Any]] = st.dictionaries(texts, json_values, max_size=3)

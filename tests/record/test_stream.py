@@ -19,8 +19,7 @@ from jp_nb.record.events import (
     TurnStart,
 )
 from jp_nb.record.stream import ConversationStream
-from tests.fakes import FakeClock, new_stream
-from tests.record.entries import (
+from tests.support.entries import (
     ASKED,
     CHANGED,
     SAID,
@@ -32,7 +31,8 @@ from tests.record.entries import (
     raw,
     result,
 )
-from tests.record.strategies import QUICK, records
+from tests.support.fakes import FakeClock, new_stream
+from tests.support.record_strategies import QUICK, records
 
 # --- stored and loaded -----------------------------------------------------------------------
 

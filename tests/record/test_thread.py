@@ -13,8 +13,7 @@ from jp_nb.record.compacted import SUMMARY_REQUEST
 from jp_nb.record.events import ChatResponse
 from jp_nb.record.projection import Projection
 from jp_nb.record.thread import VISIBLE, Thread, thread_of
-from tests.fakes import new_stream
-from tests.record.entries import (
+from tests.support.entries import (
     ASKED,
     SAID,
     START,
@@ -25,7 +24,8 @@ from tests.record.entries import (
     raw,
     result,
 )
-from tests.record.strategies import QUICK, records
+from tests.support.fakes import new_stream
+from tests.support.record_strategies import QUICK, records
 
 
 def test_a_provider_sees_what_is_listed_with_the_provider_of_its_time() -> None:

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 
 import pytest
 
+from jp_nb.interop.jp_files import read_directory, write_directory
 from jp_nb.providers.anthropic import AnthropicRendering
 from jp_nb.record.document import Document
 from jp_nb.record.entry import Entry
 from jp_nb.record.events import ToolCallRequest, decode
-from jp_nb.record.jp_files import read_directory, write_directory
 from jp_nb.record.thread import Thread, thread_of
-from jp_nb.tools.context import ToolContext
-from tests.fakes import new_stream
+from jp_nb.tooling.context import ToolContext
+from tests.support.fakes import new_stream
 
 OLD = {
     "type": "tool_call_request",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from jp_nb.config.app_config import AppConfig
-from jp_nb.record.conversation import Conversation
+from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.record.conversation_view import Conversation
 from jp_nb.record.turn_view import ConfigChange, Inquiry, ToolCall, Turn, TurnUsage, read_turn
-from tests.fakes import new_stream
-from tests.record.entries import (
+from tests.support.entries import (
     ASKED,
     CHANGED,
     SAID,
@@ -17,6 +16,7 @@ from tests.record.entries import (
     raw,
     result,
 )
+from tests.support.fakes import new_stream
 
 EVERYTHING = [
     CHANGED,

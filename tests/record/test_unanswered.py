@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
+from jp_nb.interop.jp_files import read_directory, write_directory
 from jp_nb.record.carried import set_before_first_request, set_since_last_turn
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest, ConfigDelta
 from jp_nb.record.fork import fork, undo
-from jp_nb.record.jp_files import read_directory, write_directory
 from jp_nb.record.projection import Projection
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import thread_of
 from jp_nb.record.timestamps import utc_now
 from jp_nb.record.turn_view import Turn, read_turn
 from jp_nb.record.unanswered import NoAnswer, TakenBack, is_unanswered, marked, no_answer
-from tests.fakes import FakeClock, new_stream
-from tests.record.entries import ASKED, SAID, START, called, raw, result
+from tests.support.entries import ASKED, SAID, START, called, raw, result
+from tests.support.fakes import FakeClock, new_stream
 
 
 def setting(name: str) -> dict[str, Any]:

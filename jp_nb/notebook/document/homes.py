@@ -18,15 +18,16 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.notebook.document import carrier, variables
-from jp_nb.notebook.document.carrier import CarrierStore
+from jp_nb.notebook.document.carrier_store import CarrierStore
 from jp_nb.notebook.document.live import LiveStore
-from jp_nb.notebook.document.merge import JsonObject, apart, lengths, made_headless
 from jp_nb.notebook.document.stores import MemoryStore, RecordStore
 from jp_nb.notebook.document.wire import Hello
+from jp_nb.record import carrier
 from jp_nb.record.document import Document, NewerVersionError
+from jp_nb.record.merge import JsonObject, apart, lengths, made_headless
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.record.timestamps import Clock, utc_now
+from jp_nb.workspace import variables
 
 PAGE_TIMEOUT_S = 3.0
 CONSOLE_TIMEOUT_S = 0.5

@@ -24,17 +24,6 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.notebook.document import control
 from jp_nb.notebook.document.cell_context import CellContext
-from jp_nb.notebook.document.merge import (
-    JsonObject,
-    apart,
-    conversation_id,
-    conversations,
-    events_of,
-    kind,
-    shelved,
-    starts_with,
-    unknown_to,
-)
 from jp_nb.notebook.document.stores import IN_NOTEBOOK, in_memory
 from jp_nb.notebook.document.wire import (
     PROTOCOL,
@@ -48,6 +37,17 @@ from jp_nb.notebook.document.wire import (
 )
 from jp_nb.notebook.running_cells import RunningCells, Shown
 from jp_nb.record.document import VERSION, Document, NewerVersionError
+from jp_nb.record.merge import (
+    JsonObject,
+    apart,
+    conversation_id,
+    conversations,
+    events_of,
+    kind,
+    shelved,
+    starts_with,
+    unknown_to,
+)
 from jp_nb.record.timestamps import utc_now
 
 RESEND_S = 1.0

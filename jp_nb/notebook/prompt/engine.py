@@ -15,7 +15,6 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Literal, assert_never
 
 from jp_nb.agent.ports import Channel, NobodyThere, NotAnswered, Prompt, PromptEnd
-from jp_nb.notebook.cell_loop import CellLoop, Timer
 from jp_nb.notebook.prompt.deadline import Deadline, Expired
 from jp_nb.notebook.prompt.presence import (
     FormRoute,
@@ -26,7 +25,8 @@ from jp_nb.notebook.prompt.presence import (
 )
 from jp_nb.notebook.prompt.pump import CommPump
 from jp_nb.notebook.prompt.stdin import KernelConsole, TerminalConsole, ask_on_stdin
-from jp_nb.notebook.prompt.wording import StaticRecord, static_record
+from jp_nb.rendering.wording import StaticRecord, static_record
+from jp_nb.session.cell_loop import CellLoop, Timer
 
 if TYPE_CHECKING:  # ipywidgets takes a fifth of a second: only a form needs it
     from jp_nb.notebook.prompt.form import Form, Place

@@ -25,13 +25,13 @@ from pydantic import JsonValue
 
 from jp_nb.agent.ports import ActionPrompt, Answered, NotAnswered, Prompt, QuestionPrompt
 from jp_nb.notebook.figures import show_figures
-from jp_nb.notebook.markdown import safe_markdown
-from jp_nb.notebook.prompt import wording
-from jp_nb.notebook.prompt.change_table import change_table
 from jp_nb.notebook.prompt.presence import running_kernel
-from jp_nb.notebook.prompt.wording import StaticRecord
 from jp_nb.notebook.turn_display import DisplayPublisher
-from jp_nb.tools.question import BooleanAnswer, SecretAnswer, SelectAnswer, TextAnswer
+from jp_nb.rendering import wording
+from jp_nb.rendering.change_table import change_table
+from jp_nb.rendering.markdown import safe_markdown
+from jp_nb.rendering.wording import StaticRecord
+from jp_nb.tooling.question import BooleanAnswer, SecretAnswer, SelectAnswer, TextAnswer
 
 RADIO_BUTTONS = 8
 """Up to so many options are all in view; beyond, a drop-down list holds them."""

@@ -22,8 +22,8 @@ from math import ceil
 from threading import Event
 from typing import Any
 
-from jp_nb.notebook.cell_loop import CellLoop
 from jp_nb.notebook.running_cells import RunningCells
+from jp_nb.session.cell_loop import CellLoop
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol, assert_never
 
-from jp_nb.agent.exact import BAR, left_to_right, visible
 from jp_nb.agent.ports import (
     ActionPrompt,
     Answered,
@@ -20,10 +19,11 @@ from jp_nb.agent.ports import (
     ProposedChange,
     QuestionPrompt,
 )
-from jp_nb.notebook.prompt import wording
-from jp_nb.notebook.prompt.difference import difference
-from jp_nb.notebook.prompt.plain import one_line, plain
-from jp_nb.tools.question import BooleanAnswer, SecretAnswer, SelectAnswer, TextAnswer
+from jp_nb.rendering import wording
+from jp_nb.rendering.difference import difference
+from jp_nb.rendering.plain import one_line, plain
+from jp_nb.safe_text import BAR, left_to_right, visible
+from jp_nb.tooling.question import BooleanAnswer, SecretAnswer, SelectAnswer, TextAnswer
 
 ATTEMPTS = 5
 MAX_COLUMNS = 100

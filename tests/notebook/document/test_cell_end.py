@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.notebook.document.scripted_page import ROOT, FrontEnd, kernel
+from tests.support.scripted_page import ROOT, FrontEnd, kernel
 
 LOAD = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n%load_ext jp_nb"
 FOR_EVER = "from jp_nb.notebook.document import live; live.END_OF_CELL_S = 3600"

@@ -13,8 +13,8 @@ import pytest
 
 from jp_nb.notebook.document import homes
 from jp_nb.notebook.document.homes import Place, begin_headless, find, find_path, path_in
-from jp_nb.notebook.document.merge import conversation_id
 from jp_nb.record.document import Document
+from jp_nb.record.merge import conversation_id
 from jp_nb.record.timestamps import utc_now
 
 

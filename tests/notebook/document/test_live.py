@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 
-from tests.notebook.document.scripted_page import SETUP, FrontEnd, View, kernel
+from tests.support.scripted_page import SETUP, FrontEnd, View, kernel
 
 BEGUN = "kept in this notebook; new\n"
 

@@ -12,20 +12,20 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.notebook.document import carrier
-from jp_nb.notebook.document.carrier import CarrierStore
-from jp_nb.notebook.document.keys import KeyFile
-from jp_nb.notebook.document.merge import lengths
+from jp_nb.notebook.document.carrier_store import CarrierStore
 from jp_nb.notebook.document.wire import storable
+from jp_nb.record import carrier
 from jp_nb.record.conversations import drop, listing, switch
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest, ConfigDelta
+from jp_nb.record.merge import lengths
 from jp_nb.record.signature import is_signature
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.timestamps import utc_now
 from jp_nb.record.trust import SIGNATURE, Trust
-from tests.notebook.document.scripted_page import SETUP, FrontEnd, View, kernel
-from tests.notebook.document.test_carrier import Executor
+from jp_nb.workspace.keys import KeyFile
+from tests.notebook.document.test_carrier_store import Executor
+from tests.support.scripted_page import SETUP, FrontEnd, View, kernel
 
 MINE: dict[str, JsonValue] = {"conversation": {"tools": {"rm": {"run": "unattended"}}}}
 
@@ -206,7 +206,7 @@ def test_nothing_of_the_key_is_in_the_record(tmp_path: Path, signed: Any) -> Non
 
 TRUSTING = """
 from pathlib import Path
-from jp_nb.notebook.document.keys import KeyFile
+from jp_nb.workspace.keys import KeyFile
 from jp_nb.record import conversations
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.timestamps import utc_now

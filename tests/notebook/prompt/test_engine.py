@@ -11,12 +11,12 @@ from collections.abc import Callable
 import pytest
 
 from jp_nb.agent.ports import Answered, NobodyThere, NotAnswered, QuestionPrompt
-from jp_nb.notebook.cell_loop import CellLoop
 from jp_nb.notebook.prompt import engine
 from jp_nb.notebook.prompt.deadline import Deadline, Expired
 from jp_nb.notebook.prompt.engine import NotebookPrompter, PromptSettings
 from jp_nb.notebook.prompt.presence import Presence, Route
-from jp_nb.tools.question import Question
+from jp_nb.session.cell_loop import CellLoop
+from jp_nb.tooling.question import Question
 
 WHY = QuestionPrompt(Question.text("why", "Why?"))
 KEY = QuestionPrompt(Question.secret("key", "Key?"))
@@ -173,7 +173,7 @@ def test_before_the_first_cell_nobody_is_there() -> None:
 
 def test_importing_it_brings_no_widgets() -> None:
     code = (
-        f"import sys, jp_nb.notebook.cell_loop, {engine.__name__}\n"
+        f"import sys, jp_nb.session.cell_loop, {engine.__name__}\n"
         "heavy = {'ipywidgets', 'anywidget', 'httpx', 'IPython', 'zmq'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.test_exact import object_of
+from tests.agent.test_exact_text import object_of
 from tests.notebook.prompt.test_form_browser import (  # noqa: F401 - a fixture
     Opened,
     answer_of,

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.browser import Lab, NotebookPage, OpenNotebook
+from tests.support import prompt_in_cell as in_cell
+from tests.support.browser import Lab, NotebookPage, OpenNotebook
 
 pytestmark = [
     pytest.mark.browser,
@@ -29,7 +30,7 @@ SECRET = "Question.secret('key', 'Key?')"
 @pytest.fixture
 def opened(open_notebook: OpenNotebook, lab: Lab) -> Opened:
     """Open a notebook whose first cell has loaded what `in_cell.py` defines."""
-    shutil.copy(Path(__file__).with_name("in_cell.py"), lab.root)
+    shutil.copy(Path(in_cell.__file__), lab.root / "in_cell.py")
 
     def open_(*cells: str) -> NotebookPage:
         notebook = open_notebook(LOAD, *cells)

@@ -12,8 +12,8 @@ from time import monotonic, sleep
 
 import pytest
 
-from jp_nb.notebook.prompt.wording import NOTHING_CHANGED, NOTHING_CHOSEN
-from tests.notebook.prompt.kernel_client import PATIENCE, FrontEnd, front_end, statuses
+from jp_nb.rendering.wording import NOTHING_CHANGED, NOTHING_CHOSEN
+from tests.support.kernel_client import PATIENCE, FrontEnd, front_end, statuses
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 

@@ -11,7 +11,6 @@ from typing import Any
 import ipywidgets
 import pytest
 
-from jp_nb.agent.exact import exact, visible
 from jp_nb.agent.ports import (
     Action,
     ActionPrompt,
@@ -24,13 +23,14 @@ from jp_nb.agent.ports import (
     ProposedChange,
     QuestionPrompt,
 )
-from jp_nb.notebook.markdown import safe_markdown
-from jp_nb.notebook.prompt.difference import difference
 from jp_nb.notebook.prompt.form import Form, OwnOutput
 from jp_nb.notebook.prompt.stdin import GOES_ON, ask_on_stdin
-from jp_nb.notebook.prompt.wording import option_labels, static_record, without_form
-from jp_nb.tools.question import Question
-from tests.notebook.prompt.prompts import DELTAS, PERMISSION, PROMPTS, TYPED, approval_of, prompt_of
+from jp_nb.rendering.difference import difference
+from jp_nb.rendering.markdown import safe_markdown
+from jp_nb.rendering.wording import option_labels, static_record, without_form
+from jp_nb.safe_text import exact, visible
+from jp_nb.tooling.question import Question
+from tests.support.prompts import DELTAS, PERMISSION, PROMPTS, TYPED, approval_of, prompt_of
 
 SNAPSHOTS = Path(__file__).with_name("snapshots")
 

@@ -1,0 +1,416 @@
+"""A model answers the question of a tool.
+
+Source: `spec/tools-and-turn-loop.md` section 5.7 (RFD 028, RFD 034).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Final, Protocol
+
+from pydantic import JsonValue
+
+from jp_nb.agent.ports import (
+    Attachment,
+    Finished,
+    ModelParameters,
+    ModelRequest,
+    Provider,
+    Retry,
+    ToolDefinition,
+    Usage,
+)
+from jp_nb.agent.response import ResponseBuilder
+from jp_nb.agent.retry_words import retry_words, say_tries
+from jp_nb.config.inquiry_overrides import background_request
+from jp_nb.config.tree.app_config import Request as RequestConfig
+from jp_nb.errors import JpNbError, ProviderError
+from jp_nb.record.events import (
+    ChatRequest,
+    ChatResponse,
+    Entry,
+    ToolCallRequest,
+    ToolCallResponse,
+)
+from jp_nb.record.thread import Thread, ThreadItem
+from jp_nb.tooling.question import BooleanAnswer, Question, SelectAnswer
+
+log = logging.getLogger(__name__)
+
+MARK: Final = "inquiry"
+"""Metadata of the request that puts a question: `<tool>.<question id>`. Never stored."""
+PAUSED: Final = "Tool paused: "
+INTERRUPTED: Final = "Tool call was interrupted."
+BESIDE: Final = "No result yet: this call was made together with the one that is paused."
+MAX_PATCHES: Final = 10
+"""How often in a row a provider may mend its rendering and ask to be called again."""
+
+
+class InquiryError(JpNbError):
+    """A model gave no valid answer. The text is for the model that called the tool."""
+
+
+class HearsOfWait(Protocol):
+    """Is told whom a question waits for, and until when if that is known."""
+
+    def __call__(self, model: str, *, again: str = "", until: float | None = None) -> None:
+        """`model` is asked; or `again` at `until`, with the reason."""
+        ...
+
+
+def _unheard(model: str, *, again: str = "", until: float | None = None) -> None:
+    """Nobody watches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """A question of a tool call that a model is to answer.
+
+    Attributes:
+        id: Id of the round trip in the record, `<call>.<question>.<attempt>`.
+        call_id: The tool call that waits.
+        tool: Its tool.
+        question: What it asks; never a secret, never exclusive.
+        number: Which of the open calls with its id waits, from 1: models give one id twice.
+        waits: Is told whom the call waits for.
+    """
+
+    id: str
+    call_id: str
+    tool: str
+    question: Question
+    number: int = 1
+    waits: HearsOfWait = field(default=_unheard, compare=False)
+
+    @property
+    def schema_id(self) -> str:
+        """The constant that the answer has to repeat (R028-8)."""
+        return f"tool_call.{self.tool}.{self.call_id}"
+
+
+class InquiryBackend(Protocol):
+    """Answers questions by asking a model.
+
+    Attributes:
+        on_usage: Is told the tokens of every request, also of one that failed. Whoever runs the
+            turn sets it.
+    """
+
+    on_usage: Callable[[Usage], None] | None
+
+    async def inquire(self, thread: Thread, inquiry: Inquiry) -> JsonValue:
+        """The answer, valid for the question. Cancelling the task cancels the request.
+
+        Args:
+            thread: What a provider sees of the conversation now. It is not changed: the copy that
+                the question goes into is made here, before anything is awaited.
+            inquiry: The question.
+
+        Raises:
+            InquiryError: If no valid answer came.
+        """
+        ...
+
+
+# --- the question ----------------------------------------------------------------------------
+
+
+def answer_schema(inquiry: Inquiry) -> dict[str, JsonValue]:
+    """The JSON schema of the answer (section 5.7; `inquiry_id` in it is decision D2)."""
+    answer: dict[str, JsonValue]
+    match inquiry.question.answer_type:
+        case BooleanAnswer():
+            answer = {"type": "boolean"}
+        case SelectAnswer(options=options):
+            answer = {"type": "string", "enum": list(options)}
+        case _:
+            answer = {"type": "string"}
+    return {
+        "type": "object",
+        "properties": {
+            "inquiry_id": {"type": "string", "const": inquiry.schema_id},
+            "answer": answer,
+        },
+        "required": ["inquiry_id", "answer"],
+        "additionalProperties": False,
+    }
+
+
+def paused(thread: Thread, inquiry: Inquiry) -> Thread:
+    """A copy of `thread` in which the call is paused and its question is asked.
+
+    No call in it stays without a response: that of the running batch which asks is paused, the
+    others of the batch have no result yet, and those of earlier turns were interrupted.
+    """
+    items: list[ThreadItem] = []
+    open_calls: list[ThreadItem] = []
+
+    def respond(*, now: bool) -> None:
+        same = 0
+        for call in open_calls:
+            same += _id(call) == inquiry.call_id
+            asks = now and _id(call) == inquiry.call_id and same == inquiry.number
+            items.append(ThreadItem(_response(call, inquiry, asks=asks, now=now), call.provider))
+        open_calls.clear()
+
+    for item in thread:
+        match item.entry:
+            case ToolCallRequest():
+                open_calls.append(item)
+            case ToolCallResponse(id=call_id):
+                # Ids repeat: the n-th response of an id answers its n-th request.
+                first = (n for n, call in enumerate(open_calls) if _id(call) == call_id)
+                if (number := next(first, None)) is not None:
+                    del open_calls[number]
+            case ChatRequest():
+                respond(now=False)
+        items.append(item)
+    respond(now=True)
+    items.append(ThreadItem(_question(inquiry), items[-1].provider if items else ""))
+    return Thread(items)
+
+
+def _id(item: ThreadItem) -> str:
+    return item.entry.id if isinstance(item.entry, ToolCallRequest) else ""
+
+
+def _response(call: ThreadItem, inquiry: Inquiry, *, asks: bool, now: bool) -> ToolCallResponse:
+    text = PAUSED + inquiry.question.text if asks else BESIDE if now else INTERRUPTED
+    return ToolCallResponse(id=_id(call), content=text, is_error=not now)
+
+
+def _question(inquiry: Inquiry) -> ChatRequest:
+    question = inquiry.question
+    parts = [
+        f"The tool `{inquiry.tool}` is paused and asks you a question.",
+        question.context or "",
+        f"Question: {question.text}",
+        "Answer it yourself from what this conversation says; nobody else is asked.",
+    ]
+    return ChatRequest(
+        content="\n\n".join(part for part in parts if part.strip()),
+        schema=answer_schema(inquiry),
+        metadata={MARK: f"{inquiry.tool}.{question.id}"},
+    )
+
+
+# --- the answer ------------------------------------------------------------------------------
+
+
+def extract_answer(entries: Sequence[Entry], inquiry: Inquiry) -> JsonValue:
+    """The answer that the first structured response in `entries` gives.
+
+    Raises:
+        InquiryError: If there is none, or it is no answer to the question.
+    """
+    for entry in entries:
+        if isinstance(entry, ChatResponse) and entry.kind == "structured":
+            return _answer(entry.data, inquiry)
+    raise InquiryError("No structured data in the LLM response")
+
+
+def _answer(data: JsonValue, inquiry: Inquiry) -> JsonValue:
+    if not isinstance(data, dict):
+        raise _unusable("expected a JSON object")
+    if "answer" not in data:
+        raise _unusable("`answer` is missing")
+    if data.get("inquiry_id", inquiry.schema_id) != inquiry.schema_id:
+        raise _unusable(f"`inquiry_id` is not {inquiry.schema_id!r}")
+    answer = data["answer"]
+    match inquiry.question.misfit(answer):
+        case "option":
+            raise _unusable("`answer` is not one of the options")
+        case "type":
+            boolean = isinstance(inquiry.question.answer_type, BooleanAnswer)
+            raise _unusable(f"`answer` is not a {'boolean' if boolean else 'string'}")
+    return answer
+
+
+def _unusable(reason: str) -> InquiryError:
+    return InquiryError(f"Failed to extract answer from structured response: {reason}")
+
+
+# --- a model is asked ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class InquiryModel:
+    """A model that answers questions, and how it is asked.
+
+    Attributes:
+        request: Limits and retries, as they hold for inquiries.
+        full_name: `provider/name`, for the person.
+    """
+
+    provider: Provider
+    model: str
+    system: tuple[str, ...] = ()
+    parameters: ModelParameters = field(default_factory=ModelParameters)
+    request: RequestConfig = field(default_factory=background_request)
+    full_name: str = ""
+
+
+@dataclass(slots=True)
+class LlmInquiryBackend:
+    """Puts each question to a model in a request of its own. Made once per turn (R028-19).
+
+    Attributes:
+        default: Who answers.
+        overrides: Who answers instead, by tool and question id.
+        tools: Those of the conversation. They are sent so that the request begins like the
+            conversation's own, and none may be called.
+        attachments: Those of the conversation.
+        conversation_id: The conversation's, for prompt caching.
+        sleep: Waits before a retry.
+    """
+
+    default: InquiryModel
+    overrides: Mapping[tuple[str, str], InquiryModel] = field(default_factory=dict)
+    tools: tuple[ToolDefinition, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+    conversation_id: str = ""
+    on_usage: Callable[[Usage], None] | None = None
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    async def inquire(self, thread: Thread, inquiry: Inquiry) -> JsonValue:
+        """See `InquiryBackend`."""
+        model = self.overrides.get((inquiry.tool, inquiry.question.id), self.default)
+        request = self._request(model, paused(thread, inquiry), inquiry)
+        try:
+            assert request.schema is not None
+            model.provider.check_schema(request.schema)
+            entries = await self._respond(model, request, inquiry)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise InquiryError("Inquiry cancelled") from None  # by the provider itself
+        except JpNbError as exc:
+            raise InquiryError(f"LLM provider error: {without_addresses(str(exc))}") from exc
+        except Exception as exc:
+            log.exception("An inquiry failed")
+            raise InquiryError(f"LLM provider error: {type(exc).__name__}") from exc
+        return extract_answer(entries, inquiry)
+
+    def _request(self, model: InquiryModel, thread: Thread, inquiry: Inquiry) -> ModelRequest:
+        return ModelRequest(
+            model=model.model,
+            thread=thread,
+            system=model.system,
+            attachments=self.attachments,
+            tools=self.tools,
+            tool_choice="none",
+            parameters=model.parameters,
+            schema=answer_schema(inquiry),
+            idle_timeout=float(model.request.stream_idle_timeout_secs),
+            max_response_bytes=model.request.max_response_bytes,
+            conversation_id=self.conversation_id,
+        )
+
+    async def _respond(
+        self, model: InquiryModel, request: ModelRequest, inquiry: Inquiry
+    ) -> list[Entry]:
+        """The entries of one whole response, with as many attempts as it takes."""
+        limits = model.request
+        name = model.full_name or model.model
+        attempt = patches = 0
+        while True:
+            inquiry.waits(name)
+            try:
+                entries = await self._attempt(model.provider, request)
+            except ProviderError as exc:
+                attempt += 1
+                if not exc.retryable or attempt > limits.max_retries:
+                    say_tries(exc, attempt)
+                    raise
+                wait = _delay(limits, attempt, exc.retry_after)
+                again = retry_words(exc, attempt, limits.max_retries)
+            else:
+                if entries is not None:
+                    return entries
+                patches += 1
+                if patches > MAX_PATCHES:
+                    raise ProviderError("the provider keeps rejecting the thread")
+                continue
+            inquiry.waits(name, again=again, until=monotonic() + wait)
+            await self.sleep(wait)
+
+    async def _attempt(self, provider: Provider, request: ModelRequest) -> list[Entry] | None:
+        """The entries of one response; None if the provider asks to be called again."""
+        builder = ResponseBuilder()
+        entries: list[Entry] = []
+        retry = False
+        finished: Finished | None = None
+        try:
+            async with aclosing(provider.stream(request)) as events:
+                async for event in events:
+                    if isinstance(event, Finished):
+                        finished = event
+                    elif isinstance(event, Retry):
+                        retry = True
+                    elif (entry := builder.feed(event)) is not None:
+                        entries.append(entry)
+        finally:
+            if self.on_usage is not None and builder.usage != Usage():
+                self.on_usage(builder.usage)
+        if finished is None:
+            if retry:
+                return None
+            raise ProviderError("the stream ended before the answer did", kind="transient")
+        _refuse_unless_whole(finished)
+        return entries + builder.finish()[0]
+
+
+def _refuse_unless_whole(finished: Finished) -> None:
+    """Raise `ProviderError` if what was said is no answer to go by."""
+    if finished.reason == "refused":
+        detail = f": {finished.detail}" if finished.detail else ""
+        raise ProviderError(f"the model refused to answer{detail}")
+    if finished.reason == "max_tokens":
+        raise ProviderError(
+            "the answer reached the token limit and is cut off", kind="output_limit"
+        )
+
+
+def _delay(limits: RequestConfig, attempt: int, retry_after: float | None) -> float:
+    """Seconds to wait after attempt number `attempt` (from 1): the server's hint, or doubling."""
+    wait = retry_after
+    if wait is None:
+        wait = limits.base_backoff_ms / 1000 * 2 ** (attempt - 1)
+    return float(min(wait, limits.max_backoff_secs))
+
+
+# --- what another model may read -------------------------------------------------------------
+
+_LONGEST: Final = 1000
+_URL: Final = re.compile(
+    r"\b[a-z][a-z0-9+.-]*://(?:[^\s/@'\"]*@)?([^\s/:'\"?#)\]]+)[^\s'\")\]]*(?<![:.,;])",
+    re.IGNORECASE,
+)
+_ADDRESS: Final = re.compile(
+    r"\b(?:\d{1,3}(?:\.\d{1,3}){3}|localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)+(?=:\d))(?::\d+)?\b",
+    re.IGNORECASE,
+)
+_KEY: Final = re.compile(
+    r"\bbearer\s+\S+|\b(?:sk|pk|rk|gsk|xai|ghp|gho|key)[-_][\w*-]{8,}|\bAIza[\w-]{8,}",
+    re.IGNORECASE,
+)
+
+
+def without_addresses(text: str) -> str:
+    """`text` without what a provider's error may tell of servers and keys; not too long.
+
+    The error goes to the model that called the tool, and into the record.
+    """
+    text = text[:_LONGEST]
+    hosts = {match[1] for match in _URL.finditer(text)}
+    text = _URL.sub("[address]", text)
+    for host in hosts:
+        text = re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", "[address]", text)
+    return _KEY.sub("[key]", _ADDRESS.sub("[address]", text))

@@ -1,0 +1,117 @@
+"""Secret answers that tools repeat: what comes of a tool is stored, shown and sent to models.
+
+Source: `spec/conversation-stream.md` section 4.8, which lets a result repeat a secret; here it
+does not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from threading import Lock
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+from pydantic import JsonValue
+
+from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
+from jp_nb.tooling.question import Question, SecretAnswer, SelectAnswer
+
+HIDDEN = "(secret)"
+SHORTEST = 4
+"""Characters. Whatever is shorter is in every text, and no secret."""
+SHORTEST_LINE = 8
+"""Characters of a line that is hidden without the others of its secret."""
+MAY_NOT_BE_STORED = "it holds an answer to a secret question, which may not be stored"
+MAY_NOT_BE_OFFERED = "The tool put a secret where a question cannot do without it: {}"
+
+
+class Secrets:
+    """The secret answers of a session; in memory alone. Safe from every thread."""
+
+    def __init__(self) -> None:
+        self._texts: tuple[str, ...] = ()  # longest first
+        self._adding = Lock()
+
+    def add(self, answer: JsonValue) -> None:
+        """Hide `answer` from now on, also where it is quoted as JSON, Python or a URL does."""
+        if not isinstance(answer, str):
+            return
+        lines = [line.strip() for line in answer.splitlines()]
+        plain = {text for text in (answer, answer.strip()) if len(text.strip()) >= SHORTEST}
+        plain |= {line for line in lines if len(line) >= SHORTEST_LINE}
+        # Twice: a program's traceback, which quotes it, is sent on as JSON.
+        once = {text for each in plain for text in _quoted(each)}
+        twice = {text for each in once for text in _quoted(each)}
+        with self._adding:
+            known = {*self._texts, *plain, *once, *twice}
+            self._texts = tuple(sorted(known, key=len, reverse=True))
+
+    def answered(self, question: Question, answer: JsonValue) -> None:
+        """Hide `answer` from now on, if `question` says that it is secret."""
+        if isinstance(question.answer_type, SecretAnswer):
+            self.add(answer)
+
+    def hide(self, text: str) -> str:
+        """`text` with `(secret)` in place of each secret."""
+        for secret in self._texts:
+            text = text.replace(secret, HIDDEN)
+        return text
+
+    def hide_in(self, outcome: Outcome) -> Outcome:
+        """`outcome` without secrets; a configuration change that holds one is malformed."""
+        if not self._texts:
+            return outcome
+        match outcome:
+            case Success(content=content, config=config, unset=unset, malformed=malformed):
+                hidden: dict[str, Any] = {"content": self.hide(content)}
+                if self._is_in([config, *unset]):
+                    hidden |= {"config": None, "unset": (), "malformed": MAY_NOT_BE_STORED}
+                elif malformed is not None:
+                    hidden["malformed"] = self.hide(malformed)
+                return outcome.model_copy(update=hidden)
+            case Failure(message=message, trace=trace):
+                lines = tuple(self.hide(line) for line in trace)
+                return outcome.model_copy(update={"message": self.hide(message), "trace": lines})
+            case NeedsInput(question=question):
+                needed = [question.id]
+                if isinstance(question.answer_type, SelectAnswer):
+                    needed += question.answer_type.options
+                if self._is_in(needed):
+                    return Failure(MAY_NOT_BE_OFFERED.format(self.hide(question.text)))
+                return outcome.model_copy(update={"question": self.hide_in_question(question)})
+
+    def hide_in_question(self, question: Question) -> Question:
+        """`question` as it may be shown; what it is answered with stays as it is."""
+        default = question.default
+        return question.model_copy(
+            update={
+                "wording": self.hide(question.text),
+                "context": None if question.context is None else self.hide(question.context),
+                "default": None if self._is_in(default) else default,
+            }
+        )
+
+    def _is_in(self, value: Any) -> bool:
+        """Whether some text, key or number in `value` holds a secret."""
+        if isinstance(value, dict):
+            return any(self._is_in(key) or self._is_in(each) for key, each in value.items())
+        if isinstance(value, (list, tuple)):
+            return any(self._is_in(each) for each in value)
+        if value is None or isinstance(value, bool):
+            return False
+        return self.hide(str(value)) != str(value)
+
+
+def _quoted(text: str) -> Iterator[str]:
+    """`text` as it stands in JSON, in what Python shows, and in URLs."""
+    yield json.dumps(text)[1:-1]
+    yield json.dumps(text, ensure_ascii=False)[1:-1]
+    shown = repr(text)[1:-1].replace("\\'", "'")
+    for each in (shown, ascii(text)[1:-1].replace("\\'", "'")):
+        yield each
+        yield each.replace("'", "\\'")
+    encoded = text.encode(errors="replace")
+    yield repr(encoded)[2:-1]
+    yield quote(encoded, safe="")
+    yield quote_plus(encoded)

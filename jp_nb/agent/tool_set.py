@@ -1,0 +1,291 @@
+"""Which tools a model is offered, and the settings in force for each.
+
+Source: `spec/tools-and-turn-loop.md` section 1, `design/architecture.md` D11, D22, D37.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar, cast
+
+from pydantic import JsonValue
+
+from jp_nb.agent.ports import ToolDefinition
+from jp_nb.config.grants import Grants
+from jp_nb.config.tree.app_config import (
+    CANCELLATION,
+    STAR,
+    AppConfig,
+    QuestionConfig,
+    enabling,
+)
+from jp_nb.config.tree.app_config import Tool as ToolConfig
+from jp_nb.config.tree.command_line import Command
+from jp_nb.config.tree.tool_config import ErrorStyle, FormatMode, ResultMode, RunMode, ToolStyle
+from jp_nb.tooling.arguments import schema_of
+from jp_nb.tooling.base import ArgumentFormatter, NotFound, Tool
+from jp_nb.tooling.command import CommandFormatter, CommandTool, called
+from jp_nb.tooling.documentation import document
+from jp_nb.tooling.long_results import MAX_RESULT_CHARS
+
+T = TypeVar("T")
+
+RUN_BY_SOURCE: dict[str, RunMode] = {"python": "unattended", "builtin": "unattended"}
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """A tool that may run: its executor and everything configured about it, resolved.
+
+    Attributes:
+        format: Whether `formatter` may run before anybody permitted the call.
+        formatter: Writes arguments for the person, if a command is configured for that.
+        parameters: How arguments are shown without a formatter; None: in the line of the call.
+        inline_results: How much of a result is shown; None: nothing.
+        result_max_chars: How many characters of a result the model reads; 0: all.
+        inline_errors: How much of an error is shown below its line; None: nothing.
+        access: Grants as configured, for the tool to look at; None if it has none.
+        grants: What it may see and change of the configuration; None if nothing is granted.
+        summary: What the model is told with every request, if not the description.
+        description: What the tool does, at length.
+        examples: How it is used.
+        described: Its parameters as they were configured.
+    """
+
+    name: str
+    executor: Tool
+    definition: ToolDefinition
+    run: RunMode
+    result: ResultMode
+    cancellation_response: str
+    hidden: bool
+    questions: Mapping[str, QuestionConfig]
+    options: Mapping[str, JsonValue]
+    source: str
+    format: FormatMode = "ask"
+    formatter: ArgumentFormatter | None = None
+    parameters: Literal["json", "function_call", "off"] | None = None
+    inline_results: Literal["off", "full"] | int | None = None
+    inline_errors: Literal["off", "full"] | int | None = None
+    access: JsonValue = None
+    grants: Grants | None = None
+    summary: str | None = None
+    description: str | None = None
+    examples: str | None = None
+    result_max_chars: int = MAX_RESULT_CHARS
+    described: Mapping[str, JsonValue] = field(default_factory=dict)
+
+    @property
+    def documentation(self) -> str:
+        """All there is to say about it, in Markdown; "" if that is nothing."""
+        return document(
+            self.name, self.summary, self.description, self.examples, self.documented_schema
+        )
+
+    @property
+    def documented_schema(self) -> Mapping[str, JsonValue]:
+        """The schema of its arguments with all that is said about them, beyond what is sent."""
+        if self.executor.schema is None:
+            return {"properties": dict(self.described)}
+        return _described(self.executor.schema, self.described)
+
+    @property
+    def rights(self) -> Grants:
+        """Its grants; without any it may not change a thing."""
+        return self.grants or Grants(())
+
+    @property
+    def kind(self) -> str:
+        """`builtin`, `python`, `local` or `mcp`."""
+        return self.source.partition(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The tools on offer by name, and why configured ones are not among them.
+
+    Attributes:
+        tools: What the model may call.
+        missing: Why a tool that is on is not among them.
+        clashes: Of each name that a Python tool shares with another one: which of them counts.
+    """
+
+    tools: dict[str, OfferedTool]
+    missing: dict[str, str]
+    clashes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def documentation(self) -> Mapping[str, str]:
+        """Documentation by name; each is written when it is looked up."""
+        return _Documentation(self.tools)
+
+
+class _Documentation(Mapping[str, str]):
+    def __init__(self, tools: Mapping[str, OfferedTool]) -> None:
+        self._tools = tools
+
+    def __getitem__(self, name: str) -> str:
+        return self._tools[name].documentation
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+
+def is_enabled(tool: ToolConfig, star: ToolConfig) -> bool:
+    """The tool's own state, else that of `*`, else on."""
+    return enabling(tool, star)[0]
+
+
+def offer(config: AppConfig, executors: Mapping[str, Mapping[str, Tool]]) -> Offer:
+    """The tools that `config` enables, and the one it forces unless that is locked off.
+
+    Args:
+        config: The configuration in force, registrations included.
+        executors: Tools by kind of source and name.
+    """
+    star = config.conversation.tools.get(STAR, ToolConfig())
+    tools: dict[str, OfferedTool] = {}
+    missing: dict[str, str] = {}
+    for name, tool in config.conversation.tools.items():
+        if name == STAR or not (is_enabled(tool, star) or _is_forced(name, tool, config)):
+            continue
+        if tool.source is None:
+            missing[name] = f"conversation.tools.{name}.source is not set"
+            continue
+        kind, _, wanted = tool.source.partition(".")
+        # A builtin is looked up by its configuration key alone (R083-52).
+        executor = executors.get(kind, {}).get(wanted if kind == "python" and wanted else name)
+        if executor is None and kind == "builtin":
+            executor = NotFound(name)
+        if executor is None and kind == "local":
+            executor = CommandTool(name, tool)
+        if executor is None:
+            missing[name] = f"its source {tool.source!r} has no such tool here"
+            continue
+        tools[name] = _resolve(name, tool, star, executor)
+    return Offer(tools, missing, clashes(config, executors))
+
+
+def clashes(config: AppConfig, executors: Mapping[str, Mapping[str, Tool]]) -> dict[str, str]:
+    """Which tool counts, in words, for each name that a Python tool shares with another one.
+
+    Args:
+        config: The configuration in force, registrations included.
+        executors: Tools by kind of source and name.
+    """
+    found: dict[str, str] = {}
+    for name in executors.get("python", {}):
+        tool = config.conversation.tools.get(name)
+        source = tool.source if tool is not None and tool.source else "python"
+        kind, _, wanted = source.partition(".")
+        builtin = name in executors.get("builtin", {})
+        if kind == "python" and (not wanted or wanted == name):
+            if builtin:
+                found[name] = f"your Python function {name!r} counts, not the builtin of that name"
+        else:
+            other = "the builtin" if kind == "builtin" else f'the configured one ("{source}")'
+            found[name] = f"{other} counts as {name!r}, not your Python function of that name"
+    return found
+
+
+def _is_forced(name: str, tool: ToolConfig, config: AppConfig) -> bool:
+    choice = config.assistant.tool_choice
+    if name != choice or choice in ("auto", "none", "required"):
+        return False
+    star = config.conversation.tools.get(STAR, ToolConfig())
+    return enabling(tool, star)[1] != "never"
+
+
+def _resolve(name: str, tool: ToolConfig, star: ToolConfig, executor: Tool) -> OfferedTool:
+    source = tool.source or ""
+    style = _style(tool.style, star.style)
+    by_source = RUN_BY_SOURCE.get(source.partition(".")[0], "ask")
+    run = tool.run or star.run or by_source
+    described = _parameters(tool)
+    return OfferedTool(
+        name=name,
+        executor=executor,
+        definition=ToolDefinition(
+            name,
+            tool.summary or tool.description or "",
+            executor.schema or schema_of(described),
+        ),
+        run=run,
+        result=tool.result or star.result or "unattended",
+        result_max_chars=_first(tool.result_max_chars, star.result_max_chars, MAX_RESULT_CHARS),
+        cancellation_response=(
+            tool.cancellation_response or star.cancellation_response or CANCELLATION
+        ),
+        hidden=bool(style.hidden),
+        questions=tool.questions,
+        options=tool.options,
+        source=source,
+        format=tool.format or star.format or ("unattended" if run == "unattended" else "ask"),
+        formatter=(
+            CommandFormatter(style.parameters, called(name, tool))
+            if isinstance(style.parameters, Command)
+            else None
+        ),
+        parameters=None if isinstance(style.parameters, Command) else style.parameters,
+        inline_results=style.inline_results,
+        inline_errors=style.error.inline_results,
+        access=_access(tool),
+        grants=Grants(tool.access.config) if tool.access and tool.access.config else None,
+        summary=tool.summary,
+        description=tool.description,
+        examples=tool.examples,
+        described=described,
+    )
+
+
+def _first(own: int | None, star: int | None, default: int) -> int:
+    return next((value for value in (own, star) if value is not None), default)
+
+
+def _style(own: ToolStyle, star: ToolStyle) -> ToolStyle:
+    """Each field of a tool's style: its own, else that of `*`."""
+
+    def first(mine: T | None, default: T | None) -> T | None:
+        return default if mine is None else mine
+
+    return ToolStyle.model_construct(
+        hidden=first(own.hidden, star.hidden),
+        inline_results=first(own.inline_results, star.inline_results),
+        parameters=first(own.parameters, star.parameters),
+        error=ErrorStyle.model_construct(
+            inline_results=first(own.error.inline_results, star.error.inline_results)
+        ),
+    )
+
+
+def _access(tool: ToolConfig) -> JsonValue:
+    """The grants as a tool reads them: every kind of rule, and what each rule says."""
+    if tool.access is None:
+        return None
+    return cast(JsonValue, tool.access.model_dump(mode="json", exclude_none=True))
+
+
+def _described(
+    schema: Mapping[str, JsonValue], parameters: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """`schema` with what the configuration says in words about its properties."""
+    properties = schema.get("properties")
+    nodes = dict(properties) if isinstance(properties, dict) else {}
+    for name, said in parameters.items():
+        node = nodes.get(name)
+        if isinstance(node, dict) and isinstance(said, dict):
+            words = ("summary", "description", "examples")
+            nodes[name] = {**node, **{key: text for key, text in said.items() if key in words}}
+    return {**schema, "properties": nodes}
+
+
+def _parameters(tool: ToolConfig) -> dict[str, JsonValue]:
+    """The parameters as they were configured, without what nobody set."""
+    return {
+        name: node.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+        for name, node in tool.parameters.items()
+    }

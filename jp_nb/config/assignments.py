@@ -1,0 +1,317 @@
+"""`path=value` and its kin: one reading for all fields, driven by their types.
+
+| written | value | does |
+|---|---|---|
+| `path=text` | read as the target's type; lists are split at commas | sets |
+| `path:=json` | JSON; `null` unsets | sets; objects of fields merge field by field |
+| `path+=text`, `path:+=json` | likewise | adds to a list, a text or a map |
+| `{…}` | a JSON object | is laid over the root |
+
+Source: `spec/config.md` section 7.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Final
+
+from pydantic import JsonValue, ValidationError
+
+from jp_nb.config.partial import Change, Partial, at, build, canonical_form, unwrap
+from jp_nb.config.paths import (
+    MAX_DEPTH,
+    Element,
+    Node,
+    deeper,
+    end_of_path,
+    format_path,
+    is_index,
+    node_at,
+    parse_path,
+)
+from jp_nb.config.tree.node import shortened
+from jp_nb.config.validation import checked, require
+from jp_nb.errors import ConfigError, ConfigProblem
+
+FORMS = "path=value, path:=json, path+=value, path:+=json, or a JSON object"
+LAYER = "assignment"
+FILE_ONLY: Final = ("extends", "inherit", "id", "loader")
+"""What a configuration file says about itself: it means nothing anywhere else."""
+
+
+def is_assignment(text: str) -> bool:
+    """Whether `text` is one, and not the name of something."""
+    return text.lstrip().startswith("{") or "=" in text
+
+
+def parse_assignment(text: str, current: Partial, *, layer: str = LAYER) -> Change:
+    """The change that `text` asks for. What it sets is checked, not how that fits the rest.
+
+    Args:
+        text: One of the forms above.
+        current: The partial in force, which `+=` adds to and list items are found in.
+        layer: What to call the source in an error.
+
+    Raises:
+        ConfigError: If the form, the path or the value is wrong; `path` and `kind` tell.
+    """
+    if text.lstrip().startswith("{"):
+        value = _json(text, "")
+        assert isinstance(value, dict)
+        return Change(read_partial(value, layer=layer))
+    end = end_of_path(text)
+    left, equals, right = text[:end], end >= 0, text[end + 1 :]
+    path = left.rstrip(" :+").strip()
+    operators = left.rstrip()[len(left.rstrip(" :+")) :].replace(" ", "")
+    if not equals or not path or operators not in ("", ":", "+", ":+", "+:"):
+        raise ConfigError(
+            f"{shortened(text)!r} is not an assignment, expected {FORMS}", kind="malformed"
+        )
+    return assign(
+        path, right, current, as_json=":" in operators, extend="+" in operators, layer=layer
+    )
+
+
+def read_partial(value: Mapping[str, JsonValue], *, layer: str = LAYER) -> Partial:
+    """An object that is laid over the root, in the form in which it is stored.
+
+    Raises:
+        ConfigError: With everything that is wrong in it.
+    """
+    _no_business_of_files(list(value), layer)
+    return checked(value, layer=layer)
+
+
+def assign(
+    path: str,
+    text: str,
+    current: Partial,
+    *,
+    as_json: bool = False,
+    extend: bool = False,
+    layer: str = LAYER,
+) -> Change:
+    """The change that sets `path`, or adds to it (see `parse_assignment`)."""
+    node = require(path)
+    keys = parse_path(path)
+    _no_business_of_files(keys[:1], layer)
+    value = _json(text, path) if as_json else from_text(node, text, path)
+    if value is None:
+        if extend:
+            raise ConfigError("nothing can be added: null unsets", path=path, kind="type")
+        return Change(unsets=(path,))
+    place = _list_above(keys)
+    if place is not None:
+        change = _in_list(keys, place, node, value, current, extend=extend)
+    elif extend:
+        change = Change(build(path, _added(path, node, value, current)))
+    else:
+        change = _set(path, node, value, current)
+    return Change(checked(change.delta, layer=layer), change.unsets)
+
+
+def _no_business_of_files(fields: Sequence[str], layer: str) -> None:
+    """Raise if one of `fields` of the root is what only a file may say."""
+    problems = [
+        ConfigProblem(key, "value", "only a configuration file says this, about itself")
+        for key in fields
+        if key in FILE_ONLY
+    ]
+    if problems:
+        first, *others = problems
+        raise ConfigError(first.message, path=first.path, layer=layer, others=others)
+
+
+def _set(path: str, node: Node, value: JsonValue, current: Partial) -> Change:
+    if node.kind == "list":
+        plain = unwrap(value, node)
+        items: JsonValue = plain if isinstance(plain, list) else [plain]
+        return Change(build(path, {"value": items, "strategy": "replace"}))
+    if node.kind == "map" and isinstance(value, dict):
+        return Change(build(path, value), (path,) if at(current, path) else ())
+    _meets_a_table(path, value, current)
+    return Change(build(path, value))
+
+
+def _meets_a_table(path: str, value: JsonValue, current: Partial) -> None:
+    """Raise if `path` is a field of what is no table now, and is not enough to make one."""
+    *over, field = parse_path(path)
+    parent = format_path(over)
+    above = node_at(over)
+    now = at(current, parent) if over else None
+    if above is None or above.table is None or now is None or isinstance(now, dict):
+        return
+    if isinstance(canonical_form(above, now), dict) or set(above.requires) <= {field}:
+        return
+    raise ConfigError(
+        f"`{parent}` is {shortened(json.dumps(now, ensure_ascii=False))} now, which has no "
+        f"{field!r}: set `{parent}` as a whole",
+        path=path,
+        kind="type",
+    )
+
+
+def _added(path: str, node: Node, value: JsonValue, current: Partial) -> JsonValue:
+    """What a delta holds that adds `value` at `path`."""
+    if node.kind == "list":
+        return value if isinstance(value, list) else [value]
+    if isinstance(value, dict) and (node.kind in ("map", "json") or node.table is not None):
+        return value
+    now = at(current, path)
+    if node.kind == "text" and isinstance(value, str):
+        if node.merge.annotated:  # it goes on after what lies below, known here or not
+            return {"value": value, "strategy": "append"}
+        return str(now or "") + value
+    if node.kind == "json" and isinstance(now, list):
+        return {"value": [*now, *(value if isinstance(value, list) else [value])],
+                "strategy": "replace"}  # fmt: skip
+    if node.kind == "json" and isinstance(now, str) and isinstance(value, str):
+        return now + value
+    raise ConfigError("`+=` adds to a list, a text or a map", path=path, kind="type")
+
+
+# --- items of lists --------------------------------------------------------------------------
+
+
+def _list_above(keys: Sequence[str]) -> int | None:
+    """Where in `keys` the first item of a list is named."""
+    for place in range(1, len(keys)):
+        node = node_at(keys[:place])
+        if node is not None and node.kind == "list":
+            return place
+    return None
+
+
+def _in_list(
+    keys: Sequence[str],
+    place: int,
+    node: Node,
+    value: JsonValue,
+    current: Partial,
+    *,
+    extend: bool,
+) -> Change:
+    """The whole list, with one item (or something in it) set."""
+    path = format_path(keys[:place])
+    now = at(current, path)
+    items = list(now) if isinstance(now, list) else []
+    key = keys[place]
+    if isinstance(key, Element) or int(key) >= len(items):
+        has = f"it has {len(items)}" if items else "it has none"
+        raise ConfigError(
+            f"unknown index, items are numbered from 0 and {has}",
+            path=format_path(keys[: place + 1]),
+            kind="unknown_index",
+        )
+    table = node_at(keys[: place + 1])
+    assert table is not None
+    items[int(key)] = _replaced(table, items[int(key)], keys[place + 1 :], value, extend, keys)
+    return Change(build(path, {"value": items, "strategy": "replace"}))
+
+
+def _replaced(
+    node: Node,
+    item: JsonValue,
+    rest: Sequence[str],
+    value: JsonValue,
+    extend: bool,
+    keys: Sequence[str],
+) -> JsonValue:
+    if not rest:
+        if extend:
+            return _grown(node, item, value, format_path(keys))
+        return value
+    key, below = rest[0], node.child(rest[0])
+    assert below is not None  # `require` was there before
+    item = canonical_form(node, item)
+    if isinstance(item, list):
+        if not is_index(key) or int(key) >= len(item):
+            raise ConfigError(
+                f"unknown index, items are numbered from 0 and it has {len(item)}",
+                path=format_path(keys),
+                kind="unknown_index",
+            )
+        inner = _replaced(below, item[int(key)], rest[1:], value, extend, keys)
+        return [*item[: int(key)], inner, *item[int(key) + 1 :]]
+    table = item if isinstance(item, dict) else {}
+    return {**table, str(key): _replaced(below, table.get(key), rest[1:], value, extend, keys)}
+
+
+def _grown(node: Node, item: JsonValue, value: JsonValue, path: str) -> JsonValue:
+    match item, value:
+        case list(), list():
+            return [*item, *value]
+        case (list(), _) if node.kind == "list":
+            return [*item, value]
+        case str(), str():
+            return item + value
+        case dict(), dict():
+            return {**item, **value}
+        case (None, _) if node.kind in ("list", "text", "map", "json"):
+            return value
+    raise ConfigError("`+=` adds to a list, a text or a map", path=path, kind="type")
+
+
+# --- values ----------------------------------------------------------------------------------
+
+
+def _json(text: str, path: str) -> JsonValue:
+    try:
+        return read_json(text)
+    except ValueError as exc:
+        raise ConfigError(f"not JSON: {exc}", path=path, kind="malformed") from exc
+
+
+def read_json(text: str) -> JsonValue:
+    """`text` as JSON that a notebook can keep.
+
+    Raises:
+        ValueError: If it is no JSON, or JSON nested too deep, or Python alone reads it (`NaN`).
+    """
+    try:
+        value = json.loads(text, parse_constant=finite, parse_float=finite)
+    except RecursionError:
+        value = None
+    else:
+        if not deeper(value, MAX_DEPTH):
+            return value  # type: ignore[no-any-return]
+    raise ValueError(f"more than {MAX_DEPTH} tables and lists lie within one another")
+
+
+def finite(text: str) -> float:
+    """The number that `text` is.
+
+    Raises:
+        ValueError: If it is none that JSON has: too large, or none at all.
+    """
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text} is no number in JSON")
+    return number
+
+
+def from_text(node: Node, text: str, path: str) -> JsonValue:
+    """`text` as the target's type reads it; what does not fit is left for the check to name."""
+    if node.kind == "list":
+        pieces = [piece.strip() for piece in text.split(",")]
+        return [from_text(node.item, piece, path) for piece in pieces if piece]
+    if node.kind == "map":
+        raise ConfigError("expected JSON: write `:=` and an object", path=path, kind="type")
+    if node.takes_any_text or _reads(node, text):
+        return text
+    try:
+        value = read_json(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, (bool, int, float)) else text
+
+
+def _reads(node: Node, text: str) -> bool:
+    """Whether the target reads `text` itself, as a word or a shorthand."""
+    try:
+        node.adapter.validate_python(text)
+    except ValidationError:
+        return False
+    return True

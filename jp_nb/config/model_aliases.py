@@ -1,0 +1,172 @@
+"""From what a user calls a model to the model.
+
+Source: `spec/config.md` section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import JsonValue
+
+from jp_nb.config.partial import is_wrapper
+from jp_nb.config.paths import ROOT, Node, format_path
+from jp_nb.config.tree.app_config import AppConfig, ModelId
+from jp_nb.config.tree.model_config import read_model_id
+from jp_nb.config.tree.node import shortened
+from jp_nb.errors import ConfigError
+
+PATH = "assistant.model.id"
+ALIASES = "providers.llm.aliases"
+_ALIAS_KEYS = tuple(ALIASES.split("."))
+
+Aliases = Mapping[str, Any]
+"""Model ids, names of aliases, and tables of provider and name, by alias."""
+
+
+# --- one reference ---------------------------------------------------------------------------
+
+
+def resolve(reference: ModelId | str, aliases: Aliases, *, path: str = PATH) -> ModelId:
+    """The model that `reference` names, through as many aliases as it takes.
+
+    A name that is no alias may be a whole `provider/name`.
+
+    Raises:
+        ConfigError: If it is neither, or any aliases go in circles, used here or not.
+    """
+    check_aliases(aliases)
+    return _resolved(reference, aliases, path)
+
+
+def _resolved(reference: ModelId | str, aliases: Aliases, path: str) -> ModelId:
+    """As `resolve`, of aliases that do not go in circles."""
+    while isinstance(reference, str) and (reference := reference.strip()) in aliases:
+        path, reference = format_path([*_ALIAS_KEYS, reference]), aliases[reference]
+    if isinstance(reference, str) and "/" not in reference:
+        known = ", ".join(sorted(aliases)) or "none is defined"
+        raise ConfigError(
+            f"{shortened(reference)!r} is neither an alias (known: {known}) nor `provider/name`",
+            path=path,
+        )
+    return _model(reference, path)
+
+
+def _model(value: Any, path: str) -> ModelId:
+    """The model of a table or of `provider/name`."""
+    if isinstance(value, ModelId):
+        return value
+    try:
+        table = read_model_id(value)
+        if isinstance(table, dict):
+            if set(table) != {"provider", "name"}:
+                raise ValueError("expected a model id: a table of provider and name")
+            table = read_model_id(f"{table['provider']}/{table['name']}")
+    except ValueError as exc:
+        raise ConfigError(str(exc), path=path) from exc
+    return ModelId(**table)
+
+
+def check_aliases(aliases: Aliases) -> None:
+    """Raise `ConfigError` if aliases go in circles, whether anything refers to them or not."""
+    fine: set[str] = set()
+    for alias in aliases:
+        chain: list[str] = []
+        target: Any = alias
+        while isinstance(target, str) and target in aliases and target not in fine:
+            if target in chain:
+                circle = [*chain[chain.index(target) :], target]
+                raise ConfigError(
+                    f"these aliases go in circles: {' -> '.join(circle)}", path=ALIASES
+                )
+            chain.append(target)
+            target = aliases[target]
+        fine.update(chain)
+
+
+def parse(text: str) -> ModelId | str:
+    """A full id or an alias, as written.
+
+    Raises:
+        ConfigError: If it has a `/` and is no valid id; unknown providers list the valid ones.
+    """
+    try:
+        found = read_model_id(text)
+    except ValueError as exc:
+        raise ConfigError(str(exc), path=PATH) from exc
+    return found if isinstance(found, str) else ModelId(**found)
+
+
+# --- all references of a configuration -------------------------------------------------------
+
+
+def references(config: AppConfig) -> list[tuple[str, ModelId | str]]:
+    """Every model that `config` names, with its path, but for the aliases themselves."""
+    found: list[tuple[str, ModelId | str]] = []
+
+    def note(path: str, reference: Any) -> Any:
+        found.append((path, reference if isinstance(reference, str) else ModelId(**reference)))
+        return reference
+
+    _with_models(ROOT, config.model_dump(mode="json", exclude_none=True), note)
+    return found
+
+
+def resolve_partial(partial: Mapping[str, JsonValue], aliases: Aliases) -> dict[str, JsonValue]:
+    """`partial` with models in place of aliases, as far as `aliases` tell.
+
+    What cannot be resolved stays as it is. Done before a delta is stored, so that it means the
+    same model after the aliases changed.
+    """
+
+    def settle(path: str, reference: Any) -> Any:
+        if not _is_name(reference):
+            return reference
+        try:
+            return dict(_resolved(reference, aliases, path))
+        except ConfigError:
+            return reference
+
+    try:
+        check_aliases(aliases)
+    except ConfigError:
+        return dict(partial)
+    return _with_models(ROOT, dict(partial), settle)  # type: ignore[no-any-return]
+
+
+def unresolved(partial: Mapping[str, JsonValue]) -> list[tuple[str, str]]:
+    """Path and text of every reference in `partial` that is a name and no model."""
+    found: list[tuple[str, str]] = []
+
+    def note(path: str, reference: Any) -> Any:
+        if isinstance(reference, str):
+            found.append((path, reference))
+        return reference
+
+    _with_models(ROOT, dict(partial), note)
+    return found
+
+
+def _is_name(reference: Any) -> bool:
+    return isinstance(reference, str) and bool(reference.strip())
+
+
+Settle = Callable[[str, Any], Any]
+"""From the path of a reference, and the reference, to what is to stand there."""
+
+
+def _with_models(node: Node | None, value: Any, settle: Settle, keys: tuple[str, ...] = ()) -> Any:
+    """`value` of `node`, with every reference in it settled."""
+    if value is None or node is None or node.kind == "json" or keys == _ALIAS_KEYS:
+        return value
+    if node.table is ModelId:
+        return settle(format_path(keys), value)
+    if is_wrapper(value, node):
+        return {**value, "value": _with_models(node, value["value"], settle, keys)}
+    if isinstance(value, list) and node.kind == "list":
+        numbered = enumerate(value)
+        return [_with_models(node.item, x, settle, (*keys, str(i))) for i, x in numbered]
+    if not isinstance(value, dict):
+        return value
+    return {k: _with_models(node.child(k), v, settle, (*keys, k)) for k, v in value.items()}

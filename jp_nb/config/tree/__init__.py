@@ -1,0 +1,1 @@
+"""The models of the configuration tree, one file for each table."""

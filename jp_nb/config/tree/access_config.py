@@ -1,0 +1,90 @@
+"""What a tool may touch: files, hosts, variables, and the configuration itself.
+
+Rules of files, hosts and variables are told to the tool, which keeps to them; rules of the
+configuration are enforced here.
+
+Source: `spec/config.md` sections 2.6 and 8.4, `spec/tools-and-turn-loop.md` section 7.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from jp_nb.config.tree.node import Flag, Node, before, found, word
+from jp_nb.config.tree.strategy import keyed
+
+
+def _a_path(value: str) -> str:
+    if not value.strip():
+        raise ValueError("expected a path, found nothing")
+    return value
+
+
+RulePath = Annotated[str, AfterValidator(_a_path)]
+
+
+class FileRule(Node):
+    """What may be done below a path of the workspace. `write` is create, update and delete."""
+
+    path: RulePath
+    external: Flag | None = None
+    read: Flag | None = None
+    write: Flag | None = None
+    create: Flag | None = None
+    update: Flag | None = None
+    delete: Flag | None = None
+    execute: Flag | None = None
+
+
+class HostRule(Node):
+    """Whether a host may be reached."""
+
+    host: str
+    scheme: str | None = None
+    port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    path_prefix: str | None = None
+    allow: Flag | None = None
+
+
+class VariableRule(Node):
+    """Whether an environment variable may be read."""
+
+    name: str
+    read: Flag | None = None
+
+
+def _write(value: Any) -> Any:
+    if isinstance(value, bool) or value == "insecure_allow":
+        return value
+    raise ValueError(f"expected true, false or insecure_allow, {found(value)}")
+
+
+Apply = Literal["ask", "unattended"]
+
+
+class ConfigRule(Node):
+    """What a tool may see and propose to change below a path of the configuration.
+
+    In Python the path needs no name: `ConfigRule("assistant.model", read=True)`.
+    """
+
+    path: RulePath
+    read: Flag = False
+    write: Annotated[bool | Literal["insecure_allow"], before(_write)] = False
+    delete: Flag = False
+    apply: Annotated[Apply, word(Apply)] = "ask"
+
+    def __init__(self, path: str | None = None, /, **fields: Any) -> None:
+        named = {} if path is None else {"path": path}
+        super().__init__(**named, **fields)
+
+
+class Access(Node):
+    """Rules by kind. An empty `config` grants nothing; any other empty list, everything."""
+
+    fs: Annotated[list[FileRule], keyed("path")] = Field(default_factory=list)
+    net: Annotated[list[HostRule], keyed("host")] = Field(default_factory=list)
+    env: Annotated[list[VariableRule], keyed("name")] = Field(default_factory=list)
+    config: Annotated[list[ConfigRule], keyed("path")] = Field(default_factory=list)

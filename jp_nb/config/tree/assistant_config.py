@@ -1,0 +1,67 @@
+"""Who answers: prompt, model, limits; and what differs where a model answers a tool's question.
+
+Source: `spec/config.md` sections 2.2 and 2.5.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from jp_nb.config.tree.model_config import Model, ModelChoice, Request, RequestOverrides
+from jp_nb.config.tree.node import Node
+from jp_nb.config.tree.prompt_parts import Instruction, Section, how_to_respond
+from jp_nb.config.tree.strategy import REPLACE, TEXT, keyed
+
+SECTIONS = keyed("tag", "title")
+INSTRUCTIONS = keyed("title")
+
+
+def _a_choice(value: str) -> str:
+    if not value.strip():
+        raise ValueError("expected auto, none, required, or the name of a tool, found nothing")
+    return value
+
+
+ToolChoice = Annotated[str, AfterValidator(_a_choice)]
+
+
+class Assistant(Node):
+    """Who answers."""
+
+    name: str | None = None
+    system_prompt: Annotated[str, TEXT] = "You are a helpful assistant."
+    system_prompt_sections: Annotated[list[Section], SECTIONS] = Field(default_factory=list)
+    instructions: Annotated[list[Instruction], INSTRUCTIONS] = Field(default_factory=how_to_respond)
+    tool_choice: Annotated[ToolChoice, REPLACE] = "auto"
+    model: Model = Field(default_factory=Model)
+    request: Request = Field(default_factory=Request)
+
+    def system(self) -> tuple[str, ...]:
+        """The system texts in the order they are sent."""
+        sections = [*self.system_prompt_sections, *(i.section() for i in self.instructions)]
+        texts = [self.system_prompt, *(s.render() for s in sorted(sections, key=_position))]
+        return tuple(text for text in texts if text.strip())
+
+
+def _position(section: Section) -> int:
+    return section.position
+
+
+class AssistantOverrides(Node):
+    """What differs from `assistant`; unset fields are as there."""
+
+    system_prompt: str | None = None
+    system_prompt_sections: Annotated[list[Section], SECTIONS] = Field(default_factory=list)
+    tool_choice: ToolChoice | None = None
+    model: ModelChoice | None = None
+    request: RequestOverrides | None = None
+
+
+class QuestionAssistant(AssistantOverrides):
+    """The model that answers one question of a tool."""
+
+    name: str | None = None
+    system_prompt: Annotated[str | None, TEXT] = None
+    instructions: Annotated[list[Instruction], INSTRUCTIONS] = Field(default_factory=list)

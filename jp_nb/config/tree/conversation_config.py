@@ -1,0 +1,134 @@
+"""What a conversation uses: its title, tools, attachments, labels, and how it is compacted.
+
+Source: `spec/config.md` sections 2.5 to 2.7.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from jp_nb.config.tree.assistant_config import AssistantOverrides
+from jp_nb.config.tree.attachment_url import Attachment
+from jp_nb.config.tree.command_line import Command
+from jp_nb.config.tree.compaction_config import RULES, Rule, default_rules
+from jp_nb.config.tree.model_config import ModelChoice
+from jp_nb.config.tree.node import (
+    PLAIN,
+    TABLE,
+    TABLE_OR_PLAIN,
+    Flag,
+    Node,
+    ShortNode,
+    before,
+    found,
+    shortened,
+    word,
+)
+from jp_nb.config.tree.strategy import DEEP, Merge
+from jp_nb.config.tree.tool_config import Tool
+
+# --- title -----------------------------------------------------------------------------------
+
+
+class GenerateTitle(Node):
+    """Whether a model makes up a title, and which."""
+
+    auto: Flag = True
+    model: ModelChoice | None = None
+
+
+class Title(Node):
+    """Where a conversation's title comes from."""
+
+    generate: GenerateTitle = Field(default_factory=GenerateTitle)
+    from_heading: Flag = True
+
+
+# --- labels ----------------------------------------------------------------------------------
+
+LABEL_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+
+
+def _label_key(value: str) -> str:
+    if not LABEL_KEY.fullmatch(value):
+        raise ValueError(
+            f"{shortened(value)!r} is no name for a label: a letter, then letters, digits, _ "
+            "and - alone"
+        )
+    return value
+
+
+class LabelCommand(Node):
+    """A label whose value a command prints."""
+
+    cmd: Command
+
+
+def _label_value(value: Any) -> Any:
+    if isinstance(value, (str, dict, LabelCommand)):
+        return value
+    raise ValueError(f"expected a text, or a table with the command `cmd`, {found(value)}")
+
+
+class ApplyOn(Node):
+    """Which conversations get a label when they are made."""
+
+    new: Flag = True
+    fork: Flag = False
+
+
+LabelRun = Literal["ask", "unattended", "deny"]
+
+
+class Label(ShortNode):
+    """A label that conversations get. A text is its value."""
+
+    value: Annotated[
+        Annotated[str, PLAIN] | Annotated[LabelCommand, TABLE], TABLE_OR_PLAIN, before(_label_value)
+    ]
+    apply_on: ApplyOn = Field(default_factory=ApplyOn)
+    run: Annotated[LabelRun, word(LabelRun)] = "ask"
+
+    @classmethod
+    def expand(cls, value: Any) -> Any:
+        """A text is the value."""
+        if value is None or isinstance(value, (dict, Label)):
+            return value
+        if isinstance(value, str):
+            return {"value": value}
+        raise ValueError(f"expected a text, or a table of value, apply_on and run, {found(value)}")
+
+
+LabelKey = Annotated[str, AfterValidator(_label_key)]
+
+
+# --- the conversation ------------------------------------------------------------------------
+
+
+class Compaction(Node):
+    """How old turns are made smaller."""
+
+    rules: Annotated[list[Rule], RULES] = Field(default_factory=default_rules)
+
+
+class InquiryConfig(Node):
+    """The model that answers tools' questions."""
+
+    assistant: AssistantOverrides = Field(default_factory=AssistantOverrides)
+
+
+ATTACHMENTS = Merge("append", dedup=True, items="set", annotated=True)
+
+
+class Conversation(Node):
+    """What a conversation may use."""
+
+    title: Title = Field(default_factory=Title)
+    tools: dict[str, Tool] = Field(default_factory=dict)
+    compaction: Compaction = Field(default_factory=Compaction)
+    attachments: Annotated[list[Attachment], ATTACHMENTS] = Field(default_factory=list)
+    labels: Annotated[dict[LabelKey, Label], DEEP] = Field(default_factory=dict)
+    inquiry: InquiryConfig = Field(default_factory=InquiryConfig)

@@ -1,0 +1,268 @@
+"""Which model answers, with which settings, and the limits of a request.
+
+Source: `spec/config.md` sections 2.2, 2.4 and 3.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
+
+from jp_nb.config.defaults import DEFAULT_MODEL
+from jp_nb.config.tree import durations
+from jp_nb.config.tree.node import (
+    PLAIN,
+    TABLE,
+    TABLE_OR_PLAIN,
+    Count,
+    Flag,
+    Node,
+    Number,
+    Positive,
+    before,
+    found,
+    shortened,
+)
+from jp_nb.config.tree.strategy import APPEND_SET, SHALLOW, Merge
+
+PROVIDER_NAMES = (
+    "anthropic",
+    "cerebras",
+    "deepseek",
+    "google",
+    "llamacpp",
+    "ollama",
+    "openai",
+    "openrouter",
+    "scripted",
+    "test",
+    "xai",
+)
+"""Every provider that a configuration may name; some are not built yet."""
+
+MODEL_NAME = re.compile(r"[A-Za-z0-9_.:/~-]+")
+
+
+# --- the model -------------------------------------------------------------------------------
+
+
+def _provider_problem(provider: str) -> str | None:
+    if provider in PROVIDER_NAMES:
+        return None
+    return f"unknown provider {shortened(provider)!r}, expected one of {', '.join(PROVIDER_NAMES)}"
+
+
+def _name_problem(name: str) -> str | None:
+    if MODEL_NAME.fullmatch(name):
+        return None
+    return f"model name {shortened(name)!r} may hold letters, digits and any of _ . : / ~ - alone"
+
+
+def model_problem(provider: str, name: str) -> str | None:
+    """What is wrong with `provider/name`; None if nothing is."""
+    return _provider_problem(provider) or _name_problem(name)
+
+
+def _known_provider(value: str) -> str:
+    if problem := _provider_problem(value):
+        raise ValueError(problem)
+    return value
+
+
+def _model_name(value: str) -> str:
+    if problem := _name_problem(value):
+        raise ValueError(problem)
+    return value
+
+
+class ModelId(Node):
+    """A model: the provider that serves it, and that provider's name for it."""
+
+    provider: Annotated[str, AfterValidator(_known_provider)]
+    name: Annotated[str, AfterValidator(_model_name)]
+
+    def __str__(self) -> str:
+        return f"{self.provider}/{self.name}"
+
+
+def read_model_id(value: Any) -> Any:
+    """`provider/name` as a table, a word without `/` as the alias it is, a table unchanged.
+
+    Raises:
+        ValueError: If it is none of these, or no model can have that name.
+    """
+    if isinstance(value, (dict, ModelId)):
+        return value
+    if not isinstance(value, str):
+        raise ValueError(
+            "expected a model id `provider/name`, an alias, or a table of provider and name, "
+            + found(value)
+        )
+    provider, slash, name = (part.strip() for part in value.partition("/"))
+    if not slash:
+        if not provider:
+            raise ValueError("expected a model id `provider/name` or an alias, found nothing")
+        return provider
+    if problem := model_problem(provider, name):
+        raise ValueError(problem)
+    return {"provider": provider, "name": name}
+
+
+ModelIdOrAlias = Annotated[
+    Annotated[ModelId, TABLE] | Annotated[str, PLAIN], TABLE_OR_PLAIN, before(read_model_id)
+]
+
+
+# --- its parameters --------------------------------------------------------------------------
+
+Effort = Literal["none", "xlow", "low", "medium", "auto", "high", "xhigh", "max"]
+EFFORTS = ("none", "xlow", "low", "medium", "auto", "high", "xhigh", "max")
+
+
+def _tokens(value: Any) -> int | None:
+    """The number of tokens that an effort is; None if it is a word, or wrong."""
+    if isinstance(value, dict) and value.keys() == {"absolute"}:
+        value = value["absolute"]
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    return None
+
+
+def _effort(value: Any) -> Any:
+    tokens = _tokens(value)
+    if tokens is None and value not in EFFORTS:
+        raise ValueError(
+            f"expected one of {', '.join(EFFORTS)}, or a number of tokens, {found(value)}"
+        )
+    return value if tokens is None else tokens
+
+
+class Reasoning(Node):
+    """How much a model thinks, and whether that is shown."""
+
+    effort: Annotated[Effort | int, before(_effort)] = "medium"
+    exclude: Flag = False
+
+
+def _reasoning(value: Any) -> Any:
+    """A bare effort, as a word or a number of tokens, means a table; `auto` is the mode."""
+    if isinstance(value, Reasoning) or value in ("off", "auto"):
+        return value
+    if isinstance(value, dict) and value.keys() != {"absolute"}:
+        return value
+    try:
+        return {"effort": _effort(value)}
+    except ValueError as exc:
+        raise ValueError(
+            f"expected off, auto, one of {', '.join(e for e in EFFORTS if e != 'auto')}, a number "
+            f"of tokens, or a table of effort and exclude, {found(value)}"
+        ) from exc
+
+
+ReasoningSetting = Annotated[
+    Annotated[Literal["off", "auto"], PLAIN] | Annotated[Reasoning, TABLE], TABLE_OR_PLAIN
+]
+
+
+class ModelParameters(BaseModel):
+    """Sampling settings; keys we do not know go to the provider."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
+    OTHER: ClassVar[Merge] = SHALLOW
+    """How the keys that we do not know merge."""
+
+    __pydantic_extra__: dict[str, JsonValue]
+
+    max_tokens: Positive | None = None
+    reasoning: Annotated[ReasoningSetting | None, before(_reasoning)] = None
+    temperature: Number | None = None
+    top_p: Number | None = None
+    top_k: Count | None = None
+    stop_words: Annotated[list[str], APPEND_SET] = Field(default_factory=list)
+
+
+def _welcome() -> ModelId:
+    provider, _, name = DEFAULT_MODEL.partition("/")
+    return ModelId(provider=provider, name=name)
+
+
+class Model(Node):
+    """Which model answers, and how."""
+
+    id: ModelIdOrAlias = Field(default_factory=_welcome)
+    parameters: ModelParameters = Field(default_factory=ModelParameters)
+
+
+class ModelChoice(Node):
+    """Another model for a task of its own. Without an `id` it is the conversation's model."""
+
+    id: ModelIdOrAlias | None = None
+    parameters: ModelParameters = Field(default_factory=ModelParameters)
+
+
+# --- one request -----------------------------------------------------------------------------
+
+
+def _idle_timeout(value: int) -> int:
+    if 0 < value < 10:
+        raise ValueError(f"expected 0 (off) or at least 10 seconds, found {value}")
+    return value
+
+
+_CACHE_WORDS: dict[str | bool, bool | str] = {
+    "off": False,
+    "false": False,
+    "short": True,
+    "true": True,
+    "long": "long",
+}
+
+
+def _cache(value: Any) -> Any:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        text = value.strip().lower()
+        if text in _CACHE_WORDS:
+            return _CACHE_WORDS[text]
+        if duration := durations.canonical(text):
+            return duration
+    raise ValueError(
+        f"expected true, false, off, short, long, or a duration such as 10m, {found(value)}"
+    )
+
+
+IdleTimeout = Annotated[Count, AfterValidator(_idle_timeout)]
+Cache = Annotated[bool | str, before(_cache)]
+
+
+class Request(Node):
+    """Retries and limits of one model request, and how long a provider may cache it.
+
+    `cache` is `true` (a short time), `false`, `long`, or a duration. `max_tool_calls` is how many
+    calls of one answer run, `max_total_tokens` how many tokens a turn may take; 0 is no limit.
+    """
+
+    max_retries: Count = 5
+    base_backoff_ms: Count = 1000
+    max_backoff_secs: Count = 60
+    stream_idle_timeout_secs: IdleTimeout = 60
+    max_response_bytes: Count = 1_048_576
+    max_tool_calls: Count = 128
+    max_total_tokens: Count = 0
+    cache: Cache = True
+
+
+class RequestOverrides(Node):
+    """Those of `Request` that differ for a task of its own; the rest is as in the main one."""
+
+    max_retries: Count | None = None
+    base_backoff_ms: Count | None = None
+    max_backoff_secs: Count | None = None
+    stream_idle_timeout_secs: IdleTimeout | None = None
+    max_response_bytes: Count | None = None
+    cache: Cache | None = None

@@ -1,0 +1,118 @@
+"""Parts of the system prompt: sections and instructions.
+
+Source: `spec/config.md` section 2.3.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from jp_nb.config.tree.node import (
+    PLAIN,
+    TABLE,
+    TABLE_OR_PLAIN,
+    Node,
+    ShortNode,
+    Whole,
+    before,
+    found,
+)
+from jp_nb.config.tree.strategy import APPEND
+
+
+class Section(ShortNode):
+    """A part of the system prompt. A text is its content."""
+
+    content: str
+    tag: str | None = None
+    title: str | None = None
+    position: Whole = 0
+
+    @classmethod
+    def expand(cls, value: Any) -> Any:
+        """A text is the content."""
+        if value is None or isinstance(value, (dict, Section)):
+            return value
+        if isinstance(value, str):
+            return {"content": value}
+        raise ValueError(
+            f"expected a text, or a table of content, tag, title and position, {found(value)}"
+        )
+
+    def render(self) -> str:
+        """The text a model is sent: in its tag, under its title, or bare."""
+        content = self.content.strip()
+        if self.tag is None:
+            return f"# {self.title}\n\n{content}" if self.title else content
+        if any(sign in content for sign in "<>&"):
+            content = "<![CDATA[" + content.replace("]]>", "]]]]><![CDATA[>") + "]]>"
+        title = ""
+        if self.title:
+            from xml.sax.saxutils import quoteattr
+
+            title = f" title={quoteattr(self.title)}"
+        return f"<{self.tag}{title}>\n{content}\n</{self.tag}>"
+
+
+class Contrast(Node):
+    """A good and a bad example."""
+
+    good: str
+    bad: str
+    reason: str | None = None
+
+
+def _example(value: Any) -> Any:
+    if isinstance(value, (str, dict, Contrast)):
+        return value
+    raise ValueError(f"expected a text, or a table of good, bad and reason, {found(value)}")
+
+
+Example = Annotated[
+    Annotated[str, PLAIN] | Annotated[Contrast, TABLE], TABLE_OR_PLAIN, before(_example)
+]
+
+
+class Instruction(Node):
+    """A titled list of instructions in the system prompt."""
+
+    title: str | None = None
+    description: str | None = None
+    position: Whole = 0
+    items: Annotated[list[str], APPEND] = Field(default_factory=list)
+    examples: Annotated[list[Example], APPEND] = Field(default_factory=list)
+
+    def section(self) -> Section:
+        """The same as a section with the tag `instruction`."""
+        parts = [self.description] if self.description else []
+        parts.append("\n".join(f"- {item}" for item in self.items))
+        if self.examples:
+            parts.append("**Examples**")
+        for example in self.examples:
+            if isinstance(example, str):
+                parts.append(example)
+            else:
+                lines = [f"Good: {example.good}", f"Bad: {example.bad}"]
+                parts.append(
+                    "\n".join([*lines, *([f"Reason: {example.reason}"] * bool(example.reason))])
+                )
+        return Section(
+            content="\n\n".join(p for p in parts if p),
+            tag="instruction",
+            title=self.title,
+            position=self.position,
+        )
+
+
+def how_to_respond() -> list[Instruction]:
+    """The instructions that hold as long as nobody configures others."""
+    items = [
+        "Be concise.",
+        "Use simple sentences.",
+        "Explain no more than was asked for.",
+        "No flattery and no marketing tone.",
+        "No vague claims: say what you know and how you know it.",
+    ]
+    return [Instruction(title="How to respond to the user", items=items)]

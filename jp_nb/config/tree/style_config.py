@@ -1,0 +1,172 @@
+"""What a cell shows, how a person is asked, what an interrupt does, how the record is kept.
+
+Source: `spec/config.md` sections 2.8 and 2.9, `design/interface.md` section 10.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, Field
+
+from jp_nb.config.tree.node import (
+    Count,
+    Flag,
+    Node,
+    Number,
+    Positive,
+    before,
+    found,
+    shortened,
+    word,
+)
+from jp_nb.config.tree.strategy import APPEND_SET
+
+# --- what a cell shows -----------------------------------------------------------------------
+
+
+class Progress(Node):
+    """A line that tells that something goes on: after how long, and how often it changes."""
+
+    show: Flag = True
+    delay_secs: Count = 3
+    interval_ms: Count = 100
+
+
+class ServerStartStyle(Progress):
+    """Progress of tool servers that start."""
+
+    delay_secs: Count = 4
+
+
+_DISPLAYS = ("full", "hidden", "static")
+# Of a terminal, and too lively for a cell.
+_AS_STATIC = ("summary", "progress", "timer")
+
+
+def _display(value: Any) -> Any:
+    """A word, or how many characters are shown."""
+    if value in _DISPLAYS:
+        return value
+    if value in _AS_STATIC:
+        return "static"
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise ValueError(
+        f"expected one of {', '.join(_DISPLAYS)}, or a number of characters, {found(value)}"
+    )
+
+
+class ReasoningStyle(Node):
+    """Whether reasoning is shown: folded, not at all, as a note, or so many characters of it."""
+
+    display: Annotated[Literal["full", "hidden", "static"] | int, before(_display)] = "full"
+
+
+class StreamingStyle(Node):
+    """How waiting for a model shows."""
+
+    progress: Progress = Field(default_factory=Progress)
+
+
+class ToolCallStyle(Node):
+    """Whether tool calls are shown, and how waiting for them shows."""
+
+    show: Flag = True
+    progress: Progress = Field(default_factory=Progress)
+    preparing: Progress = Field(default_factory=Progress)
+
+
+_HOST = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?")
+
+
+def _host(value: str) -> str:
+    if not _HOST.fullmatch(value):
+        raise ValueError(
+            f"expected a host, such as `example.org` or `localhost:8080`, not {shortened(value)!r}"
+        )
+    return value.lower()
+
+
+Host = Annotated[str, AfterValidator(_host)]
+REMOTE_IMAGES: Final = ("style", "remote_images")
+"""Hosts that are sent what an image's address holds, as soon as an answer is shown."""
+
+
+class Style(Node):
+    """What a cell shows.
+
+    `remote_images` names the hosts whose images are loaded; those of all others are links.
+    """
+
+    mcp_startup: ServerStartStyle = Field(default_factory=ServerStartStyle)
+    reasoning: ReasoningStyle = Field(default_factory=ReasoningStyle)
+    streaming: StreamingStyle = Field(default_factory=StreamingStyle)
+    tool_call: ToolCallStyle = Field(default_factory=ToolCallStyle)
+    remote_images: Annotated[list[Host], APPEND_SET] = Field(default_factory=list)
+    update_interval_ms: Count = 100
+
+
+# --- interrupts ------------------------------------------------------------------------------
+
+StreamingAction = Literal["prompt", "continue", "stop", "abort", "reply"]
+ToolCallAction = Literal["prompt", "continue", "restart", "respond", "stop"]
+
+
+class StreamingInterrupt(Node):
+    """What an interrupt does while a model answers."""
+
+    action: Annotated[StreamingAction, word(StreamingAction)] = "prompt"
+
+
+class ToolCallInterrupt(Node):
+    """What an interrupt does while tools run."""
+
+    action: Annotated[ToolCallAction, word(ToolCallAction)] = "prompt"
+
+
+class Interrupt(Node):
+    """What an interrupt of the kernel does to a turn."""
+
+    escalation_cooldown_secs: Count = 2
+    streaming: StreamingInterrupt = Field(default_factory=StreamingInterrupt)
+    tool_call: ToolCallInterrupt = Field(default_factory=ToolCallInterrupt)
+
+
+# --- prompts, record, interpolation ----------------------------------------------------------
+
+Channel = Literal["auto", "widget", "stdin", "never"]
+Notify = Literal["off", "on"]
+
+
+def _on_off(value: Any) -> Any:
+    """TOML writers put a boolean where `on` and `off` are meant."""
+    return ("off", "on")[value] if isinstance(value, bool) else value
+
+
+class Prompt(Node):
+    """How a person is asked."""
+
+    channel: Annotated[Channel, word(Channel)] = "auto"
+    rendered_timeout_s: Annotated[Number, Field(gt=0)] = 3.0
+    timeout_s: Annotated[Number, Field(ge=0)] = 0.0
+    notify: Annotated[Notify, word(Notify), before(_on_off)] = "on"
+
+
+Headless = Literal["new", "continue"]
+
+
+class Record(Node):
+    """How the record is kept."""
+
+    headless: Annotated[Headless, word(Headless)] = "new"
+    journal: Flag = True
+
+
+class Interpolation(Node):
+    """Bounds of `{{value}}`."""
+
+    max_chars: Positive = 20_000

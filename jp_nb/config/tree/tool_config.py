@@ -1,0 +1,260 @@
+"""What is configured about a tool: its source, its parameters, who may run it and how it shows.
+
+Source: `spec/config.md` section 2.6, `spec/tools-and-turn-loop.md` sections 1 and 7.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, JsonValue, model_serializer
+
+from jp_nb.config.tree.access_config import Access
+from jp_nb.config.tree.assistant_config import QuestionAssistant
+from jp_nb.config.tree.command_line import Command
+from jp_nb.config.tree.node import (
+    PLAIN,
+    TABLE,
+    TABLE_OR_PLAIN,
+    Count,
+    Flag,
+    Node,
+    ShortNode,
+    before,
+    found,
+    shortened,
+    word,
+)
+from jp_nb.config.tree.strategy import APPEND
+
+STAR = "*"
+"""The key of the defaults for all tools."""
+
+RunMode = Literal["ask", "unattended", "edit", "skip"]
+ResultMode = Literal["unattended", "ask", "edit", "skip"]
+FormatMode = Literal["ask", "unattended"]
+CANCELLATION = (
+    "The user cancelled this tool call on purpose. Find out why from the conversation, or ask, "
+    "before you call it again."
+)
+
+
+# --- on or off -------------------------------------------------------------------------------
+
+AllowToggle = Literal["any", "never", "if_named", "if_named_or_group"]
+_ENABLE_WORDS: dict[str, dict[str, JsonValue]] = {
+    "true": {"state": True, "allow_toggle": "any"},
+    "on": {"state": True, "allow_toggle": "any"},
+    "false": {"state": False, "allow_toggle": "any"},
+    "off": {"state": False, "allow_toggle": "any"},
+    "always": {"state": True, "allow_toggle": "never"},
+    "explicit": {"state": False, "allow_toggle": "if_named"},
+}
+
+
+class Enable(ShortNode):
+    """Whether a tool is offered, and which directives may change that. Unset halves inherit."""
+
+    state: Flag | None = None
+    allow_toggle: Annotated[AllowToggle | None, word(AllowToggle)] = None
+
+    @classmethod
+    def expand(cls, value: Any) -> Any:
+        """A boolean or a word sets both halves."""
+        if value is None or isinstance(value, (dict, Enable)):
+            return value
+        text = str(value).lower() if isinstance(value, bool) else value
+        if isinstance(text, str) and text in _ENABLE_WORDS:
+            return dict(_ENABLE_WORDS[text])
+        raise ValueError(
+            f"invalid enable value: '{shortened(str(value))}', expected a boolean, "
+            'one of "on", "off", "explicit", "always", or a { state, allow_toggle } table'
+        )
+
+    @model_serializer(mode="plain")
+    def _set_halves(self) -> dict[str, JsonValue]:
+        halves: dict[str, JsonValue] = {"state": self.state, "allow_toggle": self.allow_toggle}
+        return {key: value for key, value in halves.items() if value is not None}
+
+
+# --- parameters ------------------------------------------------------------------------------
+
+JSON_TYPES = ("string", "integer", "number", "boolean", "array", "object", "null")
+
+
+def _types(value: Any) -> Any:
+    names = value if isinstance(value, list) else [value]
+    if names and all(isinstance(name, str) and name in JSON_TYPES for name in names):
+        return value
+    wrong = next((name for name in names if name not in JSON_TYPES), value)
+    raise ValueError(f"expected one of {', '.join(JSON_TYPES)}, or a list of them, {found(wrong)}")
+
+
+class Param(Node):
+    """One parameter of a tool, like a node of a JSON schema."""
+
+    type: Annotated[str | list[str] | None, before(_types)] = None
+    default: JsonValue = None
+    required: Flag = False
+    summary: str | None = None
+    description: str | None = None
+    examples: str | None = None
+    enum: Annotated[list[JsonValue], APPEND] = Field(default_factory=list)
+    items: Param | None = None
+    properties: dict[str, Param] = Field(default_factory=dict)
+
+
+# --- questions -------------------------------------------------------------------------------
+
+
+def _target(value: Any) -> Any:
+    if value == {}:
+        return "assistant"
+    if isinstance(value, (dict, QuestionAssistant)) or value in ("user", "assistant"):
+        return value
+    raise ValueError(
+        "expected user, assistant, or a table of what differs for the assistant that answers, "
+        + found(value)
+    )
+
+
+class QuestionConfig(Node):
+    """What a user decides about one question of a tool."""
+
+    target: Annotated[
+        Annotated[Literal["user", "assistant"], PLAIN] | Annotated[QuestionAssistant, TABLE],
+        TABLE_OR_PLAIN,
+        before(_target),
+    ] = "user"
+    answer: JsonValue = None
+    prompt_label: str | None = None
+
+    @property
+    def asks_assistant(self) -> bool:
+        """Whether a model is to answer."""
+        return self.target != "user"
+
+
+# --- display ---------------------------------------------------------------------------------
+
+INLINE_LINES = 10
+"""How many lines of a result are shown unless configured otherwise."""
+
+
+def _inline(value: Any) -> Any:
+    """`off`, `full`, or a number of lines."""
+    if isinstance(value, bool):
+        return "full" if value else "off"
+    if value in ("off", "full"):
+        return value
+    if isinstance(value, dict) and value.keys() == {"truncate"}:
+        value = value["truncate"]
+        value = value.get("lines") if isinstance(value, dict) else value
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value or "off"
+    raise ValueError(f"expected off, full, true, false, or a number of lines, {found(value)}")
+
+
+InlineResults = Annotated[Literal["off", "full"] | int, before(_inline)]
+_PARAMETER_STYLES = ("json", "function_call", "off")
+
+
+def _parameters_style(value: Any) -> Any:
+    if value in _PARAMETER_STYLES or isinstance(value, (dict, Command)):
+        return value
+    if value is False:
+        return "off"
+    if isinstance(value, str) and value.strip():
+        return Command.expand(value)
+    raise ValueError(
+        f"expected {', '.join(_PARAMETER_STYLES)}, or a command that formats the arguments, "
+        + found(value)
+    )
+
+
+ParametersStyle = Annotated[
+    Annotated[Literal["json", "function_call", "off"], PLAIN] | Annotated[Command, TABLE],
+    TABLE_OR_PLAIN,
+    before(_parameters_style),
+]
+
+
+class ErrorStyle(Node):
+    """How failed results are shown, where that differs."""
+
+    inline_results: InlineResults | None = None
+
+
+class ToolStyle(Node):
+    """How a tool's calls are shown. Unset fields are as in the defaults for all tools."""
+
+    hidden: Flag | None = None
+    inline_results: InlineResults | None = None
+    parameters: ParametersStyle | None = None
+    error: ErrorStyle = Field(default_factory=ErrorStyle)
+
+
+# --- the tool --------------------------------------------------------------------------------
+
+SOURCES = ("builtin", "local", "mcp", "python")
+
+
+def _source(value: str) -> str:
+    kind, dot, rest = value.partition(".")
+    if kind not in SOURCES:
+        raise ValueError(
+            f"Unknown tool source: {shortened(value)}, must be one of: builtin, local, mcp, python"
+        )
+    if kind == "mcp" and not rest.partition(".")[0]:
+        raise ValueError(
+            "MCP tool source must name a server, as in mcp.SERVER or mcp.SERVER.TOOL, "
+            + found(value)
+        )
+    if dot and not all(rest.split(".", 1)):
+        raise ValueError(f"expected a name after each dot of the source, {found(value)}")
+    return value
+
+
+class Tool(Node):
+    """One tool, or with the key `*` the defaults of all tools. Unset fields fall back to those."""
+
+    source: Annotated[str, AfterValidator(_source)] | None = None
+    enable: Enable | None = None
+    command: Command | None = None
+    summary: str | None = None
+    description: str | None = None
+    examples: str | None = None
+    parameters: dict[str, Param] = Field(default_factory=dict)
+    run: Annotated[RunMode | None, word(RunMode)] = None
+    format: Annotated[FormatMode | None, word(FormatMode)] = None
+    result: Annotated[ResultMode | None, word(ResultMode)] = None
+    result_max_chars: Count | None = None
+    cancellation_response: str | None = None
+    style: ToolStyle = Field(default_factory=ToolStyle)
+    questions: dict[str, QuestionConfig] = Field(default_factory=dict)
+    options: dict[str, JsonValue] = Field(default_factory=dict)
+    access: Access | None = None
+
+    @property
+    def kind(self) -> str:
+        """`builtin`, `python`, `local` or `mcp`; "" if its source is not set."""
+        return (self.source or "").partition(".")[0]
+
+
+DEFAULTABLE = frozenset(
+    {
+        *("enable", "run", "format", "result", "result_max_chars"),
+        *("cancellation_response", "style", "questions"),
+    }
+)
+"""What the entry `*` may hold. `questions` there are those that no tool asks."""
+
+
+def enabling(tool: Tool, star: Tool) -> tuple[bool, str]:
+    """State and toggle rule of `tool`: each half its own, else that of `*`, else on and any."""
+    halves = [config.enable for config in (tool, star) if config.enable is not None]
+    state = next((half.state for half in halves if half.state is not None), True)
+    toggle = next((half.allow_toggle for half in halves if half.allow_toggle is not None), "any")
+    return state, toggle

@@ -1,0 +1,189 @@
+"""What is wrong with a partial configuration, all of it at once, in words.
+
+Source: `spec/config.md` sections 4.2 and 7.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+from pydantic import JsonValue, ValidationError
+
+from jp_nb.config.grants import rule_problems, rules_in
+from jp_nb.config.partial import Partial, is_wrapper
+from jp_nb.config.partial_model import normal, placed_problems, problems_of
+from jp_nb.config.paths import MAX_DEPTH, ROOT, Node, format_path, parse_path, unknown_key
+from jp_nb.config.tree.left_out import LEFT_OUT
+from jp_nb.errors import ConfigError, ConfigProblem
+
+
+def require(path: str) -> Node:
+    """The schema node at `path`.
+
+    Raises:
+        ConfigError: If there is none; the message offers the nearest known key.
+    """
+    node: Node = ROOT
+    seen: list[str] = []
+    for key in parse_path(path):
+        below = node.child(key)
+        if below is None:
+            raise ConfigError(
+                unknown_key(node, key, seen), path=format_path([*seen, key]), kind="unknown_key"
+            )
+        node = below
+        seen.append(key)
+    return node
+
+
+def checked(partial: Mapping[str, JsonValue], *, layer: str, file: str | None = None) -> Partial:
+    """One layer, every value in the one form in which it is stored.
+
+    Raises:
+        ConfigError: With everything that is wrong in it.
+    """
+    bounded, unfit = _bounded(partial)
+    found = [problem for _, problem in [*unfit, *placed_problems(bounded)]]
+    if found:
+        raise _error(found, layer, file)
+    result = normal(partial)
+    if found := list(_rule_problems(result)):
+        raise _error(found, layer, file)
+    return result
+
+
+def _rule_problems(partial: Partial) -> Iterator[ConfigProblem]:
+    for tool, rules in rules_in(partial):
+        for path, message in rule_problems(tool, rules):
+            yield ConfigProblem(path, "value", message)
+
+
+def explain(
+    exc: ValidationError, *, layer: str | None = None, file: str | None = None
+) -> ConfigError:
+    """What the whole configuration says against its parts, as one error."""
+    return _error(problems_of(exc), layer, file)
+
+
+def _error(found: Sequence[ConfigProblem], layer: str | None, file: str | None) -> ConfigError:
+    first, *others = found
+    return ConfigError(
+        first.message, path=first.path, kind=first.kind, layer=layer, file=file, others=others
+    )
+
+
+# --- what others wrote -----------------------------------------------------------------------
+
+
+_PATTERNS = tuple(tuple(path.split(".")) for path in sorted(LEFT_OUT))
+
+
+def without_left_out(partial: Mapping[str, JsonValue]) -> Partial:
+    """`partial` without what JP configures for a terminal and a notebook has no use for."""
+    return _without_left_out(partial, _PATTERNS)
+
+
+def _without_left_out(
+    partial: Mapping[str, JsonValue], patterns: Sequence[tuple[str, ...]]
+) -> Partial:
+    kept: Partial = {}
+    for key, value in partial.items():
+        below = [rest for part, *rest in patterns if part in ("*", key)]
+        if [] in below:
+            continue
+        inner = [tuple(rest) for rest in below]
+        kept[key] = _without_left_out(value, inner) if isinstance(value, dict) and inner else value
+    return kept
+
+
+def known(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[ConfigProblem]]:
+    """The part of a stored `partial` that this release understands, and what it does not.
+
+    The part is in the one form in which values are written.
+
+    A wrong value counts as not understood, alone: what stands beside it stays in force. What
+    lacks something is not understood as a whole. What is left out on purpose is not mentioned.
+    """
+    kept, found = _bounded(without_left_out(partial))
+    unknown = [problem for _, problem in found]
+    while found := placed_problems(kept):
+        unknown += [problem for _, problem in found]
+        gone = _Gone()
+        for keys, _ in found:
+            gone.add(ROOT, kept, keys)
+        kept = {} if gone.whole else gone.taken_from(ROOT, kept)
+    return normal(kept), unknown
+
+
+class _Gone:
+    """A place that is to be taken out, or places below it: all of them in one pass."""
+
+    def __init__(self) -> None:
+        self.whole = False
+        self._below: dict[str, _Gone] = {}
+
+    def add(self, node: Node | None, value: JsonValue, keys: Sequence[str]) -> None:
+        """Add what `keys` lead to in `value`, or as far as they lead."""
+        place: _Gone = self
+        for key in keys:
+            inner = value["value"] if is_wrapper(value, node) else value
+            if isinstance(inner, dict) and key in inner:
+                value = inner[key]
+            elif isinstance(inner, list) and key.isdecimal() and int(key) < len(inner):
+                value = inner[int(key)]
+            else:
+                break
+            node = node.child(key) if node is not None else None
+            place = place._below.setdefault(key, _Gone())
+        place.whole = True
+
+    def taken_from(self, node: Node | None, value: Any) -> Any:
+        """`value` without it."""
+        if not self._below:
+            return value
+        if is_wrapper(value, node):
+            return {**value, "value": self.taken_from(node, value["value"])}
+        if isinstance(value, list):
+            kept = enumerate(value)
+            return [self._item(node, str(i), x) for i, x in kept if not self._takes(str(i))]
+        return {key: self._item(node, key, x) for key, x in value.items() if not self._takes(key)}
+
+    def _takes(self, key: str) -> bool:
+        return key in self._below and self._below[key].whole
+
+    def _item(self, node: Node | None, key: str, value: Any) -> Any:
+        below = self._below.get(key)
+        if below is None:
+            return value
+        return below.taken_from(node.child(key) if node is not None else None, value)
+
+
+_Placed = list[tuple[tuple[str, ...], ConfigProblem]]
+
+
+def _bounded(partial: Mapping[str, JsonValue]) -> tuple[Partial, _Placed]:
+    """`partial` without what no notebook can keep: what lies too deep, numbers that are none."""
+    unfit: _Placed = []
+
+    def fits(keys: tuple[str, ...], value: JsonValue) -> bool:
+        message = None
+        if isinstance(value, float) and not isfinite(value):
+            message = f"expected a number, found {value}, which no notebook can keep"
+        elif isinstance(value, (dict, list)) and len(keys) >= MAX_DEPTH:
+            message = f"more than {MAX_DEPTH} tables and lists lie within one another here"
+        if message is not None:
+            unfit.append((keys, ConfigProblem(format_path(keys), "value", message)))
+        return message is None
+
+    def bound(value: JsonValue, above: tuple[str, ...]) -> Any:
+        if isinstance(value, dict):
+            items = [((*above, key), key, item) for key, item in value.items()]
+            return {key: bound(item, keys) for keys, key, item in items if fits(keys, item)}
+        if isinstance(value, list):
+            numbered = [((*above, str(place)), item) for place, item in enumerate(value)]
+            return [bound(item, keys) for keys, item in numbered if fits(keys, item)]
+        return value
+
+    return bound(dict(partial), ()), unfit

@@ -1,0 +1,201 @@
+"""Between a notebook that is not open and a conversation directory of JP.
+
+Source: `design/interface.md` section 7.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from pydantic import JsonValue
+
+from jp_nb.errors import StorageError, UsageError
+from jp_nb.headless.files import read_notebook, write_notebook
+from jp_nb.headless.show import load_conversation, load_stored
+from jp_nb.interop.jp_directories import Saved, load_directory, save_directory
+from jp_nb.interop.jp_entries import entry_text, mapping
+from jp_nb.interop.jp_files import Dialect, write_directory
+from jp_nb.interop.jp_json import JsonObject, read_value, same
+from jp_nb.record import carrier
+from jp_nb.record.document import KEY, VERSION, Document
+from jp_nb.record.timestamps import utc_now
+
+LOAD = "%load_ext jp_nb"
+"""The one cell of a notebook that is made for an imported conversation."""
+
+_ORDINARY = re.compile(r"[A-Za-z0-9_.~-]{1,64}")
+
+
+def import_directory(folder: Path, notebook: Path) -> list[str]:
+    """Make the conversation in `folder` the active one of `notebook`; returns what to tell.
+
+    A notebook that is not there is made; in one that is, the active conversation moves to the
+    others. One that the directory holds too, and more of it, is replaced where it is. Nobody signs
+    the imported one: until somebody trusts it, its configuration decides nothing that matters.
+
+    Raises:
+        UsageError: If there is no such folder.
+        StorageError: If either cannot be read, or the notebook holds another version of the same
+            conversation. Nothing was written.
+    """
+    jp = load_directory(folder, clock=utc_now)
+    loaded = _checked(jp, folder)
+    if not _is_there(notebook):
+        made = _new_notebook()
+        made.metadata[KEY] = jp
+        write_notebook(made, notebook)
+        return [_said("imported", loaded, notebook), *_left_out(jp, folder)]
+    found = read_notebook(notebook)
+    carrier.lift(found.metadata)
+    if found.metadata.get(KEY) is None:
+        found.metadata[KEY] = jp
+        write_notebook(found, notebook)
+        return [_said("imported", loaded, notebook), *_left_out(jp, folder)]
+    document = load_conversation(notebook)
+    identifier = loaded.conversation.id
+    held = _find(document, identifier)
+    if held is None:
+        document.shelve()
+        document.conversation = loaded.conversation
+        done = "imported"
+    elif write_directory(held).files == write_directory(jp).files:
+        return [f"{notebook} already holds {_shown(identifier)}: nothing to do"]
+    elif _goes_on(jp, held):
+        _replace(document, jp, loaded)
+        done = f"taken over as it went on in {folder}"
+    else:
+        raise StorageError(
+            f"{notebook} holds {_shown(identifier)} with {_count(held)} entries, and {folder} "
+            f"holds it with {_count(jp)} that are not the same: drop one of them"
+        )
+    found.metadata[KEY] = document.to_json()
+    write_notebook(found, notebook)
+    return [_said(done, loaded, notebook), *_left_out(jp, folder)]
+
+
+def export_directory(
+    notebook: Path, folder: Path, dialect: Dialect = "native", *, conversation: str | None = None
+) -> Saved:
+    """Write a conversation of `notebook` into `folder`.
+
+    Args:
+        notebook: The notebook's file.
+        folder: The conversation directory itself.
+        dialect: `native`, or `jp-head` for what JP reads today.
+        conversation: Its id; the active one by default. Another one than that is written also
+            if the active one is damaged.
+
+    Raises:
+        UsageError: If the notebook has no conversation of that id.
+        StorageError: If the notebook cannot be read, or the folder not be written.
+    """
+    stored = load_stored(notebook)
+    if conversation is not None and isinstance(stored, dict) and _id(stored) != conversation:
+        held = _among_others(stored.get("others"), conversation)
+        if held is not None and stored.get("version", VERSION) == VERSION:
+            return save_directory(held, folder, dialect)
+        known = load_conversation(notebook, tolerant=True).ids()
+        if conversation not in known:
+            raise UsageError(
+                f"{notebook} has no conversation {_shown(conversation)}, it has "
+                f"{', '.join(map(_shown, sorted(known)))}"
+            )
+    return save_directory(load_conversation(notebook).to_json(), folder, dialect)
+
+
+def _checked(jp: JsonValue, folder: Path) -> Document:
+    """The document that the directory makes: what it says would load from a notebook."""
+    try:
+        return Document.load(jp, clock=utc_now)
+    except StorageError as exc:
+        raise StorageError(f"{folder}: {exc}") from exc
+
+
+def _new_notebook() -> Any:
+    kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+    cell = nbformat.v4.new_code_cell(LOAD)
+    return nbformat.v4.new_notebook(cells=[cell], metadata={"kernelspec": kernel})
+
+
+def _is_there(notebook: Path) -> bool:
+    if "\0" in str(notebook):
+        raise UsageError(f"a path holds no NUL: {str(notebook)!r}")
+    return os.path.exists(notebook)
+
+
+def _find(document: Document, identifier: str) -> Mapping[str, JsonValue] | None:
+    """The conversation of that id, the active one or another."""
+    if document.conversation.id == identifier:
+        return document.to_json()
+    return _among_others(document.others, identifier)
+
+
+def _among_others(others: JsonValue, identifier: str) -> dict[str, JsonValue] | None:
+    for other in others if isinstance(others, list) else ():
+        if isinstance(other, dict) and _id(other) == identifier:
+            return other
+    return None
+
+
+def _id(jp: Mapping[str, JsonValue]) -> JsonValue:
+    head = jp.get("conversation")
+    return head.get("id") if isinstance(head, dict) else None
+
+
+def _goes_on(jp: Mapping[str, JsonValue], held: Mapping[str, JsonValue]) -> bool:
+    """Whether the entries of `jp` begin with all that are `held`."""
+    ours, theirs = _entries(held), _entries(jp)
+    return len(ours) <= len(theirs) and same(ours, theirs[: len(ours)])
+
+
+def _entries(jp: Mapping[str, JsonValue]) -> list[JsonValue]:
+    """The entries as JP stores them: how their text was written does not matter."""
+    events = jp.get("events")
+    entries = [mapping(entry) for entry in events] if isinstance(events, list) else []
+    return [read_value(entry_text(e, i), "events").value for i, e in enumerate(entries)]
+
+
+def _replace(document: Document, jp: JsonObject, loaded: Document) -> None:
+    """Put the conversation in the place of the one of the same id. Nobody signed this one."""
+    if document.conversation.id == loaded.conversation.id:
+        document.conversation = loaded.conversation
+        document.extra.pop("signature", None)
+        return
+    place = next(
+        index
+        for index, other in enumerate(document.others)
+        if isinstance(other, dict) and _id(other) == loaded.conversation.id
+    )
+    document.others[place] = {key: item for key, item in jp.items() if key != "version"}
+
+
+def _count(jp: Mapping[str, JsonValue]) -> int:
+    events = jp.get("events")
+    return len(events) if isinstance(events, list) else 0
+
+
+def _shown(identifier: str) -> str:
+    """An id in a message: anybody's may hold what a terminal obeys."""
+    return identifier if _ORDINARY.fullmatch(identifier) else ascii(identifier[:64])
+
+
+def _said(done: str, loaded: Document, notebook: Path) -> str:
+    stream = loaded.conversation
+    turns = f"{stream.turn_count} turn{'' if stream.turn_count == 1 else 's'}"
+    title = f" {stream.title!r}" if stream.title else ""
+    counts = f"({turns}, {len(stream)} entries)"
+    return f"{notebook}: {_shown(stream.id)}{title} {done} {counts}"
+
+
+def _left_out(jp: Mapping[str, JsonValue], folder: Path) -> list[str]:
+    head = jp.get("conversation")
+    origin = head.get("origin") if isinstance(head, dict) else None
+    names = origin.get("left_out") if isinstance(origin, dict) else None
+    found = [str(name) for name in names] if isinstance(names, list) else []
+    why = "a link, a folder, hidden, too long, or no text"
+    return [f"left out: {folder / name} ({why})" for name in found]

@@ -1,0 +1,1 @@
+"""JP's conversation directories, read and written byte for byte."""

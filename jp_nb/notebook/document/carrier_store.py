@@ -1,0 +1,168 @@
+"""Store the record as the state of a widget, which headless executors keep in the notebook.
+
+`jp_nb.record.carrier` has the shape, and reads it.
+
+Source: `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from threading import Lock
+from typing import Any
+
+from pydantic import JsonValue
+
+from jp_nb.notebook.document.cell_context import CellContext
+from jp_nb.notebook.document.stores import IN_NOTEBOOK
+from jp_nb.notebook.document.wire import measured, storable
+from jp_nb.record.carrier import MODEL, MODULE
+from jp_nb.record.document import Document
+from jp_nb.record.merge import JsonObject
+
+CHUNK_BYTES = 32 * 1024
+"""An append sends its whole chunk again, so chunks are small."""
+BURST = 200
+"""After so many messages in one cell a socket may have dropped some on their way."""
+
+Send = Callable[[JsonObject], None]
+OpenWidget = Callable[[JsonObject], Send]
+"""Opens a widget with this state; the result updates it."""
+
+
+def _open_widget(state: JsonObject, cell: CellContext) -> Send:
+    """Open a widget as ipywidgets does, without importing it."""
+    from comm import create_comm
+
+    comm = cell.run(
+        create_comm,
+        target_name="jupyter.widget",
+        data={"state": state, "buffer_paths": []},
+        metadata={"version": "2.1.0"},
+    )
+
+    def send(update: JsonObject) -> None:
+        cell.run(comm.send, data={"method": "update", "state": update, "buffer_paths": []})
+
+    return send
+
+
+class CarrierStore:
+    """Keeps the record in a carrier, entry by entry and at once: a cell's end may be the last.
+
+    `seen` is `merge.lengths` of what was read from the notebook. Make it in the cell's thread.
+    """
+
+    where = IN_NOTEBOOK
+
+    def __init__(
+        self,
+        document: Document,
+        *,
+        seen: Mapping[str, int] | None = None,
+        shell: Any = None,
+        open_widget: OpenWidget | None = None,
+    ) -> None:
+        self._document = document
+        self._seen = dict(seen or {})
+        self._cell = CellContext(shell)
+        self._open_widget = open_widget or partial(_open_widget, cell=self._cell)
+        self._send: Send | None = None
+        self._lock = Lock()
+        self._head = ""
+        self._stored = 0
+        self._chunks: list[list[JsonValue]] = []
+        self._room = 0
+        self._messages = 0
+        self._first = 0  # of the chunks that the running cell has touched
+
+    def changed(self) -> None:
+        """Send what was appended, and the head if it is another one."""
+        with self._lock:
+            touched = self._append()
+            if (head := self._head_text()) != self._head:
+                self._head = head
+                touched["jp"] = self._without_events()
+            self._publish(touched)
+
+    def replaced(self) -> None:
+        """Send everything anew."""
+        with self._lock:
+            before = len(self._chunks)
+            self._stored, self._room, self._chunks, self._first = 0, 0, [], 0
+            touched = self._append()
+            touched["length"] = self._stored
+            # States are merged key by key: what is not overwritten would stay.
+            touched.update({f"events.{i}": [] for i in range(len(self._chunks), before)})
+            self._chunks += [[] for _ in range(len(self._chunks), before)]
+            self._head = self._head_text()
+            touched["jp"] = self._without_events()
+            self._publish(touched)
+
+    def _append(self) -> JsonObject:
+        touched: JsonObject = {}
+        raw = self._document.conversation.raw
+        for entry in raw[self._stored :]:
+            clean, size = measured(entry)
+            if not self._chunks or size > self._room:
+                self._chunks.append([])
+                self._room = CHUNK_BYTES
+            self._room -= size
+            self._chunks[-1].append(clean)
+            touched[f"events.{len(self._chunks) - 1}"] = self._chunks[-1]
+            self._stored += 1
+        if touched:
+            touched["length"] = self._stored
+        return touched
+
+    def _publish(self, touched: JsonObject) -> None:
+        if not touched:
+            return
+        self._messages += 1
+        if self._send is not None:
+            self._send(touched)
+            return
+        state: JsonObject = {
+            "_model_module": MODULE,
+            "_model_module_version": "1",
+            "_model_name": MODEL,
+            "seen": dict(self._seen),
+            "jp": self._without_events(),
+        }
+        self._send = self._open_widget(state | touched)
+
+    def _without_events(self) -> JsonObject:
+        document = self._document.to_json()
+        return {key: storable(item) for key, item in document.items() if key != "events"}
+
+    def _head_text(self) -> str:
+        document = self._document.to_json()
+        return json.dumps({k: v for k, v in document.items() if k not in ("events", "others")})
+
+    def flush(self, timeout: float) -> bool:
+        """Whether everything was sent: the executor takes it without an answer."""
+        with self._lock:
+            return self._stored == len(self._document.conversation)
+
+    def cell_ends(self) -> None:
+        """Send once more what came in a burst; there is no answer to wait for."""
+        with self._lock:
+            if self._messages > BURST:
+                for number in range(self._first, len(self._chunks)):
+                    self._publish({f"events.{number}": self._chunks[number]})
+                self._publish({"jp": self._without_events(), "length": self._stored})
+            self._messages, self._first = 0, max(0, len(self._chunks) - 1)
+
+    def save(self, timeout: float = 10.0) -> str:
+        """The executor writes the file when the run ends."""
+        return f"{IN_NOTEBOOK}, which is written when the run ends"
+
+    def take_notices(self) -> list[str]:
+        """There are none."""
+        return []
+
+    def close(self) -> None:
+        """Follow the run no longer. The state stays with the executor."""
+        self._cell.close()

@@ -1,0 +1,188 @@
+"""Two copies of a notebook's `jp` object become one, and nothing gets lost. Pure.
+
+A copy is plain JSON that anybody may have written, so nothing here trusts its shape. The lab
+extension has the same rules in JavaScript; the cases in `tests/record/merge_cases.json`
+hold for both.
+
+Source: `design/document.md` section 3, `design/architecture.md` D18 and D33.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Literal
+
+from pydantic import JsonValue
+
+from jp_nb.record.document import VERSION
+from jp_nb.record.signature import canonical
+
+JsonObject = dict[str, JsonValue]
+Kind = Literal["readable", "damaged", "newer"]
+
+_OF_A_CONVERSATION = ("conversation", "base_config", "events", "signature")
+_OF_THE_OBJECT = frozenset({"version", "others", *_OF_A_CONVERSATION})
+
+
+def kind(value: JsonValue) -> Kind:
+    """Whether `value` has the shape of a `jp` object. Its entries are not looked at."""
+    if not isinstance(value, dict):
+        return "damaged"
+    if value.get("version", VERSION) != VERSION:
+        return "newer"
+    lists = (value.get("events", []), value.get("others", []))
+    fit = conversation_id(value) and all(isinstance(item, list) for item in lists)
+    return "readable" if fit else "damaged"
+
+
+def conversation_id(entry: JsonValue) -> str:
+    """The id of the conversation at the top of `entry`; "" if it has none."""
+    head = entry.get("conversation") if isinstance(entry, dict) else None
+    found = head.get("id") if isinstance(head, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def events_of(entry: JsonValue) -> list[JsonValue]:
+    """The events of the conversation at the top of `entry`; `[]` if there are none."""
+    found = entry.get("events") if isinstance(entry, dict) else None
+    return found if isinstance(found, list) else []
+
+
+def others_of(document: JsonValue) -> list[JsonValue]:
+    """What `document` keeps besides its active conversation."""
+    found = document.get("others") if isinstance(document, dict) else None
+    return found if isinstance(found, list) else []
+
+
+def apart(damaged: JsonValue) -> list[JsonValue]:
+    """A damaged object, and what it holds of other conversations: those may be sound."""
+    if not isinstance(damaged, dict) or not others_of(damaged):
+        return [damaged]
+    return [{k: v for k, v in damaged.items() if k != "others"}, *others_of(damaged)]
+
+
+def shelved(document: Mapping[str, JsonValue]) -> JsonObject:
+    """The active conversation of `document` in the form it has among the others."""
+    return {key: document[key] for key in _OF_A_CONVERSATION if key in document}
+
+
+def conversations(document: JsonObject) -> list[JsonValue]:
+    """All conversations of `document`, the active one first (unless it is empty)."""
+    active: list[JsonValue] = [shelved(document)] if events_of(document) else []
+    return active + others_of(document)
+
+
+def made_headless(entry: JsonValue) -> bool:
+    """Whether a headless run made the conversation: the next run replaces it (D18)."""
+    head = entry.get("conversation") if isinstance(entry, dict) else None
+    return isinstance(head, dict) and head.get("made") == "headless"
+
+
+def lengths(document: JsonValue) -> dict[str, int]:
+    """The number of entries of each conversation in `document`, by id."""
+    if not isinstance(document, dict):
+        return {}
+    found: dict[str, int] = {}
+    for entry in [shelved(document), *others_of(document)]:
+        if identifier := conversation_id(entry):
+            found[identifier] = max(len(events_of(entry)), found.get(identifier, 0))
+    return found
+
+
+def starts_with(events: Sequence[JsonValue], beginning: Sequence[JsonValue]) -> bool:
+    """Whether `events` begins with the same entries as `beginning`.
+
+    Entries are told apart by kind, time and id: a page changes the rest of what it stores in
+    small ways (2**53 + 1 becomes 2**53), and their content never changes otherwise.
+    """
+    return len(events) >= len(beginning) and all(
+        _identity(a) == _identity(b) for a, b in zip(events, beginning, strict=False)
+    )
+
+
+def _identity(event: JsonValue) -> list[JsonValue]:
+    if not isinstance(event, dict):
+        return []
+    return [event.get(key) for key in ("type", "timestamp", "id")]
+
+
+def covers(entry: JsonValue, other: JsonValue) -> bool:
+    """Whether `entry` is the same conversation as `other` and holds all of its entries."""
+    identifier = conversation_id(other)
+    if not identifier:
+        return entry == other
+    return conversation_id(entry) == identifier and starts_with(events_of(entry), events_of(other))
+
+
+def unknown_to(document: JsonObject, entries: Iterable[JsonValue]) -> list[JsonValue]:
+    """Those of `entries` that no conversation of `document` covers."""
+    known = {mark for entry in conversations(document) for mark in _beginnings(entry)}
+    return [entry for entry in entries if deque(_beginnings(entry), 1).pop() not in known]
+
+
+def _beginnings(entry: JsonValue) -> Iterator[bytes]:
+    """What tells the beginnings of `entry` apart, the whole of it last: see `covers`.
+
+    Two entries that have one of these in common begin the same way up to there. Anybody may have
+    written many conversations of one id, so they are not compared with each other.
+    """
+    identifier = conversation_id(entry)
+    if not identifier:
+        yield _digest(entry)
+        return
+    so_far = _digest(identifier)
+    yield so_far
+    for event in events_of(entry):
+        so_far = sha256(so_far + _digest(_identity(event))).digest()
+        yield so_far
+
+
+def _digest(value: JsonValue) -> bytes:
+    return sha256(canonical(value).encode("ascii")).digest()
+
+
+def merge(
+    stored: JsonValue, carried: JsonObject, seen: Mapping[str, JsonValue] | None = None
+) -> JsonValue:
+    """Bring what a notebook stores (None: nothing) and a readable copy from its carrier together.
+
+    `seen` says what the kernel had read of the notebook when it began: number of entries by
+    conversation. What it had read it has dealt with, what it had not read is kept.
+    """
+    if stored is None:
+        return carried
+    match kind(stored):
+        case "newer":
+            return stored
+        case "damaged":
+            return _with_others(carried, [] if stored in others_of(carried) else [stored])
+    assert isinstance(stored, dict)
+    if _is_stale(carried, stored):
+        return stored
+    dealt_with = seen or {}
+    kept = [
+        entry
+        for entry in unknown_to(carried, conversations(stored))
+        if not made_headless(entry) and not _has_seen(dealt_with, entry)
+    ]
+    unknown_keys = {key: item for key, item in stored.items() if key not in _OF_THE_OBJECT}
+    return _with_others(unknown_keys | carried, kept)
+
+
+def _is_stale(carried: JsonObject, stored: JsonObject) -> bool:
+    """Whether `stored` went on after `carried` had been lifted into it."""
+    if conversation_id(carried) == conversation_id(stored):
+        longer = len(events_of(stored)) > len(events_of(carried))
+        return longer and covers(stored, carried)
+    return any(covers(other, shelved(carried)) for other in others_of(stored))
+
+
+def _has_seen(seen: Mapping[str, JsonValue], entry: JsonValue) -> bool:
+    length = seen.get(conversation_id(entry))
+    return isinstance(length, int) and length >= len(events_of(entry))
+
+
+def _with_others(document: JsonObject, added: list[JsonValue]) -> JsonObject:
+    return {**document, "others": others_of(document) + added} if added else document

@@ -1,0 +1,1 @@
+"""What a person reads: transcripts, Markdown, prompts in words, reports. No IPython."""

@@ -1,0 +1,52 @@
+"""What is said of the configuration that a conversation leaves behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from jp_nb.config.masking import masked
+from jp_nb.config.partial import Change, Partial, at, walk
+from jp_nb.config.paths import Keys, format_path, node_at, parse_path
+from jp_nb.rendering.plain import one_line
+
+MAX_LISTED = 10
+MAX_VALUE_CHARS = 60
+
+FOR_ALL = "`%jp config --user PATH=VALUE` keeps a value for every conversation"
+
+
+def left_behind(change: Change, *, asks: bool) -> str:
+    """One line: what the conversation before had set, and how to have it in the new one.
+
+    Args:
+        change: What would carry it over; not empty.
+        asks: Whether the new conversation begins with a request, and not by `%jp new`.
+    """
+    found = [*_values(change.delta), *(f"{path} unset" for path in change.unsets)]
+    more = len(found) - MAX_LISTED
+    listed = ", ".join([*found[:MAX_LISTED], *([f"and {more} more"] if more > 0 else [])])
+    how = "`%jp new --keep-config` begins it with all of this"
+    if asks:
+        how = (
+            "`%jp config PATH=VALUE` sets a value here too, and `-c PATH=VALUE` beside `-n` at once"
+        )
+    return (
+        "a new conversation begins from the files; the one before had set "
+        f"{listed}. {how}; {FOR_ALL}"
+    )
+
+
+def _values(delta: Partial) -> Iterator[str]:
+    shown: dict[Keys, None] = {}
+    for keys, _ in walk(delta):
+        above = node_at(keys[:-1])
+        is_model = above is not None and above.requires == ["provider", "name"]
+        shown[keys[:-1] if is_model else keys] = None
+    for keys in shown:
+        path = format_path(keys)
+        value = masked(at(delta, path), parse_path(path))
+        if isinstance(value, dict) and {"provider", "name"} <= value.keys():
+            value = f"{value['provider']}/{value['name']}"
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        yield f"{one_line(path, limit=200)}={one_line(text, limit=MAX_VALUE_CHARS)}"

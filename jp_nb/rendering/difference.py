@@ -1,0 +1,352 @@
+r"""What differs between the two values of a changed setting, as a person reads it.
+
+A text is compared line by line, anything else as indented JSON; lines that took the place of each
+other are compared word by word. What is the same is folded, what differs is whole and exact: in a
+text a backslash, and whatever nobody would see, is its JSON escape (`\\`, `\t`, `\u200b`; a space
+at the end of a line is `\u0020`), in JSON its own escapes stand. Folds are in `⟨…⟩`, and a `⟨` of
+a value is `\u27e8`: no value looks as if something were folded.
+
+The work is linear in the size of the values, up to a logarithm, whatever they hold: parts are
+paired by what occurs once in both, in a bounded number of passes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, pairwise
+from typing import Literal, NamedTuple
+
+from pydantic import JsonValue
+
+from jp_nb.agent.ports import UNSET, ProposedChange
+from jp_nb.safe_text import exact
+
+SHORT = 100
+"""Values of up to so many characters are shown beside each other, as JSON."""
+CONTEXT_LINES = 3
+CONTEXT_CHARS = 60
+"""On either side of what differs."""
+PASSES = 12
+MAX_DEPTH = 16
+"""JSON that is nested deeper stays in one line: indented, it might grow without bounds."""
+
+Sign = Literal["-", "+", " ", "…"]
+_WORDS = re.compile(r"\w+|\W")
+_NESTING = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{\]}]')
+
+
+class Piece(NamedTuple):
+    """A part of a line; `kind` says whether it is another on the other side, or a fold."""
+
+    text: str
+    kind: Literal["same", "differs", "fold"] = "same"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a difference: gone, new, the same, or (`…`) a fold of lines that are the same."""
+
+    sign: Sign
+    pieces: tuple[Piece, ...]
+
+    def __str__(self) -> str:
+        """`- text`; a fold without its sign."""
+        text = "".join(piece.text for piece in self.pieces)
+        return text if self.sign == "…" else f"{self.sign} {text}".rstrip(" ")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A changed value.
+
+    Attributes:
+        sizes: `text, 30 lines → text, 31 lines`.
+        lines: What differs, with some lines of context.
+        now: All of what it is, line by line; empty if it is not set.
+        proposed: All of what it becomes, likewise.
+    """
+
+    sizes: str
+    lines: tuple[Line, ...]
+    now: tuple[str, ...]
+    proposed: tuple[str, ...]
+
+    @property
+    def is_folded(self) -> bool:
+        """True if `lines` leave out something that is the same."""
+        return any(piece.kind == "fold" for line in self.lines for piece in line.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    kind: str
+    lines: tuple[str, ...]
+    escaped: Callable[[str], str]
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        return tuple(_line(line, self.escaped) for line in self.lines)
+
+    def __str__(self) -> str:
+        count = len(self.lines)
+        return f"{self.kind}, {count:,} line{'' if count == 1 else 's'}" if count else self.kind
+
+
+_NOTHING = _Value(UNSET, (), exact)
+
+
+def difference(change: ProposedChange) -> Difference | None:
+    """Return what `change` changes, line by line; None if its values are short enough as they are.
+
+    One more item of a list is all new. What a file says once a value is unset is compared as if
+    it were proposed.
+    """
+    after = change.then if change.proposed is None else change.proposed
+    before = None if change.added else change.now
+    if max(len(before or ""), len(after or "")) <= SHORT:
+        return None
+    now, proposed = _value(before), _value(after)
+    sizes = f"{now} → {proposed}"
+    if change.added:
+        sizes = f"+ {proposed}"
+    elif change.proposed is None and change.then is not None:
+        sizes = f"{now} → {UNSET}, then {proposed}"
+    return Difference(sizes, tuple(_lines(now, proposed)), now.whole, proposed.whole)
+
+
+def _value(text: str | None) -> _Value:
+    """The lines of what is written as JSON in `text`."""
+    if text is None:
+        return _NOTHING
+    try:
+        value: JsonValue = json.loads(text)
+    except (ValueError, RecursionError):
+        return _Value("JSON", (text,), _of_json)
+    if isinstance(value, str):
+        return _Value("text", tuple(value.split("\n")), _of_text)
+    if _depth(text) <= MAX_DEPTH:
+        text = json.dumps(value, ensure_ascii=False, indent=2)
+    return _Value("JSON", tuple(text.split("\n")), _of_json)
+
+
+def _depth(text: str) -> int:
+    deepest = depth = 0
+    for found in _NESTING.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _of_json(text: str) -> str:
+    return exact(text).replace("⟨", r"\u27e8")
+
+
+def _of_text(text: str) -> str:
+    return _of_json(text.replace("\\", r"\\"))
+
+
+def _line(text: str, escaped: Callable[[str], str]) -> str:
+    kept = text.rstrip(" ")
+    return escaped(kept) + r"\u0020" * (len(text) - len(kept))
+
+
+# --- lines -----------------------------------------------------------------------------------
+
+
+def _lines(now: _Value, proposed: _Value) -> Iterator[Line]:
+    at = there = 0
+    if now.kind != proposed.kind:  # a line of text is no line of JSON, even if it looks like one
+        runs = [_Run(len(now.lines), len(proposed.lines), 0)]
+    else:
+        runs = _runs(now.lines, proposed.lines)
+    for run in runs:
+        yield from _changed(now, proposed, range(at, run.at), range(there, run.there))
+        at, there = run.at + run.length, run.there + run.length
+        same = [_line(line, now.escaped) for line in now.lines[run.at : at]]
+        last = at == len(now.lines) and there == len(proposed.lines)
+        yield from _context(same, first=run.at == run.there == 0, last=last)
+
+
+def _changed(now: _Value, proposed: _Value, gone: range, new: range) -> Iterator[Line]:
+    """The lines that went, and those that came; as many of either are compared one by one."""
+    if now.kind == proposed.kind and len(gone) == len(new):
+        pairs = [_pieces(now, proposed, i, j) for i, j in zip(gone, new, strict=True)]
+        yield from (Line("-", before) for before, _ in pairs)
+        yield from (Line("+", after) for _, after in pairs)
+    else:
+        yield from (Line("-", (Piece(_line(now.lines[i], now.escaped)),)) for i in gone)
+        yield from (Line("+", (Piece(_line(proposed.lines[j], proposed.escaped)),)) for j in new)
+
+
+def _context(same: list[str], *, first: bool, last: bool) -> Iterator[Line]:
+    """Lines next to what differs, and a fold for the others."""
+    head, tail = (0 if first else CONTEXT_LINES), (0 if last else CONTEXT_LINES)
+    left = len(same) - head - tail
+    if left <= 1:  # a fold would take as much room
+        head, left = len(same), 0
+    yield from (Line(" ", (Piece(line),)) for line in same[:head])
+    if left:
+        yield Line("…", (Piece(f"⟨… {left:,} lines as they are⟩", "fold"),))
+        yield from (Line(" ", (Piece(line),)) for line in same[len(same) - tail :][:tail])
+
+
+# --- within a line -----------------------------------------------------------------------------
+
+
+def _pieces(
+    now: _Value, proposed: _Value, i: int, j: int
+) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+    """Two lines in pieces, each of which is the same in both or differs."""
+    before, after = _WORDS.findall(now.lines[i]), _WORDS.findall(proposed.lines[j])
+    sides: tuple[list[Piece], list[Piece]] = ([], [])
+    at = there = 0
+    for run in _runs(before, after):
+        _add_changed(sides, "".join(before[at : run.at]), "".join(after[there : run.there]))
+        at, there = run.at + run.length, run.there + run.length
+        same = "".join(before[run.at : at])
+        for side in sides:
+            side.append(Piece(same))
+    return _shown(sides[0], now.escaped), _shown(sides[1], proposed.escaped)
+
+
+def _add_changed(sides: tuple[list[Piece], list[Piece]], gone: str, new: str) -> None:
+    """Add what stands in place of each other, without what both begin and end with.
+
+    Where one side has nothing, an empty piece says where: what is around it is not folded.
+    """
+    if not gone and not new:
+        return
+    head = _alike(gone, new)
+    tail = _alike(gone[head:][::-1], new[head:][::-1])
+    for side, text in zip(sides, (gone, new), strict=True):
+        end = len(text) - tail
+        side += [Piece(text[:head]), Piece(text[head:end], "differs"), Piece(text[end:])]
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    unlike = (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(unlike, min(len(one), len(other)))
+
+
+def _shown(pieces: list[Piece], escaped: Callable[[str], str]) -> tuple[Piece, ...]:
+    """`pieces` joined where they are alike, and long ones that are the same folded."""
+    joined: list[Piece] = []
+    for piece in pieces:
+        if joined and joined[-1].kind == piece.kind:
+            joined[-1] = Piece(joined[-1].text + piece.text, piece.kind)
+        elif piece.text or piece.kind == "differs":
+            joined.append(piece)
+    last = len(joined) - 1
+    return tuple(
+        chain.from_iterable(
+            _folded(piece, escaped, first=at == 0, last=at == last)
+            for at, piece in enumerate(joined)
+        )
+    )
+
+
+def _folded(
+    piece: Piece, escaped: Callable[[str], str], *, first: bool, last: bool
+) -> Iterator[Piece]:
+    show = partial(_line, escaped=escaped) if last else escaped
+    head, tail = (0 if first else CONTEXT_CHARS), (0 if last else CONTEXT_CHARS)
+    left = len(piece.text) - head - tail
+    if piece.kind == "differs" or left <= CONTEXT_CHARS:
+        yield Piece(show(piece.text), piece.kind)
+        return
+    if head:
+        yield Piece(escaped(piece.text[:head]))
+    yield Piece(f"⟨… {left:,} characters as they are⟩", "fold")
+    if tail:
+        yield Piece(escaped(piece.text[-tail:]))
+
+
+# --- what is the same ----------------------------------------------------------------------------
+
+
+class _Run(NamedTuple):
+    """So many parts that are the same, from `at` on one side and from `there` on the other."""
+
+    at: int
+    there: int
+    length: int
+
+
+def _runs(before: Sequence[str], after: Sequence[str]) -> list[_Run]:
+    """The runs that are the same on both sides, in order; a last one of no length at the ends."""
+    same = [0] * (len(before) + 1)  # of each part before: which one it is afterwards, plus one
+    gaps = [(0, len(before), 0, len(after))]
+    for _ in range(PASSES):
+        gaps = list(chain.from_iterable(_narrowed(before, after, same, gap) for gap in gaps))
+    runs: list[_Run] = []
+    for at, mark in enumerate(same):
+        if not mark:
+            continue
+        if runs and runs[-1].at + runs[-1].length == at and sum(runs[-1][1:]) == mark - 1:
+            runs[-1] = runs[-1]._replace(length=runs[-1].length + 1)
+        else:
+            runs.append(_Run(at, mark - 1, 1))
+    return [*runs, _Run(len(before), len(after), 0)]
+
+
+_Gap = tuple[int, int, int, int]
+
+
+def _narrowed(
+    before: Sequence[str], after: Sequence[str], same: list[int], gap: _Gap
+) -> Iterator[_Gap]:
+    """Mark what begins and ends `gap` and is the same; yield the gaps between what occurs once."""
+    low, high, there, beyond = gap
+    while low < high and there < beyond and before[low] == after[there]:
+        same[low] = there + 1
+        low, there = low + 1, there + 1
+    while low < high and there < beyond and before[high - 1] == after[beyond - 1]:
+        high, beyond = high - 1, beyond - 1
+        same[high] = beyond + 1
+    if low == high or there == beyond:
+        return
+    anchors = _rising(_once_in_both(before, after, (low, high, there, beyond)))
+    for (i, j), (k, m) in pairwise([(low - 1, there - 1), *anchors, (high, beyond)]):
+        if k < high:
+            same[k] = m + 1
+        if anchors and i + 1 < k and j + 1 < m:
+            yield i + 1, k, j + 1, m
+
+
+def _once_in_both(before: Sequence[str], after: Sequence[str], gap: _Gap) -> list[tuple[int, int]]:
+    low, high, there, beyond = gap
+    count, others = Counter(before[low:high]), Counter(after[there:beyond])
+    places = {after[j]: j for j in range(there, beyond) if others[after[j]] == 1}
+    return [
+        (i, places[before[i]])
+        for i in range(low, high)
+        if count[before[i]] == 1 and before[i] in places
+    ]
+
+
+def _rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The most of `pairs` whose second numbers rise with the first."""
+    ends: list[int] = []  # the least second number that ends a row of each length, and its place
+    places: list[int] = []
+    before: list[int] = []
+    for place, (_, there) in enumerate(pairs):
+        length = bisect_left(ends, there)
+        before.append(places[length - 1] if length else -1)
+        if length == len(ends):
+            ends.append(there)
+            places.append(place)
+        else:
+            ends[length], places[length] = there, place
+    found: list[tuple[int, int]] = []
+    place = places[-1] if places else -1
+    while place >= 0:
+        found.append(pairs[place])
+        place = before[place]
+    return found[::-1]

@@ -1,0 +1,434 @@
+"""Markdown that a model or a tool wrote, made safe to render.
+
+Outside code no HTML is left, no link but `http`, `https` and `mailto`, no image but from hosts that
+the user allowed, and no TeX command that makes links or styles. Inside code nothing is left that a
+front end draws, or an exporter copies, as something else. Where readers of Markdown may disagree
+about what is code, it counts as text: what is shown may then have a `&lt;` too many, and never a
+tag. The work grows with the length of a text, whatever it holds.
+
+Source: `design/architecture.md` D32; CommonMark 0.31, sections 4.5, 6.1, 6.3; where marked and
+mistune (with nbconvert's mathematics) differ from it.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from jp_nb.rendering.plain import plain
+
+_FENCE = re.compile(r"(?:(?P<ticks>`{3,}+)[^`]*+|(?P<tildes>~{3,}+).*+)")
+_ONLY_FENCES = re.compile(r"[`~\s]*+")
+_INNER_FENCE = re.compile(r"((?:[ \t>]|[-+*][ \t]|\d{1,9}[.)][ \t])++)(`{3,}+|~{3,}+)[^`]*+")
+_DEFINITION_LIST = re.compile(r"(?:[ \t>]|[-+*][ \t]|\d{1,9}[.)][ \t])*(?=:[ \t])")
+_INFO = re.compile(r"([`~]{3,}+)([^`~]*+)")
+_NO_LETTER = re.compile(r"[\s\ufeff\\]+")
+_MARKER = re.compile(r"[-+*]|\d{1,9}[.)]")
+_RUNS = re.compile(r"`{3,}|~{3,}")
+_BACKTICKS = re.compile(r"`+")
+_LINK = re.compile(r"\]\((?!\s*(?:https?://|mailto:))", re.IGNORECASE)
+_TEX = re.compile(
+    r"\\(?=(?:href|url|class|cssId|style|data|texttip|bbox|mmlToken|require|unicode"
+    r"|[gex]?def|(?:re)?newcommand|providecommand|newenvironment|let"
+    r"|html(?:Class|Id|Style|Data)|includegraphics)\b)"
+)
+_DISPLAY_MATH = re.compile(r"\$\$|\\begin\{([a-z]*\*?)\}")
+_END_OF_MATH = re.compile(r"\$\$|\\end\{[a-z]*\*?\}")
+_UNCLEAR_MATH = re.compile(r"\\\$|\\\\\[|\\begin\{")
+_MATH = re.compile(r"\$(?=\$)|\\(?=\\[\[\]]|(?:begin|end)\{)")
+_READ_BEFORE_CODE = re.compile(r"[$@]|\\[\\`]|\\(?:begin|end)\{")
+_ADDRESS = re.compile(r"(?:://|www\.)[^\s`]*+(`?)")
+"""Mathematics and addresses: some readers find them before they look for code."""
+_PICTURE = (
+    r"!\[(?P<alt>[^][<>&`\\!]*+)\]"
+    r"\((?P<url>https?://(?:[^][\s()<>\"'`\\]|\([^][\s()<>\"'`\\]*+\))++)"
+    r"(?:[ \t]++(?:\"[^\"<>&`\\]*+\"|'[^'<>&`\\]*+'))?\)"
+)
+_IMAGE = re.compile(
+    rf"(?P<badge>\[)?{_PICTURE}(?(badge)(?P<link>\]\((?=https?://|mailto:)))|!\[", re.IGNORECASE
+)
+"""An image that every reader finds, the text of a link or not; or what may begin another one."""
+_HOST = re.compile(r"https?://([a-z0-9._-]+(?::[0-9]+)?)(?:[/?#]|\Z)", re.IGNORECASE)
+MAX_CHARS = 1_000_000
+
+
+def safe_markdown(text: str, *, image_hosts: Collection[str] = ()) -> str:
+    """`text` with its Markdown, and without anything in it that a front end would run or load.
+
+    An image becomes a link, unless its host is one of `image_hosts` (`name` or `name:port`):
+    to load it tells that host whatever the address holds, and nobody clicked.
+    """
+    lines = plain(text, limit=MAX_CHARS).split("\n")
+    shown = ["" if _is_blank(line) else line for line in lines]
+    return "\n".join(_Neutraliser(shown, image_hosts).lines())
+
+
+def _is_blank(line: str) -> bool:
+    """Whether some reader sees nothing in `line`; for others, only spaces and tabs are nothing."""
+    return not line.strip().strip("\ufeff")
+
+
+class _Neutraliser:
+    """Goes through the lines of one text.
+
+    A fence at the left margin begins code for every reader, unless another one may be open there
+    already. A fence in a list or a quotation ends with that; one that is indented by up to three
+    spaces may or may not be in a list. If that stays unclear, `doubtful` is set: from there on
+    everything is text, and at the end whatever may be open is closed.
+    """
+
+    def __init__(self, lines: list[str], image_hosts: Collection[str]) -> None:
+        self._lines = lines
+        self._image_hosts = image_hosts
+        self._inner: _InnerFence | None = None
+        self._doubtful = False
+
+    def lines(self) -> Iterator[str]:
+        """The lines made safe."""
+        paragraph: list[tuple[str, bool]] = []
+        at = 0
+        while at < len(self._lines):
+            line = self._lines[at]
+            inside = self._follow_inner_fence(line)
+            fence = _fence_of(line)
+            end = self._end_of_code(at, fence) if fence else None
+            if end is not None or not line.strip():
+                yield from _text(paragraph, self._image_hosts)
+                paragraph = []
+            if end is not None:
+                yield _no_diagram(line)
+                yield from self._lines[at + 1 : end]
+                yield self._lines[end] if end < len(self._lines) else fence
+                at = end
+            elif line.strip():
+                paragraph.append((line, not inside and not self._doubtful))
+            else:
+                yield line
+            at += 1
+        yield from _text(paragraph, self._image_hosts)
+        if self._doubtful or (self._inner and self._inner.unclear):
+            yield from _close_whatever_is_open(self._lines)
+
+    def _end_of_code(self, start: int, fence: str) -> int | None:
+        """The line that closes `fence`, of line `start`; None if readers may disagree."""
+        if self._doubtful:
+            return None  # nothing makes it certain again
+        end = start + 1
+        while end < len(self._lines) and not _may_close(self._lines[end], fence):
+            end += 1
+        agreed = end == len(self._lines) or _closes(self._lines[end], fence)
+        if not agreed or "|" in self._lines[start]:  # a table may take that line
+            self._doubtful = True
+        return None if self._doubtful else end
+
+    def _follow_inner_fence(self, line: str) -> bool:
+        """Whether `line` belongs to a fence that is not at the left margin."""
+        if not line.strip():
+            return self._inner is not None
+        begins = _INNER_FENCE.fullmatch(line)
+        if self._inner is not None:
+            inner = self._inner
+            if inner.is_closed_by(line):
+                self._inner = None
+                return True
+            if not inner.is_left_by(line):
+                if begins and _is_margin(begins[1]):
+                    self._doubtful = True
+                return True
+            self._doubtful = self._doubtful or inner.unclear
+            self._inner = None
+        if begins:
+            self._inner = _InnerFence.of(begins[1], begins[2])
+        return begins is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _InnerFence:
+    """A fence behind `prefix`; `unclear` says that it may be at the left margin after all."""
+
+    prefix: str
+    fence: str
+    quoted: bool
+    unclear: bool
+
+    @classmethod
+    def of(cls, before: str, fence: str) -> _InnerFence:
+        """The fence that stands behind `before`."""
+        prefix = _MARKER.sub(lambda found: " " * len(found[0]), before)
+        return cls(prefix, fence, ">" in prefix, _is_margin(before))
+
+    def is_closed_by(self, line: str) -> bool:
+        """Whether `line` ends the code."""
+        return line.startswith(self.prefix) and _is_closing(line[len(self.prefix) :], self.fence)
+
+    def is_left_by(self, line: str) -> bool:
+        """Whether `line` is outside what holds the fence."""
+        if self.quoted:
+            return not line.lstrip(" ").startswith(">")
+        indentation = len(line) - len(line.lstrip(" \t"))
+        return indentation < len(self.prefix)
+
+
+def _fence_of(line: str) -> str:
+    """The fence that `line` is at the left margin; "" if it is none."""
+    found = _FENCE.fullmatch(line)
+    return (found["ticks"] or found["tildes"]) if found else ""
+
+
+def _may_close(line: str, fence: str) -> bool:
+    """Whether some reader may take `line` for the end of what `fence` began."""
+    text = line.lstrip()
+    return text.startswith(fence) and _ONLY_FENCES.fullmatch(text) is not None
+
+
+def _closes(line: str, fence: str) -> bool:
+    """Whether every reader takes `line` for that end."""
+    text = line.lstrip(" ")
+    return len(line) - len(text) <= 3 and _is_closing(text, fence)
+
+
+def _is_margin(prefix: str) -> bool:
+    return len(prefix) <= 3 and not prefix.strip(" ")
+
+
+def _is_closing(text: str, fence: str) -> bool:
+    return text.startswith(fence) and not text.strip(" ").strip(fence[0])
+
+
+def _close_whatever_is_open(lines: Iterable[str]) -> Iterator[str]:
+    """Fences after which none is open, whether or not one was.
+
+    The first of a pair opens one if there is none, and is a line of code otherwise.
+    """
+    runs = [run for line in lines for run in _RUNS.findall(line)]
+    for sign in "`~":
+        longest = max((len(run) for run in runs if run[0] == sign), default=0)
+        if longest:
+            yield f"{sign * longest} text"
+            yield sign * longest
+
+
+def _no_diagram(text: str) -> str:
+    """`text` in which no fence begins a diagram.
+
+    Front ends draw it, and load what it names; nbconvert copies it into its page as HTML.
+    """
+    return _INFO.sub(_as_text_code, text)
+
+
+def _as_text_code(found: re.Match[str]) -> str:
+    info = _NO_LETTER.sub("", html.unescape(found[2]))
+    return f"{found[1]}text {found[2]}" if info.lower().startswith("mermaid") else found[0]
+
+
+def _text(lines: list[tuple[str, bool]], image_hosts: Collection[str]) -> Iterator[str]:
+    """The lines of one block of text; each comes with whether code in it counts as code."""
+    certain = all(certain for _, certain in lines)
+    bracket = False
+    for line in _without_open_math([line for line, _ in lines], certain):
+        if begins := _DEFINITION_LIST.match(line):
+            line = f"{begins[0]}\\{line[begins.end() :]}"
+        certain = certain and not _is_read_before_code(line)
+        spans, certain = _code_spans(line, bracket) if certain else ([], False)
+        pieces: list[str] = []
+        at = 0
+        for start, end in spans:
+            pieces += [_escape(line[at:start], image_hosts), line[start:end]]
+            at = end
+        pieces.append(_escape(line[at:], image_hosts))
+        bracket = bracket or any("[" in text for text in pieces[::2])
+        yield "".join(pieces)
+
+
+def _is_read_before_code(line: str) -> bool:
+    """Whether some reader may find something in `line` before it looks for code."""
+    if _READ_BEFORE_CODE.search(line):
+        return True
+    return "`" in line and any(found[1] for found in _ADDRESS.finditer(line))
+
+
+def _without_open_math(lines: list[str], certain: bool) -> Iterator[str]:
+    """`lines` of one block in which every displayed formula that begins also ends.
+
+    One that did not would take in whatever follows, code of later blocks included. Where it is
+    not `certain` that the lines are text, no formula is left.
+    """
+    formulas = _Formulas(lines) if certain else None
+    at = 0
+    while at < len(lines):
+        end = formulas.end(at) if formulas else None
+        if end is None:
+            yield _MATH.sub(
+                lambda found: f"\\{found[0]}\\" if found[0] == "$" else "&#92;", lines[at]
+            )
+            at += 1
+        else:
+            yield from lines[at : end + 1]
+            at = end + 1
+
+
+class _Formulas:
+    """Where the displayed formulas of one block end.
+
+    What its lines hold is looked up once, when a formula of several lines is first met: a block
+    may be of formulas that all begin and never end.
+    """
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+        self._ends: dict[str, list[int]] | None = None
+        self._last: dict[int, str | None] = {}
+        self._outside: list[int] = []
+
+    def end(self, start: int) -> int | None:
+        """The line in which the formula of line `start` ends; None if something else is the case.
+
+        Either every formula of the line ends in it, or the line begins with one that goes on at
+        the same indentation.
+        """
+        line = self._lines[start]
+        if not _UNCLEAR_MATH.search(line) and line.count("$$") % 2 == 0:
+            return start
+        text = line.lstrip(" \t")
+        begins = _DISPLAY_MATH.match(text)
+        if begins is None:
+            return None
+        ends = begins[0] if begins[1] is None else f"\\end{{{begins[1]}}}"
+        rest = text[begins.end() :]
+        if ends in rest:
+            return start if _last_math(rest) == ends else None
+        return self._later_end(start, ends)
+
+    def _later_end(self, start: int, ends: str) -> int | None:
+        if self._ends is None:
+            self._ends = self._look()
+            self._outside = _ends_of_indentation(self._lines)
+        places = self._ends.get(ends, [])
+        found = bisect_right(places, start)
+        if found == len(places) or places[found] >= self._outside[start]:
+            return None
+        at = places[found]
+        return at if self._last[at] == ends else None
+
+    def _look(self) -> dict[str, list[int]]:
+        places: dict[str, list[int]] = {}
+        for at, line in enumerate(self._lines):
+            found = set(_END_OF_MATH.findall(line))
+            if found:
+                self._last[at] = _last_math(line)
+            for ends in found:
+                places.setdefault(ends, []).append(at)
+        return places
+
+
+def _ends_of_indentation(lines: Sequence[str]) -> list[int]:
+    """For each of `lines`, the first one after it that does not begin with its indentation."""
+    indented = [line[: len(line) - len(line.lstrip(" \t"))] for line in lines]
+    outside = [len(lines)] * len(lines)
+    for at in range(len(lines) - 1, -1, -1):
+        end = at + 1
+        while end < len(lines) and indented[end].startswith(indented[at]):
+            end = outside[end]
+        outside[at] = end
+    return outside
+
+
+def _last_math(text: str) -> str | None:
+    """What ends the formula at the end of `text`; None if nothing does, or more is in it."""
+    text = text.rstrip(" \t.,;")
+    if text.endswith("$$"):
+        ends = "$$"
+    else:
+        at = text.rfind("\\end{")
+        ends = text[at:] if at >= 0 else ""
+        if not _END_OF_MATH.fullmatch(ends):
+            return None
+    escaped = text.endswith(f"\\{ends}")
+    return ends if not escaped and text.count("$$") == (ends == "$$") else None
+
+
+def _code_spans(line: str, after_bracket: bool) -> tuple[list[tuple[int, int]], bool]:
+    """Where `line` holds code for certain, and whether the lines after it may.
+
+    `after_bracket` says whether the text of a link may have begun above.
+    """
+    runs = [(run.start(), run.end()) for run in _BACKTICKS.finditer(line)]
+    spans: list[tuple[int, int]] = []
+    at = text = 0
+    while at < len(runs):
+        start, end = runs[at]
+        closing = next(
+            (i for i in range(at + 1, len(runs)) if runs[i][1] - runs[i][0] == end - start), None
+        )
+        if closing is None:
+            return spans, False
+        after_bracket = after_bracket or "[" in line[text:start]
+        if _may_end_inside(line[end : runs[closing][0]], after_bracket):
+            return [], False
+        spans.append((start, runs[closing][1]))
+        at, text = closing + 1, runs[closing][1]
+    return spans, True
+
+
+def _may_end_inside(code: str, after_bracket: bool) -> bool:
+    """Whether a cell of a table or the text of a link may end inside `code` for some reader."""
+    return "|" in code or (after_bracket and "]" in code)
+
+
+def _escape(text: str, image_hosts: Collection[str]) -> str:
+    pieces: list[str] = []
+    at = 0
+    for image in _IMAGE.finditer(text):
+        before = _without_markup(text[at : image.start()])
+        apart = " " if before.endswith("]") else ""  # `](` would be a link
+        pieces += [before, apart, _image(image, image_hosts)]
+        at = image.end()
+    pieces.append(_without_markup(text[at:]))
+    return "".join(pieces)
+
+
+def _without_markup(text: str) -> str:
+    text = _TEX.sub(r"\\\\", _no_diagram(text).replace("<", "&lt;"))
+    return _LINK.sub(r"]\\(", text).replace("]:", "]\\:")
+
+
+def _image(found: re.Match[str], image_hosts: Collection[str]) -> str:
+    """An image as a link, or as it is if its host is allowed."""
+    url = found["url"]
+    if url is None:
+        return "! ["  # a bracket behind a space begins no image
+    if _host(url) in image_hosts:
+        return found[0]
+    link = f"(image) [{found['alt'] or 'open'}]({url})"  # `[` behind a `!` would begin another
+    return f"{link} [↗](" if found["link"] else link
+
+
+def _host(url: str) -> str:
+    """`name` or `name:port` that a browser asks for `url`; "" if that is not plain to see."""
+    found = _HOST.match(url)
+    return found[1].lower() if found else ""
+
+
+def break_math(text: str) -> str:
+    """`text` in which no displayed formula begins or ends."""
+    return _MATH.sub(lambda found: f"{found[0]}\u200b", text)
+
+
+def code_span(text: str) -> str:
+    """`text` as inline code, whatever it holds."""
+    text = break_math(plain(text).replace("\n", " "))
+    longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if text.startswith("`") or text.endswith("`") or not text.strip() else ""
+    return f"{fence}{pad}{text}{pad}{fence}" if text else "``` ```"
+
+
+def code_block(text: str, language: str = "text") -> str:
+    """`text` as a block of code in `language`, whatever it holds."""
+    text = plain(text, limit=MAX_CHARS).rstrip("\n")
+    longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"

@@ -1,0 +1,127 @@
+"""How a tool call looks in its cell: one line, and below it what its style asks for.
+
+Source: `design/interface.md` section 3, `spec/tools-and-turn-loop.md` section 1.6.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+
+from pydantic import JsonValue
+
+from jp_nb.agent.decisions import to_text
+from jp_nb.agent.ports import ToolBegins, ToolEnds
+from jp_nb.rendering import plain as text_of_strangers
+from jp_nb.rendering.markdown import break_math, code_block, code_span
+from jp_nb.rendering.plain import one_line, plain
+from jp_nb.safe_text import exact, visible
+
+EDITED = " (arguments edited by you)"
+MAX_CALL_CHARS = 120
+MAX_REASON_CHARS = 300
+MAX_LINE_CHARS = 1000
+"""Of one line of arguments or of a result."""
+MAX_BLOCK_CHARS = 100_000
+_CELL_FILE = re.compile(r'File "[^"]*ipykernel_\d+/\d+\.py"')
+_INPUT_FILE = re.compile(r'File "<ipython-input-[^"]*>"')
+
+
+def call_markdown(begins: ToolBegins, ends: ToolEnds | None, *, live: bool) -> str:
+    """The call in Markdown; `live` also says how long it took. `ends` is None while it runs."""
+    mark, tail = _state(ends, live=live)
+    parts = [f"{mark} {code_span(_head(begins))}{_edited(begins)}{no_markup(tail)}"]
+    parts += [code_block(text, language) for text, language in _below(begins, ends)]
+    if ends is not None and ends.traceback:
+        parts.append(folded("Traceback", code_block(stable_traceback(ends.traceback))))
+    return "\n\n".join(parts)
+
+
+def call_plain(begins: ToolBegins, ends: ToolEnds | None) -> str:
+    """The call as text. What is below its line is indented: nothing there looks like a call."""
+    mark, tail = _state(ends, live=False)
+    below = [line for text, _ in _below(begins, ends) for line in text.split("\n")]
+    head = f"{mark} {_head(begins)}{_edited(begins)}{tail}"
+    return "\n".join([head, *(f"    {line}".rstrip() for line in below)])
+
+
+def _state(ends: ToolEnds | None, *, live: bool) -> tuple[str, str]:
+    """The mark before a call, and what follows it in its line."""
+    if ends is None:
+        return "⚙", " …"
+    mark = "⊘" if ends.skipped else "✗" if ends.is_error else "✓"
+    time = f" {ends.seconds:.1f} s" if live else ""
+    told = (ends.skipped or ends.is_error) and not _result(ends)
+    reason = one_line(ends.content, limit=MAX_REASON_CHARS) if told else ""
+    return mark, f"{time} — {reason}" if reason else time
+
+
+def _edited(begins: ToolBegins) -> str:
+    return EDITED if begins.edited else ""
+
+
+def _head(begins: ToolBegins) -> str:
+    """`name(a=1, b="x")`, shortened; the name alone where arguments are shown below or not."""
+    if begins.parameters != "line" or begins.formatted is not None:
+        return plain(visible(begins.name), limit=MAX_CALL_CHARS)
+    text = ", ".join(
+        f"{visible(key)}={exact(json.dumps(value, ensure_ascii=False))}"
+        for key, value in _said(begins.arguments).items()
+    )
+    return plain(f"{visible(begins.name)}({text})", limit=MAX_CALL_CHARS)
+
+
+def _below(begins: ToolBegins, ends: ToolEnds | None) -> list[tuple[str, str]]:
+    """The blocks below the line of a call, bounded, each with its language."""
+    blocks = []
+    if begins.formatted is not None:
+        blocks.append((bounded(begins.formatted), "text"))
+    elif begins.parameters == "json" and (arguments := _said(begins.arguments)):
+        text = to_text(arguments)
+        blocks.append((bounded(text), "json"))
+    if ends is not None:
+        blocks.append((_result(ends), "text"))
+    return [(text, language) for text, language in blocks if text]
+
+
+def _said(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """`arguments` without those that say nothing."""
+    return {key: value for key, value in arguments.items() if value not in (None, {}, [])}
+
+
+def _result(ends: ToolEnds) -> str:
+    """What is shown of a result below its line; "" if the line says it all."""
+    if ends.skipped or ends.result_lines == 0:
+        return ""
+    text = ends.content.strip("\n")
+    if ends.is_error and "\n" not in text and len(text) <= MAX_REASON_CHARS:
+        return ""
+    return bounded(text, lines=ends.result_lines)
+
+
+def bounded(text: str, *, lines: int | None = None) -> str:
+    """`text` made plain, of at most so many `lines`, and one that says how many are left out."""
+    # No limit yet: characters that are named grow, and would push out what comes after them.
+    found = plain(text, limit=sys.maxsize).strip("\n").split("\n")
+    shown = found if lines is None else found[:lines]
+    left = len(found) - len(shown)
+    cut = [plain(line, limit=MAX_LINE_CHARS).rstrip() for line in shown]
+    more = [f"… {left} more line{'' if left == 1 else 's'}"] if left else []
+    return "\n".join([plain("\n".join(cut), limit=MAX_BLOCK_CHARS), *more])
+
+
+def stable_traceback(text: str) -> str:
+    """`text` without the parts that differ from one run to the next."""
+    return _INPUT_FILE.sub('File "<cell>"', _CELL_FILE.sub('File "<cell>"', text))
+
+
+def folded(title: str, markdown: str) -> str:
+    """Our own tags around text in which no tag is left."""
+    return f"<details><summary>{title}</summary>\n\n{markdown}\n\n</details>"
+
+
+def no_markup(line: str) -> str:
+    """One line of text in which no Markdown reader sees more than text."""
+    return text_of_strangers.markdown(break_math(line))

@@ -1,0 +1,282 @@
+"""The words of a prompt, the same on a form, on stdin and in the record that remains.
+
+Source: `design/interface.md` section 9, `spec/tools-and-turn-loop.md` sections 4.3 and 8.5.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import NamedTuple, assert_never
+
+from pydantic import JsonValue
+
+from jp_nb.agent.ports import (
+    ActionPrompt,
+    Answered,
+    NobodyThere,
+    NotAnswered,
+    Prompt,
+    PromptEnd,
+    ProposedChange,
+    QuestionPrompt,
+)
+from jp_nb.rendering.difference import Difference, difference
+from jp_nb.rendering.plain import markdown, one_line, plain
+from jp_nb.safe_text import (
+    ONE_LINE,
+    editable,
+    exact,
+    from_editable,
+    lines_of,
+    lines_of_object,
+    look,
+    readable,
+    visible,
+)
+from jp_nb.tooling.question import BooleanAnswer, SecretAnswer, SelectAnswer, TextAnswer
+
+SUBMIT = "Submit"
+CANCEL = "Cancel"
+SUGGESTED = "suggested"
+"""Marks what a tool would choose. It is never chosen for the person."""
+COLUMNS = ("path", "now", "proposed")
+NOW_WHOLE = "All of it as it is now"
+PROPOSED_WHOLE = "All of it as proposed"
+MAX_VALUE_CHARS = 200
+"""Of a path or a value of a changed configuration, once that is decided."""
+MAX_CHANGES = 50
+SPELLED_OUT = "⟨U+200B⟩ stands for one character that could not be seen; U+200B is its number."
+MAX_DIFFERENCE_LINES = 100
+"""Of all changed values together, once they are decided."""
+NOTHING_CHOSEN = "Nothing is chosen yet: Tab or an arrow key goes to the buttons."
+NOTHING_CHANGED = "This is as it was proposed: to send it unchanged, press Submit."
+ANSWERED_BELOW = "No page showed the form in time: please answer below."
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few answers: its label on a form, its key on stdin and what the key means."""
+
+    label: str
+    key: str
+    meaning: str
+    value: bool
+    remember: bool = False
+
+
+ONCE = (Choice("Yes", "y", "yes", True), Choice("No", "n", "no", False))
+FOR_THIS_TURN = (
+    Choice("Yes", "y", "yes, just this once", True),
+    Choice("Yes, for this turn", "Y", "yes, and remember for this turn", True, remember=True),
+    Choice("No", "n", "no, just this once", False),
+    Choice("No, for this turn", "N", "no, and remember for this turn", False, remember=True),
+)
+
+
+def choices(prompt: QuestionPrompt) -> tuple[Choice, ...]:
+    """Return the answers that a boolean question offers."""
+    remember = prompt.remember and prompt.question.persistence == "turn"
+    return FOR_THIS_TURN if remember else ONCE
+
+
+def suggested(prompt: QuestionPrompt) -> Choice | None:
+    """Return the answer that the tool of a boolean question would choose, None if it names none."""
+    preset = preselected(prompt)
+    return next((c for c in choices(prompt) if c.value is preset and not c.remember), None)
+
+
+def header(prompt: Prompt) -> str | None:
+    """Return the header's text, None without a label."""
+    return _name(prompt.label) if prompt.label else None
+
+
+def asked_by(prompt: Prompt) -> str | None:
+    """Return who really asks, None if that is hidden."""
+    return f"asked by tool {_name(prompt.tool)}" if prompt.tool else None
+
+
+def _name(text: str) -> str:
+    return plain(visible(text), limit=200)
+
+
+def context(prompt: Prompt) -> str | None:
+    """Return the lines above the question."""
+    background = None if isinstance(prompt, ActionPrompt) else prompt.question.context
+    return plain(background).strip("\n") if background else None
+
+
+class Shown(NamedTuple):
+    """A caption of ours, and below it lines that are not."""
+
+    caption: str
+    lines: list[str]
+
+
+def exhibits(prompt: Prompt) -> list[Shown]:
+    """Return what is decided about, whole, however long: nobody may allow what is cut off."""
+    shown = []
+    for exhibit in prompt.exhibits if isinstance(prompt, ActionPrompt) else ():
+        if isinstance(exhibit.value, str):
+            count, lines = lines_of(exhibit.value)
+            counted = "" if count == ONE_LINE else f": {count}"
+            shown.append(Shown(f"{exhibit.caption}{counted}", lines))
+        else:
+            shown.append(Shown(exhibit.caption, lines_of_object(exhibit.value)))
+    return shown
+
+
+def question(prompt: Prompt) -> str:
+    """Return the question, in one line."""
+    text = prompt.text if isinstance(prompt, ActionPrompt) else prompt.question.text
+    return plain(re.sub(r"[\n\t]+", " ", readable(text)).strip(), limit=2000)
+
+
+def exactly(change: ProposedChange, *, limit: int = sys.maxsize) -> ProposedChange:
+    """Return `change` with nothing unseen in it, its path and each value cut to `limit`."""
+
+    def shown(text: str | None) -> str | None:
+        return None if text is None else plain(exact(text), limit=limit)
+
+    path = plain(visible(change.path), limit=limit) or '""'
+    now, proposed, then = map(shown, (change.now, change.proposed, change.then))
+    return replace(change, path=path, now=now, proposed=proposed, then=then)
+
+
+class Decided(NamedTuple):
+    """What remains of a change: a line, and what differs if its values are long."""
+
+    line: str
+    difference: tuple[str, ...] = ()
+
+
+def decided(changes: tuple[ProposedChange, ...]) -> list[Decided]:
+    """Return what remains of `changes`, bounded."""
+    shown: list[Decided] = []
+    room = MAX_DIFFERENCE_LINES
+    for change in changes[:MAX_CHANGES]:
+        bounded = exactly(change, limit=MAX_VALUE_CHARS)
+        if (found := difference(change)) is None:
+            shown.append(Decided(str(bounded)))
+        else:
+            kept = _bounded(found, room)
+            room -= min(room, len(kept))
+            shown.append(Decided(f"{bounded.path}: {found.sizes}", kept))
+    left = len(changes) - len(shown)
+    more = f"… {left} more change{'' if left == 1 else 's'}"
+    return [*shown, Decided(more)] if left else shown
+
+
+def _bounded(found: Difference, room: int) -> tuple[str, ...]:
+    lines = [plain(str(line), limit=MAX_VALUE_CHARS) for line in found.lines[:room]]
+    left = len(found.lines) - len(lines)
+    more = f"… {left} more line{'' if left == 1 else 's'} of what differs"
+    return (*lines, more) if left else tuple(lines)
+
+
+def option_labels(options: tuple[str, ...]) -> list[str]:
+    """Return a distinct label for each of `options`, with the code of those that look alike."""
+    labels: dict[str, None] = {}  # in order, and quick to look up
+    twins: dict[str, int] = {}
+    alike = Counter(map(look, dict.fromkeys(options)))
+    for option in options:
+        label = text = visible(option) or "(empty)"
+        if alike[look(option)] > 1 and not option.isascii():
+            label = text = f"{label} ({json.dumps(option)})"
+        while label in labels:  # widgets find an option by its label
+            twins[text] = twins.get(text, 1) + 1
+            label = f"{text} ({twins[text]})"
+        labels[label] = None
+    return list(labels)
+
+
+def without_form(prompt: Prompt) -> str:
+    """Return what a reader sees where the form is not, or no longer."""
+    return f"{_titled(prompt)} [This prompt is open only while its form is shown.]"
+
+
+class StaticRecord(NamedTuple):
+    """What remains of a prompt, in one line of either kind."""
+
+    plain: str
+    markdown: str
+
+
+def static_record(prompt: Prompt, end: PromptEnd) -> StaticRecord:
+    """Return what remains of `prompt` after its `end`. A secret is never in it."""
+    asked, answer = _titled(prompt), _answer(prompt, end)
+    return StaticRecord(f"{asked} → {answer}", f"{markdown(asked)} → **{markdown(answer)}**")
+
+
+def _titled(prompt: Prompt) -> str:
+    title = header(prompt)
+    asked = f"{title}: {question(prompt)}" if title else question(prompt)
+    if isinstance(prompt, ActionPrompt) and prompt.changes:
+        asked = f"{asked}: {'; '.join(one.line for one in decided(prompt.changes))}"
+    return f"{asked} ({by})" if (by := asked_by(prompt)) else asked
+
+
+def _answer(prompt: Prompt, end: PromptEnd) -> str:
+    match end:
+        case Answered():
+            return _given(prompt, end)
+        case NotAnswered():
+            return f"not answered ({end.end.replace('_', ' ')})"
+        case NobodyThere():
+            return f"not asked ({one_line(end.reason)})"
+        case _:
+            assert_never(end)
+
+
+def _given(prompt: Prompt, end: Answered) -> str:
+    if isinstance(prompt, ActionPrompt):
+        labels = {action.value: action.label for action in prompt.actions}
+        return visible(labels.get(str(end.value), str(end.value)))
+    match prompt.question.answer_type:
+        case BooleanAnswer():
+            word = "Yes" if end.value else "No"
+            return f"{word}, for this turn" if end.remember else word
+        case SecretAnswer():
+            return "(secret)"
+        case SelectAnswer():
+            return visible(str(end.value)) or '""'
+        case TextAnswer():
+            return one_line(str(end.value), limit=200) or '""'
+        case other:
+            assert_never(other)
+
+
+def preselected(prompt: QuestionPrompt) -> JsonValue:
+    """Return the default if it is an answer to the question, else None."""
+    default = prompt.question.default
+    if isinstance(prompt.question.answer_type, SecretAnswer):
+        return None  # never a hint for a secret
+    return default if default is not None and prompt.question.misfit(default) is None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The text that somebody may edit, as the box holds it.
+
+    Attributes:
+        shown: The default, with what nobody would see in it spelled out.
+        hint: What that looks like; None if there is nothing of the kind.
+    """
+
+    shown: str
+    hint: str | None
+
+    def meant(self, text: str) -> str:
+        """Return what `text` says, which was edited from `shown`."""
+        return text if self.hint is None else from_editable(text)
+
+
+def draft(prompt: QuestionPrompt) -> Draft:
+    """Return what stands in the box of a question for a text."""
+    preset = preselected(prompt)
+    text = preset if isinstance(preset, str) else ""
+    shown = editable(text)
+    return Draft(shown, SPELLED_OUT if shown != text else None)

@@ -1,0 +1,284 @@
+"""What the configuration in force comes to: a provider, a model, tools, attachments.
+
+Source: `spec/tools-and-turn-loop.md` section 10.4, `spec/config.md` section 2.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import shlex
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic import JsonValue
+
+from jp_nb.agent.model_inquiry import InquiryModel, LlmInquiryBackend
+from jp_nb.agent.ports import Attachment, ModelParameters, Provider, ToolChoice
+from jp_nb.agent.tool_set import Offer, is_enabled, offer
+from jp_nb.agent.turn import Resolved
+from jp_nb.config import inquiry_overrides as inquiries
+from jp_nb.config.layers import Layer
+from jp_nb.config.model_aliases import resolve
+from jp_nb.config.partial import at, validate
+from jp_nb.config.paths import Element, format_path, parse_path
+from jp_nb.config.proposal import Basis
+from jp_nb.config.tree.app_config import STAR, AppConfig, Llm
+from jp_nb.config.tree.app_config import Tool as ToolConfig
+from jp_nb.config.tree.assistant_config import Assistant, QuestionAssistant
+from jp_nb.config.tree.model_config import ModelId
+from jp_nb.config.tree.model_config import ModelParameters as ParameterConfig
+from jp_nb.errors import ConfigError, UsageError
+from jp_nb.providers import registry
+from jp_nb.tooling.base import Tool
+from jp_nb.tooling.builtin import BUILTINS
+from jp_nb.tooling.python import REGISTRY
+from jp_nb.workspace.attachment_files import AttachmentError, Attachments
+from jp_nb.workspace.config_files import workspace_root
+
+if TYPE_CHECKING:
+    from jp_nb.session.session import Session
+
+
+ATTACHMENTS = "conversation.attachments"
+
+
+class Resolver:
+    """Resolves the configuration of one session; keeps its providers open."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._providers: dict[str, Provider] = {}
+        self._attachments = Attachments()
+
+    def for_turn(self, tool_choice: ToolChoice | None) -> Callable[[], Resolved]:
+        """What resolves the configuration in force, again and again; first with `tool_choice`."""
+        waiting = [tool_choice]
+
+        def resolve() -> Resolved:
+            return self.resolve(tool_choice=waiting.pop() if waiting else None)
+
+        return resolve
+
+    def resolve(
+        self, config: AppConfig | None = None, *, tool_choice: ToolChoice | None = None
+    ) -> Resolved:
+        """Provider, model, tools and attachments of `config`, else of the configuration in force.
+
+        `tool_choice` counts instead of the configured one.
+
+        Raises:
+            ConfigError: If one of them cannot be had; the message names the path.
+            UsageError: If no tool is as `tool_choice` says.
+        """
+        basis = self._in_force() if config is None else Basis(config=config)
+        config = basis.config
+        model, provider = self.model(config)
+        tools = self.offer(config)
+        attachments = self.attachments(config)
+        return Resolved(
+            provider=provider,
+            provider_name=model.provider,
+            model=model.name,
+            system=config.assistant.system(),
+            offer=tools,
+            tool_choice=(
+                _tool_choice(config.assistant.tool_choice, tools)
+                if tool_choice is None
+                else _asked_for(tool_choice, config, tools)
+            ),
+            parameters=_parameters(config.assistant.model.parameters),
+            request=config.assistant.request,
+            attachments=attachments,
+            inquiry=self._inquiry(config, tools, (provider, model), attachments),
+            interrupts=config.interrupt,
+            basis=basis,
+            chains=_chains(model.provider, config),
+        )
+
+    def _in_force(self) -> Basis:
+        projection = self._session.settings.projection
+        config, now = projection.config(), projection.now()
+        return Basis(now.after, now.defaults, config, self._session.files.is_inside)
+
+    def model(self, config: AppConfig) -> tuple[ModelId, Provider]:
+        """The model of `config` and who provides it.
+
+        Raises:
+            ConfigError: If there is none such.
+        """
+        model = resolve(config.assistant.model.id, config.providers.llm.aliases)
+        return model, self._provider(model.provider, config.providers.llm)
+
+    def attachments(self, config: AppConfig) -> tuple[Attachment, ...]:
+        """What `config` attaches, as it is now.
+
+        Raises:
+            ConfigError: If something of it cannot be had; the path names it.
+        """
+        urls = config.conversation.attachments
+        try:
+            return self._attachments.read(urls, workspace_root(self._session.files.folder))
+        except AttachmentError as exc:
+            raise self._wrong_attachment(exc) from exc
+
+    def _wrong_attachment(self, error: AttachmentError) -> ConfigError:
+        """`error` with the place that attached it, and what takes it away there."""
+        path = format_path((*parse_path(ATTACHMENTS), Element(error.url)))
+        layers = self._session.files.layers()
+        layer = next((each for each in layers if error.url in _attached_by(each)), None)
+        fix = f"`%jp config {shlex.quote(f'{path}:=null')}` leaves it out of this conversation"
+        return ConfigError(
+            f"{error}. {fix}",
+            path=path,
+            layer=layer.name if layer else None,
+            file=layer.file if layer else None,
+        )
+
+    def _inquiry(
+        self,
+        config: AppConfig,
+        tools: Offer,
+        own: tuple[Provider, ModelId],
+        attachments: tuple[Attachment, ...],
+    ) -> LlmInquiryBackend:
+        """What answers the questions of `tools`; `own` is the conversation's provider and model.
+
+        Raises:
+            ConfigError: If a model cannot be had; its path is the override's.
+        """
+        llm = config.providers.llm
+        base = inquiries.for_inquiries(config)
+        if base.model.id != config.assistant.model.id:
+            own = self._override(base, llm, inquiries.PATH)
+        overrides: dict[tuple[str, str], InquiryModel] = {}
+        for tool in tools.tools.values():
+            for question, choice in tool.questions.items():
+                if not isinstance(choice.target, QuestionAssistant):
+                    continue
+                other, theirs = inquiries.for_question(base, choice.target), own
+                if other.model.id != base.model.id:
+                    path = inquiries.target_path(tool.name, question)
+                    theirs = self._override(other, llm, path)
+                overrides[tool.name, question] = _inquiry_model(other, theirs)
+        return LlmInquiryBackend(
+            default=_inquiry_model(base, own),
+            overrides=overrides,
+            tools=tuple(tool.definition for tool in tools.tools.values()),
+            attachments=attachments,
+            conversation_id=self._session.document.conversation.id,
+        )
+
+    def _override(self, assistant: Assistant, llm: Llm, path: str) -> tuple[Provider, ModelId]:
+        try:
+            model = resolve(assistant.model.id, llm.aliases, path=path)
+            return self._provider(model.provider, llm), model
+        except ConfigError as exc:
+            text = exc.problems[0].message if exc.path == path else str(exc)
+            raise ConfigError(
+                f"the model that answers questions cannot be used: {text}", path=path
+            ) from exc
+
+    def offer(self, config: AppConfig) -> Offer:
+        """The tools that `config` enables."""
+        executors: Mapping[str, Mapping[str, Tool]] = {
+            "builtin": BUILTINS,
+            "python": REGISTRY.all(),
+        }
+        return offer(config, executors)
+
+    def take_providers(self) -> list[Coroutine[Any, Any, None]]:
+        """What closes the providers; none of them is used again."""
+        closing = [provider.aclose() for provider in self._providers.values()]
+        self._providers.clear()
+        return closing
+
+    def _provider(self, name: str, llm: Llm) -> Provider:
+        """A provider with its settings: the same one as long as they are the same."""
+        settings: dict[str, Any]
+        if name == "scripted":
+            settings = {"folders": [str(self._session.files.folder)]}
+        else:
+            given = getattr(llm, name, None)  # a known name may have no settings
+            settings = given.model_dump() if given is not None else {}
+        key = json.dumps([name, settings], sort_keys=True)
+        if key not in self._providers:
+            self._providers[key] = registry.create(name, settings)
+        return self._providers[key]
+
+
+def _attached_by(layer: Layer) -> list[str]:
+    """What `layer` attaches, as the configuration has it."""
+    given = at(layer.partial, ATTACHMENTS) or []
+    return validate({"conversation": {"attachments": given}}).conversation.attachments
+
+
+def _tool_choice(choice: str, tools: Offer) -> ToolChoice:
+    """The configured choice; one that is disabled is on offer all the same (section 1.3)."""
+    if choice in ("auto", "none", "required"):
+        return choice
+    if choice not in tools.tools:
+        reason = f": {tools.missing[choice]}" if choice in tools.missing else ""
+        raise ConfigError(
+            f"tool choice '{choice}' does not match any enabled tools{reason}",
+            path="assistant.tool_choice",
+        )
+    return f"tool:{choice}"
+
+
+def _asked_for(choice: ToolChoice, config: AppConfig, tools: Offer) -> ToolChoice:
+    """The choice that somebody made for one request: what it names has to be on (section 1.3)."""
+    if choice == "required" and not tools.tools:
+        raise UsageError("-u wants a tool called and none is enabled: -t NAME enables one")
+    name = choice.removeprefix("tool:")
+    if name == choice:
+        return choice
+    configured = config.conversation.tools
+    if name == STAR or name not in configured:
+        near = difflib.get_close_matches(name, [n for n in configured if n != STAR], n=1)
+        raise UsageError(
+            f"Tool not found: {name}" + (f"; did you mean {near[0]!r}?" if near else "")
+        )
+    if not is_enabled(configured[name], configured.get(STAR, ToolConfig())):
+        reason = f"it is off, and `-t {name}` on the same line turns it on"
+    elif name not in tools.tools:
+        reason = tools.missing.get(name, "it is not available here")
+    else:
+        return choice
+    raise UsageError(f"tool choice '{name}' does not match any enabled tools: {reason}")
+
+
+def _chains(provider: str, config: AppConfig) -> bool:
+    """Whether an answer that reaches the provider's own token limit is gone on with."""
+    settings = getattr(config.providers.llm, provider, None)
+    chains = getattr(settings, "chain_on_max_tokens", False)
+    return bool(chains) and config.assistant.model.parameters.max_tokens is None
+
+
+def _inquiry_model(assistant: Assistant, model: tuple[Provider, ModelId]) -> InquiryModel:
+    provider, name = model
+    return InquiryModel(
+        provider=provider,
+        model=name.name,
+        full_name=str(name),
+        system=assistant.system(),
+        parameters=_parameters(assistant.model.parameters),
+        request=assistant.request,
+    )
+
+
+def _parameters(given: ParameterConfig) -> ModelParameters:
+    return ModelParameters(
+        max_tokens=given.max_tokens,
+        reasoning=_json(given.reasoning),
+        temperature=given.temperature,
+        top_p=given.top_p,
+        top_k=given.top_k,
+        stop_words=tuple(given.stop_words),
+        other=given.model_extra or {},
+    )
+
+
+def _json(value: object) -> JsonValue:
+    dump = getattr(value, "model_dump", None)
+    return dump() if dump is not None else value  # type: ignore[return-value]

@@ -1,0 +1,263 @@
+"""Structured answers: the schema that a name of the notebook stands for, and what fits it.
+
+Source: `design/interface.md` section 2, `spec/providers.md` section 3.5,
+`spec/tools-and-turn-loop.md` section 11.7.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import BaseModel, JsonValue, TypeAdapter
+from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
+
+from jp_nb.config.paths import deeper
+from jp_nb.errors import AnswerError, UsageError
+from jp_nb.json_schema import Schema, loop, parts, place
+from jp_nb.record.events import ChatResponse, Entry
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError  # type: ignore[import-untyped]
+    from jsonschema.protocols import Validator  # type: ignore[import-untyped]
+
+MAX_DEPTH: Final = 64
+"""Of objects and lists within one another, in a schema."""
+MAX_EXCERPT: Final = 200
+_TAKES: Final = (
+    "a pydantic model, a dataclass, a TypedDict or another type that pydantic can describe, or a "
+    "dict with a JSON schema"
+)
+_KEYWORDS: Final = frozenset({"$defs", "$ref", "$schema", "allOf", "anyOf", "const", "enum",
+                              "items", "oneOf", "properties", "type"})  # fmt: skip
+_TYPING: Final = frozenset({"typing", "types", "typing_extensions"})
+
+
+# --- the schema ------------------------------------------------------------------------------
+
+
+def describe(what: object, namespace: Mapping[str, Any]) -> dict[str, JsonValue]:
+    """The JSON schema that `what` stands for: a type, a schema, or the name of one of these.
+
+    Raises:
+        UsageError: If there is no such name, it is no schema, or the schema is not in order; the
+            message names the place in it.
+    """
+    name = what if isinstance(what, str) else getattr(what, "__name__", "schema")
+    value = _named(what, namespace) if isinstance(what, str) else what
+    if isinstance(value, Mapping):
+        schema = _json(name, value)
+    elif isinstance(value, TypeAdapter) or _is_type(value):
+        schema = _json(name, _of_type(name, value))
+    else:
+        raise UsageError(f"{name!r} is {_a(value)} and no schema: expected {_TAKES}")
+    _check(name, schema)
+    return schema
+
+
+def may_describe(value: Any) -> bool:
+    """Whether Tab should offer `value`: a model, a typed record, or what looks like a schema.
+
+    Nothing of `value` is run.
+    """
+    kind = type(value)
+    if issubclass(kind, dict):
+        return any(isinstance(key, str) and key in _KEYWORDS for key in dict.keys(value))
+    if issubclass(kind, type):
+        own = vars(value)
+        is_model = issubclass(kind, type(BaseModel)) and value is not BaseModel
+        return is_model or "__dataclass_fields__" in own or "__total__" in own
+    return kind.__name__ in ("GenericAlias", "_GenericAlias", "UnionType", "_LiteralGenericAlias")
+
+
+def _named(name: str, namespace: Mapping[str, Any]) -> object:
+    if name in namespace:
+        return namespace[name]
+    names = [key for key in namespace if isinstance(key, str)]
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]!r}? It" if near else "it"
+    raise UsageError(f"there is no {name!r} in this notebook: {hint} should be {_TAKES}")
+
+
+def _is_type(value: object) -> bool:
+    return isinstance(value, type) or type(value).__module__ in _TYPING
+
+
+def _of_type(name: str, value: Any) -> object:
+    try:
+        adapter = value if isinstance(value, TypeAdapter) else TypeAdapter(value)
+        return adapter.json_schema()
+    except (PydanticUserError, PydanticUndefinedAnnotation) as exc:
+        raise UsageError(f"{name!r} has no JSON schema: {_first_line(exc)}") from exc
+    except Exception as exc:  # whatever the type's own code raises
+        raise UsageError(
+            f"{name!r} has no JSON schema: {type(exc).__name__}: {_first_line(exc)}"
+        ) from exc
+
+
+def _json(name: str, value: object) -> dict[str, JsonValue]:
+    """A copy of `value` that nothing changes any more."""
+    try:
+        schema: dict[str, JsonValue] = json.loads(json.dumps(dict(value), allow_nan=False))  # type: ignore[call-overload]  # a mapping
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise UsageError(f"{name!r} is no JSON schema: {_first_line(exc)}") from exc
+    except Exception as exc:  # whatever the mapping's own code raises
+        raise UsageError(
+            f"{name!r} is no JSON schema: {type(exc).__name__}: {_first_line(exc)}"
+        ) from exc
+    if deeper(schema, MAX_DEPTH):
+        raise UsageError(
+            f"{name!r} is no JSON schema to ask for: more than {MAX_DEPTH} objects and lists lie "
+            "within one another"
+        )
+    return schema
+
+
+def _check(name: str, schema: dict[str, JsonValue]) -> None:
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import (  # type: ignore[import-untyped]
+        Draft3Validator,
+        Draft4Validator,
+    )
+
+    validator = _validator(schema)
+    try:
+        validator.check_schema(schema)
+    except SchemaError as exc:
+        path = place(exc.absolute_path)
+        raise UsageError(f"{name!r} is no JSON schema: {path}: {_misfit(exc)}") from exc
+    try:
+        endless = loop(schema, same_value=True)
+    except UsageError as exc:
+        raise UsageError(f"{name!r} is no JSON schema to ask for: {exc}") from exc
+    base = "id" if validator in (Draft3Validator, Draft4Validator) else "$id"
+    for where, part in parts(schema).items():
+        if where and base in part:
+            raise UsageError(
+                f"{name!r} is no JSON schema to ask for: {place(where)}: it has an `{base}` of its "
+                "own, from which references would start: leave it out"
+            )
+    if endless is not None:
+        raise UsageError(
+            f"{name!r} is no JSON schema to ask for: {place(endless)}: it refers to itself and "
+            "says nothing else"
+        )
+
+
+def _validator(schema: Schema) -> type[Validator]:
+    from jsonschema.validators import Draft202012Validator, validator_for
+
+    dialect = schema.get("$schema", "")
+    if not isinstance(dialect, str):
+        raise UsageError("$.$schema: expected the address of a version of JSON schema, as a text")
+    found: type[Validator] = validator_for(schema, default=Draft202012Validator)
+    return found
+
+
+# --- the answer ------------------------------------------------------------------------------
+
+
+def check_answer(entries: Sequence[Entry], schema: Schema, *, text: str) -> None:
+    """See whether the turn that `entries` record came to an answer that fits `schema`.
+
+    Args:
+        entries: Of one turn; the last structured response counts.
+        schema: The user's own.
+        text: What the model said beside it.
+
+    Raises:
+        AnswerError: If there is none, or it does not fit.
+    """
+    answers = [e for e in entries if isinstance(e, ChatResponse) and e.kind == "structured"]
+    if not answers:
+        said = f"; it said: {_excerpt(text)}" if text.strip() else ""
+        raise AnswerError(f"the model gave no structured answer{said}", text=text)
+    data = answers[-1].data
+    error = _first_misfit(data, schema)
+    if error is None:
+        return
+    where = place(error.absolute_path)
+    found = _excerpt(error.instance) if error.absolute_path else ""
+    whole = f"{where}: {_misfit(error)}{f', found {found}' if found else ''}"
+    raise AnswerError(
+        f"the answer does not fit the schema: {whole}. The answer, also in `_jp.data`: "
+        f"{_excerpt(data)}",
+        data=data,
+        text=text,
+    )
+
+
+def _first_misfit(data: JsonValue, schema: Schema) -> ValidationError | None:
+    from jsonschema.exceptions import ValidationError, best_match
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+
+    # A registry of its own: nothing is ever fetched.
+    validator = _validator(schema)(dict(schema), registry=Registry())
+    try:
+        return best_match(validator.iter_errors(data))
+    except RecursionError:
+        return ValidationError("nested too deeply", validator="depth", instance=data)
+    except OverflowError:
+        return ValidationError("too large a number", validator="size", instance=data)
+    except Unresolvable as exc:
+        return ValidationError("leads nowhere", "$ref", validator_value=exc.ref, instance=data)
+
+
+_EXPECTED: Final[Mapping[str, str]] = {
+    "$ref": "expected what {} says, which is not in the schema",
+    "additionalProperties": "expected no other keys than those of the schema",
+    "anyOf": "expected what one of the alternatives says",
+    "const": "expected {}",
+    "depth": "expected what can be looked through: it is nested too deeply",
+    "enum": "expected one of {}",
+    "exclusiveMaximum": "expected less than {}",
+    "exclusiveMinimum": "expected more than {}",
+    "format": "expected a {}",
+    "maxItems": "expected at most {} items",
+    "maxLength": "expected at most {} characters",
+    "maximum": "expected at most {}",
+    "minItems": "expected at least {} items",
+    "minLength": "expected at least {} characters",
+    "minimum": "expected at least {}",
+    "multipleOf": "expected a multiple of {}",
+    "oneOf": "expected what exactly one of the alternatives says",
+    "pattern": "expected a text that matches {}",
+    "size": "expected numbers that can be reckoned with: one is too large",
+    "uniqueItems": "expected no item twice",
+}
+
+
+def _misfit(error: ValidationError) -> str:
+    """What was expected, in words and bounded: the library quotes whole values."""
+    keyword, demand = str(error.validator), error.validator_value
+    if keyword == "type":
+        return f"expected {' or '.join([demand] if isinstance(demand, str) else demand)}"
+    if keyword == "required" and isinstance(error.instance, dict):
+        missing = [name for name in demand if name not in error.instance]
+        return f"expected {', '.join(repr(name) for name in missing)} in it"
+    words = _EXPECTED.get(keyword, f"expected what its {keyword} says: {{}}")
+    return words.format(_excerpt(demand)) if "{}" in words else words
+
+
+# --- words -----------------------------------------------------------------------------------
+
+
+def _excerpt(value: object) -> str:
+    try:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return "…"
+    shown = text if len(text) <= MAX_EXCERPT else f"{text[:MAX_EXCERPT]}…"
+    return json.dumps(shown, ensure_ascii=False) if isinstance(value, str) else shown
+
+
+def _a(value: object) -> str:
+    kind = type(value).__name__
+    return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
+
+
+def _first_line(exc: BaseException) -> str:
+    return str(exc).strip().partition("\n")[0][:MAX_EXCERPT]

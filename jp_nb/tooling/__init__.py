@@ -1,0 +1,1 @@
+"""What a tool is: outcomes, questions, and where tools come from."""

@@ -1,0 +1,56 @@
+"""`describe_tools`: the model reads up on the tools it is offered.
+
+Source: `spec/tools-and-turn-loop.md` section 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import JsonValue
+
+from jp_nb.tooling.base import CellThread, ToolDefaults
+from jp_nb.tooling.context import ToolContext
+from jp_nb.tooling.outcome import Failure, Outcome, Success
+
+NAME = "describe_tools"
+
+DESCRIPTION = """\
+Get the whole documentation of one or more tools: what they do, examples, and each parameter. Use \
+it before you call a tool whose short description does not tell you enough."""
+
+
+class DescribeTools(ToolDefaults):
+    """Hands the model the documentation of tools on offer."""
+
+    registration: Mapping[str, JsonValue] = {
+        "source": "builtin",
+        "enable": {"state": True, "allow_toggle": "never"},
+        "run": "unattended",
+        # `results_file_link` of the specification is a setting of JP's that no notebook has.
+        "style": {"hidden": True, "inline_results": "off", "parameters": "off"},
+        "description": DESCRIPTION,
+        "parameters": {
+            "tools": {
+                "type": "array",
+                "required": True,
+                "description": "Names of the tools.",
+                "items": {"type": "string"},
+            }
+        },
+    }
+
+    async def run(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
+    ) -> Outcome:
+        """The sections of the tools asked for, and the names about which there is nothing."""
+        names = arguments.get("tools")
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            return Failure("Missing or invalid `tools` parameter.")
+        if not names:
+            return Failure("The `tools` array must not be empty.")
+        asked = {str(name): context.catalog.get(str(name), "") for name in names}
+        parts = [section for section in asked.values() if section]
+        if unknown := [name for name, section in asked.items() if not section]:
+            parts.append(f"No additional documentation available for: {', '.join(unknown)}")
+        return Success("\n\n---\n\n".join(parts))

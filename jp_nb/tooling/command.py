@@ -1,0 +1,276 @@
+"""Tools that are commands: a JSON document in, an outcome or plain text out.
+
+A command gets the document on stdin, and its words are templates over the same document.
+
+Source: `spec/tools-and-turn-loop.md` section 3.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.config.tree.command_line import Command
+from jp_nb.config.tree.tool_config import Tool as ToolConfig
+from jp_nb.errors import ToolError
+from jp_nb.tooling import process
+from jp_nb.tooling.arguments import bad_arguments, fill_defaults
+from jp_nb.tooling.base import CellThread, CommandLine, ToolDefaults
+from jp_nb.tooling.context import ToolContext
+from jp_nb.tooling.long_results import last_chars
+from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success, read_outcome
+
+NO_COMMAND: Final = "Command missing for local tool"
+
+_KNOWN_LATER: Final = re.compile(r"\banswers\b|rejection|\b(tool|context)\b(?!\s*[.\[])")
+"""In a template: what a tool is told when it runs once more, or all that it is told."""
+MAX_LAST_WORDS: Final = 200
+"""Of the last line of stderr, which stands beside the exit status."""
+MAX_PRINTED_CHARS: Final = 10_000
+"""Of what a process that failed printed, on stdout and on stderr each: the end says most."""
+SHELL_SIGNALS: Final = 128
+"""A shell adds this to the signal that ended what it ran."""
+_SHELL_SAYS: Final = {126: "it is not executable", 127: "the command was not found"}
+
+Document = dict[str, JsonValue]
+
+
+class CommandTool(ToolDefaults):
+    """A configured command as a tool (`source = "local"`).
+
+    Args:
+        name: Its key in the configuration, by which the model calls it.
+        config: What is configured about it.
+    """
+
+    may_propose = True
+
+    def __init__(self, name: str, config: ToolConfig) -> None:
+        self.name = name
+        self.command = config.command
+        self.called = called(name, config)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CommandTool) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.called))
+
+    def prepare(
+        self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
+    ) -> Mapping[str, JsonValue] | Failure:
+        """The arguments with defaults; a failure if some are missing or unknown."""
+        filled = fill_defaults(arguments, schema)
+        problem = bad_arguments(name, filled, schema)
+        return filled if problem is None else Failure(problem)
+
+    def command_line(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext
+    ) -> CommandLine | Failure | None:
+        """The command line with everything filled in; a failure if that cannot be done."""
+        from jp_nb.tooling.templates import TemplateError
+
+        if self.command is None:
+            return Failure(NO_COMMAND)
+        try:
+            argv = _argv(self.command, run_document(self.called, arguments, context))
+        except TemplateError as exc:
+            return Failure(str(exc))
+        text = argv[-1] if self.command.shell else shlex.join(argv)
+        words = (self.command.program, *self.command.args)
+        first = any(map(_KNOWN_LATER.search, words))
+        return CommandLine(text, context.root or os.getcwd(), self.command.shell, first)
+
+    async def run(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
+    ) -> Outcome:
+        """Run the command and read what it printed. Cancelling it ends its process group.
+
+        Raises:
+            ToolError: If it asked a question that is malformed.
+        """
+        if self.command is None:
+            return Failure(NO_COMMAND)
+        document = run_document(self.called, arguments, context)
+        return await _run(self.command, document, f"Tool '{self.name}'", context.root)
+
+
+class CommandFormatter:
+    """A command that writes the arguments of a call for the person.
+
+    Args:
+        command: What to run.
+        tool: The name that it is told; None: the name by which the tool was called.
+    """
+
+    def __init__(self, command: Command, tool: str | None = None) -> None:
+        self._command = command
+        self._called = tool
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CommandFormatter) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(self._called)
+
+    async def format(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> str:
+        """The text below the call's header; "" for none.
+
+        Raises:
+            ToolError: If the command fails, or asks something.
+        """
+        document = format_document(self._called or context.name, arguments, context)
+        match await _run(self._command, document, "its command", context.root):
+            case Success(content=content):
+                return content.strip()
+            case Failure(message=message):
+                raise ToolError(message)
+            case NeedsInput():
+                raise ToolError("it asked a question, which a formatter may not")
+
+
+def called(name: str, config: ToolConfig) -> str:
+    """The name that the process of tool `name` is told: that in its source, if there is one."""
+    kind, _, wanted = (config.source or "").partition(".")
+    return wanted if kind == "local" and wanted else name
+
+
+# --- what a command is told ------------------------------------------------------------------
+
+
+def run_document(name: str, arguments: Mapping[str, JsonValue], context: ToolContext) -> Document:
+    """The document of a run (section 3.2)."""
+    about: Document = {
+        "root": context.root,
+        "action": "run",
+        "access": context.access,
+        "workspace_id": context.workspace_id,
+        "conversation_id": context.conversation_id,
+    }
+    if context.config is not None:
+        about["config"] = context.config
+    if (rejection := context.delta_rejection) is not None:
+        about["delta_rejection"] = {
+            "reason": rejection.reason,
+            "fields": list(rejection.fields),
+            "detail": rejection.detail,
+        }
+    tool: Document = {
+        "name": name,
+        "arguments": dict(arguments),
+        "answers": dict(context.answers),
+        "options": dict(context.options),
+    }
+    return {"tool": tool, "context": about}
+
+
+def format_document(
+    name: str, arguments: Mapping[str, JsonValue], context: ToolContext
+) -> Document:
+    """The document of a call that is only to be shown (section 3.3)."""
+    return {
+        "tool": {"name": name, "arguments": dict(arguments), "options": dict(context.options)},
+        "context": {
+            "root": context.root,
+            "action": "format_arguments",
+            "workspace_id": context.workspace_id,
+            "conversation_id": context.conversation_id,
+        },
+    }
+
+
+# --- one run ---------------------------------------------------------------------------------
+
+
+async def _run(command: Command, document: Document, subject: str, root: str) -> Outcome:
+    from jp_nb.tooling.templates import TemplateError  # loads jinja2: not before a command runs
+
+    # Half a surrogate pair, which a model may send, is no UTF-8.
+    stdin = (_json(document) + "\n").encode("utf-8", "replace")
+    try:
+        done = await process.run(_argv(command, document), stdin=stdin, cwd=root)
+    except TemplateError as exc:
+        return Failure(str(exc))
+    except process.SpawnError as exc:
+        # As configured: filled in, it may hold an answer that no model may see.
+        line = " ".join([command.program, *command.args])
+        return Failure(f"Failed to spawn command: {line}{f': {exc}' if str(exc) else ''}")
+    except process.OutputError:
+        size = process.MAX_OUTPUT_BYTES // 2**20
+        return Failure(f"{subject} was stopped: it printed more than {size} MiB.")
+    return _outcome(done, subject, shell=command.shell)
+
+
+def _argv(command: Command, document: Document) -> list[str]:
+    from jp_nb.tooling.templates import render
+
+    program, *args = (render(word, document) for word in (command.program, *command.args))
+    if not command.shell:
+        return [program, *args]
+    return ["sh", "-c", " ".join([program, *map(shlex.quote, args)])]
+
+
+def _outcome(done: process.Finished, subject: str, *, shell: bool) -> Outcome:
+    """What a process that exited comes to (section 3.4): its exit code is for plain text alone."""
+    outcome = read_outcome(done.stdout)
+    if isinstance(outcome, Failure):
+        return Failure(_error_text(outcome, done.stdout))
+    if outcome is not None:
+        return outcome
+    if done.exit_code == 0:
+        return Success(done.stdout)
+    return Failure(_failed(done, f"{subject} {_ended(done.exit_code, shell=shell)}"))
+
+
+def _ended(code: int, *, shell: bool) -> str:
+    """How the process ended, in words; a shell tells with its own status of what it ran."""
+    if code < 0:
+        return f"was ended by {_signal(-code)}"
+    meaning = ""
+    if shell and code in _SHELL_SAYS:
+        meaning = f" ({_SHELL_SAYS[code]})"
+    elif shell and code - SHELL_SIGNALS in set(signal.Signals):
+        meaning = f" (as if by {_signal(code - SHELL_SIGNALS)})"
+    return f"failed with exit status {code}{meaning}"
+
+
+def _signal(number: int) -> str:
+    known = number in set(signal.Signals)
+    return f"signal {number}, {signal.Signals(number).name}" if known else f"signal {number}"
+
+
+def _failed(done: process.Finished, head: str) -> str:
+    """What is read of a failure: how it ended, its last words, and then all that it printed."""
+    stderr, stdout = done.stderr.strip(), done.stdout.strip()
+    last = stderr.rpartition("\n")[2].strip()
+    said = f": {last}" if 0 < len(last) <= MAX_LAST_WORDS else "."
+    parts = [f"{head}{said}"]
+    if stderr and said != f": {stderr}":
+        parts.append(_printed("stderr", stderr))
+    if stdout:
+        parts.append(_printed("stdout", stdout))
+    return "\n\n".join(parts)
+
+
+def _printed(name: str, text: str) -> str:
+    end = last_chars(text, MAX_PRINTED_CHARS)
+    left = len(text) - len(end)
+    return f"{name}{f' (without its first {left} characters)' if left else ''}:\n{end}"
+
+
+def _error_text(failure: Failure, stdout: str) -> str:
+    """What the model reads of an error that the tool reported itself (A35)."""
+    if failure.transient:
+        return _json({"message": failure.message, "trace": list(failure.trace)})
+    return stdout
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

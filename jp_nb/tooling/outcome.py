@@ -1,0 +1,180 @@
+"""What one run of a tool comes to.
+
+Source: `spec/tools-and-turn-loop.md` section 3.4.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from jp_nb.errors import ToolError
+from jp_nb.tooling.question import Question
+
+log = logging.getLogger(__name__)
+
+
+class Success(BaseModel):
+    """The tool is done: `content` is what the model reads.
+
+    `config` (a partial configuration) and `unset` (paths) propose a change of the configuration.
+    `malformed` says why a proposal could not even be read: it then counts as one that is refused
+    as `invalid_config`, though `config` and `unset` are empty.
+    """
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+    type: Literal["success"] = "success"
+    content: str
+    config: JsonValue = None
+    unset: tuple[str, ...] = ()
+    malformed: str | None = Field(default=None, exclude=True)
+
+    @property
+    def proposes(self) -> bool:
+        """Whether there is a proposal, be it one that cannot be read."""
+        return self.config not in (None, {}) or bool(self.unset) or self.malformed is not None
+
+    def __init__(self, content: str = "", /, **data: object) -> None:
+        super().__init__(**({"content": content} | data))
+
+
+class Failure(BaseModel):
+    """The tool failed; `message` is written for the model.
+
+    `trace` holds further lines. `transient` never reaches the model: advice on trying again
+    belongs into the message (RFD 083).
+    """
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+    type: Literal["error"] = "error"
+    message: str
+    trace: tuple[str, ...] = ()
+    transient: bool = False
+
+    def __init__(self, message: str = "", /, **data: object) -> None:
+        super().__init__(**({"message": message} | data))
+
+
+class NeedsInput(BaseModel):
+    """The tool must know something first; it is run again with the answer."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+    type: Literal["needs_input"] = "needs_input"
+    question: Question
+
+    def __init__(self, question: Question | None = None, /, **data: object) -> None:
+        super().__init__(**(data if question is None else {"question": question} | data))
+
+
+Outcome = Success | Failure | NeedsInput
+
+
+# --- from the output of a process ------------------------------------------------------------
+
+
+def read_outcome(stdout: str) -> Outcome | None:
+    """The outcome that a process printed; None if it printed something else: its text counts.
+
+    Lenient where strictness would show the model a protocol it need not know: an `error` may lack
+    all but its message, and a proposed configuration that is malformed leaves a success.
+
+    Raises:
+        ToolError: If it asks a question that nobody could answer.
+    """
+    stdout = stdout.removeprefix("\ufeff")  # as programs on Windows begin
+    try:
+        data = json.loads(stdout, parse_int=_integer)
+        if "\\u" in stdout:  # half a surrogate pair, which no other text may hold
+            whole = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
+            data = json.loads(whole, parse_int=_integer)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(data, dict):
+        return None
+    match data.get("type"):
+        case "success" if isinstance(data.get("content"), str):
+            return _success(data)
+        case "error" if isinstance(data.get("message"), str):
+            _warn_of_a_change(data)
+            return _failure(data)
+        case "needs_input":
+            _warn_of_a_change(data)
+            return NeedsInput(_question(data.get("question")))
+    return None
+
+
+def _integer(digits: str) -> int | float:
+    """An integer, or infinity for what has more digits than Python reads."""
+    try:
+        return int(digits)
+    except ValueError:
+        return math.inf
+
+
+def _success(data: Mapping[str, Any]) -> Success:
+    config, unset = data.get("config"), data.get("unset")
+    malformed = None
+    if config is not None and not isinstance(config, dict):
+        malformed = "expected `config` to be an object"
+    elif not _is_json(config):
+        malformed = "`config` holds a number that is none, or too many levels"
+    elif unset is not None and not _are_texts(unset):
+        malformed = "expected `unset` to be a list of strings"
+    if malformed is not None:
+        return Success(data["content"], malformed=malformed)
+    return Success(data["content"], config=config or None, unset=_texts(unset))
+
+
+def _failure(data: Mapping[str, Any]) -> Failure:
+    return Failure(
+        data["message"], trace=_texts(data.get("trace")), transient=data.get("transient") is True
+    )
+
+
+def _question(data: Any) -> Question:
+    if not isinstance(data, dict):
+        raise _unaskable("expected `question` to be an object")
+    if data.get("answer_type") is None:
+        raise _unaskable("`question.answer_type` is missing")
+    if not _is_json(data):
+        raise _unaskable("`question` holds a number that is none, or too many levels")
+    try:
+        return Question.model_validate(data)
+    except ValidationError as exc:
+        [first, *_] = exc.errors(include_url=False, include_input=False)
+        place = ".".join(str(part) for part in ("question", *first["loc"]))
+        raise _unaskable(f"`{place}`: {first['msg']}") from exc
+    except TypeError as exc:  # an older spelling of the answer's type, with a text for a table
+        raise _unaskable("`question.answer_type` is malformed") from exc
+
+
+def _unaskable(why: str) -> ToolError:
+    return ToolError(f"The tool asked a question that is malformed: {why}.")
+
+
+def _warn_of_a_change(data: Mapping[str, Any]) -> None:
+    if data.get("config") is not None or data.get("unset"):
+        log.warning("a tool's %s proposed a configuration change: ignored", data["type"])
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(value) if _are_texts(value) else ()
+
+
+def _is_json(value: Any, levels: int = 100) -> bool:
+    """Whether `value` can be kept: its numbers are numbers, its levels not too many."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if not isinstance(value, (dict, list)):
+        return True
+    below = value.values() if isinstance(value, dict) else value
+    return levels > 0 and all(_is_json(item, levels - 1) for item in below)

@@ -1,0 +1,354 @@
+"""Tools that are functions of the notebook: `@jp.tool`.
+
+The schema comes from type hints and the Google-style docstring; arguments are validated before
+the function runs.
+
+Source: `design/interface.md` section 4.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import re
+import textwrap
+import threading
+import typing
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, Final, overload
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, create_model
+from pydantic_core import PydanticSerializationError, to_json
+
+from jp_nb.config.tree.access_config import ConfigRule
+from jp_nb.config.tree.app_config import RunMode
+from jp_nb.errors import ToolError, UsageError
+from jp_nb.tooling.base import CellThread, ToolDefaults
+from jp_nb.tooling.context import ToolContext
+from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
+
+TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+
+
+class PythonTool(ToolDefaults):
+    """A function as a tool. Calling it calls the function.
+
+    A `def` runs on the cell's thread, an `async def` on the agent's loop, and with `thread=True`
+    a `def` runs in a worker thread.
+    """
+
+    may_propose = True
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        run: RunMode | None = None,
+        access: Sequence[ConfigRule] = (),
+        thread: bool = False,
+    ) -> None:
+        self.function = function
+        self.name = name or function.__name__
+        if not TOOL_NAME.fullmatch(self.name):
+            raise UsageError(
+                f"{self.name!r} is no name for a tool: letters, digits, _ and -, at most 64 of "
+                "them, no digit first; give one with @jp.tool(name=…)"
+            )
+        self.is_async = inspect.iscoroutinefunction(function)
+        if thread and self.is_async:
+            raise UsageError(f"{self.name}: thread=True is for `def`, this is an `async def`")
+        self.thread = thread
+        self._context_name, self._model = _arguments_model(function, self.name)
+        description, _ = read_docstring(function.__doc__)
+        self.schema: Mapping[str, JsonValue] = _json_schema(self._model)
+        registration: dict[str, JsonValue] = {
+            "source": "python",
+            "description": description or self.name,
+        }
+        if examples := read_examples(function.__doc__):
+            registration["examples"] = examples
+        if run is not None:
+            registration["run"] = run
+        if access:
+            registration["access"] = {"config": _rules(self.name, access)}
+        self.registration: Mapping[str, JsonValue] = registration
+        self.__name__, self.__doc__ = self.name, function.__doc__
+        self.__wrapped__ = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, with nothing of a tool around it."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name}{inspect.signature(self.function)}>"
+
+    async def run(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
+    ) -> Outcome:
+        """Validate `arguments`, call the function where it belongs, read what it returns."""
+        try:
+            values = self._model.model_validate(dict(arguments))
+        except ValidationError as exc:
+            return Failure(_bad_arguments(self.name, exc))
+        call = {name: getattr(values, name) for name in type(values).model_fields}
+        if self._context_name is not None:
+            call[self._context_name] = context
+        if self.is_async:
+            result = await self.function(**call)
+        elif self.thread:
+            result = await _in_own_thread(lambda: self.function(**call), self.name)
+        else:
+            result = await cell.call(lambda: self.function(**call))
+        return as_outcome(self.name, result)
+
+
+async def _in_own_thread(function: Callable[[], Any], name: str) -> Any:
+    """What `function` returns or raises, run beside everything else.
+
+    Not a pool: calls start at once however many there are, and one that hangs holds up nobody.
+    """
+    future: Future[Any] = Future()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            result = context.run(function)
+        except BaseException as exc:
+            refused = isinstance(exc, StopIteration)  # by futures
+            future.set_exception(RuntimeError(f"{name} raised {exc!r}") if refused else exc)
+        else:
+            future.set_result(result)
+
+    threading.Thread(target=work, name=f"jp_nb tool {name}", daemon=True).start()
+    return await asyncio.wrap_future(future)
+
+
+def as_outcome(name: str, result: object) -> Outcome:
+    """What a function returned, as an outcome: a text is the content, other values are encoded."""
+    if isinstance(result, (Success, Failure, NeedsInput)):
+        return result
+    if isinstance(result, str):
+        return Success(result)
+    try:
+        return Success(to_json(result).decode())
+    except PydanticSerializationError as exc:
+        raise ToolError(f"{name} returned {type(result).__name__}, which is not JSON") from exc
+
+
+def _bad_arguments(name: str, exc: ValidationError) -> str:
+    problems = []
+    for error in exc.errors(include_url=False):
+        place = ".".join(str(part) for part in error["loc"]) or "arguments"
+        problems.append(f"{place}: {error['msg']}")
+    return f"Invalid arguments for {name}: {'; '.join(problems)}. Correct the call."
+
+
+def _arguments_model(function: Callable[..., Any], name: str) -> tuple[str | None, type[BaseModel]]:
+    """The parameter that takes the context, if any, and a model of all the others."""
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except NameError as exc:
+        raise UsageError(f"{name}: a type hint names something unknown: {exc}") from exc
+    _, described = read_docstring(function.__doc__)
+    context_name: str | None = None
+    fields: dict[str, Any] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise UsageError(
+                f"{name}: the parameter {parameter} cannot be described to a model; a tool takes "
+                "parameters with names of their own"
+            )
+        annotation = hints.get(parameter.name, Any)
+        if annotation is ToolContext:
+            context_name = parameter.name
+            continue
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[parameter.name] = (
+            annotation,
+            Field(default, description=described.get(parameter.name)),
+        )
+    config = ConfigDict(extra="forbid", arbitrary_types_allowed=False, protected_namespaces=())
+    try:
+        return context_name, create_model(name, __config__=config, **fields)
+    except Exception as exc:  # pydantic raises several kinds for what it cannot describe
+        raise UsageError(f"{name}: its parameters cannot be described to a model: {exc}") from exc
+
+
+def _json_schema(model: type[BaseModel]) -> dict[str, JsonValue]:
+    schema = _untitled(model.model_json_schema())
+    schema.pop("description", None)
+    schema.setdefault("properties", {})
+    schema.setdefault("required", [])
+    return schema
+
+
+def _untitled(schema: dict[str, Any]) -> dict[str, Any]:
+    """`schema` without the titles that pydantic derives from names."""
+    result = {key: value for key, value in schema.items() if key != "title"}
+    for key in ("properties", "$defs"):
+        if isinstance(result.get(key), dict):
+            result[key] = {name: _untitled(node) for name, node in result[key].items()}
+    for key in ("items", "additionalProperties"):
+        if isinstance(result.get(key), dict):
+            result[key] = _untitled(result[key])
+    for key in ("anyOf", "oneOf", "allOf", "prefixItems"):
+        if isinstance(result.get(key), list):
+            result[key] = [_untitled(node) for node in result[key]]
+    return result
+
+
+_SECTION = re.compile(r"^(Args|Arguments|Parameters|Returns|Yields|Raises|Examples?|Notes?):\s*$")
+_ARGUMENT = re.compile(r"^(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
+
+
+def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
+    """The description and the parameters' descriptions of a Google-style docstring.
+
+    Source: https://google.github.io/styleguide/pyguide.html#383-functions-and-methods
+    """
+    description: list[str] = []
+    arguments: dict[str, str] = {}
+    section, current, indent = "", "", 0
+    for line in inspect.cleandoc(text or "").splitlines():
+        if heading := _SECTION.match(line):
+            section, current = heading[1], ""
+            continue
+        if not section:
+            description.append(line)
+            continue
+        if section not in ("Args", "Arguments", "Parameters") or not line.strip():
+            continue
+        depth = len(line) - len(line.lstrip())
+        named = _ARGUMENT.match(line.strip())
+        if named and (not current or depth <= indent):
+            current, indent = named[1], depth
+            arguments[current] = named[2]
+        elif current:
+            arguments[current] = f"{arguments[current]} {line.strip()}".strip()
+    return "\n".join(description).strip(), arguments
+
+
+def read_examples(text: str | None) -> str:
+    """What a Google-style docstring has under `Example:` or `Examples:`; "" if nothing."""
+    found: list[str] = []
+    inside = False
+    for line in inspect.cleandoc(text or "").splitlines():
+        if heading := _SECTION.match(line):
+            inside = heading[1] in ("Example", "Examples")
+        elif inside:
+            found.append(line)
+    return textwrap.dedent("\n".join(found)).strip()
+
+
+def _rules(name: str, access: Sequence[ConfigRule]) -> list[JsonValue]:
+    """The rules in the form in which they are configured."""
+    from jp_nb.config.validation import checked  # few tools have rules
+
+    if not all(isinstance(rule, ConfigRule) for rule in access):
+        raise UsageError(f"{name}: access takes a list of jp.ConfigRule")
+    rules: list[JsonValue] = [rule.model_dump(mode="json", exclude_unset=True) for rule in access]
+    tool: JsonValue = {"access": {"config": rules}}
+    checked({"conversation": {"tools": {name: tool}}}, layer="@jp.tool")
+    return rules
+
+
+def _warn(name: str, access: Sequence[ConfigRule]) -> None:
+    """Point at the decorator where rules hardly mean what they say."""
+    if access:
+        from jp_nb.config.grants import rule_warnings
+
+        for text in rule_warnings(name, access):
+            warnings.warn(text, stacklevel=3)
+
+
+class Registry:
+    """The Python tools of this process, by name. Defining one again replaces it."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, PythonTool] = {}
+        self.version = 0
+
+    def add(self, tool: PythonTool) -> None:
+        """Offer `tool` from the next turn on, in place of one with the same name."""
+        self._tools[tool.name] = tool
+        self.version += 1
+
+    def remove(self, name: str) -> None:
+        """Offer it no longer.
+
+        Raises:
+            UsageError: If there is no such tool.
+        """
+        if name not in self._tools:
+            known = ", ".join(sorted(self._tools)) or "none is defined"
+            raise UsageError(f"there is no Python tool {name!r} (known: {known})")
+        del self._tools[name]
+        self.version += 1
+
+    def all(self) -> dict[str, PythonTool]:
+        """The tools by name, in the order they were first defined."""
+        return dict(self._tools)
+
+
+REGISTRY: Final = Registry()
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> PythonTool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    run: RunMode | None = None,
+    access: Sequence[ConfigRule] = (),
+    thread: bool = False,
+) -> Callable[[Callable[..., Any]], PythonTool]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    run: RunMode | None = None,
+    access: Sequence[ConfigRule] = (),
+    thread: bool = False,
+) -> PythonTool | Callable[[Callable[..., Any]], PythonTool]:
+    """Let the model call a function.
+
+    Args:
+        function: The function; its type hints (anything pydantic validates) and Google-style
+            docstring make the schema. A parameter annotated `ToolContext` is injected.
+        name: Its name for the model, instead of the function's.
+        run: `unattended` (as long as no configuration says otherwise), `ask` (the person is
+            asked before it runs), or `skip`.
+        access: What of the configuration it may see, and propose to change; files may add rules.
+            Where a proposal is not applied the function runs again, up to three more times in one
+            call, with the reason in `ctx.delta_rejection`: it must tolerate that.
+        thread: Run a `def` in a worker thread instead of the cell's.
+
+    Raises:
+        UsageError: If the name or a parameter cannot be described to a model.
+        ConfigError: If `access` grants what it may not.
+    """
+
+    def register(function: Callable[..., Any]) -> PythonTool:
+        made = PythonTool(function, name=name, run=run, access=access, thread=thread)
+        _warn(made.name, access)
+        REGISTRY.add(made)
+        return made
+
+    return register if function is None else register(function)
+
+
+def remove_tool(name: str) -> None:
+    """Take a Python tool away.
+
+    Raises:
+        UsageError: If there is no such tool.
+    """
+    REGISTRY.remove(name)

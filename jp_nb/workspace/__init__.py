@@ -1,0 +1,1 @@
+"""What lies around a notebook: configuration files, attachments, keys, trust in folders."""

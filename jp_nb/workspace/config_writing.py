@@ -1,0 +1,230 @@
+"""Values written into a configuration file, its comments kept.
+
+Nothing is written that could not be read again as it was meant.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from pydantic import JsonValue
+from tomlkit.exceptions import TOMLKitError
+
+from jp_nb.config.assignments import parse_assignment
+from jp_nb.config.directives import Directive
+from jp_nb.config.layers import Layer, from_text
+from jp_nb.config.partial import Change, Partial, apply, is_wrapper, settled, without_empty
+from jp_nb.config.paths import (
+    JSON,
+    ROOT,
+    Keys,
+    Node,
+    format_path,
+    lookup,
+    node_at,
+    parse_path,
+)
+from jp_nb.config.validation import require
+from jp_nb.errors import ConfigError, StorageError, UsageError
+from jp_nb.workspace.own_files import NotOwnError, read_own
+
+BOM = "\ufeff"
+
+
+class ConfigFile:
+    """A configuration file that is changed, first in memory.
+
+    Args:
+        path: The file; it need not exist.
+        layer: What to call it in an error, such as `user file`.
+
+    Raises:
+        ConfigError: If it is no configuration now.
+        StorageError: If it cannot be read, or is not the user's own.
+
+    Attributes:
+        path: Where it is written.
+        paths: What was changed, in order.
+    """
+
+    def __init__(self, path: Path, layer: str) -> None:
+        self.path = Path(os.path.realpath(path))  # of a link the file that it means
+        self.paths: list[str] = []
+        self._layer = layer
+        text = self._text()
+        self._mark = BOM if text.startswith(BOM) else ""
+        self._partial = from_text(text, layer, str(self.path)).partial
+        self._document = tomlkit.parse(text.removeprefix(BOM))
+
+    def _text(self) -> str:
+        try:
+            return read_own(self.path).decode("utf-8")
+        except FileNotFoundError:
+            return ""
+        except NotOwnError as exc:  # written, what somebody else put there would be the user's own
+            raise StorageError(f"it is not written to: {exc}") from exc
+        except (OSError, UnicodeDecodeError) as exc:
+            raise StorageError(f"{self.path} cannot be read: {exc}") from exc
+
+    # --- changing ----------------------------------------------------------------------------
+
+    def change(self, directive: Directive) -> None:
+        """Make the change that `directive` asks for, in memory.
+
+        Raises:
+            ConfigError: If a path or value is wrong.
+            UsageError: If it sets nothing that a file may hold.
+        """
+        match directive.kind:
+            case "cfg":
+                change = parse_assignment(directive.text, self._partial, layer=self._layer)
+            case "unset":
+                require(directive.text)
+                change = Change(unsets=(directive.text,))
+            case _:
+                raise UsageError(
+                    "a file takes PATH=VALUE, PATH:=JSON, PATH+=VALUE and --unset PATH"
+                )
+        after = apply(self._partial, change)
+        paths = dict.fromkeys([*change.unsets, *map(format_path, _units(change.delta))])
+        if not paths:
+            raise UsageError(f"{directive.text!r} sets nothing that a file can hold")
+        self._write(paths, after)
+        self._partial = after
+        self.paths += [path for path in paths if path not in self.paths]
+
+    def _write(self, paths: Iterable[str], after: Partial) -> None:
+        """Write what `after` holds at `paths`.
+
+        Below a table that is itself written with dots, or in one line, there can be no section:
+        then it is a table in one line.
+        """
+        before = tomlkit.dumps(self._document)
+        for inline in (False, True):
+            with suppress(TOMLKitError, TypeError, ValueError, ConfigError):
+                for path in paths:
+                    self._put(parse_path(path), after, inline=inline)
+                if _means(self.layer().partial) == _means(after):
+                    return
+            self._document = tomlkit.parse(before)
+        raise ConfigError(f"{self.path} is not written so that this can be changed: do it by hand")
+
+    def _put(self, keys: Keys, after: Partial, *, inline: bool) -> None:
+        """Write what `after` holds at `keys`, or above, where no table stands in the file."""
+        table: Any = self._document
+        for place, key in enumerate(keys):
+            found, node = table.get(str(key)), node_at(keys[: place + 1])
+            value: JsonValue = lookup(after, keys[: place + 1])
+            is_whole = place == len(keys) - 1 or (node is not None and node.kind == "list")
+            is_new = found is None and inline
+            if is_whole or is_new or not isinstance(found, MutableMapping | None):
+                self._set(table, str(key), _short(value, node))
+                return
+            if found is None:
+                if lookup(after, keys) is None:
+                    return  # nothing to take away
+                table[str(key)] = tomlkit.table(is_super_table=place + 2 < len(keys))
+            table = table[str(key)]
+
+    @staticmethod
+    def _set(table: Any, key: str, value: JsonValue) -> None:
+        if value is None:
+            table.pop(key, None)
+        elif key in table:
+            table[key] = _toml(value)  # the comment behind it stays
+        else:
+            table.add(key, _toml(value))
+
+    # --- writing -----------------------------------------------------------------------------
+
+    def layer(self) -> Layer:
+        """The layer that the file will be."""
+        return from_text(self.text(), self._layer, str(self.path))
+
+    def text(self) -> str:
+        """What the file will hold."""
+        return self._mark + tomlkit.dumps(self._document)
+
+    def save(self) -> None:
+        """Write the file: all of it or nothing. Its folder is made if there is none.
+
+        Raises:
+            StorageError: If it cannot be written.
+        """
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor, name = tempfile.mkstemp(dir=self.path.parent, prefix=".config-")
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(self.text().encode("utf-8"))
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.chmod(name, self._mode())
+                os.replace(name, self.path)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(name)
+                raise
+        except OSError as exc:
+            raise StorageError(f"{self.path} cannot be written: {exc}") from exc
+
+    def _mode(self) -> int:
+        """The permissions that the file has; of a new one, what its owner's other files have."""
+        try:
+            return self.path.stat().st_mode & 0o777
+        except FileNotFoundError:
+            mask = os.umask(0)
+            os.umask(mask)
+            return 0o666 & ~mask
+
+
+def _units(partial: Mapping[str, JsonValue], node: Node = ROOT, above: Keys = ()) -> Iterator[Keys]:
+    """The keys of everything that `partial` sets and that is written in one piece."""
+    for key, value in partial.items():
+        keys, below = (*above, key), node.child(key) or JSON
+        is_group = below.kind in ("table", "map") and not below.takes_any_text
+        if isinstance(value, dict) and value and is_group and not is_wrapper(value, below):
+            yield from _units(value, below, keys)
+        elif value is not None:
+            yield keys
+
+
+def _means(partial: Partial) -> Partial:
+    """`partial` without what says nothing."""
+    return without_empty(settled(partial))
+
+
+def _short(value: JsonValue, node: Node | None) -> JsonValue:
+    """`value` as people write it: a model as `provider/name`."""
+    is_model = node is not None and node.requires == ["provider", "name"]
+    if is_model and isinstance(value, dict) and value.keys() == {"provider", "name"}:
+        return f"{value['provider']}/{value['name']}"
+    return value
+
+
+def _toml(value: JsonValue) -> Any:
+    """`value` in one line of TOML, which knows no null."""
+    if isinstance(value, dict):
+        table = tomlkit.inline_table()
+        for key, item in value.items():
+            if item is not None:
+                table.append(key, _toml(item))
+        return table
+    if isinstance(value, list):
+        array = tomlkit.array()
+        for item in _without_null(value):
+            array.append(_toml(item))
+        return array
+    return tomlkit.item(value)
+
+
+def _without_null(items: Sequence[JsonValue]) -> Sequence[JsonValue]:
+    if any(item is None for item in items):
+        raise ValueError("TOML knows no null")
+    return items

@@ -1,0 +1,174 @@
+"""What the user agreed to of the configuration files in folders, kept between kernels.
+
+Kept are digests of whole contents, in a file of the user's data directory that nobody else can
+read: another content is asked about again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import platformdirs
+from pydantic import JsonValue
+
+from jp_nb.errors import StorageError
+from jp_nb.workspace import variables
+from jp_nb.workspace.own_files import NotOwnError, Stamp, read_own, stamp
+
+MAX_DIGESTS: Final = 50
+"""Of one folder: those that were agreed to last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A file that sets what only the user may decide, and that nobody agreed to yet.
+
+    Attributes:
+        folder: Where it counts.
+        file: The file; what it includes belongs to it.
+        digest: Of all that was read.
+        leaves: What is ignored until then: path, value, and the file that says so.
+    """
+
+    folder: Path
+    file: Path
+    digest: str
+    leaves: tuple[tuple[str, JsonValue, str], ...]
+
+
+HEAD: Final = ("path", "value", "file")
+
+
+def rows(found: Iterable[Pending]) -> list[tuple[str, str, str]]:
+    """What would count if the user agreed to it, exactly: path, value, and the file."""
+    from jp_nb.config.layers import to_text
+    from jp_nb.config.masking import masked
+    from jp_nb.config.paths import parse_path
+    from jp_nb.safe_text import exact, visible
+
+    return [
+        (visible(path), exact(to_text(masked(value, parse_path(path)))), visible(file))
+        for pending in found
+        for path, value, file in pending.leaves
+    ]
+
+
+def revoked(folder: Path) -> list[str]:
+    """Take back what was agreed to in `folder` and above it; what there is to say of it.
+
+    Raises:
+        StorageError: If that cannot be kept.
+    """
+    lines = [f"what you agreed to in {gone} does not count any more"
+             for gone in FolderTrust().revoke(folder)]  # fmt: skip
+    if is_listed(folder):
+        lines.append(f"{folder} counts all the same: {variables.TRUST_FOLDERS} lists it")
+    return lines or [f"you had not agreed to anything in {folder}"]
+
+
+def consents_path() -> Path:
+    """Where the consents of this user are kept."""
+    return platformdirs.user_data_path("jp") / "trusted-folders.json"
+
+
+def is_listed(folder: Path) -> bool:
+    """Whether the user's environment says that the files in `folder` count."""
+    listed = os.environ.get(variables.TRUST_FOLDERS, "").split(os.pathsep)
+    resolved = folder.resolve()
+    return any(resolved.is_relative_to(Path(x).resolve()) for x in listed if os.path.isabs(x))
+
+
+class FolderTrust:
+    """The user's consents."""
+
+    def __init__(self) -> None:
+        self._known: tuple[Stamp, dict[str, list[str]]] | None = None
+
+    def covers(self, folder: Path, digest: str) -> bool:
+        """Whether the user agreed to the content of `digest` in `folder`."""
+        if is_listed(folder):
+            return True
+        try:
+            return digest in self._load().get(_key(folder), ())
+        except StorageError:  # who agrees again is told
+            return False
+
+    def agree(self, found: Iterable[Pending]) -> None:
+        """Have what was `found` count from here on.
+
+        Raises:
+            StorageError: If that cannot be kept.
+        """
+        kept = dict(self._load())
+        for pending in found:
+            digests = [x for x in kept.get(_key(pending.folder), ()) if x != pending.digest]
+            kept[_key(pending.folder)] = [*digests, pending.digest][-MAX_DIGESTS:]
+        self._store(kept)
+
+    def revoke(self, folder: Path) -> list[Path]:
+        """Take back what was agreed to in `folder` and above it; the folders of which there was.
+
+        Raises:
+            StorageError: If that cannot be kept.
+        """
+        kept = dict(self._load())
+        resolved = folder.resolve()
+        gone = [x for x in (resolved, *resolved.parents) if kept.pop(str(x), None)]
+        if gone:
+            self._store(kept)
+        return gone
+
+    # --- the file ----------------------------------------------------------------------------
+
+    def _load(self) -> dict[str, list[str]]:
+        path = consents_path()
+        try:
+            now = stamp(path)
+            if self._known is None or self._known[0] != now:
+                self._known = now, _parsed(read_own(path))
+        except FileNotFoundError:
+            return {}
+        except NotOwnError as exc:
+            raise StorageError(f"what you agreed to does not count: {exc}") from exc
+        except OSError as exc:
+            raise StorageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+        return self._known[1]
+
+    def _store(self, kept: dict[str, list[str]]) -> None:
+        path = consents_path()
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                made = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with os.fdopen(made, "w", encoding="utf-8") as file:
+                    json.dump({"version": 1, "folders": kept}, file, indent=1)
+                temporary.replace(path)
+            finally:
+                temporary.unlink(missing_ok=True)
+        except OSError as exc:
+            raise StorageError(f"{path} cannot be written: {exc.strerror or exc}") from exc
+
+
+def _key(folder: Path) -> str:
+    return str(folder.resolve())
+
+
+def _parsed(data: bytes) -> dict[str, list[str]]:
+    """The digests by folder; what is damaged is nobody's consent."""
+    found: object = None
+    with suppress(ValueError, RecursionError):
+        found = json.loads(data)
+    folders = found.get("folders") if isinstance(found, dict) else None
+    return {
+        folder: [x for x in digests if isinstance(x, str)]
+        for folder, digests in (folders.items() if isinstance(folders, dict) else ())
+        if isinstance(digests, list)
+    }

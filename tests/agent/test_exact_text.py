@@ -1,0 +1,587 @@
+"""What is decided about: the text that is shown says what runs, and nothing else could."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sys
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from jp_nb.agent.ports import ActionPrompt, Answered, Prompt, PromptEnd, QuestionPrompt
+from jp_nb.notebook.prompt.stdin import ask_on_stdin
+from jp_nb.record.events import ToolCallResponse
+from jp_nb.rendering import wording
+from jp_nb.safe_text import (
+    editable,
+    exact,
+    from_editable,
+    lines_of,
+    lines_of_object,
+    readable,
+    visible,
+)
+from jp_nb.tooling.python import PythonTool
+from jp_nb.tooling.question import Question
+from jp_nb.tooling.templates import TemplateError, render
+from tests.support.fakes import Bench, FakePrompter, call, for_tool, reply, say, yes
+
+posix = pytest.mark.skipif(os.name != "posix", reason="sh, signals and process groups")
+
+# --- hostile text ------------------------------------------------------------------------------
+
+ODD = (
+    "\x00\x07\x08\t\n\x0b\x0c\r\x1b\x7f\x85\x9b\xa0\xad\u034f\u0301\u0300\u0489\u061c\u115f\u1680"
+    "\u180e\u2000\u2003\u200b\u200d\u200e\u200f\u2024\u2028\u2029\u202a\u202e\u2044\u2060\u2066"
+    "\u2069\u2800\u3000\u3164\ufe0f\ufeff\uffa0\ufff9\ufffc\U000e0041\U000e0101\U0001d159\ud800"
+    "\udfff\u212a\u1100\u1161⟨⟩⇥│┊→é漢א"
+)
+IMITATIONS = [
+    "3 lines\n  │ a\n  │ b",
+    'a"\npath: "/etc/passwd',
+    "│ x",
+    "  │ x\n│ y\n┊ z",
+    "2 keys",
+    "⟨U+200B⟩",
+    r"\u200b",
+    "Arguments\n│ a: 1\nCommand line: 1 line\n│ ls",
+    "⇥\t",
+    "a\r\nb\r\n",
+    "x" * 99 + "漢字" + "y" * 250,
+    "ls \u009b>~/.bashrc",
+]
+texts = st.one_of(
+    st.text(),
+    st.text(alphabet=st.sampled_from(ODD)),
+    st.text(alphabet=st.sampled_from('abe \n\\"│:' + ODD), max_size=40),
+    st.sampled_from(IMITATIONS),
+    st.lists(st.sampled_from(IMITATIONS), max_size=3).map("\n".join),
+)
+values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=12,
+)  # fmt: skip
+objects = st.dictionaries(texts, values, max_size=5).map(lambda x: json.loads(json.dumps(x)))
+"""As JSON has them: two halves of one character are that character."""
+
+
+# --- a reader that knows the notation, and not how it is made ------------------------------------
+
+SPELLED = re.compile("⟨U\\+([0-9A-F]+)⟩")
+
+
+def text_of(count: str, lines: list[str]) -> str:
+    """The text whose heading says `count`."""
+    read = [SPELLED.sub(lambda at: chr(int(at[1], 16)), x.replace("⇥\t", "\t")) for x in lines]
+    number = {"empty": 0}.get(count) if count == "empty" else int(count.split()[0])
+    assert number == len(lines)
+    if count.endswith("no line break at the end") or count in ("1 line", "empty"):
+        return "\n".join(read)
+    return "\n".join(read) + "\n"
+
+
+def count_in(caption: str) -> str:
+    """What a caption says about the number of lines; one, if nothing."""
+    return caption.partition(": ")[2] or "1 line"
+
+
+def object_of(lines: list[str]) -> dict[str, JsonValue]:
+    """The object that `lines` show."""
+    found, end = _children(lines, 0, "")
+    assert end == len(lines)
+    return dict(found)
+
+
+def _children(lines: list[str], at: int, indent: str) -> tuple[list[tuple[str, Any]], int]:
+    found: list[tuple[str, Any]] = []
+    while at < len(lines) and lines[at].startswith(indent) and lines[at][len(indent) :][:1] != " ":
+        line = lines[at][len(indent) :]
+        if line.startswith("│ "):
+            break
+        key: str
+        if line.startswith('"'):
+            key, end = json.JSONDecoder().raw_decode(line)
+            rest = line[end:]
+        else:
+            key, _, rest = line.partition(":")
+            rest = f":{rest}"
+        assert rest.startswith(": ")
+        said, at = rest[2:], at + 1
+        if re.fullmatch("[0-9]+ lines(, no line break at the end)?", said):
+            bar = f"{indent}  │ "
+            end_of_text = at + int(said.split()[0])
+            assert all(line.startswith(bar) for line in lines[at:end_of_text])
+            found.append((key, text_of(said, [x[len(bar) :] for x in lines[at:end_of_text]])))
+            at = end_of_text
+        elif re.fullmatch("[0-9]+ (key|item)s?", said):
+            below, at = _children(lines, at, f"{indent}  ")
+            assert len(below) == int(said.split()[0])
+            is_list = "item" in said
+            if is_list:
+                assert [name for name, _ in below] == [f"[{n}]" for n in range(len(below))]
+            found.append((key, [x for _, x in below] if is_list else dict(below)))
+        else:
+            found.append((key, json.loads(said)))
+    return found, at
+
+
+def same(one: JsonValue, other: JsonValue) -> bool:
+    """Whether both are the same JSON: 1 is not true, and the order of keys is seen."""
+    return json.dumps(one) == json.dumps(other)
+
+
+# --- text --------------------------------------------------------------------------------------
+
+
+@given(objects)
+@example({"path": "a", "content": "x\n\n"})
+@example({"a": "2 lines", "b": ["a\nb", {"c": "d\ne"}], "[0]": 1})
+def test_the_lines_of_an_object_say_it_and_no_other(arguments: dict[str, JsonValue]) -> None:
+    assert same(object_of(lines_of_object(arguments)), arguments)
+
+
+@given(texts)
+def test_the_lines_of_a_text_say_it_and_no_other(text: str) -> None:
+    assert text_of(*lines_of(text)) == text
+
+
+@given(texts)
+def test_a_box_for_editing_holds_the_text_and_nothing_unseen(text: str) -> None:
+    assert from_editable(editable(text)) == text
+    assert_all_is_seen(editable(text).replace("\t", "").replace("\n", "⏎"))
+
+
+def test_white_space_that_ends_a_line_to_be_edited_is_seen() -> None:
+    assert editable("a\t\nb \t\nc ") == "a⟨U+0009⟩\nb ⟨U+0009⟩\nc⟨U+0020⟩"
+
+
+@given(texts, texts)
+def test_two_names_never_look_alike_by_what_is_unseen(one: str, other: str) -> None:
+    assert (visible(one) == visible(other)) == (one == other)
+    assert SPELLED.sub(lambda at: chr(int(at[1], 16)), visible(one)) == one
+    assert "  " not in visible(one) and visible(one).strip() == visible(one)  # noqa: PT018
+
+
+@given(objects)
+def test_nothing_unseen_is_on_a_line(arguments: dict[str, JsonValue]) -> None:
+    for line in lines_of_object(arguments):
+        assert_all_is_seen(line.replace("⇥\t", ""))
+
+
+BLANK = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180f\u2800\u3164\ufe00\ufe0f\uffa0\ufffc\U0001d159"
+
+
+def assert_all_is_seen(line: str) -> None:
+    """Each character prints, none is blank but a space, and none looks like another text."""
+    assert all(char.isprintable() and char not in BLANK for char in line)
+    assert not re.search("(?<!│) (⏎|$)", line)
+    assert unicodedata.is_normalized("NFC", line)
+    marks = "".join("M" if unicodedata.category(x) in ("Mn", "Me") else " " for x in line)
+    assert "M" * 5 not in marks
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("e\u0301", r"e\u0301"),  # looks like é
+        ("\u1100\u1161", "\u1100" + r"\u1161"),  # looks like 가
+        ("\u212aelvin", r"\u212aelvin"),
+        ("a\u037eb", r"a\u037eb"),  # a semicolon of its own
+        ("good.example\u2215@evil", r"good.example\u2215@evil"),
+        ("x" + "\u0302" * 6, "x" + "\u0302" * 4 + r"\u0302\u0302"),
+        (" \u0302", r" \u0302"),
+    ],
+)
+def test_what_looks_like_something_else_is_told_apart(text: str, shown: str) -> None:
+    assert exact(text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Việt Nam",
+        "हिन्दी",
+        "ไทย",
+        "中文\uff0c\uff08是\uff09\uff01",
+        "Ελλάδα",
+        "Россия",
+        "한국어",
+        "שלום",
+        "👩 ≠ é",
+    ],
+)
+def test_what_people_write_stays_as_it_is(text: str) -> None:
+    assert exact(text) == visible(text) == text
+
+
+def test_prose_keeps_its_emoji_and_hides_nothing_else() -> None:
+    assert readable("⚠️ Delete\u200b it?\nReally") == "⚠️ Delete⟨U+200B⟩ it?\nReally"
+
+
+def test_a_file_is_shown_as_its_lines_and_they_are_counted() -> None:
+    content = "".join(f"line {n}\n" for n in range(120))
+    lines = lines_of_object({"path": "notes.md", "content": content})
+    assert lines[:3] == ['path: "notes.md"', "content: 120 lines", "  │ line 0"]
+    assert len(lines) == 122
+
+
+# --- what runs ---------------------------------------------------------------------------------
+
+
+class Reader:
+    """A console whose person reads everything, and answers `typed`."""
+
+    def __init__(self, *typed: str) -> None:
+        self.typed = list(typed)
+        self.shown: list[str] = []
+
+    def write(self, text: str) -> None:
+        self.shown += text.split("\n")
+
+    def read(self, prompt: str, *, secret: bool) -> str:
+        return self.typed.pop(0)
+
+
+def blocks(shown: list[str]) -> dict[str, list[str]]:
+    """The lines behind the bars, by the line of ours above them."""
+    found: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in shown:
+        line = line.replace("\u202d", "").replace("\u202c", "")
+        if line.startswith("│ "):
+            lines.append(line[2:])
+        elif line.startswith("┊ "):
+            lines[-1] += line[2:]
+        else:
+            lines = found.setdefault(line, [])
+    return found
+
+
+def on_stdin(prompt: Prompt) -> dict[str, list[str]]:
+    reader = Reader("y")
+    assert isinstance(ask_on_stdin(prompt, reader, "stdin"), Answered)
+    return blocks(reader.shown)
+
+
+async def ran_with(arguments: dict[str, JsonValue]) -> tuple[ActionPrompt, dict[str, Any]]:
+    """The prompt that asked, and what the tool then ran with."""
+    seen: list[dict[str, Any]] = []
+
+    def tool(value: Any) -> str:
+        seen.append(value)
+        return "done"
+
+    bench = Bench(
+        [reply(call("tool", text=json.dumps({"value": arguments}))), reply(say("Done."))],
+        tools=[PythonTool(tool)],
+        person=FakePrompter(yes("run")),
+        config=for_tool("tool", run="ask"),
+    )
+    await bench.run()
+    [prompt] = bench.person.asked
+    assert isinstance(prompt, ActionPrompt)
+    [value] = seen
+    return prompt, {"value": value}
+
+
+@given(objects)
+async def test_what_a_permission_prompt_shows_is_what_runs(arguments: dict[str, JsonValue]) -> None:
+    prompt, ran = await ran_with(arguments)
+    [(caption, lines)] = wording.exhibits(prompt)
+    assert (caption, same(object_of(lines), ran)) == ("Arguments", True)
+    assert same(object_of(on_stdin(prompt)["Arguments"]), ran)
+
+
+# --- a command -----------------------------------------------------------------------------------
+
+PRINTS_ITS_WORDS = "import json,os,sys; print(json.dumps([sys.argv[1:], os.getcwd()]))"
+
+
+async def run_command(
+    folder: Path, command: JsonValue, *ends: Any, text: str = "{}", **settings: Any
+) -> tuple[list[Prompt], ToolCallResponse]:
+    """The prompts about a call of the tool `cmd`, and its response."""
+    config: Any = {"source": "local", "command": command, "run": "ask"} | settings
+    bench = Bench(
+        [reply(call("cmd", text=text)), reply(say("Done."))],
+        person=FakePrompter(*ends),
+        config=for_tool("cmd", **config),
+    )
+    bench.loop.context = {"root": str(folder), "conversation_id": "jp-c1"}
+    await bench.run()
+    [response] = bench.of(ToolCallResponse)
+    return bench.person.asked, response
+
+
+HOSTILE_WORDS = [
+    "plain",
+    "two words",
+    "it's; rm -rf ~",
+    "\u009b>~/.bashrc",
+    "\u200b\u3164\U000e0041 e\u0301",
+    "a\nFolder: 1 line\n│ /tmp",
+    "a\u2028b",
+    " ends in a space ",
+    "$(evil) `evil` \\",
+    "-" * 300,
+    "\u202egnp.exe",
+    "שלום 1",
+]
+
+
+@posix
+@pytest.mark.parametrize("word", HOSTILE_WORDS)
+async def test_the_command_line_and_the_folder_that_are_shown_are_what_runs(
+    tmp_path: Path, word: str
+) -> None:
+    folder = tmp_path / "my \u200bfolder"
+    folder.mkdir()
+    command: JsonValue = {
+        "program": sys.executable,
+        "args": ["-c", PRINTS_ITS_WORDS, "{{tool.arguments.word}}", "{{tool.arguments}}"],
+    }
+    [prompt], response = await run_command(
+        folder,
+        command,
+        yes("run"),
+        text=json.dumps({"word": word}),
+        parameters={"word": {"type": "string"}},
+    )
+    words, place = json.loads(response.content)
+    assert words[0] == word
+    for shown in (dict(wording.exhibits(prompt)), on_stdin(prompt)):
+        said = {caption.partition(":")[0]: (caption, x) for caption, x in shown.items() if x}
+        assert list(said) == ["Command line", "Folder", "Arguments"]
+        line, cwd = (
+            text_of(count_in(caption), lines)
+            for caption, lines in (said["Command line"], said["Folder"])
+        )
+        assert shlex.split(line) == [sys.executable, "-c", PRINTS_ITS_WORDS, *words]
+        assert cwd == place == str(folder)
+        assert object_of(said["Arguments"][1]) == {"word": word}
+
+
+@posix
+async def test_what_a_shell_reads_is_shown_as_the_shell_reads_it(tmp_path: Path) -> None:
+    command: JsonValue = {
+        "program": "echo a; echo",
+        "args": ["{{tool.arguments.x}}"],
+        "shell": True,
+    }
+    [prompt], response = await run_command(
+        tmp_path, command, yes("run"), text='{"x": "b; echo c"}', parameters={"x": {}}
+    )
+    assert response.content == "a\nb; echo c\n"
+    [shell, *_] = wording.exhibits(prompt)
+    assert shell.caption == "Command line, run by a shell (sh -c)"
+    assert shell.lines == ["echo a; echo 'b; echo c'"]
+
+
+@posix
+@pytest.mark.parametrize(
+    ("word", "first"),
+    [
+        ("{{tool.answers.where}}", True),
+        ("{{ tool | tojson }}", True),
+        ("{{context.delta_rejection.reason}}", True),
+        ("{{tool.arguments}}", False),
+        ("answer my tool's context", True),  # rather once too often
+        ("{{tool['name']}}", False),
+    ],
+)
+async def test_a_command_line_that_answers_change_says_so(
+    tmp_path: Path, word: str, first: bool
+) -> None:
+    command: JsonValue = {"program": "echo", "args": [word]}
+    [prompt], _ = await run_command(tmp_path, command, yes("run"))
+    [line, *_] = wording.exhibits(prompt)
+    said = "Command line (of its first run; answers to its questions go into the next)"
+    assert line.caption == (said if first else "Command line")
+
+
+@posix
+async def test_a_command_line_that_cannot_be_filled_in_is_said_to_be_so(tmp_path: Path) -> None:
+    [prompt], response = await run_command(tmp_path, "echo {{1/0}}", yes("run"))
+    [problem] = wording.exhibits(prompt)
+    assert problem.caption == "It cannot run, there is no command line"
+    assert problem.lines == ["Template error: ZeroDivisionError"]
+    assert response.is_error
+
+
+@pytest.mark.parametrize("template", ["{{ [1, 2, 3, 4, 5] | random }}", "{{ lipsum() }}"])
+def test_nothing_in_a_command_line_is_left_to_chance(template: str) -> None:
+    with pytest.raises(TemplateError):
+        render(template, {})
+
+
+@posix
+async def test_a_formatter_cannot_pass_its_text_off_as_what_counts(tmp_path: Path) -> None:
+    faked = 'Arguments\n│ path: "notes.md"\x1b[8m'
+    (tmp_path / "shown").write_text(faked)
+    [prompt], _ = await run_command(
+        tmp_path,
+        "true",
+        yes("run"),
+        text='{"path": "/etc/passwd"}',
+        parameters={"path": {}},
+        format="unattended",
+        style={"parameters": "cat shown"},
+    )
+    captions = [caption for caption, _ in wording.exhibits(prompt)]
+    assert captions == [
+        "Command line",
+        "Folder",
+        "Arguments",
+        "The arguments as its formatter writes them (what counts is above): "
+        "2 lines, no line break at the end",
+    ]
+    shown = on_stdin(prompt)
+    assert shown["Arguments"] == ['path: "/etc/passwd"']
+    assert shown[captions[-1]] == ["Arguments", '│ path: "notes.md"⟨U+001B⟩[8m']
+
+
+# --- boxes for editing, and results ----------------------------------------------------------
+
+
+@given(objects, st.booleans())
+async def test_the_box_for_arguments_shows_them_and_gives_them_back(
+    arguments: dict[str, JsonValue], on_a_console: bool
+) -> None:
+    """Submitted as it is, it changes nothing; what it holds is all seen."""
+    seen: list[Any] = []
+
+    async def submit() -> PromptEnd:
+        prompt = bench.person.asked[-1]
+        assert isinstance(prompt, QuestionPrompt)
+        box = wording.draft(prompt)
+        assert_all_is_seen(box.shown.replace("\n", ""))
+        assert same(json.loads(box.shown), {"n": arguments})
+        if on_a_console:
+            return ask_on_stdin(prompt, Reader("="), "stdin")
+        return Answered(box.meant(box.shown), "form")
+
+    bench = Bench(
+        [reply(call("tool", text=json.dumps({"n": arguments}))), reply(say("Done."))],
+        tools=[PythonTool(_notes(seen), name="tool")],
+        person=FakePrompter(submit),
+        config=for_tool("tool", run="edit"),
+    )
+    await bench.run()
+    [value] = seen
+    assert same(value, arguments)
+    assert bench.of(ToolCallResponse)[0].metadata == {}
+
+
+@pytest.mark.parametrize(("typed", "runs"), [('{"n": true}', True), ('{"n": 1.0}', 1.0)])
+async def test_an_edit_counts_also_where_python_calls_both_equal(typed: str, runs: Any) -> None:
+    seen: list[Any] = []
+    bench = Bench(
+        [reply(call("tool", text='{"n": 1}')), reply(say("Done."))],
+        tools=[PythonTool(_notes(seen), name="tool")],
+        person=FakePrompter(yes("edit"), yes(typed)),
+        config=for_tool("tool", run="ask"),
+    )
+    await bench.run()
+    assert [repr(n) for n in seen] == [repr(runs)]
+
+
+def _notes(seen: list[Any]) -> Any:
+    def tool(n: Any) -> str:
+        seen.append(n)
+        return "done"
+
+    return tool
+
+
+@given(texts.filter(str.strip))
+async def test_a_result_is_shown_and_edited_exactly(content: str) -> None:
+    prompts: list[Prompt] = []
+
+    async def edit() -> PromptEnd:
+        prompts.append(bench.person.asked[-1])
+        return Answered("edit", "form")
+
+    async def submit() -> PromptEnd:
+        prompt = bench.person.asked[-1]
+        assert isinstance(prompt, QuestionPrompt)
+        box = wording.draft(prompt)
+        assert_all_is_seen(box.shown.replace("\n", "⏎").replace("\t", ""))
+        return Answered(box.meant(f"{box.shown}!"), "form")
+
+    bench = Bench(
+        [reply(call("tool")), reply(say("Done."))],
+        tools=[PythonTool(lambda: content, name="tool")],
+        person=FakePrompter(edit, submit),
+        config=for_tool("tool", result="ask"),
+    )
+    await bench.run()
+    [(caption, lines)] = wording.exhibits(prompts[0])
+    assert text_of(count_in(caption), lines) == content
+    assert bench.of(ToolCallResponse)[0].content == f"{content}!"
+
+
+def test_two_options_that_differ_in_what_is_unseen_are_told_apart() -> None:
+    options = ("delete", "delete\u200b", "delete ", "del\u00adete", "dele\ufe0fte", "a b", "a  b")
+    labels = wording.option_labels(options)
+    assert labels == [
+        "delete",
+        "delete⟨U+200B⟩",
+        "delete⟨U+0020⟩",
+        "del⟨U+00AD⟩ete",
+        "dele⟨U+FE0F⟩te",
+        "a b",
+        "a ⟨U+0020⟩b",
+    ]
+    asked = QuestionPrompt(
+        Question.select("q", "Which?", list(options)), label="Bot\u200b", tool="t\u3164"
+    )
+    assert wording.static_record(asked, Answered("delete\u200b", "form")).plain == (
+        "Bot⟨U+200B⟩: Which? (asked by tool t⟨U+3164⟩) → delete⟨U+200B⟩"
+    )
+    reader = Reader("2")
+    assert ask_on_stdin(asked, reader, "stdin") == Answered("delete\u200b", "stdin")
+    assert "  2  delete⟨U+200B⟩" in reader.shown
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("paypal", "p\u0430yp\u0430l"), ("ohm", "\uff4fhm"), ("\u05d01", "1\u05d0"), ("A", "\u0391")],
+)
+def test_two_options_whose_letters_look_alike_are_told_apart_by_their_code(
+    one: str, other: str
+) -> None:
+    first, second = wording.option_labels((one, other))
+    assert first in (one, f"{one} ({json.dumps(one)})")
+    assert second == f"{other} ({json.dumps(other)})"
+    assert wording.option_labels((other, "else")) == [other, "else"]
+
+
+@pytest.mark.parametrize("size", [20_000])
+@pytest.mark.parametrize("text", ["e\u0301", "\u200b", "a\n", "אב", "漢", "\u1100\u1161", "x "])
+def test_showing_takes_time_in_proportion(text: str, size: int) -> None:
+    def calls(count: int) -> int:
+        made = 0
+
+        def count_calls(*_: object) -> None:
+            nonlocal made
+            made += 1
+
+        sys.setprofile(count_calls)
+        try:
+            lines_of(text * count)
+            visible(text * count)
+        finally:
+            sys.setprofile(None)
+        return made
+
+    assert calls(size) < 2.5 * calls(size // 2) + 1000

@@ -1,0 +1,247 @@
+"""Secret answers that tools repeat: nowhere to be read, and nothing else is changed by that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import pytest
+from pydantic import JsonValue
+
+from jp_nb.agent.ports import QuestionPrompt, ToolEnds
+from jp_nb.agent.secret_answers import HIDDEN, Secrets
+from jp_nb.record.events import ToolCallResponse
+from jp_nb.tooling.context import ToolContext
+from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
+from jp_nb.tooling.python import PythonTool
+from jp_nb.tooling.question import Question
+from tests.support.fakes import Bench, FakePrompter, call, for_tool, reply, say, yes
+
+PASSWORD = 'hunter2 "é"'
+ASKED = Question.secret("pass", "Password?")
+DONE = reply(say("Done."))
+
+
+def login_then(then: Callable[[str], Outcome]) -> PythonTool:
+    """A tool that asks for a password and does `then` with it."""
+
+    def login(ctx: ToolContext) -> Outcome:
+        return then(str(ctx.answers["pass"])) if "pass" in ctx.answers else NeedsInput(ASKED)
+
+    return PythonTool(login, name="login")
+
+
+def bench_of(then: Callable[[str], Outcome], *answers: Any) -> Bench:
+    return Bench(
+        [reply(call("login")), DONE],
+        tools=[login_then(then)],
+        person=FakePrompter(yes(PASSWORD), *answers),
+    )
+
+
+def response(bench: Bench) -> str:
+    [made] = bench.of(ToolCallResponse)
+    return made.content
+
+
+def everything(bench: Bench) -> str:
+    seen: list[Any] = [bench.stream.raw, bench.shown, bench.provider.requests, bench.person.asked]
+    return repr(seen) + json.dumps(bench.stream.raw) + json.dumps(seen[0], ensure_ascii=False)
+
+
+def fail(password: str) -> Outcome:
+    raise ValueError(f"no such user: {password}")
+
+
+@pytest.mark.parametrize(
+    ("then", "read"),
+    [
+        (lambda p: Success(f"in with {p}, and {p}"), f"in with {HIDDEN}, and {HIDDEN}"),
+        (lambda p: Success(json.dumps({"got": p})), f'{{"got": "{HIDDEN}"}}'),
+        (lambda p: Success(json.dumps([p], ensure_ascii=False)), f'["{HIDDEN}"]'),
+        (lambda p: Success(repr({"got": p + "'"})), f"{{'got': '{HIDDEN}\\''}}"),
+        (
+            lambda p: Failure(f"{p}?", trace=("at 1", f"at {p}")),
+            f"{HIDDEN}?\n\nTrace:\nat 1\nat {HIDDEN}",
+        ),
+        (fail, f"ValueError: no such user: {HIDDEN}"),
+    ],
+    ids=["text", "json", "json as it is", "repr", "failure", "exception"],
+)
+async def test_no_outcome_repeats_a_secret(then: Callable[[str], Outcome], read: str) -> None:
+    bench = bench_of(then)
+    assert (await bench.run()).status == "completed"
+    assert response(bench) == read
+    assert "hunter2" not in everything(bench)
+    if then is fail:
+        [shown] = bench.shown_of(ToolEnds)
+        assert f"no such user: {HIDDEN}" in (shown.traceback or "")
+
+
+async def test_no_later_question_repeats_a_secret() -> None:
+    def then(password: str) -> Outcome:
+        question = Question.select("keep", f"Keep {password}?", ["yes", "no"])
+        return NeedsInput(question.with_context(f"It is {password}.").with_default(password))
+
+    bench = bench_of(then, yes("no"), *[yes("no")] * 30)
+    await bench.run()
+    asked = bench.person.asked[1]
+    assert isinstance(asked, QuestionPrompt)
+    assert asked.question.text == f"Keep {HIDDEN}?"
+    assert asked.question.context == f"It is {HIDDEN}."
+    assert asked.question.default is None
+    assert "hunter2" not in everything(bench)
+
+
+@pytest.mark.parametrize("where", ["id", "option"])
+async def test_a_question_that_cannot_do_without_a_secret_is_not_asked(where: str) -> None:
+    def then(password: str) -> Outcome:
+        if where == "id":
+            return NeedsInput(Question.boolean(password, f"Sure of {password}?"))
+        return NeedsInput(Question.select("x", f"Sure of {password}?", [password, "no"]))
+
+    bench = bench_of(then)
+    await bench.run()
+    told = f"The tool put a secret where a question cannot do without it: Sure of {HIDDEN}?"
+    assert response(bench) == told
+    assert len(bench.person.asked) == 1
+    assert "hunter2" not in everything(bench)
+
+
+@pytest.mark.parametrize(
+    ("secret", "change"),
+    [
+        (PASSWORD, {"config": {"assistant": {"name": f"I am {PASSWORD}"}}}),
+        ("hunter2", {"config": {"conversation": {"labels": {"hunter2": "x"}}}}),
+        ("731942", {"config": {"assistant": {"model": {"parameters": {"max_tokens": 731942}}}}}),
+        ("hunter2", {"unset": ("conversation.labels.hunter2",)}),
+    ],
+    ids=["text", "key", "number", "unset"],
+)
+async def test_no_change_of_the_configuration_holds_a_secret(
+    secret: str, change: dict[str, Any]
+) -> None:
+    paths = ("assistant", "conversation.labels")
+    rights = {"config": [{"path": p, "read": True, "write": True, "delete": True} for p in paths]}
+    runs: list[Any] = []
+
+    def login(ctx: ToolContext) -> Outcome:
+        runs.append(ctx.delta_rejection)
+        if "pass" not in ctx.answers:
+            return NeedsInput(ASKED)
+        if ctx.delta_rejection is not None:
+            return Success("left alone")
+        return Success("done", **change)
+
+    bench = Bench(
+        [reply(call("login")), DONE],
+        tools=[PythonTool(login, name="login")],
+        person=FakePrompter(yes(secret)),
+        config=for_tool("login", access=rights),
+    )
+    await bench.run()
+    assert response(bench) == "left alone"
+    assert runs[-1].reason == "invalid_config"
+    assert "secret" in runs[-1].detail
+    assert secret not in everything(bench)
+
+
+async def test_what_was_secret_in_an_earlier_turn_still_is() -> None:
+    bench = Bench([reply(call("tell")), DONE], tools=[PythonTool(lambda: PASSWORD, name="tell")])
+    bench.loop.secrets.add(PASSWORD)
+    await bench.run()
+    assert response(bench) == HIDDEN
+
+
+async def test_another_call_of_the_turn_does_not_repeat_it_either() -> None:
+    kept: list[str] = []
+
+    def keep(password: str) -> Outcome:
+        kept.append(password)
+        return Success("kept")
+
+    login, tell = login_then(keep), PythonTool(lambda: kept[0], name="tell")
+    bench = Bench(
+        [reply(call("login")), reply(call("tell", "c2")), DONE],
+        tools=[login, tell],
+        person=FakePrompter(yes(PASSWORD)),
+    )
+    await bench.run()
+    assert [r.content for r in bench.of(ToolCallResponse)] == ["kept", HIDDEN]
+
+
+async def test_what_was_asked_for_openly_is_no_secret() -> None:
+    def stay(ctx: ToolContext) -> Outcome:
+        if "where" not in ctx.answers:
+            return NeedsInput(Question.text("where", "Where?"))
+        return Success(f"in {ctx.answers['where']}")
+
+    person = FakePrompter(yes("Delft"))
+    bench = Bench([reply(call("stay")), DONE], tools=[PythonTool(stay)], person=person)
+    await bench.run()
+    assert response(bench) == "in Delft"
+
+
+@pytest.mark.parametrize("answer", ["", "abc", "    ", "\n\n\n\n", None, True, 12345])
+def test_what_is_short_or_no_text_is_no_secret(answer: JsonValue) -> None:
+    secrets = Secrets()
+    secrets.add(answer)
+    outcome = Success("abc     None\n\n\n\nTrue 12345")
+    assert secrets.hide_in(outcome) is outcome
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        json.dumps,
+        repr,
+        ascii,
+        str.encode,
+        lambda s: json.dumps(s, ensure_ascii=False),
+        lambda s: json.dumps({"stderr": f"KeyError: {s!r}"}),
+        lambda s: json.dumps(json.dumps([s])),
+        lambda s: repr(f"it's {s}"),
+        lambda s: repr(f"it's \"{s}"),
+        lambda s: f"https://me:{quote(s, safe='')}@example.org",
+        lambda s: urlencode({"key": s}),
+    ],
+)
+@pytest.mark.parametrize(
+    "secret", ["hunter2", 'hunter2\\x"y', "hun'te\"r2", "größe 2\t%", "a\nb c d"]
+)
+def test_a_secret_is_hidden_however_it_is_quoted(quoted: Callable[[str], Any], secret: str) -> None:
+    secrets = Secrets()
+    secrets.add(secret)
+    said = f"It was {quoted(secret)}."
+    assert HIDDEN in secrets.hide(said)
+    left = secrets.hide(said)
+    assert not any(part in left for part in ("unter2", "te\\", "r2", "gr", "b c d")), left
+
+
+def test_parts_of_a_secret_of_several_lines_are_hidden() -> None:
+    secrets = Secrets()
+    secrets.add("-----BEGIN KEY-----\nMIIEowIBAAKCAQ\nabc\n")
+    assert secrets.hide("  | MIIEowIBAAKCAQ\n  | abc") == f"  | {HIDDEN}\n  | abc"
+    assert secrets.hide("-----BEGIN KEY-----\nMIIEowIBAAKCAQ\nabc") == HIDDEN
+
+
+def test_only_secrets_are_secret() -> None:
+    secrets = Secrets()
+    secrets.add("hunter2")
+    asked = NeedsInput(Question.select("text", "Which?", ["one", "two"]).with_default("one"))
+    assert secrets.hide_in(asked) == asked
+    change = Success("x", config={"user": {"name": "x"}, "n": [1, True, None]}, unset=("a",))
+    assert secrets.hide_in(change) == change
+    malformed = Success("x", malformed="no hunter2")
+    hidden = secrets.hide_in(malformed)
+    assert isinstance(hidden, Success)
+    assert hidden.malformed == f"no {HIDDEN}"
+
+
+def test_the_longer_of_two_secrets_is_hidden_whole() -> None:
+    secrets = Secrets()
+    secrets.add("pass")
+    secrets.add("password")
+    assert secrets.hide("the password, to pass") == f"the {HIDDEN}, to {HIDDEN}"

@@ -1,0 +1,172 @@
+"""From names to models: aliases, chains, circles, whole configurations and layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jp_nb.config.model_aliases import check_aliases, parse, references, resolve
+from jp_nb.config.model_aliases import resolve_partial as settle
+from jp_nb.config.tree.app_config import AppConfig, ModelId
+from jp_nb.errors import ConfigError
+from tests.support.config_spellings import partials
+from tests.support.record_strategies import QUICK
+
+GPT = ModelId(provider="openai", name="gpt")
+TABLE = {"provider": "openai", "name": "gpt"}
+
+
+@pytest.mark.parametrize(
+    ("reference", "aliases"),
+    [
+        (GPT, {}),
+        ("openai/gpt", {}),
+        ("a", {"a": GPT}),
+        ("a", {"a": "openai/gpt"}),
+        ("a", {"a": TABLE}),
+        (" a ", {"a": "b", "b": "c", "c": "openai/gpt"}),
+        ("openai", {"openai": "openai/gpt"}),
+    ],
+)
+def test_a_name_leads_to_a_model(reference: Any, aliases: Any) -> None:
+    assert resolve(reference, aliases) == GPT
+
+
+@pytest.mark.parametrize("text", ["openrouter/a/b/c", " openrouter / a/b/c "])
+def test_a_model_name_may_have_slashes(text: str) -> None:
+    assert parse(text) == ModelId(provider="openrouter", name="a/b/c")
+
+
+def test_a_word_is_an_alias() -> None:
+    assert parse(" fast ") == "fast"
+
+
+@pytest.mark.parametrize(
+    ("reference", "aliases", "path", "says"),
+    [
+        ("c", {"a": GPT}, "p", r"'c' is neither an alias \(known: a\) nor `provider/name`"),
+        ("c", {}, "p", "none is defined"),
+        ("a", {"a": "b"}, "providers.llm.aliases.a", "'b' is neither an alias"),
+        ("a", {"a": "nobody/x"}, "providers.llm.aliases.a", "unknown provider 'nobody', expected"),
+        ("a", {"a": {"name": "x"}}, "providers.llm.aliases.a", "a table of provider and name"),
+        ("openai/a b", {}, "p", "may hold letters, digits"),
+        ("a", {"a": "b", "b": "a"}, "providers.llm.aliases", "a -> b -> a"),
+        (GPT, {"x": "a", "a": "b", "b": "a"}, "providers.llm.aliases", "a -> b -> a"),
+        (GPT, {"a": "a"}, "providers.llm.aliases", "a -> a"),
+    ],
+)
+def test_a_name_that_leads_nowhere_says_why(
+    reference: Any, aliases: Any, path: str, says: str
+) -> None:
+    with pytest.raises(ConfigError, match=says) as caught:
+        resolve(reference, aliases, path="p")
+    assert caught.value.path == path
+
+
+@pytest.mark.parametrize("text", ["", " ", "nobody/x", "openai/", "/x", "openai/ö"])
+def test_what_is_no_name_at_all_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(text)
+    assert caught.value.path == "assistant.model.id"
+
+
+names = st.sampled_from("abcde")
+
+
+@given(st.dictionaries(names, names | st.just("openai/gpt")))
+@QUICK
+def test_aliases_go_in_circles_or_every_chain_ends(aliases: dict[str, str]) -> None:
+    def ends(name: str) -> bool:
+        for _ in range(len(aliases) + 1):
+            if name not in aliases:
+                return True
+            name = aliases[name]
+        return False
+
+    if all(ends(name) for name in aliases):
+        check_aliases(aliases)
+    else:
+        with pytest.raises(ConfigError, match="in circles"):
+            check_aliases(aliases)
+
+
+EVERYWHERE: dict[str, Any] = {
+    "assistant": {"model": {"id": "fast"}},
+    "conversation": {
+        "title": {"generate": {"model": {"id": "fast"}}},
+        "inquiry": {"assistant": {"model": {"id": "fast"}}},
+        "compaction": {"rules": [{}, {"summary": {"model": {"id": "fast"}}}]},
+        "tools": {"t.u": {"questions": {"q": {"target": {"model": {"id": "fast"}}}}}},
+    },
+}
+PATHS = [
+    "assistant.model.id",
+    "conversation.title.generate.model.id",
+    'conversation.tools["t.u"].questions.q.target.model.id',
+    "conversation.compaction.rules.1.summary.model.id",
+    "conversation.inquiry.assistant.model.id",
+]
+ALIASES = {"fast": "quick", "quick": "openai/gpt"}
+
+
+def test_every_reference_of_a_configuration_is_found() -> None:
+    config = AppConfig.model_validate({**EVERYWHERE, "providers": {"llm": {"aliases": ALIASES}}})
+    assert references(config) == [(path, "fast") for path in PATHS]
+    whole = AppConfig.model_validate(settle(EVERYWHERE, ALIASES))
+    assert references(whole) == [(path, GPT) for path in PATHS]
+
+
+def test_a_layer_is_resolved_as_far_as_possible() -> None:
+    resolved: Any = settle(EVERYWHERE, ALIASES)
+    text = repr(resolved)
+    assert "fast" not in text
+    assert text.count(repr(TABLE)) == len(PATHS)
+    assert settle(EVERYWHERE, {}) == EVERYWHERE
+    assert settle(EVERYWHERE, {"fast": "fast"}) == EVERYWHERE
+    assert settle(EVERYWHERE, {"fast": {"name": "x"}}) == EVERYWHERE
+
+
+@pytest.mark.parametrize(
+    "partial",
+    [
+        {"assistant": {"model": {"id": {"name": "x"}}}},
+        {"providers": {"llm": {"aliases": {"a": "fast"}}}},
+        {"assistant": {"name": "fast", "model": {"parameters": {"id": "fast"}}}},
+        {"conversation": {"tools": {"t": {"options": {"model": {"id": "fast"}}}}}},
+        {"conversation": {"tools": {"t": {"questions": {"q": {"target": "assistant"}}}}}},
+        {"assistant": {"model": None}, "unknown": {"model": {"id": "fast"}}},
+    ],
+)
+def test_what_is_no_reference_stays(partial: Any) -> None:
+    assert settle(partial, ALIASES) == partial
+
+
+def test_a_layer_with_strategies_is_resolved_below_them() -> None:
+    rules: Any = {"value": [{"summary": {"model": {"id": "fast"}}}], "strategy": "replace"}
+    resolved = settle({"conversation": {"compaction": {"rules": rules}}}, ALIASES)
+    assert resolved == {
+        "conversation": {
+            "compaction": {
+                "rules": {
+                    "value": [{"summary": {"model": {"id": TABLE}}}],
+                    "strategy": "replace",
+                }
+            }
+        }
+    }
+
+
+def test_a_full_id_in_a_layer_becomes_a_table() -> None:
+    assert settle({"assistant": {"model": {"id": "openai/gpt"}}}, {}) == {
+        "assistant": {"model": {"id": TABLE}}
+    }
+
+
+@given(partials)
+@QUICK
+def test_resolving_a_layer_twice_changes_nothing_more(partial: dict[str, Any]) -> None:
+    once = settle(partial, ALIASES)
+    assert settle(once, ALIASES) == once

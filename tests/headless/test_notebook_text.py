@@ -1,0 +1,57 @@
+"""Text from a notebook does nothing to a terminal but appear."""
+
+from __future__ import annotations
+
+import io
+
+import nbformat
+import pytest
+
+from jp_nb.headless.notebook_text import plain, print_transcript
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\x1b[1;31mred\x1b[0m", "red"),
+        ("\x1b]0;title\x07x", "x"),
+        ("\x1b]8;;http://a\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1bPq#0\x1b\\x", "x"),
+        ("\x9b31mx", "x"),
+        ("\x1bcx", "x"),
+        ("a\x1b[", "a"),
+        ("a\x1b]52;c;never closed", "a"),
+        (" 10%\r 50%\r100%\nnext\r\n", "100%\nnext\n"),
+        ("a\x00\x08b\x7f", "ab"),
+        ("\u202eevil\u2066", "evil"),
+        ("tab\tä😀\n", "tab\tä😀\n"),
+    ],
+)
+def test_what_a_terminal_would_obey_is_gone(text: str, expected: str) -> None:
+    assert plain(text) == expected
+
+
+def test_cells_and_their_outputs() -> None:
+    new = nbformat.v4
+    figure = {"image/png": "iVBO", "text/html": "<b>"}
+    notebook = new.new_notebook(
+        cells=[
+            new.new_markdown_cell("# Title\n\x1b[2Jtext"),
+            new.new_code_cell(
+                "a\nb",
+                execution_count=1,
+                outputs=[
+                    new.new_output("stream", text="said\n"),
+                    new.new_output("display_data", data={"text/plain": "shown", **figure}),
+                    new.new_output("display_data", data=figure),
+                    new.new_output("error", ename="E", evalue="\x1b[31mwhy", traceback=[]),
+                ],
+            ),
+            new.new_code_cell(""),
+        ]
+    )
+    out = io.StringIO()
+    print_transcript(notebook, out)
+    assert out.getvalue() == (
+        "# Title\ntext\n\nIn [1]: a\n        b\nsaid\nshown\n<image/png, text/html>\nE: why\n\n"
+    )

@@ -1,0 +1,465 @@
+"""The dialect `jp-head`: what is written loads in the JP of today, and what is lost is listed."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from jp_nb.config.partial import Partial, merge
+from jp_nb.config.partial import at as value_at
+from jp_nb.errors import StorageError
+from jp_nb.interop.jp_files import Directory, write_directory
+from jp_nb.interop.jp_schema import JP, PROVIDERS, TOOL
+from tests.interop.test_jp_files import ASKED, CALL, G4, RESULT, TALK, at, imported, question
+
+MODEL = {"provider": "anthropic", "name": "m-1"}
+TOOLS = {"*": {"run": "ask"}}
+BASE: dict[str, Any] = {"assistant": {"model": {"id": MODEL}}, "conversation": {"tools": TOOLS}}
+START = at(1, "turn_start")
+
+
+def for_head(events: list[Any], base: Any = BASE) -> Directory:
+    head = {"id": "jp-c17700000001", "made": "live"}
+    jp = {"conversation": head, "base_config": base, "events": events}
+    written = write_directory(jp, dialect="jp-head")
+    loads(written)
+    return written
+
+
+def entries(written: Directory) -> Any:
+    return json.loads(written.files["events.json"])
+
+
+def base(written: Directory) -> Any:
+    return json.loads(written.files["base_config.json"])
+
+
+def loads(written: Directory) -> Partial:
+    """Load as JP does: one thing that it cannot read, and it reads nothing."""
+    config: Partial = merge({}, base(written))
+    assert isinstance(value_at(config, "assistant.model.id"), (dict, str))
+    assert value_at(config, "conversation.tools").get("*", {}).get("run")
+    for partial in (base(written), *(e["delta"] for e in entries(written) if "delta" in e)):
+        known(partial, JP)
+    for entry in entries(written):
+        match entry.get("type"):
+            case "inquiry_response":
+                assert "answer" in entry
+                assert "outcome" not in entry
+            case "inquiry_request":
+                kind = entry["question"]["answer_type"]["type"]
+                assert kind in ("boolean", "select", "text")
+            case "config_delta":
+                assert entry.keys() <= {"type", "timestamp", "delta", "metadata"}
+                config = merge(config, entry["delta"])
+    for name, tool in value_at(config, "conversation.tools").items():
+        assert name == "*" or tool["source"].split(".")[0] in ("builtin", "local", "mcp")
+    return config
+
+
+def known(value: Any, shape: Any) -> None:
+    if isinstance(shape, dict):
+        for key, item in value.items():
+            assert key in shape or "*" in shape, key
+            known(item, shape.get(key) or shape["*"])
+    elif shape == "plain":
+        assert not isinstance(value, dict) or "strategy" not in value
+    elif shape == "model" and isinstance(value, dict):
+        assert value["provider"] in PROVIDERS
+
+
+def pair(number: int, /, *, question: Any = None, **response: Any) -> list[Any]:
+    key = f"c{number}.q.1"
+    asked = ASKED | {"id": key}
+    if question is not None:
+        asked |= {"question": question}
+    return [asked, at(3, "inquiry_response", id=key, **response)]
+
+
+def test_what_jp_reads_is_left_as_it_was() -> None:
+    jp = imported(G4 | {"base_config.json": (json.dumps(BASE, indent=2) + "\n").encode()})
+    written = write_directory(jp, dialect="jp-head")
+    assert written.dropped == []
+    assert written.files == write_directory(jp).files
+
+
+def test_inquiries_that_were_not_answered_go_in_pairs() -> None:
+    secret = question(answer_type={"type": "secret"}, text="Key?")
+    events = [
+        START,
+        TALK[0],
+        CALL,
+        *pair(1, outcome="answered", answer=True),
+        *pair(2, outcome="cancelled", reason="user"),
+        *pair(3, outcome="redacted", question=secret),
+        *pair(4, outcome="answered", answer="hunter2", question=secret),
+        *pair(5, outcome="postponed"),
+        *pair(6, answer=False),
+        *pair(7, outcome="answered"),
+        ASKED | {"id": "open.1"},
+        ASKED | {"id": "open.2", "question": secret},
+        RESULT,
+    ]
+    written = for_head(events)
+    ids = [e["id"] for e in entries(written) if e["type"].startswith("inquiry")]
+    assert ids == ["c1.q.1", "c1.q.1", "c6.q.1", "c6.q.1", "open.1"]
+    assert not any(
+        word in written.files["events.json"] for word in (b"secret", b"cancel", b"redact")
+    )
+    assert [line.partition(":")[0] for line in written.dropped] == [
+        "events[4].outcome", "events[5-6]", "events[7-8]", "events[9-10]",
+        "events[11-12]", "events[15-16]", "events[18]",
+    ]  # fmt: skip
+    assert "c2.q.1" in written.dropped[1]
+
+
+def test_pairs_of_one_id_are_told_apart_by_turn_and_order() -> None:
+    first = pair(1, outcome="answered", answer=True)
+    second = pair(1, outcome="cancelled", reason="user")
+    events = [START, TALK[0], *first, *second, START, TALK[0], *second, *first]
+    written = for_head(events)
+    assert [e["type"] for e in entries(written) if e["type"].startswith("inquiry")] == [
+        *["inquiry_request", "inquiry_response"] * 2
+    ]
+
+
+def test_fields_that_jp_does_not_have_are_listed_with_their_entries() -> None:
+    wide = question(context="c", exclusive=True, persistence="none")
+    events = [
+        {**START, "event_id": "a"},
+        {**TALK[0], "event_id": "b"},
+        {**CALL, "event_id": "c", "request_id": "b"},
+        *pair(1, outcome="answered", answer=True, question=wide),
+        {**RESULT, "event_id": "d", "request_id": "b"},
+        {"type": "hologram", "event_id": "kept"},
+    ]
+    written = for_head(events)
+    assert written.dropped == [
+        "events[0-2, 5].event_id: JP has no such field",
+        "events[2, 5].request_id: JP has no such field",
+        "events[3].question.context: JP has no such field",
+        "events[3].question.exclusive: JP has no such field",
+        "events[3].question.persistence: JP has no such field",
+        "events[4].outcome: JP has no such field",
+    ]
+    assert entries(written)[3]["question"] == question()
+    assert entries(written)[-1] == {"type": "hologram", "event_id": "kept"}
+
+
+def test_long_lists_of_entries_are_cut_into_lines() -> None:
+    ids = [{**TALK[0], **({"event_id": f"e{n}"} if n % 2 else {})} for n in range(100)]
+    written = for_head(ids)
+    assert [line.count(", ") for line in written.dropped] == [19, 19, 9]
+    assert written.dropped[0].startswith("events[1, 3, 5, ")
+
+
+def test_payloads_are_encoded_here_too() -> None:
+    jp = imported(G4)
+    arguments = {"path": "ä", "x": "-!"}
+    added = {**CALL, "arguments": arguments, "verbatim": ["/arguments/x"], "event_id": "e"}
+    jp["events"].append(added)
+    written = write_directory(jp, dialect="jp-head")
+    encoded = base64.b64encode("ä".encode()).decode()
+    assert entries(written)[-1]["arguments"] == {"path": encoded, "x": "-!"}
+
+
+def test_an_entry_that_is_damaged_would_keep_jp_from_loading_any() -> None:
+    written = for_head([{"type": "chat_request", "timestamp": "2026-02-02 03:00:00.0"}, *TALK])
+    assert len(entries(written)) == 2
+    assert "content" in written.dropped[0]
+
+
+def test_bare_options_get_their_table() -> None:
+    asked = question(answer_type={"type": "select", "options": ["a", {"value": "b"}]})
+    written = for_head(pair(1, answer="a", question=asked))
+    options = entries(written)[0]["question"]["answer_type"]["options"]
+    assert options == [{"value": "a"}, {"value": "b"}]
+
+
+# --- configuration -----------------------------------------------------------------------------
+
+
+def delta(value: Any = None, **more: Any) -> dict[str, Any]:
+    return at(6, "config_delta", **({"delta": value} if value is not None else {}), **more)
+
+
+def test_base_and_init_become_a_flat_base_and_deltas() -> None:
+    init = delta({"assistant": {"name": "Ines"}})
+    files = G4 | {"base_config.json": json.dumps({"base": BASE, "init": [init]}).encode()}
+    written = write_directory(imported(files), dialect="jp-head")
+    assert base(written) == BASE
+    assert entries(written)[0] == init
+    assert value_at(loads(written), "assistant.name") == "Ines"
+
+
+def test_older_layouts_get_a_base_configuration_that_jp_reads() -> None:
+    flat = at(0, "config_delta", **BASE)
+    later = at(4, "config_delta", assistant={"name": "Ines"})
+    files = {"events.json": json.dumps([flat, *TALK, later]).encode()}
+    written = write_directory(imported(files), dialect="jp-head")
+    assert base(written) == BASE
+    assert entries(written)[-1]["delta"] == {"assistant": {"name": "Ines"}}
+    assert loads(written)
+
+
+OURS: dict[str, Any] = {
+    "prompt": {"channel": "stdin"},
+    "record": {"headless": "continue"},
+    "interpolation": {"max_chars": 5},
+    "style": {"update_interval_ms": 50, "reasoning": {"display": "full"}},
+    "providers": {"llm": {"scripted": {"x": 1}, "openai": {"dialect": "chat", "base_url": "http://h"}}},
+    "conversation": {
+        "tools": {
+            "here": {"source": "python.here", "run": "unattended"},
+            "bare": {"run": "ask"},
+            "disk": {
+                "source": "local.disk",
+                "questions": {"q": {"answer": 1, "prompt_label": "Tool"}},
+                "access": {"fs": [{"path": "."}], "config": [{"path": "*"}]},
+                "parameters": {"p": {"type": "array", "minimum": 1, "items": {"type": "", "x": 1}}},
+            },
+        }
+    },
+}  # fmt: skip
+OURS_LISTED = {
+    "prompt", "record", "interpolation", "style.update_interval_ms", "providers.llm.scripted",
+    "providers.llm.openai.dialect", "conversation.tools.here", "conversation.tools.bare",
+    "conversation.tools.disk.questions.q.prompt_label", "conversation.tools.disk.access.config",
+    "conversation.tools.disk.parameters.p.minimum", "conversation.tools.disk.parameters.p.items.x",
+}  # fmt: skip
+
+
+def test_settings_that_jp_does_not_have_are_left_out_of_the_base() -> None:
+    written = for_head([], merge(BASE, OURS))
+    places = {line.partition(": ")[0] for line in written.dropped}
+    assert places == {f"base_config.{path}" for path in OURS_LISTED}
+    tools = base(written)["conversation"]["tools"]
+    assert tools.keys() == {"*", "disk"}
+    assert base(written)["providers"] == {"llm": {"openai": {"base_url": "http://h"}}}
+
+
+def test_settings_that_jp_does_not_have_are_left_out_of_a_delta() -> None:
+    written = for_head([delta(OURS)])
+    places = {line.partition(": ")[0] for line in written.dropped}
+    assert places == {f"events[0].delta.{path}" for path in OURS_LISTED}
+    assert loads(written)
+
+
+def test_a_tool_that_comes_from_elsewhere_later_is_whole() -> None:
+    tools = "conversation.tools.here"
+    there = {"conversation": {"tools": {"here": {"source": "local.here"}}}}
+    events = [
+        delta({"conversation": {"tools": {"here": {"source": "python.f", "summary": "S"}}}}),
+        delta(there),
+        delta({"conversation": {"tools": {"here": {"run": "ask"}}}}),
+    ]
+    written = for_head(events)
+    assert len(entries(written)) == 2
+    assert value_at(loads(written), tools) == {
+        "source": "local.here",
+        "summary": "S",
+        "run": "ask",
+    }
+
+
+def test_the_last_model_that_jp_knows_stands_in_for_a_scripted_one() -> None:
+    scripted = {"assistant": {"model": {"id": {"provider": "scripted", "name": "x"}}}}
+    other = {"provider": "openai", "name": "m-2"}
+    models = [scripted, {"assistant": BASE["assistant"]}, scripted,
+              {"assistant": {"model": {"id": other}}}, scripted]  # fmt: skip
+    written = for_head([delta(m) for m in models[1:]], models[0])
+    assert base(written)["assistant"]["model"]["id"] == other
+    assert [e["delta"]["assistant"]["model"]["id"] for e in entries(written)] == [MODEL, other]
+    assert written.dropped == [
+        "base_config.assistant.model.id: JP has no provider 'scripted'",
+        "events[1, 3].delta.assistant.model.id: JP has no provider 'scripted'",
+        "base_config.assistant.model.id: JP needs a model here: openai/m-2, the last one that it "
+        "knows",
+        "base_config.conversation.tools.*.run: JP needs a value here: ask",
+    ]
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        {},
+        {"assistant": {"model": {"id": "scripted/welcome"}}},
+        {
+            "assistant": {"model": {"id": "w"}},
+            "providers": {"llm": {"aliases": {"w": "scripted/w"}}},
+        },
+        {"assistant": {"model": {"id": {"name": "m-1"}}}},
+    ],
+)
+def test_without_a_model_that_jp_knows_nothing_is_written(start: Any) -> None:
+    with pytest.raises(StorageError, match=r"assistant\.model\.id.*%jp config"):
+        for_head([], start)
+
+
+def test_half_a_model_is_written_whole() -> None:
+    events = [
+        delta({"assistant": {"model": {"id": {"provider": "scripted"}}}}),
+        delta({"assistant": {"model": {"id": {"name": "m-9"}}}}),
+        delta({"assistant": {"model": {"id": {"provider": "openai"}}}}),
+    ]
+    written = for_head(events)
+    (only,) = entries(written)
+    assert only["delta"]["assistant"]["model"]["id"] == {"provider": "openai", "name": "m-9"}
+
+
+def test_unsetting_is_written_as_values_where_that_is_possible() -> None:
+    start = merge(
+        BASE,
+        {
+            "assistant": {
+                "system_prompt": "Be odd.",
+                "name": "Tess",
+                "model": {"parameters": {"temperature": 0.5, "top_p": 1}},
+            },
+            "conversation": {"attachments": ["a.md", "b.md"], "labels": {"k": "v"}},
+        },
+    )
+    change = delta(
+        {"conversation": {"attachments": ["c.md"]}},
+        unsets=[
+            *("conversation.attachments[\"a.md\"]", "assistant.system_prompt", "assistant.name"),
+            *("assistant.model.parameters.temperature", "conversation.labels", "no path["),
+        ],
+        claims={"assistant.name": None},
+    )  # fmt: skip
+    written = for_head([change], start)
+    assert entries(written)[0]["delta"] == {
+        "assistant": {"system_prompt": "You are a helpful assistant."},
+        "conversation": {
+            "attachments": {"value": ["b.md", "c.md"], "strategy": "replace"},
+            "labels": {"value": {}, "strategy": "replace"},
+        },
+    }
+    assert [line.partition(": ")[0] for line in written.dropped] == [
+        "events[0].unsets",
+        "events[0].unsets",
+        "events[0].claims",
+        "events[0].delta.assistant.name",
+        "events[0].delta.assistant.model.parameters.temperature",
+    ]
+
+
+def test_a_reset_is_written_as_values_where_that_is_possible() -> None:
+    start = merge(BASE, {"assistant": {"system_prompt": "Odd.", "name": "Tess"},
+                         "conversation": {"attachments": ["a.md"]}})  # fmt: skip
+    later = delta({"conversation": {"attachments": ["z.md"]}})
+    written = for_head([delta(op="reset"), later], start)
+    first, second = entries(written)
+    assert first["delta"] == {
+        "assistant": {"system_prompt": "You are a helpful assistant."},
+        "conversation": {"attachments": {"value": [], "strategy": "replace"}},
+    }
+    assert second == later
+    assert value_at(loads(written), "conversation.attachments") == ["z.md"]
+    stays = "JP cannot unset this: it stays as it was"
+    assert {line for line in written.dropped if line.endswith(stays)} == {
+        f"events[0].delta.{path}: {stays}"
+        for path in ("assistant.name", "assistant.model.id", "conversation.tools.*.run")
+    }
+
+
+def test_an_unset_that_changes_nothing_leaves_no_entry() -> None:
+    written = for_head([delta({}, unsets=["assistant.name"]), delta({})])
+    assert len(entries(written)) == 1
+
+
+def test_another_op_is_left_out() -> None:
+    written = for_head([delta(op="rewind")])
+    assert entries(written) == []
+    assert written.dropped == ["events[0].op: JP knows no 'rewind'"]
+
+
+def test_a_strategy_stays_only_where_jp_reads_one() -> None:
+    change = {
+        "assistant": {
+            "system_prompt": {"value": " More.", "strategy": "append"},
+            "name": {"value": "Ines", "strategy": "replace"},
+            "instructions": {"value": [{"title": "T", "items": ["i"]}], "strategy": "replace"},
+            "system_prompt_sections": {"value": ["S"], "strategy": "prepend"},
+        },
+        "providers": {
+            "llm": {"anthropic": {"beta_headers": {"value": ["b"], "strategy": "replace"}}}
+        },
+    }
+    start = merge(BASE, {"providers": {"llm": {"anthropic": {"beta_headers": ["a"]}}}})
+    written = for_head([delta(change)], start)
+    found = entries(written)[0]["delta"]
+    assert found["providers"]["llm"]["anthropic"]["beta_headers"] == ["b"]
+    assert found["assistant"]["name"] == "Ines"
+    config = loads(written)
+    assert value_at(config, "assistant.system_prompt_sections") == [{"content": "S"}]
+    listed = [line for line in written.dropped if "beta_headers" in line]
+    assert len(listed) == 2
+    assert "only appends" in listed[1]
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "expected"),
+    [
+        ("off", "off"),
+        ("auto", "auto"),
+        ("high", {"effort": "high"}),
+        (4096, {"effort": {"absolute": 4096}}),
+        ({"effort": 10, "exclude": True}, {"effort": {"absolute": 10}, "exclude": True}),
+        ({"effort": "low"}, {"effort": "low"}),
+    ],
+)
+def test_shorthands_that_only_we_read_are_written_out(reasoning: Any, expected: Any) -> None:
+    parameters = {"assistant": {"model": {"parameters": {"reasoning": reasoning}}}}
+    written = for_head([delta(parameters)])
+    assert entries(written)[0]["delta"]["assistant"]["model"]["parameters"] == {
+        "reasoning": expected
+    }
+
+
+def test_a_value_where_jp_has_a_table_is_left_out() -> None:
+    written = for_head([delta({"assistant": {"request": 5}, "style": "none"})])
+    assert entries(written) == []
+    assert len(written.dropped) == 2
+
+
+def test_tools_know_what_jp_knows() -> None:
+    assert "prompt_label" not in TOOL
+    assert "config" not in TOOL["access"]
+
+
+# --- what a change of one line would break -----------------------------------------------------
+
+
+def test_a_response_closes_no_question_of_an_earlier_turn() -> None:
+    asked, closed = pair(1, outcome="cancelled", reason="user")
+    written = for_head([START, TALK[0], asked, START, TALK[0], closed])
+    kinds = [e["type"] for e in entries(written)]
+    assert kinds == [*["turn_start", "chat_request", "inquiry_request"], *kinds[:2]]
+
+
+def test_aliases_that_name_each_other_name_no_provider() -> None:
+    aliases: Any = {"providers": {"llm": {"aliases": {"a": "b", "b": "a"}}}}
+    model = {"assistant": {"model": {"id": "a"}}}
+    written = for_head([delta(model)], merge(BASE, aliases))
+    assert entries(written)[0]["delta"] == model
+
+
+def test_a_tool_that_is_new_does_not_change_how_a_delta_is_written() -> None:
+    change = {
+        "conversation": {"tools": {"new": {"source": "local.new"}}, "attachments": ["b"]},
+        "assistant": BASE["assistant"],
+    }
+    start = merge(BASE, {"conversation": {"attachments": ["a"]}})
+    written = for_head([delta(change)], start)
+    assert entries(written)[0] == delta(change)
+    assert written.dropped == []
+
+
+@pytest.mark.parametrize("half", [{"name": "m-2"}, {"provider": "openai"}])
+def test_half_a_model_that_jp_knows_is_written_whole(half: dict[str, str]) -> None:
+    written = for_head([delta({"assistant": {"model": {"id": half}}})])
+    assert entries(written)[0]["delta"] == {"assistant": {"model": {"id": MODEL | half}}}

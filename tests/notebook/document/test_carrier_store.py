@@ -1,0 +1,223 @@
+"""The headless carrier: what is sent, as nbclient stores it, is what is read back."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from jp_nb.notebook.document import carrier_store
+from jp_nb.notebook.document.carrier_store import CarrierStore
+from jp_nb.record import carrier
+from jp_nb.record.carrier import lift, read, unreadable
+from jp_nb.record.document import Document
+from jp_nb.record.events import ChatRequest
+from jp_nb.record.merge import JsonObject
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.timestamps import utc_now
+
+
+class Executor:
+    """Stores widget states as nbclient does: each message's keys over the earlier ones."""
+
+    def __init__(self) -> None:
+        self.state: JsonObject = {}
+        self.sizes: list[int] = []
+        self.deaf = False
+
+    def open(self, state: JsonObject) -> carrier_store.Send:
+        self.update(state)
+        return self.update
+
+    def update(self, state: JsonObject) -> None:
+        if self.deaf:
+            return
+        text = json.dumps(state)
+        self.sizes.append(len(text))
+        self.state.update(json.loads(text))
+
+    def metadata(self, **jp: Any) -> dict[str, Any]:
+        return {**jp, "widgets": widgets(mine=model(self.state))}
+
+
+def model(state: Any, module: str = "jp-nb") -> dict[str, Any]:
+    return {"model_name": "RecordModel", "model_module": module, "state": state}
+
+
+def widgets(**states: Any) -> dict[str, Any]:
+    version = {"version_major": 2, "version_minor": 0}
+    return {carrier.WIDGET_STATE: {"state": states, **version}}
+
+
+def begin(executor: Executor, **options: Any) -> tuple[Document, CarrierStore]:
+    document = Document.new(clock=utc_now, made="headless")
+    store = CarrierStore(document, open_widget=executor.open, **options)
+    document.conversation.on_change = store.changed
+    return document, store
+
+
+def stored(document: Document) -> JsonValue:
+    return json.loads(json.dumps(document.to_json()))  # type: ignore[no-any-return]
+
+
+def test_what_was_appended_is_read_back() -> None:
+    executor = Executor()
+    document, store = begin(executor)
+    for i in range(200):
+        document.conversation.start_turn(ChatRequest(content=f"{i} " + "ä" * 1000))
+        assert read(executor.metadata()) == stored(document)
+    assert store.flush(0)
+    assert store.where == "kept in this notebook"
+
+
+def test_nothing_is_opened_before_there_is_something_to_keep() -> None:
+    executor = Executor()
+    begin(executor)
+    assert executor.sizes == []
+
+
+def test_an_append_costs_the_same_in_a_long_conversation() -> None:
+    executor = Executor()
+    document, _ = begin(executor)
+    for i in range(2000):
+        document.conversation.start_turn(ChatRequest(content=f"{i} " + "x" * 1000))
+    assert max(executor.sizes) < 2 * carrier_store.CHUNK_BYTES
+
+
+def test_what_a_busy_executor_missed_comes_again_when_the_cell_ends() -> None:
+    executor = Executor()
+    document, store = begin(executor)
+    for i in range(2 * carrier_store.BURST):
+        executor.deaf = 100 < i < 150
+        document.conversation.start_turn(ChatRequest(content=f"{i} " + "x" * 1000))
+    assert read(executor.metadata()) is None
+    store.cell_ends()
+    assert read(executor.metadata()) == stored(document)
+
+
+def test_the_last_that_a_busy_executor_missed_comes_again_too() -> None:
+    executor = Executor()
+    document, store = begin(executor)
+    for i in range(2 * carrier_store.BURST):
+        executor.deaf = i > 350
+        document.conversation.start_turn(ChatRequest(content=f"{i} " + "x" * 1000))
+    document.conversation.head["title"] = "Bread"
+    store.changed()
+    executor.deaf = False
+    store.cell_ends()
+    assert read(executor.metadata()) == stored(document)
+
+
+def test_a_carrier_whose_last_message_is_missing_in_a_chunk_is_damaged() -> None:
+    executor = Executor()
+    document, store = begin(executor)
+    for i in range(40):
+        document.conversation.start_turn(ChatRequest(content=f"{i} " + "x" * 1000))
+    store.cell_ends()
+    kept = executor.state["events.0"]
+    assert isinstance(kept, list)
+    executor.state["events.0"] = kept[:-1]
+    assert len(unreadable(executor.metadata())) == 1
+    assert not lift(executor.metadata())
+
+
+def test_a_shorter_conversation_leaves_nothing_of_the_longer_one_behind() -> None:
+    executor = Executor()
+    document, store = begin(executor)
+    for _ in range(50):
+        document.conversation.start_turn(ChatRequest(content="x" * 4000))
+    document.shelve()
+    document.conversation = ConversationStream.new(
+        clock=utc_now, made="headless", not_ids=document.ids()
+    )
+    document.conversation.on_change = store.changed
+    store.replaced()
+    assert read(executor.metadata()) == stored(document)
+    document.conversation.start_turn(ChatRequest(content="next"))
+    assert read(executor.metadata()) == stored(document)
+
+
+def test_a_title_travels_alone() -> None:
+    executor = Executor()
+    document, store = begin(executor)
+    document.conversation.start_turn(ChatRequest(content="x"))
+    document.conversation.head["title"] = "Bread"
+    store.changed()
+    assert read(executor.metadata()) == stored(document)
+
+
+def test_lifting_moves_the_record_and_leaves_other_widgets() -> None:
+    executor = Executor()
+    document, _ = begin(executor)
+    document.conversation.start_turn(ChatRequest(content="x"))
+    slider = model({"value": 1}, module="@jupyter-widgets/controls")
+    metadata = executor.metadata()
+    metadata["widgets"][carrier.WIDGET_STATE]["state"]["slider"] = slider
+    metadata["widgets"]["another/type"] = 1
+    assert lift(metadata)
+    assert metadata["jp"] == stored(document)
+    assert metadata["widgets"] == {**widgets(slider=slider), "another/type": 1}
+    assert not lift(metadata)
+
+
+def test_lifting_the_last_widget_leaves_no_widgets() -> None:
+    executor = Executor()
+    document, _ = begin(executor)
+    document.conversation.start_turn(ChatRequest(content="x"))
+    metadata = executor.metadata()
+    assert lift(metadata)
+    assert set(metadata) == {"jp"}
+
+
+def test_two_carriers_of_one_run_become_one_record() -> None:
+    first, second = Executor(), Executor()
+    document, _ = begin(first)
+    document.conversation.start_turn(ChatRequest(content="one"))
+    again = CarrierStore(document, open_widget=second.open)
+    document.conversation.on_change = again.changed
+    document.conversation.start_turn(ChatRequest(content="two"))
+    metadata = {"widgets": widgets(a=model(first.state), b=model(second.state))}
+    assert lift(metadata)
+    assert metadata == {"jp": stored(document)}
+
+
+GOOD = {"jp": {"version": 1, "conversation": {"id": "a"}}, "events.0": []}
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        None,
+        {},
+        {"jp": 7},
+        {"jp": {"version": 1}},
+        {"jp": {"version": 9, "conversation": {"id": "a"}}},
+        GOOD | {"events.0": {}},
+        GOOD | {"events.2": []},
+    ],
+    ids=str,
+)
+def test_a_carrier_that_cannot_be_read_stays_where_it_is(state: Any) -> None:
+    metadata = {"widgets": widgets(mine=model(state))}
+    before = copy.deepcopy(metadata)
+    assert not lift(metadata)
+    assert metadata == before
+    assert read(metadata) is None
+    assert len(unreadable(metadata)) == 1
+
+
+def test_a_newer_record_keeps_the_carrier_beside_it() -> None:
+    metadata = {"jp": {"version": 2}, "widgets": widgets(mine=model(GOOD))}
+    before = copy.deepcopy(metadata)
+    assert not lift(metadata)
+    assert metadata == before
+
+
+@pytest.mark.parametrize("value", [7, [], {"a": 1}, widgets(x=3, y=None)], ids=str)
+def test_other_metadata_under_widgets_is_no_carrier(value: Any) -> None:
+    metadata = {"widgets": value}
+    assert read(metadata) is None
+    assert not lift(metadata)

@@ -1,0 +1,65 @@
+"""Copies of the `jp` object, brought together. The lab extension is held to the same cases."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import pytest
+
+from jp_nb.record.merge import kind, merge
+
+CASES: list[dict[str, Any]] = json.loads(
+    Path(__file__).with_name("merge_cases.json").read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_merge(case: dict[str, Any]) -> None:
+    before = copy.deepcopy(case)
+    assert merge(case.get("stored"), case["carried"], case.get("seen")) == case["merged"]
+    assert case == before
+
+
+def test_many_conversations_of_one_id_are_not_compared_with_each_other() -> None:
+    def seconds(count: int) -> float:
+        one = {"type": "chat_request", "timestamp": "t", "id": "1"}
+        others = [{"conversation": {"id": "x"}, "events": [one, {"id": n}]} for n in range(count)]
+        mine = [{"conversation": {"id": "x"}, "events": [one, {"id": -n}]} for n in range(count)]
+        carried: dict[str, Any] = {"conversation": {"id": "a"}, "events": [one], "others": mine}
+        stored: dict[str, Any] = {"conversation": {"id": "b"}, "events": [one], "others": others}
+        found = []
+        for _ in range(3):
+            began = process_time()
+            merged: Any = merge(stored, carried)
+            found.append(process_time() - began)
+            assert len(merged["others"]) == 2 * count  # one is in both, one was the active one
+        return min(found)
+
+    assert seconds(2000) < 12 * max(seconds(500), 0.005)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_merging_twice_changes_nothing(case: dict[str, Any]) -> None:
+    assert merge(case["merged"], case["carried"], case.get("seen")) == case["merged"]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"conversation": {"id": "a"}}, "readable"),
+        ({"version": 1, "conversation": {"id": "a"}, "events": [], "others": []}, "readable"),
+        ({"version": 2}, "newer"),
+        ({"version": "1"}, "newer"),
+        ({"conversation": {"id": ""}}, "damaged"),
+        ({"conversation": {"id": 5}}, "damaged"),
+        ({"conversation": {"id": "a"}, "events": {}}, "damaged"),
+        ([], "damaged"),
+        (None, "damaged"),
+    ],
+)
+def test_kind(value: Any, expected: str) -> None:
+    assert kind(value) == expected

@@ -1,0 +1,235 @@
+"""Nothing that a model or a tool wrote becomes a tag, a link to code, or a broken page."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import mistune
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+
+from jp_nb.rendering.markdown import code_block, code_span, safe_markdown
+
+GITHUB = mistune.create_markdown(
+    escape=False, plugins=["strikethrough", "table", "url", "task_lists", "def_list", "footnotes"]
+)
+
+
+def renderings(markdown: str) -> list[str]:
+    """What two readers make of it: one close to GitHub's, and nbconvert's with mathematics."""
+    nbconvert = MarkdownWithMath(renderer=IPythonRenderer(escape=False))
+    return [str(GITHUB(markdown)), nbconvert.render(markdown)]
+
+
+class Dangers(HTMLParser):
+    """Collects what a model must not be able to put into a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in ("script", "b9", "img"):
+            self.found.append(tag)
+        if ("class", "mermaid") in attrs:
+            self.found.append("diagram")
+        for name, value in attrs:
+            if name.startswith("on"):
+                self.found.append(f"{tag} {name}")
+            allowed = ("http://", "https://", "mailto:", "#")
+            if name in ("href", "src") and not (value or "").lower().startswith(allowed):
+                self.found.append(f"{tag} {name}={value}")
+
+    handle_startendtag = handle_starttag
+
+    def handle_comment(self, data: str) -> None:
+        self.found.append("comment")
+
+
+def dangers(markdown: str) -> list[str]:
+    found: list[str] = []
+    for html in renderings(markdown):
+        parser = Dangers()
+        parser.feed(html)
+        parser.close()
+        found += parser.found
+    return found
+
+
+HTML = "<b9 onclick=x>"
+PIECES = [
+    "```", "~~~", "````", "`", "``", "\n", "\n\n", " ", "  ", "   ", "    ", "\t", "\u00a0", "- ",
+    "1. ", "> ", "* ", HTML, HTML, "<script>", "<!--", "a|b\n-|-\n", "|", "$", "$$", "\\", "\\\\[",
+    "\\begin{a}", "\\end{a}", "[a", "]", "](javascript:x)", "![", "[a]: javascript:x", "t\n: d",
+    "](https://x", "https://x/", "www.x.y/", "a@b.c", ' "', "'", "(", ")", "# ", "===\n", "[^1]: ",
+    "![a](https://x/y)", "![a][b]", "![a]", "![[", "[![a](https://x)](https://y)", "mermaid", "!",
+    "\n```mermaid\n", "\n- ~~~ mermaid\n", "\n   ```\\mermaid", "&#109;ermaid\n",
+    "\n```\n", "\n ```\n", "\n   ```\n", "\n> ```\n", "\n- ```\n", "```|\n", "```\t\n", "x", "&lt;",
+]  # fmt: skip
+markdowns = st.lists(st.sampled_from(PIECES), max_size=16).map("".join)
+
+
+@given(markdowns, markdowns, st.booleans())
+@settings(max_examples=150, deadline=None)
+@example(f" ```\n```\n{HTML}", "", False)
+@example(f"```\n    ```\n```\n{HTML}", "", False)
+@example(f"```\n```\u00a0\n```\n{HTML}", "", False)
+@example(f"a|b\n-|-\n```|\n{HTML}\n```", "", False)
+@example(f"| `a | b` `{HTML}` |\n|---|---|", "", False)
+@example(f"$`$ ` `{HTML}`", "", False)
+@example(f"https://x/` ` `{HTML}`", "", False)
+@example(f"[`](https://x) ` `{HTML}`", "", False)
+@example(f"$$\n```\n$$\n{HTML}\n```", "", False)
+@example(f'[a]: https://x "\n```\n"\n{HTML}\n```', "", False)
+@example(f"t\n: ```~~~\n~~~\n```\n{HTML}\n```", "", False)
+@example(f"- ```\n\u00a0\n  ```\n```\n{HTML}", "", False)
+@example(f'- ```\n "x\n  ```\n\n```\n{HTML}', "", False)
+@example(f"![x ```[`](https://x) ` `{HTML}` ```", "", False)
+@example("$$", f"```\n$$\n{HTML}\n```", False)
+@example(" ```", f"```\n{HTML}\n```", True)
+@example("> $$\n\n$$", f"`$$` `{HTML}`", True)
+def test_no_reader_finds_html_or_a_link_to_code(one: str, two: str, ours: bool) -> None:
+    pieces = [safe_markdown(one)]
+    if ours:
+        pieces += [
+            code_span(f"f({HTML} ` $$ \\\\] {HTML})"),
+            code_block(f"{HTML}\n```\n$$\n{HTML}"),
+        ]
+    pieces.append(safe_markdown(two))
+    assert dangers("\n\n".join(pieces)) == []
+
+
+@given(markdowns)
+@settings(max_examples=60, deadline=None)
+def test_what_comes_after_a_text_stands_on_its_own(text: str) -> None:
+    marker = "The line after it."
+    for html in renderings(f"{safe_markdown(text)}\n\n---\n\n{marker}"):
+        assert f"<p>{marker}</p>" in html
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# Heading\n\nSome *text* with `code`, a [link](https://x.org) and <mailto>.".replace(
+            " and <mailto>", ""
+        ),
+        "```python\nif a < b and c[d](e): pass\n```\n\nafter",
+        "~~~html\n<b>&amp;</b>\n~~~",
+        "Use `list[int]` or `a < b`; `handlers[k](event)` too.",
+        "| a | b |\n|---|---|\n| 1 | `2` |",
+        "$$\n\\frac{a}{b} \\\\[2pt] c\n$$\n\nand $x$ inline, or $$y$$.",
+        "1. step\n   $$\n   x\n   $$\n2. more",
+        "\\begin{align}\na &= b\n\\end{align}",
+        "Wow! [link](https://x.org/p) and [mail](mailto:a@b.c)",
+        "`vec![1, 2]` and ``![x](p.png)``",
+    ],
+)
+def test_honest_markdown_stays_as_it_is(text: str) -> None:
+    assert safe_markdown(text) == text
+
+
+def test_code_after_a_list_with_code_is_still_code() -> None:
+    text = "1. Run:\n   ```sh\n   ls\n   ```\n2. Then:\n\n```python\na < b\n```"
+    assert safe_markdown(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ("a < b", "a &lt; b"),
+        ("[x](javascript:alert(1))", "[x]\\(javascript:alert(1))"),
+        ("[x](notes.md)", "[x]\\(notes.md)"),
+        ("![x](data:image/svg+xml,a)", "! [x]\\(data:image/svg+xml,a)"),
+        ("![x](attachment:a.png)", "! [x]\\(attachment:a.png)"),
+        ("[a]: https://x", "[a]\\: https://x"),
+        ("$\\href{javascript:x}{y}$", "$\\\\href{javascript:x}{y}$"),
+        ("$\\mmlToken{mi}[href=x]{y}$", "$\\\\mmlToken{mi}[href=x]{y}$"),
+        ("costs $$ a lot", "costs \\$\\$ a lot"),
+        ("```\nopen", "```\nopen\n```"),
+        ("a\u2028b\x1b[31m", "a\nb"),
+    ],
+)
+def test_what_is_made_of_the_rest(text: str, safe: str) -> None:
+    assert safe_markdown(text) == safe
+
+
+@given(st.text(alphabet="`~\n <>$\\ab|", max_size=30))
+@settings(max_examples=80, deadline=None)
+def test_spans_and_blocks_of_code_hold_whatever_is_in_them(text: str) -> None:
+    marker = "The line after it."
+    for piece in (code_span(text), code_block(text)):
+        assert "\n" not in code_span(text)
+        for html in renderings(f"{piece}\n\n{marker}"):
+            assert f"<p>{marker}</p>" in html
+            assert "<pre" in html or "<code" in html
+
+
+def test_a_long_line_of_backticks_takes_no_longer_than_it_must() -> None:
+    text = "\\` `a` " * 20_000
+    assert len(safe_markdown(text)) >= len(text)
+
+
+IMAGE = "https://x.org/p.png?d=1"
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        (f"![plot]({IMAGE})", f"(image) [plot]({IMAGE})"),
+        (f"![]({IMAGE})", f"(image) [open]({IMAGE})"),
+        (f'a ![x]({IMAGE} "title") b', f"a (image) [x]({IMAGE}) b"),
+        (f"![a [b] `c`]({IMAGE})", f"! [a [b] `c`]({IMAGE})"),
+        (f"![a][b]![x]({IMAGE})", f"! [a][b] (image) [x]({IMAGE})"),
+        (f"!!![x]({IMAGE})", f"!!(image) [x]({IMAGE})"),
+        (f"[![build]({IMAGE})](https://x.org)", f"(image) [build]({IMAGE}) [↗](https://x.org)"),
+        (f"[![build]({IMAGE})](notes.md)", f"[(image) [build]({IMAGE})]\\(notes.md)"),
+        (f"| ![x]({IMAGE}) |\n|---|\n| ![y]({IMAGE}) |",
+         f"| (image) [x]({IMAGE}) |\n|---|\n| (image) [y]({IMAGE}) |"),
+        ("![x][r] ![x][] ![x]\n\n[r]: https://x.org", "! [x][r] ! [x][] ! [x]\n\n[r]\\: https://x.org"),
+        (f"x[^1]\n\n[^1]: ![x]({IMAGE})", f"x[^1]\n\n[^1]\\: (image) [x]({IMAGE})"),
+        ("![x](https://x.org/a_(b).png)", "(image) [x](https://x.org/a_(b).png)"),
+    ],
+)  # fmt: skip
+def test_an_image_of_a_host_is_a_link(text: str, safe: str) -> None:
+    assert safe_markdown(text) == safe
+    assert dangers(safe) == []
+
+
+def test_an_image_of_an_allowed_host_is_one() -> None:
+    hosts = {"x.org", "localhost:8080"}
+    for url in (IMAGE, "HTTP://X.ORG", "http://localhost:8080/a"):
+        for text in (f"![plot]({url})", f"[![plot]({url})](https://y.org)"):
+            assert safe_markdown(text, image_hosts=hosts) == text
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://x.org.evil.org/", "https://x.org@evil.org/", "https://x.org:80@evil.org/",
+        "https://evil.org/?x.org", "https://evil.org#x.org", "https://x.org:8080/", "https://x.org./",
+        "https://x.org&commat;evil.org/", "https://x.org%40evil.org/", "https://localhost/",
+        "https:///x.org/", "https://x.org\\@evil.org/", "https://\uff58.org/", "https://evil.x.org/",
+    ],
+)  # fmt: skip
+def test_a_host_that_only_looks_like_an_allowed_one_is_not(url: str) -> None:
+    shown = safe_markdown(f"![plot]({url})", image_hosts={"x.org", "localhost:8080"})
+    assert dangers(shown) == []
+
+
+@given(markdowns)
+@settings(max_examples=100, deadline=None)
+def test_allowed_hosts_let_nothing_else_in(text: str) -> None:
+    assert dangers(safe_markdown(text, image_hosts={"allowed.org"})) == []
+
+
+@pytest.mark.parametrize("fence", ["```mermaid", "~~~ Mermaid x", "``` \\mermaid", "- ```mermaid"])
+def test_a_diagram_is_code(fence: str) -> None:
+    """Lab draws it, and loads what it names; nbconvert copies it into its page as HTML."""
+    indentation = "  " if fence.startswith("-") else ""
+    closing = fence.lstrip("- ")[:3]
+    text = f"{fence}\n{indentation}</pre>{HTML}\n{indentation}{closing}"
+    shown = safe_markdown(text)
+    assert dangers(shown) == []
+    assert "mermaid" in shown.lower()

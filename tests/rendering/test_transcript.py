@@ -1,0 +1,485 @@
+"""What a turn looks like: one static output, safe, and the same every time."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from jp_nb.agent.ports import (
+    ChangeEnds,
+    DiscardText,
+    DisplayEvent,
+    EndOfText,
+    Notice,
+    ProposedChange,
+    QuestionEnds,
+    ShowText,
+    ToolBegins,
+    ToolEnds,
+    Waits,
+)
+from jp_nb.rendering.transcript import Transcript
+from jp_nb.tooling.question import Question
+from tests.rendering.test_markdown import HTML, dangers, markdowns
+
+
+def folded(*events: DisplayEvent, **options: Any) -> Transcript:
+    transcript = Transcript(**options)
+    transcript.apply(events)
+    return transcript
+
+
+def text(*pieces: str, kind: Any = "message") -> list[DisplayEvent]:
+    return [*(ShowText(kind, piece) for piece in pieces), EndOfText()]
+
+
+def tool(name: str = "t", *, error: bool = False, **more: Any) -> list[DisplayEvent]:
+    begins = ToolBegins("c", name, {"a": 1, "none": None, "empty": {}}, more.get("hidden", False))
+    return [begins, ToolEnds("c", name, "no such file", error, seconds=1.25, **more)]
+
+
+def question(**fields: Any) -> QuestionEnds:
+    return QuestionEnds("c", "t", Question.boolean("q", "Ship it?"), **fields)
+
+
+def test_text_tools_questions_and_notices_come_in_order() -> None:
+    transcript = folded(
+        *text("Let me", " look."),
+        *tool(),
+        question(outcome="answered", answer=True, channel="form", label="Ops"),
+        *tool(error=True),
+        Notice("⚠ cut off"),
+        Waits("model", "⚠ retrying"),
+        *text("Done."),
+    )
+    assert transcript.plain_text().split("\n") == [
+        "Let me look.",
+        "✓ t(a=1)",
+        "? Ops: Ship it? → Yes",
+        "✗ t(a=1) — no such file",
+        "⚠ cut off",
+        "Done.",
+    ]
+    assert set(transcript.bundle()) == {"text/plain", "text/markdown"}
+
+
+def test_only_while_it_runs_there_is_anything_volatile() -> None:
+    transcript = folded(*text("Hi."), *tool())
+    assert "1.2 s" in transcript.markdown(live=True, status="⚠ retrying")
+    assert "retrying" in transcript.markdown(live=True, status="⚠ retrying")
+    for static in transcript.bundle().values():
+        assert "1.2" not in static
+        assert "retrying" not in static
+
+
+def test_the_live_view_and_the_static_one_are_folds_of_the_same_events() -> None:
+    events = [*text("a"), *tool(), *text("b"), question(outcome="redacted"), *text("c")]
+    growing = Transcript()
+    for event in events:
+        growing.apply([event])
+        growing.markdown(live=True)
+    assert growing.bundle() == folded(*events).bundle()
+
+
+def test_a_refusal_takes_back_its_answer_and_nothing_before_it() -> None:
+    transcript = folded(*text("a"), *tool(), *text("b"), DiscardText(), Notice("refused"))
+    assert transcript.plain_text() == "a\n✓ t(a=1)\nrefused"
+
+
+def test_reasoning_is_folded_or_hidden_and_tools_may_be() -> None:
+    events = [*text("hm", kind="reasoning"), *tool(), *tool("secret", hidden=True)]
+    shown = folded(*events).markdown()
+    assert "<details><summary>Reasoning</summary>\n\nhm\n\n</details>" in shown
+    assert "secret" not in shown
+    assert folded(*events, show_reasoning=False, show_tools=False).markdown() == ""
+
+
+def test_a_traceback_is_folded_and_names_the_cell_the_same_way_each_time() -> None:
+    trace = 'File "/tmp/ipykernel_123/456.py", line 1\nFile "<ipython-input-3-abc>", line 2'
+    shown = folded(*tool(error=True, traceback=trace)).markdown()
+    assert shown.count('File "<cell>"') == 2
+    assert "<details><summary>Traceback</summary>" in shown
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"outcome": "answered", "answer": False, "channel": "configured"}, "→ No (configured)"),
+        ({"outcome": "answered", "answer": ""}, "→ (empty)"),
+        ({"outcome": "redacted"}, "→ (secret)"),
+        ({"outcome": "cancelled", "reason": "user", "end": "timed_out"}, "no answer in time"),
+        ({"outcome": "cancelled", "reason": "user"}, "— no answer: cancelled"),
+        ({"outcome": "cancelled", "reason": "no_prompt_backend"}, "nobody could be asked"),
+        (
+            {"outcome": "cancelled", "reason": "assistant_routing_denied"},
+            "only a person may answer",
+        ),
+        ({"outcome": "cancelled", "reason": "invalid_static_answer"}, "does not fit"),
+        ({"outcome": "cancelled", "reason": "from_the_future"}, "from_the_future"),
+    ],
+)
+def test_a_question_is_shown_with_its_answer_or_the_reason_there_is_none(
+    fields: dict[str, Any], says: str
+) -> None:
+    assert says in folded(question(**fields)).plain_text()
+
+
+# --- a configuration change ------------------------------------------------------------------
+
+CHANGE = ProposedChange("assistant.model.id", '"anthropic/opus"', '"anthropic/sonnet"')
+ADDED = ProposedChange("conversation.attachments", "[]", '"a.txt"', added=True)
+UNSET = ProposedChange("assistant.model.parameters.temperature", "0.5", None)
+
+
+def change(*changes: ProposedChange, applied: bool = True, **fields: Any) -> ChangeEnds:
+    return ChangeEnds("c", "change_model", changes, applied, fields.pop("by", "person"), **fields)
+
+
+ONE = 'assistant.model.id: "anthropic/opus" → "anthropic/sonnet"'
+
+
+@pytest.mark.parametrize(
+    ("ends", "verdict"),
+    [
+        (change(CHANGE, channel="form"), "applied by you (form)"),
+        (change(CHANGE, channel="stdin", applied=False), "rejected by you (stdin)"),
+        (change(CHANGE, by="grant"), "applied, as its grant allows"),
+        (
+            change(CHANGE, by="nobody", applied=False, reason="prompt.channel is 'never'"),
+            "not applied: prompt.channel is 'never'",
+        ),
+        (change(CHANGE, by="nobody", applied=False), "not applied: nobody could be asked"),
+    ],
+)
+def test_a_changed_configuration_is_shown_with_who_decided(ends: ChangeEnds, verdict: str) -> None:
+    assert folded(ends).bundle() == {
+        "text/plain": f"⟳ change_model: {ONE} — {verdict}",
+        "text/markdown": f"⟳ `change_model: {ONE}` — {verdict}",
+    }
+
+
+def test_several_changes_have_a_line_each() -> None:
+    shown = folded(change(CHANGE, ADDED, UNSET, applied=False, channel="stdin"))
+    assert shown.plain_text() == (
+        "⟳ change_model: 3 configuration changes — rejected by you (stdin)\n"
+        f"    {ONE}\n"
+        '    conversation.attachments: + "a.txt"\n'
+        "    assistant.model.parameters.temperature: (unset)"
+    )
+    assert shown.markdown() == (
+        "⟳ `change_model: 3 configuration changes` — rejected by you (stdin)\n\n"
+        f"- `{ONE}`\n"
+        '- `conversation.attachments: + "a.txt"`\n'
+        "- `assistant.model.parameters.temperature: (unset)`"
+    )
+
+
+def test_a_change_is_shown_where_no_tool_is_and_stays_when_an_answer_is_withdrawn() -> None:
+    events = [*tool("secret", hidden=True), change(CHANGE), *text("b"), DiscardText()]
+    for transcript in (folded(*events), folded(*events, show_tools=False)):
+        assert transcript.plain_text() == f"⟳ change_model: {ONE} — applied by you"
+
+
+def test_of_a_long_change_what_differs_is_kept() -> None:
+    lines = [f"Rule {n}: `be` sure about topic {n}." for n in range(30)]
+    now, proposed = lines, [*lines[:14], "Rule 14: never be sure.", *lines[15:]]
+    texts = [json.dumps("\n".join(value)) for value in (now, proposed)]
+    long = ProposedChange("a.prompt", texts[0], texts[1])
+    differs = [
+        "⟨… 11 lines as they are⟩",
+        *(f"  {line}" for line in lines[11:14]),
+        f"- {lines[14]}",
+        "+ Rule 14: never be sure.",
+        *(f"  {line}" for line in lines[15:18]),
+        "⟨… 12 lines as they are⟩",
+    ]
+    about = "a.prompt: text, 30 lines → text, 30 lines"
+    assert folded(change(long)).bundle() == {
+        "text/plain": "\n".join(
+            [f"⟳ change_model: {about} — applied by you", *(f"    {line}" for line in differs)]
+        ),
+        "text/markdown": "\n".join(
+            [f"⟳ `change_model: {about}` — applied by you", "", "```diff", *differs, "```"]
+        ),
+    }
+    several = folded(change(CHANGE, long)).bundle()
+    assert several["text/plain"].split("\n")[2:] == [
+        f"    {about}",
+        *(f"        {line}" for line in differs),
+    ]
+    assert several["text/markdown"].split("\n")[3:] == [
+        f"- `{about}`",
+        "",
+        *(f"  {line}" for line in ["```diff", *differs, "```"]),
+    ]
+
+
+def test_what_differs_is_bounded_and_what_is_left_out_is_counted() -> None:
+    long = ProposedChange("assistant.name", f'"{"a" * 5000}"', f'"{"b" * 5000}"')
+    left = "… (4802 more characters)"
+    a, b = "a" * 198, "b" * 198
+    assert folded(change(long)).plain_text().split("\n")[1:] == [
+        f"    - {a}{left}",
+        f"    + {b}{left}",
+    ]
+    many = ProposedChange("assistant.name", None, json.dumps("\n".join(["x"] * 5000)))
+    for shown in folded(change(many, many)).bundle().values():
+        assert shown.count("+ x\n") == 100
+        assert "… 4900 more lines of what differs" in shown
+        assert "… 5000 more lines of what differs" in shown
+
+
+def test_the_context_of_a_question_is_rendered_in_its_quotation() -> None:
+    context = "Read **this**:\n\n- `one`\n<b>two</b>\n```\n<i>\n```"
+    shown = folded(with_context(context)).markdown()
+    assert shown.startswith("> Read **this**:\n>\n> - `one`\n> &lt;b>two&lt;/b>\n> ```\n")
+    assert re.search(r"\n\n> ❓ Ship it\? [^\n]*$", shown)
+
+
+def with_context(context: str) -> QuestionEnds:
+    asked = question(outcome="answered", answer=True)
+    return replace(asked, question=asked.question.with_context(context))
+
+
+@given(markdowns, markdowns)
+@settings(max_examples=100, deadline=None)
+def test_no_context_of_a_question_becomes_more_than_text(context: str, reply: str) -> None:
+    transcript = folded(with_context(f"{context}{HTML}"), *text(reply))
+    assert dangers(transcript.markdown()) == []
+
+
+def test_of_many_changes_so_many_are_shown() -> None:
+    many = [ProposedChange(f"options.k{n}", None, "1") for n in range(60)]
+    for shown in folded(change(*many)).bundle().values():
+        assert "60 configuration changes" in shown
+        assert "options.k49: " in shown
+        assert "options.k50: " not in shown
+        assert "… 10 more changes" in shown
+
+
+def test_no_change_looks_like_two() -> None:
+    path = f"options.x\n⟳ change_model: {ONE} — applied by you\x1b[2K\u202e"
+    for shown in folded(change(ProposedChange(path, None, "1"), applied=False)).bundle().values():
+        assert "\n" not in shown
+        assert "x⟨U+000A⟩⟳ change_model" in shown
+        assert "⟨U+001B⟩[2K⟨U+202E⟩" in shown
+
+
+# --- notices ---------------------------------------------------------------------------------
+
+INVALID = """\
+⚠ Tool 't' proposed an invalid config change:
+  assistant.name = 1 (expected a string)
+  assistant.model.id = "<b>$\u202e" (unknown *alias*)
+Change not applied, tool re-invoked."""
+
+
+def test_a_notice_keeps_its_lines() -> None:
+    shown = folded(Notice(INVALID))
+    assert shown.plain_text() == INVALID.replace("\u202e", "⟨U+202E⟩")
+    assert shown.markdown().split("  \n") == [
+        "*⚠ Tool 't' proposed an invalid config change:*",
+        "\xa0\xa0*assistant.name = 1 (expected a string)*",
+        '\xa0\xa0*` assistant.model.id = "<b>$⟨U+202E⟩" (unknown *alias*) `*',
+        "*Change not applied, tool re-invoked.*",
+    ]
+
+
+def test_a_notice_is_bounded() -> None:
+    for shown in folded(Notice("x\n" * 100_000 + "y")).bundle().values():
+        assert "… 99951 more lines" in shown
+        assert len(shown) < 1000
+
+
+# --- what is shown of a call beyond its line -------------------------------------------------
+
+ARGUMENTS: dict[str, Any] = {"path": "a.txt", "none": None, "empty": {}, "list": [], "zero": 0}
+
+
+def called(*, content: str = "", error: bool = False, **more: Any) -> Transcript:
+    shown = {key: more.pop(key) for key in ("parameters", "formatted") if key in more}
+    return folded(
+        ToolBegins("c", "t", ARGUMENTS, **shown), ToolEnds("c", "t", content, error, 1.25, **more)
+    )
+
+
+@pytest.mark.parametrize(
+    ("style", "text", "markdown"),
+    [
+        (
+            {},
+            '✓ t(path="a.txt", zero=0)',
+            '✓ `t(path="a.txt", zero=0)`',
+        ),
+        ({"parameters": "off"}, "✓ t", "✓ `t`"),
+        (
+            {"parameters": "json"},
+            '✓ t\n    {\n      "path": "a.txt",\n      "zero": 0\n    }',
+            '✓ `t`\n\n```json\n{\n  "path": "a.txt",\n  "zero": 0\n}\n```',
+        ),
+        (
+            {"parameters": "json", "formatted": "\nread\n  a.txt\n"},
+            "✓ t\n    read\n      a.txt",
+            "✓ `t`\n\n```text\nread\n  a.txt\n```",
+        ),
+        ({"parameters": "json", "formatted": ""}, "✓ t", "✓ `t`"),
+        ({"formatted": "read"}, "✓ t\n    read", "✓ `t`\n\n```text\nread\n```"),
+    ],
+)
+def test_arguments_are_shown_as_the_style_says(
+    style: dict[str, Any], text: str, markdown: str
+) -> None:
+    assert called(**style).bundle() == {"text/plain": text, "text/markdown": markdown}
+
+
+def test_arguments_that_say_nothing_leave_no_block() -> None:
+    begins = ToolBegins("c", "t", {"none": None, "empty": {}, "list": []}, parameters="json")
+    assert folded(begins).bundle() == {"text/plain": "⚙ t …", "text/markdown": "⚙ `t` …"}
+
+
+LINES = "one\ntwo\nthree\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "below"),
+    [
+        (0, []),
+        (1, ["one", "… 2 more lines"]),
+        (2, ["one", "two", "… 1 more line"]),
+        (3, ["one", "two", "three"]),
+        (None, ["one", "two", "three"]),
+    ],
+)
+def test_so_many_lines_of_a_result_are_shown_and_how_many_are_not(
+    lines: int | None, below: list[str]
+) -> None:
+    shown = called(parameters="off", content=LINES, result_lines=lines)
+    block = "\n\n```text\n{}\n```".format("\n".join(below)) if below else ""
+    assert shown.markdown() == f"✓ `t`{block}"
+    assert shown.plain_text().split("\n") == ["✓ t", *(f"    {line}" for line in below)]
+
+
+@pytest.mark.parametrize(
+    ("content", "lines", "text"),
+    [
+        ("no such file", 0, "✗ t — no such file"),
+        ("no such file", 10, "✗ t — no such file"),  # the line says it all
+        (LINES, 0, "✗ t — one two three"),
+        (LINES, 2, "✗ t\n    one\n    two\n    … 1 more line"),
+        (LINES, None, "✗ t\n    one\n    two\n    three"),
+    ],
+)
+def test_of_an_error_there_is_always_something_to_see(
+    content: str, lines: int | None, text: str
+) -> None:
+    shown = called(parameters="off", content=content, error=True, result_lines=lines)
+    assert shown.plain_text() == text
+    assert shown.markdown().count("one") == text.count("one")
+
+
+@pytest.mark.parametrize("error", [False, True])
+def test_a_call_that_somebody_skipped_has_its_own_mark_and_the_reason(error: bool) -> None:
+    reason = "Tool skipped by user:\nnot now"
+    shown = called(parameters="off", content=reason, error=error, skipped=True, result_lines=None)
+    assert shown.bundle() == {
+        "text/plain": "⊘ t — Tool skipped by user: not now",
+        "text/markdown": "⊘ `t` — Tool skipped by user: not now",
+    }
+
+
+def test_a_call_that_never_began_has_its_line_too() -> None:
+    ends = ToolEnds("c", "t", "Tool skipped by user.", False, 0.0, skipped=True)
+    assert folded(ends).plain_text() == "⊘ t — Tool skipped by user."
+
+
+@pytest.mark.parametrize("shown", [{"formatted": "x" * 5000}, {"content": "x" * 5000}])
+def test_very_long_lines_are_cut(shown: dict[str, Any]) -> None:
+    text = called(parameters="off", result_lines=None, **shown).plain_text()
+    assert "x" * 1000 in text
+    assert "x" * 1001 not in text
+    assert text.endswith("… (4000 more characters)")
+
+
+def test_what_is_shown_of_one_call_is_bounded() -> None:
+    shown = called(parameters="json", content="line\n" * 100_000, result_lines=None)
+    assert len(shown.markdown()) < 110_000
+    assert "more characters)" in shown.markdown()
+    few = called(parameters="off", content="line\n" * 100_000, result_lines=1)
+    assert few.plain_text() == "✓ t\n    line\n    … 99999 more lines"
+
+
+FENCES = "```\n~~~\n````\n✓ `rm()`\n\x1b[31m\u202e"
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        {"formatted": FENCES, "content": ""},
+        {"parameters": "off", "content": FENCES},
+        {"parameters": "off", "content": FENCES, "error": True},
+    ],
+)
+def test_nothing_leaves_its_block(shown: dict[str, Any]) -> None:
+    bundle = called(result_lines=None, **shown).bundle()
+    lines = bundle["text/markdown"].split("\n")
+    assert lines[2] == "`````text"  # longer than any fence within
+    assert lines.index("`````") == len(lines) - 1
+    assert all(line.startswith("    ") for line in bundle["text/plain"].split("\n")[1:])
+    assert not any(char in text for text in bundle.values() for char in "\x1b\u202e")
+
+
+def test_whatever_models_and_tools_say_there_is_no_html_in_it() -> None:
+    evil = f"{HTML} `{HTML}` ```\n{HTML}\n $$ {HTML}"
+    transcript = folded(
+        *text(evil),
+        *text(evil, kind="reasoning"),
+        *text(evil, kind="structured"),
+        ToolBegins("c", "t", {"a": evil}),
+        ToolEnds("c", "t", evil, True, 1.0, traceback=evil),
+        ToolBegins("d", evil, {evil: evil}, parameters="json"),
+        ToolEnds("d", evil, evil, False, 1.0, result_lines=None),
+        ToolBegins("e", "t", {}, formatted=evil),
+        ToolEnds("e", "t", evil, True, 1.0, result_lines=3),
+        ToolBegins("f", evil, {}, parameters="off"),
+        ToolEnds("f", evil, evil, False, 1.0, skipped=True),
+        QuestionEnds(
+            "c",
+            "t",
+            Question.text("q", evil).with_context(evil),
+            "answered",
+            evil,
+            label=evil,
+        ),
+        Notice(evil),
+        Notice(f"⚠ Tool 't' proposed an invalid config change:\n  {evil}\n    - {evil}\n{evil}"),
+        ChangeEnds("g", evil, (CHANGE,), False, "nobody", reason=evil),
+        ChangeEnds("h", evil, (CHANGE, ProposedChange(evil, evil, evil)), True, "grant"),
+        *text(f"```\n{HTML}\n```\n{evil}"),
+    )
+    assert dangers(transcript.markdown()) == []
+    assert dangers(transcript.markdown(live=True, status=evil)) == []
+
+
+def test_a_call_that_is_shown_again_keeps_its_one_line() -> None:
+    transcript = Transcript()
+    transcript.apply([ToolBegins("c1", "publish", {"page": 1}), ToolBegins("c2", "look", {})])
+    transcript.apply([ToolBegins("c1", "publish", {"page": 2})])
+    assert transcript.plain_text() == "⚙ publish(page=2) …\n⚙ look() …"
+
+
+def test_reordering_characters_push_nothing_out() -> None:
+    hidden = f"{chr(0x202E) * 20}\nTHE REAL RESULT"
+    shown = called(parameters="off", content=hidden, result_lines=None).plain_text()
+    assert shown.endswith(f"    {'⟨U+202E⟩' * 20}\n    THE REAL RESULT")
+
+
+def test_data_nested_beyond_measure_is_shown_as_it_came() -> None:
+    deep = "[" * 100_000
+    shown = folded(*text(deep, kind="structured"))
+    assert deep in shown.markdown()
+    assert shown.plain_text().startswith("[[[[")

@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from functools import partial
+from queue import SimpleQueue
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+
+from jp_nb.session import cell_loop
+from jp_nb.session.cell_loop import CellLoop
+from jp_nb.tooling.base import CallInterrupted
+
+
+class Agent:
+    """An event loop on a thread of its own, as the agent has one."""
+
+    def __init__(self, cell: CellLoop) -> None:
+        self.cell = cell
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self.thread.start()
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> Future[Any]:
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        future.add_done_callback(lambda _: self.cell.wake())
+        return future
+
+    def serve(self, work: Coroutine[Any, Any, Any]) -> Any:
+        future = self.start(work)
+        self.cell.serve(future.done)
+        return future.result()
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+        self.loop.close()
+
+
+@pytest.fixture
+def cell() -> CellLoop:
+    return CellLoop()
+
+
+@pytest.fixture
+def agent(cell: CellLoop) -> Iterator[Agent]:
+    started = Agent(cell)
+    yield started
+    started.close()
+
+
+def interrupt_main_thread_in(seconds: float) -> None:
+    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+
+def raises(exc: BaseException) -> Callable[[], None]:
+    def function() -> None:
+        raise exc
+
+    return function
+
+
+def test_a_call_runs_on_the_thread_that_serves(cell: CellLoop, agent: Agent) -> None:
+    assert agent.serve(cell.call(threading.get_ident)) == threading.get_ident()
+
+
+def test_a_call_raises_what_the_function_raises(cell: CellLoop, agent: Agent) -> None:
+    with pytest.raises(ZeroDivisionError):
+        agent.serve(cell.call(lambda: 1 / 0))
+
+
+@pytest.mark.parametrize("exc", [SystemExit("bye"), StopIteration(), asyncio.CancelledError()])
+def test_what_would_end_the_agents_loop_arrives_under_another_name(
+    cell: CellLoop, agent: Agent, exc: BaseException
+) -> None:
+    with pytest.raises(CallInterrupted) as caught:
+        agent.serve(cell.call(raises(exc)))
+    assert caught.value.__cause__ is exc
+
+
+def test_an_interrupt_in_a_tool_reaches_the_cell_and_nobody_waits_forever(
+    cell: CellLoop, agent: Agent
+) -> None:
+    turn = agent.start(cell.call(raises(KeyboardInterrupt())))
+    with pytest.raises(KeyboardInterrupt):
+        cell.serve(turn.done)
+    with pytest.raises(CallInterrupted):
+        turn.result(timeout=5)
+
+
+def test_an_interrupt_ends_the_wait_at_once_and_nothing_is_lost(
+    cell: CellLoop, agent: Agent
+) -> None:
+    go_on = asyncio.Event()
+
+    async def later() -> str:
+        await go_on.wait()
+        return await cell.call(lambda: "still here")
+
+    turn = agent.start(later())
+    cell.post(lambda: interrupt_main_thread_in(0.1))
+    with pytest.raises(KeyboardInterrupt):
+        cell.serve(turn.done)
+    agent.loop.call_soon_threadsafe(go_on.set)  # until here nothing else has ended the wait
+    cell.serve(turn.done)
+    assert turn.result() == "still here"
+
+
+def test_calls_run_one_at_a_time_in_order_and_after_what_was_posted(
+    cell: CellLoop, agent: Agent
+) -> None:
+    log: list[str] = []
+
+    async def batch() -> None:
+        calls = [cell.call(partial(log.append, f"call {n}")) for n in range(3)]
+        cell.post(lambda: log.append("shown"))
+        await asyncio.gather(*calls)
+
+    agent.serve(batch())
+    assert log == ["shown", "call 0", "call 1", "call 2"]
+
+
+def test_cancelling_the_task_takes_away_a_call_that_has_not_started(
+    cell: CellLoop, agent: Agent
+) -> None:
+    ran: list[str] = []
+
+    async def impatient() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(cell.call(lambda: ran.append("ran")), 0.05)
+
+    agent.start(impatient()).result(timeout=5)  # nobody serves
+    agent.serve(asyncio.sleep(0))
+    assert ran == []
+
+
+def test_a_nested_wait_runs_jobs_but_leaves_calls_queued(cell: CellLoop, agent: Agent) -> None:
+    log: list[str] = []
+    done = threading.Event()
+
+    def waits() -> None:
+        cell.post(lambda: log.append("shown while waiting"))
+        cell.call_later(0.05, done.set)
+        cell.serve(done.is_set, tools=False)
+        log.append("waited")
+
+    async def batch() -> None:
+        await asyncio.gather(
+            cell.call(waits),
+            cell.call(lambda: log.append("second")),
+            cell.call(lambda: log.append("third")),
+        )
+
+    agent.serve(batch())
+    assert log == ["shown while waiting", "waited", "second", "third"]
+
+
+def test_everything_posted_before_the_end_has_run_when_serve_returns(
+    cell: CellLoop, agent: Agent
+) -> None:
+    shown: list[int] = []
+
+    async def turn() -> None:
+        for n in range(5):
+            cell.post(partial(shown.append, n))
+
+    agent.serve(turn())
+    assert shown == [0, 1, 2, 3, 4]
+
+
+def test_a_failing_job_is_logged_and_the_turn_goes_on(
+    cell: CellLoop, agent: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def turn() -> str:
+        cell.post(raises(ValueError("no display")))
+        return await cell.call(lambda: "done")
+
+    with caplog.at_level(logging.ERROR):
+        assert agent.serve(turn()) == "done"
+    assert "no display" in caplog.text
+
+
+def test_waking_up_takes_no_polling_interval(
+    cell: CellLoop, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cell_loop, "SLICE", 60.0)
+
+    async def many() -> None:
+        for _ in range(100):
+            await cell.call(lambda: None)
+
+    began = monotonic()
+    agent.serve(many())
+    assert monotonic() - began < 60.0  # not one of them waited for the end of a slice
+
+
+def test_timers_run_in_order_and_can_be_cancelled(
+    cell: CellLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log: list[str] = []
+    now = 0.0
+    monkeypatch.setattr(cell_loop, "monotonic", lambda: now)
+    cell.call_later(0.06, lambda: log.append("later"))
+    cell.call_later(0.02, lambda: log.append("sooner"))
+    cell.call_later(0.04, lambda: log.append("never")).cancel()
+
+    def are_over() -> bool:  # looked at once all three are known, and after each of them
+        nonlocal now
+        now += 0.01
+        return len(log) == 2
+
+    cell.serve(are_over)
+    assert log == ["sooner", "later"]
+    assert now >= 0.06
+
+
+def test_a_storm_of_interrupts_loses_no_call(cell: CellLoop, agent: Agent) -> None:
+    count = 300
+
+    async def many() -> int:
+        calls = (cell.call(lambda: sleep(0.0005)) for _ in range(count))
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+        return sum(end is None or isinstance(end, CallInterrupted) for end in ends)
+
+    turn = agent.start(many())
+    caught: SimpleQueue[bool] = SimpleQueue()
+    main = threading.get_ident()
+
+    def disturb() -> None:  # one for each time: no interrupt comes while nothing catches it
+        while caught.get():
+            sleep(0.005)
+            signal.pthread_kill(main, signal.SIGINT)
+
+    storm = threading.Thread(target=disturb, daemon=True)
+    storm.start()
+    interrupts = 0
+    while not turn.done():
+        try:
+            caught.put(True)
+            cell.serve(turn.done)
+            while True:  # the last one is still to come
+                sleep(1)
+        except KeyboardInterrupt:
+            interrupts += 1
+    caught.put(False)
+    storm.join()
+    assert turn.result() == count
+    assert interrupts > 0

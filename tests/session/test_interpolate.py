@@ -1,0 +1,89 @@
+"""`{{name}}`: what is replaced, what is left, what is an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jp_nb.errors import UsageError
+from jp_nb.session.interpolate import interpolate
+
+
+class Table:
+    columns = ("a", "b")
+
+    def __str__(self) -> str:
+        return "<table>"
+
+    @property
+    def broken(self) -> str:
+        raise RuntimeError("no")
+
+
+class Mute:
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+NAMESPACE: dict[str, Any] = {
+    "name": "Ada {{name}}",
+    "table": Table(),
+    "rows": [{"key": 1}, {"key": 2}],
+    "mute": Mute(),
+}
+
+
+def put_in(text: str, max_chars: int = 100) -> str:
+    return interpolate(text, NAMESPACE, max_chars=max_chars)
+
+
+@given(st.text(alphabet="{} ab\n\"':", max_size=20).filter(lambda t: "{{" not in t))
+@settings(max_examples=80, deadline=None)
+def test_single_braces_are_never_touched(text: str) -> None:
+    assert put_in(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("{{name}}", "Ada {{name}}"),
+        ("{{ name }}!", "Ada {{name}}!"),
+        ("{{table}}: {{table.columns}}", "<table>: ('a', 'b')"),
+        ("{{rows[0]}} {{rows[-1]['key']}} {{rows[1][\"key\"]}}", "{'key': 1} 2 2"),
+        (r"\{{name}} and {x}", "{{name}} and {x}"),
+        ("{{name", "{{name"),
+        ("{a} }} {", "{a} }} {"),
+    ],
+)
+def test_names_with_attributes_and_subscripts_are_replaced(text: str, result: str) -> None:
+    assert put_in(text) == result
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{{nmae}}", "there is no 'nmae' in this notebook; did you mean 'name'?"),
+        ("{{table.rows}}", "'rows' cannot be taken of it: AttributeError"),
+        ("{{table.broken}}", "'broken' cannot be taken of it: RuntimeError: no"),
+        ("{{rows[9]}}", "9 cannot be taken of it: IndexError"),
+        ("{{mute}}", "its text cannot be had: RuntimeError: no text"),
+        ("{{print('x')}}", "nothing is called"),
+        ("{{rows[0:1]}}", "is not a name"),
+        ("{{1 + 1}}", "is not a name"),
+        ("{{}}", "is not a name"),
+        ("{{a b}}", "is not a name"),
+        ("{{\x00}}", "is not a name"),
+        ("{{" + "(" * 5000 + "}}", "is not a name"),
+    ],
+)
+def test_anything_else_is_an_error_before_anything_is_sent(text: str, says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        put_in(text)
+    assert says in str(caught.value)
+
+
+def test_a_long_value_is_cut_and_says_so() -> None:
+    assert put_in("{{name}}", max_chars=3) == "Ada… (9 more characters of name left out)"

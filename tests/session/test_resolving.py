@@ -1,0 +1,155 @@
+"""What a configuration comes to: who answers the questions of tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from jp_nb.agent import model_inquiry as backend
+from jp_nb.agent.model_inquiry import InquiryModel, LlmInquiryBackend
+from jp_nb.agent.turn import Resolved
+from jp_nb.config import inquiry_overrides as inquiries
+from jp_nb.config.partial import Partial, merge
+from jp_nb.errors import ConfigError
+from jp_nb.session.resolving import Resolver
+from tests.support.fakes import configured, for_tool
+
+ANSWER = ("ask_user", "answer")
+
+
+@pytest.fixture
+def resolver(tmp_path: Path) -> Resolver:
+    session: Any = SimpleNamespace(
+        files=SimpleNamespace(folder=tmp_path),
+        document=SimpleNamespace(conversation=SimpleNamespace(id="jp-c1")),
+    )
+    return Resolver(session)
+
+
+def target(value: Any) -> Partial:
+    """A partial with the table `value` for who answers the question of ask_user."""
+    return for_tool("ask_user", questions={"answer": {"target": value}})
+
+
+def inquiry(**overrides: Any) -> Partial:
+    return {"conversation": {"inquiry": {"assistant": overrides}}}
+
+
+def resolved(resolver: Resolver, *partials: Partial) -> Resolved:
+    whole: Partial = {
+        "assistant": {
+            "system_prompt": "Be brief.",
+            "model": {"id": "scripted/main", "parameters": {"temperature": 0.5}},
+        },
+        "providers": {"llm": {"aliases": {"fast": "scripted/small", "broken": "xai/grok"}}},
+    }
+    for partial in partials:
+        whole = merge(whole, partial)
+    return resolver.resolve(configured(whole))
+
+
+def asked(found: Resolved) -> LlmInquiryBackend:
+    return cast(LlmInquiryBackend, found.inquiry)
+
+
+@pytest.mark.req("R028-17", "R028-19")
+def test_the_conversations_own_model_answers_with_all_that_it_is_sent(resolver: Resolver) -> None:
+    found = resolved(resolver)
+    who = asked(found)
+    assert who.default.provider is found.provider
+    assert (who.default.model, who.default.system) == (found.model, found.system)
+    assert who.default.parameters == found.parameters
+    assert who.default.parameters.temperature == 0.5
+    assert who.default.request.max_retries == 3
+    assert who.tools == tuple(tool.definition for tool in found.offer.tools.values())
+    assert [tool.name for tool in who.tools].count("ask_user") == 1
+    assert who.conversation_id == "jp-c1"
+    assert who.overrides == {}
+
+
+def test_what_is_attached_is_looked_for_in_the_workspace(tmp_path: Path) -> None:
+    (tmp_path / ".jp").mkdir()
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "notes.md").write_text("Delft", encoding="utf-8")
+    session: Any = SimpleNamespace(
+        files=SimpleNamespace(folder=tmp_path / "deep"),
+        document=SimpleNamespace(conversation=SimpleNamespace(id="jp-c1")),
+    )
+    attached: Partial = {"conversation": {"attachments": ["file:notes.md"]}}
+    found = resolved(Resolver(session), attached)
+    assert [a.content for a in found.attachments] == ["Delft"]
+    assert asked(found).attachments is found.attachments
+
+
+def test_overrides_by_question_over_those_for_all(resolver: Resolver) -> None:
+    found = resolved(
+        resolver,
+        inquiry(model={"id": "fast"}, system_prompt="Decide."),
+        target({"model": {"parameters": {"max_tokens": 9}}, "request": {"max_response_bytes": 0}}),
+    )
+    who = asked(found)
+    assert (found.model, found.system[0]) == ("main", "Be brief.")
+    assert (who.default.model, who.default.system[0]) == ("small", "Decide.")
+    own: InquiryModel = who.overrides[ANSWER]
+    assert (own.model, own.system[0]) == ("small", "Decide.")
+    assert (own.parameters.max_tokens, own.parameters.temperature) == (9, 0.5)
+    assert (own.request.max_response_bytes, who.default.request.max_response_bytes) == (
+        0,
+        1_048_576,
+    )
+
+
+def test_providers_are_shared(resolver: Resolver) -> None:
+    found = resolved(
+        resolver,
+        inquiry(model={"id": "scripted/other"}),
+        target({"model": {"id": "ollama/qwen"}}),
+    )
+    again = resolved(resolver, target({"model": {"id": "ollama/other"}}))
+    who = asked(found)
+    assert who.default.provider is found.provider
+    assert who.overrides[ANSWER].provider is not found.provider
+    assert who.overrides[ANSWER].provider is asked(again).overrides[ANSWER].provider
+
+
+@pytest.mark.parametrize("model", ["xai/grok", "broken", "nobody-knows"])
+@pytest.mark.parametrize(
+    ("override", "path"),
+    [
+        (lambda m: inquiry(model={"id": m}), "conversation.inquiry.assistant.model"),
+        (lambda m: target({"model": {"id": m}}),
+         "conversation.tools.ask_user.questions.answer.target"),
+    ],
+)  # fmt: skip
+def test_a_model_that_cannot_answer_is_told_with_the_path_that_names_it(
+    resolver: Resolver, override: Any, path: str, model: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        resolved(resolver, override(model))
+    assert caught.value.path == path
+    assert str(caught.value).startswith(f"{path}: the model that answers questions")
+    assert "xai" in str(caught.value) or "nobody-knows" in str(caught.value)
+
+
+def test_questions_of_tools_that_are_not_offered_do_not_count(resolver: Resolver) -> None:
+    off = for_tool("ask_user", enable=False)
+    found = resolved(resolver, target({"model": {"id": "xai/grok"}}), off)
+    assert asked(found).overrides == {}
+    plain = target("assistant")
+    assert asked(resolved(resolver, plain)).overrides == {}
+
+
+def test_a_configuration_without_overrides_merges_nothing(
+    resolver: Resolver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object) -> Any:
+        raise AssertionError("merged")
+
+    monkeypatch.setattr(inquiries, "merge", never)
+    monkeypatch.setattr(backend, "paused", never)
+    assert asked(resolved(resolver)).default.model == "main"
+    with pytest.raises(AssertionError):
+        resolved(resolver, inquiry(system_prompt="x"))

@@ -1,0 +1,158 @@
+"""The configuration of a session, without one: files, a record, and what a tool put into it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jp_nb.config.directives import Directive
+from jp_nb.errors import UsageError
+from jp_nb.record.events import ConfigDelta
+from jp_nb.record.proposals import ProposedBy, metadata_of
+from jp_nb.session.settings import Settings, base_config
+from jp_nb.workspace import config_files
+from jp_nb.workspace.config_files import ConfigFiles
+from tests.support.fakes import new_stream
+
+ID = "assistant.model.id"
+BOTH = {"provider": "openai", "name": "by-tool"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace whose file `dev` sets a model and a name."""
+    for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
+    work = tmp_path / "work"
+    (work / ".jp").mkdir(parents=True)
+    (work / ".jp" / "config.toml").write_text(f'{ID} = "anthropic/base"\n')
+    (work / "dev.toml").write_text(f'{ID} = "google/by-file"\nuser.name = "by-file"\n')
+    return work
+
+
+class Talk:
+    """A conversation in a workspace, with its settings."""
+
+    def __init__(self, folder: Path) -> None:
+        files = ConfigFiles(folder)
+        self.stream = new_stream(base_config=base_config(files))
+        self.settings = Settings(self.stream, files, trusted=True, made_here=True)
+
+    def says(self, kind: Any, text: str) -> list[str]:
+        return self.settings.change(Directive(kind, text))
+
+    def a_tool_sets(
+        self, model: Mapping[str, str], *, claims: Any = None, unsets: tuple[str, ...] = ()
+    ) -> None:
+        """What the agent appends when a call's proposal was approved."""
+        touched = [*(f"{ID}.{key}" for key in model), *unsets]
+        call = ProposedBy("change_model", "call_1", tuple(touched), "person", "form")
+        self.stream.append(
+            ConfigDelta(
+                delta={"assistant": {"model": {"id": dict(model)}}} if model else {},
+                unsets=unsets,
+                claims=dict.fromkeys(touched, claims),
+                metadata=metadata_of([call]),
+            )
+        )
+
+    @property
+    def model(self) -> str:
+        return self.settings.model
+
+    @property
+    def name(self) -> str | None:
+        return self.settings.config.user.name
+
+
+@pytest.mark.req("R078-57")
+@pytest.mark.parametrize("unclaimed", [None, []])
+def test_a_tools_model_survives_the_taking_back_of_a_file(folder: Path, unclaimed: Any) -> None:
+    talk = Talk(folder)
+    talk.says("cfg", "dev.toml")
+    talk.a_tool_sets(BOTH, claims=unclaimed)
+    assert talk.model == "openai/by-tool"
+    talk.says("no_cfg", "dev.toml")
+    assert (talk.model, talk.name) == ("openai/by-tool", None)
+    (said,) = talk.says("no_cfg", "dev.toml")
+    assert "nothing that 'dev.toml' set is in force" in said
+
+
+@pytest.mark.req("R078-57")
+def test_half_a_model_that_a_tool_set_keeps_the_other_half(folder: Path) -> None:
+    talk = Talk(folder)
+    talk.says("cfg", "dev.toml")
+    talk.a_tool_sets({"name": "by-tool"})
+    talk.says("no_cfg", "dev.toml")
+    assert (talk.model, talk.name) == ("google/by-tool", None)
+
+
+@pytest.mark.req("R078-57")
+def test_what_a_tool_unset_stays_so_when_a_file_is_taken_back(folder: Path) -> None:
+    talk = Talk(folder)
+    talk.says("cfg", "user.name=mine")
+    talk.says("cfg", "dev.toml")
+    talk.a_tool_sets({}, unsets=("user.name",))
+    assert talk.name is None
+    talk.says("no_cfg", "dev.toml")
+    assert (talk.model, talk.name) == ("anthropic/base", None)
+
+
+@pytest.mark.req("R078-57")
+@pytest.mark.parametrize(
+    ("kind", "text", "model"),
+    [
+        ("cfg", f"{ID}=ollama/mine", "ollama/mine"),
+        ("cfg", "dev.toml", "google/by-file"),
+        ("unset", ID, "anthropic/base"),
+        ("no_cfg", f"{ID}=openai/by-tool", "google/by-file"),
+    ],
+)
+def test_a_counter_change_takes_a_tools_model_back(
+    folder: Path, kind: str, text: str, model: str
+) -> None:
+    talk = Talk(folder)
+    talk.says("cfg", "dev.toml")
+    talk.a_tool_sets(BOTH)
+    assert talk.says(kind, text) == []
+    assert talk.model == model
+
+
+@pytest.mark.req("R078-57")
+def test_it_is_so_in_a_conversation_that_was_stored_in_between(folder: Path) -> None:
+    talk = Talk(folder)
+    talk.says("cfg", "dev.toml")
+    talk.a_tool_sets(BOTH)
+    raw = json.loads(json.dumps(talk.stream.raw))
+    again = Talk(folder)
+    again.stream = new_stream(*raw, base_config=talk.stream.base_config)
+    again.settings = Settings(again.stream, ConfigFiles(folder), trusted=True)
+    again.says("no_cfg", "dev.toml")
+    assert (again.model, again.name) == ("openai/by-tool", None)
+
+
+def test_a_path_to_attach_begins_at_the_notebook_and_is_kept_from_the_workspace(
+    folder: Path,
+) -> None:
+    (folder / "deep").mkdir()
+    (folder / "deep" / "notes.md").write_text("Delft", encoding="utf-8")
+    (folder / "top.md").write_text("Leiden", encoding="utf-8")
+    talk = Talk(folder / "deep")
+    for text in ("notes.md", "../top.md", "file://deep/*.md", "notes.md"):
+        talk.says("attach", text)
+    expected = ["file://deep/notes.md", "file://top.md", "file://deep/*.md"]
+    assert talk.settings.config.conversation.attachments == expected
+    before = len(talk.stream.deltas)
+    missing = "there is no file .*/deep/"
+    for text, why in [("nots.md", missing + "nots.md"), ("top.md", missing), (" ", "a URL")]:
+        with pytest.raises(UsageError, match=why):
+            talk.says("attach", text)
+    assert len(talk.stream.deltas) == before
+    talk.says("no_cfg", "conversation.attachments=file://top.md")
+    assert talk.settings.config.conversation.attachments == [expected[0], expected[2]]

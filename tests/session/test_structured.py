@@ -1,0 +1,499 @@
+"""`%%jp -s`: schemas from the notebook, what providers are sent of them, and what comes back."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Literal, NewType
+
+import pytest
+from pydantic import BaseModel, Field, TypeAdapter
+from typing_extensions import TypedDict
+
+import jp_nb
+from jp_nb.config.directives import Directive
+from jp_nb.errors import AnswerError, JpNbError, UsageError
+from jp_nb.record.events import ChatRequest, ChatResponse
+from jp_nb.record.turn_view import Turn
+from jp_nb.session.session import Session
+from jp_nb.session.structured import check_answer, describe, may_describe
+from jp_nb.workspace import config_files
+from tests.support.kernel_client import FrontEnd, front_end
+from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
+
+
+class Stop(BaseModel):
+    name: str
+    nights: int = 1
+
+
+class Trip(BaseModel):
+    city: str
+    mode: Literal["train", "bike"] = "train"
+    last: Stop | None = None
+    stops: list[Stop] = Field(default_factory=list, max_length=2)
+
+
+@dataclass
+class Point:
+    x: int
+    y: float = 0.0
+
+
+class Row(TypedDict):
+    name: str
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Node(BaseModel):
+    below: list[Node] = []
+
+
+class Broken:
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: Any) -> Any:
+        raise ZeroDivisionError("on purpose")
+
+
+class Raising(Mapping[str, Any]):
+    def __getitem__(self, key: str) -> Any:
+        raise OSError("on purpose")
+
+    def __iter__(self) -> Iterator[str]:
+        raise OSError("on purpose")
+
+    def __len__(self) -> int:
+        return 1
+
+
+ANSWER: dict[str, Any] = {
+    "type": "object",
+    "properties": {"ok": {"type": "boolean"}},
+    "required": ["ok"],
+}
+
+# --- a name becomes a schema -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "schema"),
+    [
+        (Trip, Trip.model_json_schema()),
+        (Row, TypeAdapter(Row).json_schema()),
+        (Point, TypeAdapter(Point).json_schema()),
+        (list[Trip], TypeAdapter(list[Trip]).json_schema()),
+        (Trip | None, TypeAdapter(Trip | None).json_schema()),
+        (Literal["a", "b"], {"enum": ["a", "b"], "type": "string"}),
+        (Colour, TypeAdapter(Colour).json_schema()),
+        (NewType("Age", int), {"type": "integer"}),
+        (TypeAdapter(int), {"type": "integer"}),
+        (int, {"type": "integer"}),
+        (ANSWER, ANSWER),
+        ({"enum": ("a", 1)}, {"enum": ["a", 1]}),
+        ({}, {}),
+        ({"$id": "https://a.org/b", **ANSWER}, {"$id": "https://a.org/b", **ANSWER}),
+        ({"properties": {"x": {"id": "b"}}}, {"properties": {"x": {"id": "b"}}}),
+    ],
+)
+def test_what_is_a_schema(value: object, schema: dict[str, Any]) -> None:
+    assert describe("What", {"What": value}) == schema
+    assert describe(value, {}) == schema
+
+
+def test_a_schema_is_a_copy_that_stays() -> None:
+    mine: dict[str, Any] = {"type": "object", "properties": {"x": {"type": "string"}}}
+    schema = describe("mine", {"mine": mine})
+    mine["properties"].clear()
+    assert schema["properties"] == {"x": {"type": "string"}}
+
+
+LOOP: dict[str, Any] = {"type": "object"}
+LOOP["properties"] = {"x": LOOP}
+
+
+def nested(depth: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(depth):
+        schema = {"type": "array", "items": schema}
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (Trip(city="Delft"), "'What' is a Trip and no schema: expected a pydantic model, a data"),
+        (None, "is a NoneType and no schema"),
+        ([1], "is a list and no schema"),
+        ('{"type": "object"}', "is a str and no schema"),
+        (True, "is a bool and no schema"),
+        (test_what_is_a_schema, "is a function and no schema"),
+        (json, "is a module and no schema"),
+        (SimpleNamespace(), "'What' has no JSON schema: Unable to generate pydantic-core schema"),
+        (object(), "is an object and no schema"),
+        (Iterator, "'What' has no JSON schema: Unable to generate"),
+        (Broken, "'What' has no JSON schema: ZeroDivisionError: on purpose"),
+        ({"type": "objct"}, "'What' is no JSON schema: $.type: expected"),
+        ({"properties": {"a b": {"type": "object", "required": "x"}}},
+         '$.properties["a b"].required: expected array'),
+        ({"anyOf": [{"pattern": "("}]}, "$.anyOf[0].pattern: expected a"),
+        ({"$schema": 7}, "$.$schema: expected the address"),
+        ({"default": float("nan")}, "'What' is no JSON schema: "),
+        ({"default": object()}, "'What' is no JSON schema: "),
+        (LOOP, "'What' is no JSON schema: Circular"),
+        (nested(80), "more than 64 objects and lists"),
+        ({"items": {"$ref": "#/$defs/Gone"}}, "$.items.$ref: '#/$defs/Gone' leads to nothing: "
+         "there is no $.$defs"),
+        ({"$defs": {"A": {"$ref": "https://example.org/a.json"}}},
+         "$.$defs.A.$ref: 'https://example.org/a.json' leads out of this schema"),
+        ({"$ref": "other.json#/A"}, "$.$ref: 'other.json#/A' leads out of this schema"),
+        ({"$ref": "#/title", "title": "x"}, "'#/title' is no schema but a str"),
+        ({"$dynamicRef": "#x"}, "$.$dynamicRef: only `$ref`"),
+        ({"$ref": "#"}, "it refers to itself"),
+        ({"items": {"$id": "b", "type": "null"}}, "$.items: it has an `$id`"),
+        ({"$schema": "http://json-schema.org/draft-04/schema#", "id": "http://a.org/",
+          "items": {"id": "http://b.org/"}}, "$.items: it has an `id`"),
+        (Raising(), "'What' is no JSON schema: OSError: on purpose"),
+        ({"$defs": {"A": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/A"}]}}},
+         "$.$defs.A.anyOf[1]: it refers to itself"),
+    ],
+)  # fmt: skip
+def test_what_is_none_says_why_and_where(value: object, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        describe("What", {"What": value})
+    assert message in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+def test_data_that_looks_like_a_reference_is_none() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"$ref": {"type": "string", "enum": ["https://example.org"]}},
+        "default": {"$ref": "https://example.org"},
+        "$defs": {"a/b": {"type": "string"}, "~": {"$ref": "#/$defs/a~1b"}},
+    }
+    assert describe(schema, {}) == schema
+    assert describe(Node, {})["$ref"] == "#/$defs/Node"  # recursion that ends is in order
+
+
+def test_an_unknown_name_offers_the_nearest() -> None:
+    with pytest.raises(UsageError, match="there is no 'Tripp' in this notebook: did you mean 'Tr"):
+        describe("Tripp", {"Trip": Trip})
+    with pytest.raises(UsageError, match="there is no 'x' in this notebook: it should be a pydan"):
+        describe("x", {"Trip": Trip})
+
+
+def test_tab_offers_models_and_schemas_and_runs_nothing() -> None:
+    class Hostile:
+        def __getattribute__(self, name: str) -> Any:
+            raise AssertionError(name)
+
+    offered: list[Any] = [Trip, Row, Point, list[Trip], Trip | None, Literal["a"], ANSWER]
+    assert [value for value in offered if not may_describe(value)] == []
+    others: list[Any] = [BaseModel, int, Hostile, {"a": 1}, {}, [ANSWER], "Trip", json]
+    assert [value for value in others if may_describe(value)] == []
+    assert not may_describe(Hostile())
+
+
+# --- an answer fits, or not ------------------------------------------------------------------
+
+
+def answer(data: Any) -> list[ChatResponse]:
+    return [ChatResponse(data={"first": 1}), ChatResponse(message="So."), ChatResponse(data=data)]
+
+
+@pytest.mark.parametrize(
+    ("schema", "data", "message"),
+    [
+        (Trip.model_json_schema(), {"city": "Delft", "mode": "bike"}, None),
+        ({"type": ["null", "string"]}, None, None),
+        ({"$id": "https://a.org/b", "$ref": "#/$defs/A", "$defs": {"A": {"const": 1}}}, 1, None),
+        ({"type": "string", "format": "date"}, "no date", None),
+        (ANSWER, {"ok": 1}, "$.ok: expected boolean, found 1. The answer, also in `_jp.data`: "
+         '{"ok": 1}'),
+        (ANSWER, {}, "$: expected 'ok' in it."),
+        (ANSWER, '{"ok": tr',
+         '$: expected object. The answer, also in `_jp.data`: "{\\"ok\\": tr"'),
+        (ANSWER | {"additionalProperties": False}, {"ok": True, "b": 1},
+         "$: expected no other keys than those of the schema"),
+        ({"items": {"enum": ["a", "ü"]}}, ["a", "b"],
+         '$[1]: expected one of ["a", "ü"], found "b"'),
+        ({"items": {"maximum": 3}}, [1, 5], "$[1]: expected at most 3, found 5"),
+        ({"type": "string"}, {"long": "x" * 9999}, "$: expected string"),
+        ({"items": {"multipleOf": 0.01}}, [10**400], "$: expected numbers that can be reckoned"),
+        ({"not": {"type": "string"}}, "x", "$: expected what its not says"),
+        (Trip.model_json_schema(), {"city": "Delft", "stops": [{"nights": 1}]},
+         "$.stops[0]: expected 'name' in it, found {\"nights\": 1}"),
+    ],
+)  # fmt: skip
+def test_whether_the_last_answer_fits(
+    schema: dict[str, Any], data: Any, message: str | None
+) -> None:
+    if message is None:
+        check_answer(answer(data), schema, text="")
+        return
+    with pytest.raises(AnswerError) as caught:
+        check_answer(answer(data), schema, text="So.")
+    assert message in str(caught.value)
+    assert len(str(caught.value)) < 900
+    assert caught.value.data == data
+    assert caught.value.text == "So."
+
+
+def test_no_answer_is_an_error_with_what_was_said() -> None:
+    said = [ChatResponse(message="I would rather not.")]
+    with pytest.raises(AnswerError, match='no structured answer; it said: "I would') as caught:
+        check_answer(said, ANSWER, text="I would rather not.")
+    assert (caught.value.data, caught.value.text) == (None, "I would rather not.")
+    with pytest.raises(AnswerError, match=r"no structured answer$"):
+        check_answer([ChatResponse(reasoning="Hm.")], {}, text="")
+
+
+def test_an_answer_nested_beyond_measure_is_no_crash() -> None:
+    data: Any = []
+    for _ in range(2 * sys.getrecursionlimit()):
+        data = [data]
+    schema: dict[str, Any] = {
+        "$ref": "#/$defs/A",
+        "$defs": {"A": {"items": {"$ref": "#/$defs/A"}}},
+    }
+    with pytest.raises(AnswerError, match="nested too deeply"):
+        check_answer([ChatResponse.model_construct(data=data)], schema, text="")
+
+
+def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched: list[object] = []
+    monkeypatch.setattr("urllib.request.urlopen", lambda *args, **_: fetched.append(args))
+    schema = {"$ref": "http://127.0.0.1:9/a.json"}
+    with pytest.raises(AnswerError, match="which is not in the schema"):
+        check_answer(answer({}), schema, text="")
+    assert not fetched
+
+
+def test_the_error_is_public() -> None:
+    assert jp_nb.AnswerError is AnswerError
+    assert issubclass(AnswerError, JpNbError)
+
+
+# --- a session, over HTTP --------------------------------------------------------------------
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_", "OPENAI_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
+    monkeypatch.chdir(tmp_path)
+    namespace = {"Trip": Trip, "Trips": list[Trip], "Node": Node, "answer": ANSWER}
+    publish = SimpleNamespace(publish=lambda *_, **__: None)
+    shell: Any = SimpleNamespace(user_ns=namespace, display_pub=publish)
+    session = Session(shell)
+    yield session
+    session.close()
+
+
+def ask(session: Session, server: LoopbackServer, provider: str, schema: object) -> Turn:
+    url = Directive("cfg", f"providers.llm.{provider}.base_url={server.url}")
+    model = f"{provider}/m"
+    return session.ask("Go.", model=model, directives=[url], schema=schema)
+
+
+def sent_schema(request: Received) -> Any:
+    if request.protocol == "anthropic":
+        assert request.body["output_config"]["format"]["type"] == "json_schema"
+        return request.body["output_config"]["format"]["schema"]
+    wrapper = request.body["response_format"]
+    assert wrapper["type"] == "json_schema"
+    assert wrapper["json_schema"]["strict"] is True
+    return wrapper["json_schema"]["schema"]
+
+
+FULL = {"city": "Delft", "mode": "bike", "last": {"name": "Hoek", "nights": 2}, "stops": []}
+
+
+@pytest.mark.parametrize(
+    ("provider", "text", "data"),
+    [
+        ("anthropic", json.dumps(FULL), FULL),
+        ("anthropic", '{"city": "Delft"}', {"city": "Delft"}),
+        ("openai", json.dumps(FULL), FULL),
+        # nulls in what may be absent, within an alternative as well
+        ("openai", '{"city": "Delft", "mode": null, "stops": null, "last": {"name": "Hoek", '
+         '"nights": null}}', {"city": "Delft", "last": {"name": "Hoek"}}),
+        ("openai", '{"city": "Delft", "mode": null, "stops": [{"name": "Hoek", "nights": null}], '
+         '"last": null}', {"city": "Delft", "stops": [{"name": "Hoek"}]}),
+    ],
+)  # fmt: skip
+def test_a_model_is_asked_for_and_its_answer_fits(
+    session: Session, provider: str, text: str, data: Any
+) -> None:
+    with LoopbackServer([text]) as server:
+        turn = ask(session, server, provider, "Trip")
+    schema = sent_schema(server.requests[0])
+    assert list(schema["properties"]) == ["city", "mode", "last", "stops"]
+    assert schema["additionalProperties"] is False
+    assert schema["$defs"]["Stop"]["additionalProperties"] is False
+    required = ["city"] if provider == "anthropic" else list(schema["properties"])
+    assert schema["required"] == required
+    assert turn.data == data
+    assert turn.text == ""
+    assert Trip.model_validate(turn.data).city == "Delft"
+    request = session.document.conversation.entries[-2]
+    assert isinstance(request, ChatRequest)
+    assert request.to_raw()["schema"] == Trip.model_json_schema()
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+def test_a_list_at_the_root_is_wrapped_and_comes_back_as_a_list(
+    session: Session, provider: str
+) -> None:
+    with LoopbackServer([json.dumps({"value": [FULL, FULL]})]) as server:
+        turn = ask(session, server, provider, "Trips")
+    schema = sent_schema(server.requests[0])
+    assert schema["properties"]["value"]["items"] == {"$ref": "#/$defs/Trip"}
+    assert set(schema["$defs"]) == {"Trip", "Stop"}
+    assert turn.data == [FULL, FULL]
+    assert repr(turn).startswith('<turn 0: \'[{"city": "Delft", ')
+    assert len(repr(turn)) < 110
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+def test_tools_run_and_a_text_beside_is_kept_as_text(session: Session, provider: str) -> None:
+    call = ToolCall("describe_tools", {"tools": ["ask_user"]})
+    replies: list[Reply | str] = [Reply(text="Let me look.", tool_calls=(call,)), '{"ok": true}']
+    with LoopbackServer(replies) as server:
+        turn = ask(session, server, provider, "answer")
+    assert (turn.text, turn.data) == ("Let me look.", {"ok": True})
+    assert [made.name for made in turn.tool_calls] == ["describe_tools"]
+    assert [sent_schema(request) for request in server.requests] == [
+        {**ANSWER, "additionalProperties": False}
+    ] * 2
+    kinds = [e.kind for e in session.document.conversation.entries if isinstance(e, ChatResponse)]
+    assert kinds == ["message", "structured"]
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+@pytest.mark.parametrize(
+    ("reply", "message", "data", "text"),
+    [
+        (Reply(text="I cannot say."), "gave no structured answer; it said", None, "I cannot say."),
+        (Reply(text='{"ok": "yes"}'), r"\$\.ok: expected boolean, found \"yes\"", {"ok": "yes"},
+         ""),
+        (Reply(text='{"ok": tr', finish="CUT"), r"\$: expected object", '{"ok": tr', ""),
+        (Reply(text="", finish="REFUSED"), "gave no structured answer$", None, ""),
+    ],
+)  # fmt: skip
+def test_what_came_instead_is_kept(
+    session: Session, provider: str, reply: Reply, message: str, data: Any, text: str
+) -> None:
+    words = {"anthropic": ("max_tokens", "refusal"), "openai": ("length", "content_filter")}
+    finish = {"CUT": words[provider][0], "REFUSED": words[provider][1]}.get(reply.finish or "")
+    told = Reply(text=reply.text, finish=finish)
+    with LoopbackServer([told]) as server, pytest.raises(AnswerError, match=message) as caught:
+        ask(session, server, provider, "answer")
+    assert (caught.value.data, caught.value.text) == (data, text)
+    assert session.last is not None
+    assert session.shell.user_ns["_jp"] is session.last
+    assert (session.last.data, session.last.text) == (data, text)
+    assert session.document.conversation.turn_count == 1
+
+
+@pytest.mark.parametrize(
+    ("provider", "schema", "message"),
+    [
+        ("anthropic", "Node", r"anthropic cannot answer in this schema: \$.\$defs.Node.properties"),
+        ("anthropic", dict[str, int], r"\$: an object's keys cannot be left to the model"),
+        ("openai", "Noode", "there is no 'Noode' in this notebook: did you mean 'Node'"),
+        ("openai", {"$ref": "https://example.org/"}, "leads out of this schema"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_said_before_anything_is_recorded_or_sent(
+    session: Session, provider: str, schema: object, message: str
+) -> None:
+    with LoopbackServer([]) as server, pytest.raises(UsageError, match=message):
+        ask(session, server, provider, schema)
+    assert not server.requests
+    assert len(session.document.conversation) == 0
+
+
+def test_recursion_goes_to_those_that_take_it(session: Session) -> None:
+    with LoopbackServer(['{"below": [{"below": null}]}']) as server:
+        turn = ask(session, server, "openai", "Node")
+    assert turn.data == {"below": [{}]}
+
+
+def test_a_turn_without_a_schema_asks_for_none_and_loads_nothing_of_it(session: Session) -> None:
+    with LoopbackServer(["Hello."]) as server:
+        assert ask(session, server, "openai", None).text == "Hello."
+    assert "response_format" not in server.requests[0].body
+    code = (
+        "import sys; from jp_nb.notebook import magics, session, turns\n"
+        "assert 'jp_nb.session.structured' not in sys.modules\n"
+        "from jp_nb.notebook import structured\n"
+        "assert 'jsonschema' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+# --- a kernel --------------------------------------------------------------------------------
+
+SCRIPT = """
+[[replies]]
+text = "Here it is."
+data = { "zoë" = "ü", a = [1, { b = true }] }
+[[replies]]
+data = { "zoë" = 7 }
+[[replies]]
+data = [{ name = "x" }]
+"""
+CODE = """
+import jp_nb as jp
+from pydantic import BaseModel
+Zoe = {"type": "object", "properties": {"zoë": {"type": "string"}}}
+class Stop(BaseModel):
+    name: str
+"""
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
+    folder = tmp_path_factory.mktemp("structured")
+    (folder / "data.toml").write_text(SCRIPT, encoding="utf-8")
+    with front_end(folder) as user:
+        user.run("%load_ext jp_nb", cell_id=None)
+        user.run(CODE)
+        yield user
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+def test_in_a_cell_the_answer_is_json_and_what_does_not_fit_is_one_line(kernel: FrontEnd) -> None:
+    request = kernel.start("%%jp -n -m scripted/data -s Zoe -o got\nGo.")
+    kernel.finish(request)
+    (shown,) = kernel.displays(request)
+    data = '{\n  "zoë": "ü",\n  "a": [\n    1,\n    {\n      "b": true\n    }\n  ]\n}'
+    assert shown["text/plain"] == f"Here it is.\n{data}"
+    assert f"\n{data}\n```" in shown["text/markdown"]
+    printed = kernel.run("print(got.data, got.text, got is _jp)")
+    assert printed == "{'zoë': 'ü', 'a': [1, {'b': True}]} Here it is. True\n"
+
+    request = kernel.start("%%jp -s Zoe -o got\nGo.")
+    kernel.finish(request)
+    (failed,) = [m["content"] for m in kernel.messages if m["header"]["msg_type"] == "error"]
+    assert failed["ename"] == "AnswerError"
+    assert failed["traceback"] == [
+        "AnswerError: the answer does not fit the schema: $.zoë: expected string, found 7. The "
+        'answer, also in `_jp.data`: {"zoë": 7}'
+    ]
+    assert kernel.run("print(got.data, got is _jp)") == "{'zoë': 7} True\n"
+    assert kernel.run("jp.query('Go.', schema=list[Stop]); print(_jp.data)").endswith(
+        "[{'name': 'x'}]\n"
+    )

@@ -1,0 +1,80 @@
+"""Loaded into a kernel by the tests: a prompter, and turns that use it from an agent's thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from jp_nb.agent.decisions import Approval, approval
+from jp_nb.agent.ports import (
+    Action,
+    ActionPrompt,
+    Exhibit,
+    PromptEnd,
+    ProposedChange,
+    QuestionPrompt,
+)
+from jp_nb.notebook.prompt.engine import NotebookPrompter, PromptSettings
+from jp_nb.session.cell_loop import CellLoop
+from jp_nb.tooling.question import Question
+
+cell_loop = CellLoop()
+prompter = NotebookPrompter(cell_loop)
+PATIENT: dict[str, Any] = {"rendered_timeout": 60.0}  # as a page needs on a busy machine
+prompter.cell_begins(PromptSettings(**PATIENT))
+agent = asyncio.new_event_loop()
+threading.Thread(target=agent.run_forever, daemon=True, name="agent").start()
+
+PERMISSION = ActionPrompt(
+    "Run local rename tool?",
+    actions=(
+        Action("y", "Run", "run"),
+        Action("Y", "Run, for this turn", "run_turn"),
+        Action("n", "Skip", "skip"),
+    ),
+    tool="rename",
+    exhibits=(Exhibit("Arguments", {"path": "a.txt"}),),
+)
+
+
+def turn(work: Callable[[], Coroutine[Any, Any, Any]], **settings: Any) -> Any:
+    """Run a coroutine as the runner runs a turn, and return its result."""
+    prompter.cell_begins(PromptSettings(**{**PATIENT, **settings}))
+    future = asyncio.run_coroutine_threadsafe(work(), agent)
+    future.add_done_callback(lambda _: cell_loop.wake())
+    while True:
+        try:
+            cell_loop.serve(future.done)
+            return future.result()
+        except KeyboardInterrupt:
+            prompter.interrupt()
+        finally:
+            if future.done():
+                prompter.cell_ends()
+
+
+def ask(*questions: Question, label: str | None = None, **settings: Any) -> list[PromptEnd]:
+    """Ask `questions` all at once, as a batch of tools does."""
+    remember = [q.answer_type.type == "boolean" for q in questions]
+    prompts = [
+        QuestionPrompt(q, label=label, tool="some_tool", remember=r)
+        for q, r in zip(questions, remember, strict=True)
+    ]
+
+    async def batch() -> list[PromptEnd]:
+        return list(await asyncio.gather(*(prompter.ask(prompt) for prompt in prompts)))
+
+    ends: list[PromptEnd] = turn(batch, **settings)
+    return ends
+
+
+def propose(tool: str, *changes: ProposedChange, **settings: Any) -> Approval:
+    """Ask whether `changes` are applied, as the coordinator does."""
+
+    async def decide() -> Approval:
+        return await approval(prompter.ask, tool, changes)
+
+    decided: Approval = turn(decide, **settings)
+    return decided

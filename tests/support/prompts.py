@@ -1,0 +1,159 @@
+"""Every kind of prompt, for the snapshots of what a person sees of it (R083-66)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from itertools import product
+from typing import Literal
+
+from jp_nb.agent import decisions
+from jp_nb.agent.interrupts import MENUS
+from jp_nb.agent.ports import (
+    ActionPrompt,
+    Exhibit,
+    NobodyThere,
+    Prompt,
+    PromptEnd,
+    ProposedChange,
+    QuestionPrompt,
+)
+from jp_nb.tooling.question import Question
+
+Persistence = Literal["none", "turn"]
+
+COLOURS = [f"colour {number}" for number in range(1, 10)]
+TYPES = {
+    "boolean": Question.boolean("q", "Delete it?").with_default(False),
+    "select": Question.select("q", "Which colour?", ["red", "green"]).with_default("green"),
+    "long_select": Question.select("q", "Which colour?", COLOURS),
+    "text": Question.text("q", "Why?").with_default("because"),
+    "secret": Question.secret("q", "Key?"),
+}
+PERSISTENCES: tuple[Persistence, ...] = ("none", "turn")
+LABELS = (None, "Assistant")
+
+
+def prompt_of(kind: str, persistence: Persistence, label: str | None) -> QuestionPrompt:
+    """Return the prompt of one case, as the coordinator builds it."""
+    question = TYPES[kind].with_persistence(persistence).with_context("Two lines\nof context.")
+    return QuestionPrompt(question, label=label, remember=kind == "boolean")
+
+
+ARGUMENTS = json.dumps({"path": "notes.txt", "lines": [1, 2]}, indent=2)
+PERMISSION = ActionPrompt(
+    "Run local fs_read tool?",
+    actions=decisions.PERMISSION,
+    tool="fs_read",
+    exhibits=(Exhibit("Arguments", json.loads(ARGUMENTS)),),
+)
+DELIVERY = ActionPrompt(
+    "Deliver fs_read result to assistant?",
+    actions=decisions.DELIVERY,
+    tool="fs_read",
+    exhibits=(Exhibit("Result", "milk\neggs"),),
+)
+STREAMING = ActionPrompt("Interrupted", actions=MENUS["streaming"])
+TOOLS = ActionPrompt("Interrupted", actions=MENUS["tool_call"])
+EDIT = QuestionPrompt(
+    Question.text("arguments", "Arguments of fs_read, as JSON:").with_default(ARGUMENTS),
+    tool="fs_read",
+    consents=True,
+)
+
+
+def approval_of(*changes: ProposedChange, tool: str = "change_model") -> ActionPrompt:
+    """Return the prompt by which a person decides about `changes`."""
+    asked: list[Prompt] = []
+
+    async def ask(prompt: Prompt) -> PromptEnd:
+        asked.append(prompt)
+        return NobodyThere("this is a test")
+
+    asyncio.run(decisions.approval(ask, tool, changes))
+    (prompt,) = asked
+    assert isinstance(prompt, ActionPrompt)
+    return prompt
+
+
+def shout(text: str) -> str:
+    """Return what a tool may call itself to look like markup, a terminal or another line."""
+    return f"<script>{text}</script> | \x1b[2J\x9b1m\u202e\u200f\n  assistant.name: 1 → 2"
+
+
+PROMPT = [f"Rule {n}: be sure of what you say about topic {n}." for n in range(30)]
+NEW_PROMPT = [*PROMPT[:14], "Rule 14: never be sure.", *PROMPT[15:], "A last\u200b one. "]
+
+DELTAS = {
+    "set and unset": approval_of(
+        ProposedChange("assistant.model.id", '"anthropic/opus"', '"anthropic/sonnet"'),
+        ProposedChange("assistant.model.parameters.top_p", None, "0.5"),
+        ProposedChange("assistant.model.parameters.temperature", "0.7", None),
+        ProposedChange("assistant.model.parameters.top_k", None, None),
+    ),
+    "an item added, one removed": approval_of(
+        ProposedChange("conversation.attachments", '["a.txt"]', '"b.txt"', added=True),
+        ProposedChange('conversation.attachments["a.txt"]', '"a.txt"', None),
+    ),
+    "a whole list": approval_of(
+        ProposedChange(
+            "assistant.model.parameters.stop_words",
+            json.dumps([f"old {n}" for n in range(40)]),
+            json.dumps([f"new {n}" for n in range(40)]),
+        ),
+    ),
+    "a long value": approval_of(
+        ProposedChange("assistant.name", '"Bo"', json.dumps("x" * 5000 + "the end")),
+    ),
+    "a prompt of many lines": approval_of(
+        ProposedChange(
+            "assistant.system_prompt",
+            json.dumps("\n".join(PROMPT)),
+            json.dumps("\n".join(NEW_PROMPT), ensure_ascii=False),
+        ),
+        ProposedChange("assistant.name", None, '"Ada"'),
+    ),
+    "hostile text": approval_of(
+        ProposedChange(
+            f"options.{shout('path')}",
+            json.dumps(shout("now")),
+            json.dumps(shout("proposed"), ensure_ascii=False),
+        ),
+        tool=shout("tool"),
+    ),
+}
+
+PROMPTS: dict[tuple[str, str], Prompt] = {
+    **{
+        (kind, f"persistence {persistence}, {f'label {label}' if label else 'no label'}"): (
+            prompt_of(kind, persistence, label)
+        )
+        for kind, persistence, label in product(TYPES, PERSISTENCES, LABELS)
+    },
+    ("permission", "run = ask"): PERMISSION,
+    ("delivery", "result = ask"): DELIVERY,
+    ("interrupt", "while a model answers"): STREAMING,
+    ("interrupt", "while tools run"): TOOLS,
+    ("edit", "run = edit"): EDIT,
+    **{("delta", part): prompt for part, prompt in DELTAS.items()},
+}
+"""By the file of its snapshot, and the part of that."""
+
+TYPED = {
+    "boolean": ["?", "", "maybe", "Y", "y"],
+    "select": ["?", "blue", ""],
+    "long_select": ["", "10", "9"],
+    "text": ["?", ""],
+    "secret": ["", "hunter2"],
+    "permission": ["?", "", "p"],
+    "delivery": ["?", "", "y"],
+    "interrupt": ["?", "", "r"],
+    "edit": ["?", "", "="],
+    "set and unset": ["?", "x", "", "y"],
+    "a prompt of many lines": ["?", "d", "", "Y"],
+    "an item added, one removed": ["n"],
+    "a whole list": [],
+    "a long value": ["Y"],
+    "hostile text": ["N"],
+}
+"""What is typed on stdin, until it is an answer or the input ends, by file or part."""

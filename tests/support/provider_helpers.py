@@ -1,0 +1,107 @@
+"""Short ways to threads, requests and responses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from jp_nb.agent.ports import ModelRequest, Provider, ProviderEvent, TextPart, ToolDefinition
+from jp_nb.errors import ProviderError
+from jp_nb.providers.anthropic import AnthropicDecoder
+from jp_nb.providers.openai_chat import PROFILES, ChatDecoder
+from jp_nb.providers.streaming import Decoder, StreamDecoder
+from jp_nb.record.events import (
+    ChatRequest,
+    ChatResponse,
+    Entry,
+    ToolCallRequest,
+    ToolCallResponse,
+)
+from jp_nb.record.thread import Thread
+
+FIXTURES = sorted((Path(__file__).parents[1] / "providers" / "fixtures").glob("*.sse"))
+WEATHER = ToolDefinition(
+    "weather", "Forecast.", {"type": "object", "properties": {"city": {"type": "string"}}}
+)
+TODAY = ToolDefinition("today", "The date.", {})
+
+
+def user(text: str) -> Entry:
+    return ChatRequest(content=text)
+
+
+def said(text: str, **metadata: Any) -> Entry:
+    return ChatResponse(message=text, metadata=metadata)
+
+
+def thought(text: str, **metadata: Any) -> Entry:
+    return ChatResponse(reasoning=text, metadata=metadata)
+
+
+def called(call_id: str, name: str = "weather", **arguments: Any) -> Entry:
+    return ToolCallRequest(id=call_id, name=name, arguments=arguments)
+
+
+def result(call_id: str, content: str, *, is_error: bool = False) -> Entry:
+    return ToolCallResponse(id=call_id, content=content, is_error=is_error)
+
+
+def thread_of(*entries: Entry, provider: str = "anthropic") -> Thread:
+    thread = Thread()
+    for entry in entries:
+        thread.add(entry, provider)
+    return thread
+
+
+def ask(*entries: Entry, provider: str = "anthropic", **fields: Any) -> ModelRequest:
+    thread = thread_of(*(entries or (user("Hi."),)), provider=provider)
+    return ModelRequest(model=fields.pop("model", "test-model"), thread=thread, **fields)
+
+
+async def collect(provider: Provider, request: ModelRequest) -> list[ProviderEvent]:
+    return [event async for event in provider.stream(request)]
+
+
+async def failure(
+    provider: Provider, request: ModelRequest
+) -> tuple[list[ProviderEvent], ProviderError]:
+    """The events before the error that a request is expected to end in, and the error."""
+    seen: list[ProviderEvent] = []
+    try:
+        async for event in provider.stream(request):
+            seen.append(event)
+    except ProviderError as exc:
+        return seen, exc
+    raise AssertionError(f"no error after {seen}")
+
+
+def decoder_for(fixture: Path) -> StreamDecoder:
+    protocol: Decoder = (
+        AnthropicDecoder()
+        if fixture.name.startswith("anthropic")
+        else ChatDecoder(PROFILES["llamacpp"])
+    )
+    return StreamDecoder(protocol, provider="test")
+
+
+def decode(
+    decoder: StreamDecoder, chunks: Iterable[bytes]
+) -> tuple[list[ProviderEvent], ProviderError | None]:
+    """All events of a body in `chunks`, and the error it ended in."""
+    seen: list[ProviderEvent] = []
+    try:
+        for chunk in chunks:
+            for event in decoder.feed(chunk):
+                seen.append(event)
+            if decoder.finished:
+                return seen, None
+        for event in decoder.finish():
+            seen.append(event)
+    except ProviderError as exc:
+        return seen, exc
+    return seen, None
+
+
+def text_of(events: Iterable[ProviderEvent], kind: str = "message") -> str:
+    return "".join(e.text for e in events if isinstance(e, TextPart) and e.kind == kind)

@@ -1,0 +1,177 @@
+"""Arguments as models send them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from jp_nb.tooling.arguments import bad_arguments, coerce_arguments, fill_defaults, schema_of
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "days": {"type": "integer"},
+        "text": {"type": "string"},
+        "either": {"type": ["boolean", "string"]},
+        "maybe": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        "list": {"type": "array", "items": {"type": "number"}},
+        "table": {"type": "object", "properties": {"on": {"type": "boolean"}}},
+        "free": {},
+    },
+    "required": ["days"],
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ({"days": "3"}, {"days": 3}),
+        ({"days": "three"}, {"days": "three"}),
+        ({"days": "3.5"}, {"days": "3.5"}),
+        ({"days": "true"}, {"days": "true"}),
+        ({"text": "3"}, {"text": "3"}),
+        ({"either": "true"}, {"either": "true"}),
+        ({"maybe": "null"}, {"maybe": None}),
+        ({"list": "[1, 2.5]"}, {"list": [1, 2.5]}),
+        ({"list": ["1", 2]}, {"list": [1, 2]}),
+        ({"list": '["1", 2]'}, {"list": [1, 2]}),
+        ({"table": '{"on": "true", "x": "1"}'}, {"table": {"on": True, "x": "1"}}),
+        ({"table": {"on": "true", "x": "1"}}, {"table": {"on": True, "x": "1"}}),
+        ({"free": "1", "unknown": "[1]"}, {"free": "1", "unknown": "[1]"}),
+        ({"list": "[" * 100_000}, {"list": "[" * 100_000}),
+    ],
+)
+def test_a_text_is_read_as_json_where_only_that_can_be_meant(
+    given: dict[str, Any], read: dict[str, Any]
+) -> None:
+    assert coerce_arguments(given, SCHEMA) == read
+
+
+def test_a_schema_takes_the_summary_before_the_description_at_every_depth() -> None:
+    below: JsonValue = {
+        "type": "string",
+        "required": True,
+        "summary": "S",
+        "description": "D",
+        "enum": ["a"],
+    }
+    schema = schema_of({"table": {"type": "object", "properties": {"x": below}, "default": {}}})
+    assert schema == {
+        "type": "object",
+        "properties": {
+            "table": {
+                "type": "object",
+                "default": {},
+                "properties": {"x": {"type": "string", "description": "S", "enum": ["a"]}},
+                "required": ["x"],
+            }
+        },
+        "additionalProperties": False,
+        "required": [],
+    }
+
+
+# --- defaults --------------------------------------------------------------------------------
+
+PARAMETERS: dict[str, JsonValue] = {
+    "city": {"type": "string", "required": True},
+    "days": {"type": "integer", "required": True, "default": 3},
+    "tags": {"type": "array", "default": ["a"]},
+    "off": {"type": "boolean", "default": False},
+    "how": {
+        "type": "object",
+        "properties": {
+            "unit": {"type": "string", "default": "C"},
+            "deep": {"type": "object", "properties": {"n": {"type": "integer", "default": 1}}},
+            "must": {"type": "string", "required": True},
+        },
+    },
+    "stops": {
+        "type": "array",
+        "items": {"type": "object", "properties": {"stay": {"type": "integer", "default": 1}}},
+    },
+    "free": {"type": "object"},
+}
+DECLARED = schema_of(PARAMETERS)
+
+
+@pytest.mark.parametrize(
+    ("given", "added"),
+    [
+        ({}, {}),
+        ({"days": 1, "tags": [], "off": True}, {}),
+        ({"days": None}, {}),
+        ({"how": {}}, {"how": {"unit": "C"}}),
+        ({"how": {"deep": {}, "x": 1}}, {"how": {"unit": "C", "deep": {"n": 1}, "x": 1}}),
+        ({"how": "text"}, {}),
+        ({"stops": [{}, {"stay": 9}, 5]}, {"stops": [{"stay": 1}, {"stay": 9}, 5]}),
+        ({"free": {"unit": 1}, "unknown": {}}, {}),
+    ],
+)
+def test_what_is_missing_gets_its_default_and_nothing_else_changes(
+    given: dict[str, Any], added: dict[str, Any]
+) -> None:
+    defaults = {"days": 3, "tags": ["a"], "off": False}
+    assert fill_defaults(given, DECLARED) == defaults | given | added
+
+
+def test_a_default_that_one_call_got_and_changed_is_not_that_of_the_next() -> None:
+    tags = fill_defaults({}, DECLARED)["tags"]
+    assert isinstance(tags, list)
+    tags.append("b")
+    assert fill_defaults({}, DECLARED)["tags"] == ["a"]
+
+
+# --- unknown and missing ---------------------------------------------------------------------
+
+
+def refusal(missing: str, unknown: str) -> str:
+    return (
+        f"Invalid arguments: Invalid arguments (missing: {missing}, unknown: {unknown})\n\n"
+        'You can call `describe_tools(tools: ["weather"])` to learn more about how to use the '
+        "tool correctly."
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "missing", "unknown"),
+    [
+        ({}, '["city", "days"]', "[]"),
+        ({"days": 1}, '["city"]', "[]"),
+        ({"city": "x", "days": 1, "a": 1, 'b"': 2}, "[]", r'["a", "b\""]'),
+        ({"town": "x", "days": 1}, '["city"]', '["town"]'),
+        ({"city": "x", "days": 1, "how": {"unt": "C"}}, '["must"]', '["unt"]'),
+        ({"city": "x", "days": 1, "how": {"must": "", "deep": {"m": 1}}}, "[]", '["m"]'),
+        ({"city": "x", "days": 1, "stops": [{}, {"x": 1}]}, "[]", '["x"]'),
+    ],
+)
+def test_unknown_and_missing_arguments_are_named(
+    given: dict[str, Any], missing: str, unknown: str
+) -> None:
+    assert bad_arguments("weather", given, DECLARED) == refusal(missing, unknown)
+
+
+@pytest.mark.req("R028-34")
+def test_an_argument_called_tool_answers_is_an_unknown_one_like_any_other() -> None:
+    given: dict[str, JsonValue] = {"city": "x", "days": 1, "tool_answers": {"sure": True}}
+    assert bad_arguments("weather", given, DECLARED) == refusal("[]", '["tool_answers"]')
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"city": "x", "days": 1},
+        {"city": None, "days": "wrong type"},
+        {"city": "x", "days": 1, "free": {"anything": 1}, "tags": [{"any": 1}]},
+        {"city": "x", "days": 1, "how": {"must": "m", "deep": {}}, "stops": [{"stay": 1}, 5]},
+    ],
+)
+def test_known_and_complete_arguments_are_left_to_the_tool(given: dict[str, Any]) -> None:
+    assert bad_arguments("weather", given, DECLARED) is None
+
+
+def test_a_tool_without_parameters_takes_none() -> None:
+    text = bad_arguments("weather", {"a": 1}, schema_of({}))
+    assert text == refusal("[]", '["a"]')

@@ -1,0 +1,184 @@
+"""What a process printed, read as an outcome."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from jp_nb.errors import ToolError
+from jp_nb.tooling.outcome import Failure, NeedsInput, Success, read_outcome
+from jp_nb.tooling.question import BooleanAnswer, SelectAnswer, TextAnswer
+
+SELECT = {"type": "select", "options": ["a", "b"]}
+
+
+def asked(**fields: Any) -> str:
+    question = {"id": "q", "text": "Why?", "answer_type": {"type": "text"}} | fields
+    return json.dumps({"type": "needs_input", "question": question})
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ('{"type":"success","content":"x"}', Success("x")),
+        ('\n  {"type":"success","content":""}\n\n', Success("")),
+        ('\ufeff{"type":"success","content":"x"}', Success("x")),
+        ('{"content":"x","type":"success","more":[1],"malformed":"no"}', Success("x")),
+        ('{"type":"success","content":"x","config":{"user":{"name":"B"}},"unset":["a.b"]}',
+         Success("x", config={"user": {"name": "B"}}, unset=("a.b",))),
+        ('{"type":"success","content":"x","config":null,"unset":null}', Success("x")),
+        ('{"type":"success","content":"x","config":{},"unset":[]}', Success("x")),
+        ('{"type":"error","message":"m","trace":["a","b"],"transient":true}',
+         Failure("m", trace=("a", "b"), transient=True)),
+        ('{"type":"error","message":"m"}', Failure("m")),
+        ('{"type":"error","message":"m","trace":null,"transient":null}', Failure("m")),
+        ('{"type":"error","message":"m","trace":"one","transient":"very"}', Failure("m")),
+    ],
+)  # fmt: skip
+def test_an_outcome_is_read_with_what_it_leaves_out_and_without_what_is_unknown(
+    text: str, outcome: Success | Failure
+) -> None:
+    assert read_outcome(text) == outcome
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "sunny",
+        "3",
+        "null",
+        '"success"',
+        "[]",
+        "{}",
+        '{"answer": 42}',
+        '{"type":"done","content":"x"}',
+        '{"type":["success"],"content":"x"}',
+        '{"type":"success"}',
+        '{"type":"success","content":5}',
+        '{"type":"error"}',
+        '{"type":"error","message":null}',
+        '{"type":"success","content":"x"} trailing',
+        '{"type":"success","content":"x"}{"type":"success","content":"y"}',
+        '{"type":"success","content":"x"',
+        '{"type":"success","content":"x","config":' + "[" * 100_000,
+        '{"type":"success","content":"x","config":' + '{"a":' * 200_000 + "1" + "}" * 200_001,
+    ],
+)
+def test_anything_else_is_no_outcome(text: str) -> None:
+    assert read_outcome(text) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        '"config":[1]',
+        '"config":"assistant.name=x"',
+        '"config":false',
+        '"config":{"a":NaN}',
+        '"config":{"a":[-Infinity]}',
+        '"config":{"a":1e999}',
+        '"config":{"a":' + "9" * 5000 + "}",
+        '"config":' + '{"a":' * 200 + "1" + "}" * 200,
+        '"unset":"a.b"',
+        '"unset":[1]',
+        '"unset":{"a":1}',
+        '"config":{"user":{"name":"B"}},"unset":[null]',
+    ],
+)
+def test_a_malformed_change_leaves_a_success_that_proposes_nothing_and_says_why(
+    change: str,
+) -> None:
+    outcome = read_outcome('{"type":"success","content":"x",' + change + "}")
+    assert isinstance(outcome, Success)
+    assert (outcome.content, outcome.config, outcome.unset) == ("x", None, ())
+    assert outcome.malformed
+    assert "malformed" not in outcome.model_dump()
+
+
+@pytest.mark.parametrize("change", ['"x":NaN', '"x":' + "9" * 5000, '"config":{"a":12345}'])
+def test_odd_numbers_elsewhere_do_no_harm(change: str) -> None:
+    outcome = read_outcome('{"type":"success","content":"x",' + change + "}")
+    assert isinstance(outcome, Success)
+    assert outcome.malformed is None
+
+
+@pytest.mark.parametrize(
+    ("spelled", "read"),
+    [
+        ({"type": "boolean"}, BooleanAnswer()),
+        (SELECT, SelectAnswer(options=("a", "b"))),
+        ("Boolean", BooleanAnswer()),
+        ("Text", TextAnswer()),
+        ({"Select": {"options": ["a", "b"]}}, SelectAnswer(options=("a", "b"))),
+    ],
+)
+def test_both_spellings_of_an_answer_type_are_read(spelled: Any, read: Any) -> None:
+    outcome = read_outcome(asked(answer_type=spelled, pre_amble="before", persistence="none"))
+    assert isinstance(outcome, NeedsInput)
+    question = outcome.question
+    assert (question.answer_type, question.context) == (read, "before")
+    assert (question.persistence, question.exclusive) == ("none", False)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ('{"type":"needs_input"}', "question"),
+        ('{"type":"needs_input","question":null}', "question"),
+        ('{"type":"needs_input","question":["q"]}', "question"),
+        (asked(answer_type={"type": "select"}), "options"),
+        (asked(answer_type={"type": "select", "options": []}), "options"),
+        (asked(answer_type={"type": "select", "options": [1]}), "options"),
+        (asked(answer_type={"Select": "a"}), "answer_type"),
+        (asked(answer_type={"type": "date"}), "answer_type"),
+        (asked(answer_type="Date"), "answer_type"),
+        (asked(answer_type=7), "answer_type"),
+        (asked(answer_type=None), "answer_type"),
+        (asked(id=None), "question.id"),
+        ('{"type":"needs_input","question":{"text":"Why?","answer_type":"Text"}}', "question.id"),
+        (asked(text=5), "question.text"),
+        (asked(persistence="forever"), "question.persistence"),
+        (asked(default=float("nan")), "number"),
+        (asked(default=json.loads("[" * 300 + "]" * 300)), "levels"),
+    ],
+)
+def test_a_question_that_nobody_could_answer_is_an_error_that_says_where(
+    text: str, named: str
+) -> None:
+    with pytest.raises(ToolError, match="asked a question that is malformed") as caught:
+        read_outcome(text)
+    assert named in str(caught.value)
+
+
+def test_the_error_of_a_malformed_question_does_not_repeat_what_the_tool_wrote() -> None:
+    with pytest.raises(ToolError) as caught:
+        read_outcome(asked(text=["hunter2"], default="hunter2"))
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        {"type": "error", "message": "m", "config": {"user": {"name": "hunter2"}}},
+        {"type": "error", "message": "m", "unset": ["user.name"]},
+        json.loads(asked()) | {"config": {"user": {"name": "hunter2"}}},
+    ],
+)
+def test_a_change_beside_anything_but_a_success_is_ignored_with_a_warning(
+    outcome: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    plain = {key: value for key, value in outcome.items() if key not in ("config", "unset")}
+    with caplog.at_level(logging.WARNING):
+        assert read_outcome(json.dumps(outcome)) == read_outcome(json.dumps(plain))
+    [record] = caplog.records
+    assert outcome["type"] in record.getMessage()
+    assert "hunter2" not in record.getMessage()
+
+
+def test_half_a_surrogate_pair_is_replaced_for_nothing_could_store_it() -> None:
+    outcome = read_outcome('{"type":"success","content":"a\\ud83db \\ud83d\\ude00"}')
+    assert outcome == Success("a?b 😀")

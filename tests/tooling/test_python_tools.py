@@ -1,0 +1,310 @@
+"""`@jp.tool`: schema, validation, where a function runs, what its result becomes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+import jp_nb as jp
+from jp_nb.errors import ToolError, UsageError
+from jp_nb.tooling.context import ToolContext
+from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
+from jp_nb.tooling.python import REGISTRY, PythonTool, read_docstring
+from jp_nb.tooling.question import Question
+from tests.support.fakes import InlineCell
+
+
+@pytest.fixture(autouse=True)
+def no_tools_are_left_behind() -> Iterator[None]:
+    before = set(REGISTRY.all())
+    yield
+    for name in set(REGISTRY.all()) - before:
+        REGISTRY.remove(name)
+
+
+async def run(tool: PythonTool, **arguments: Any) -> Outcome:
+    return await tool.run(arguments, ToolContext(tool.name), InlineCell())
+
+
+def test_the_schema_comes_from_hints_and_docstring() -> None:
+    @jp.tool
+    def weather(city: str, days: int = 1, unit: Literal["C", "F"] = "C") -> str:
+        """Forecast for a city.
+
+        Two paragraphs.
+
+        Args:
+            city: Name, as on a map;
+                on two lines.
+            days (int): How many days ahead.
+
+        Returns:
+            The forecast.
+        """
+        return city
+
+    assert weather.registration == {
+        "source": "python",
+        "description": "Forecast for a city.\n\nTwo paragraphs.",
+    }
+    assert weather.schema == {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string", "description": "Name, as on a map; on two lines."},
+            "days": {"type": "integer", "default": 1, "description": "How many days ahead."},
+            "unit": {"type": "string", "enum": ["C", "F"], "default": "C"},
+        },
+        "additionalProperties": False,
+        "required": ["city"],
+    }
+    assert weather("Delft") == "Delft"
+
+
+class Place(BaseModel):
+    name: str
+    title: str = ""
+
+
+def test_models_and_constraints_are_described_and_field_names_are_never_taken_for_titles() -> None:
+    def visit(place: Place, times: Annotated[int, Field(gt=0)] = 1) -> str:
+        return place.name
+
+    schema: Any = PythonTool(visit).schema
+    assert schema["$defs"]["Place"]["properties"] == {
+        "name": {"type": "string"},
+        "title": {"type": "string", "default": ""},
+    }
+    assert schema["properties"]["times"]["exclusiveMinimum"] == 0
+
+
+async def test_arguments_arrive_validated_and_converted() -> None:
+    def visit(place: Place, times: int = 1) -> str:
+        assert isinstance(place, Place)
+        return f"{place.name} {times!r}"
+
+    assert await run(PythonTool(visit), place={"name": "Delft"}, times="2") == Success("Delft 2")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [({}, "city"), ({"city": "x", "days": "many"}, "days"), ({"city": "x", "zip": 1}, "zip")],
+)
+async def test_a_bad_call_does_not_run_and_names_the_argument(
+    arguments: dict[str, Any], names: str
+) -> None:
+    def weather(city: str, days: int = 1) -> str:
+        raise AssertionError("it ran")
+
+    outcome = await run(PythonTool(weather), **arguments)
+    assert isinstance(outcome, Failure)
+    assert outcome.message.startswith(f"Invalid arguments for weather: {names}: ")
+
+
+async def test_the_context_is_injected_and_not_part_of_the_schema() -> None:
+    def who(ctx: ToolContext, greeting: str = "Hi") -> str:
+        return f"{greeting}, {ctx.name} {ctx.call_id}"
+
+    tool = PythonTool(who)
+    assert list(tool.schema["properties"]) == ["greeting"]  # type: ignore[arg-type]
+    outcome = await tool.run({}, ToolContext("who", call_id="c1"), InlineCell())
+    assert outcome == Success("Hi, who c1")
+
+
+@dataclass
+class Point:
+    x: int
+
+
+@pytest.mark.parametrize(
+    ("returned", "outcome"),
+    [
+        ("text", Success("text")),
+        ("", Success("")),
+        (None, Success("null")),
+        ({"ü": [1, 2.5, True]}, Success('{"ü":[1,2.5,true]}')),
+        (Point(1), Success('{"x":1}')),
+        (Place(name="a"), Success('{"name":"a","title":""}')),
+        (Success("s"), Success("s")),
+        (Failure("f"), Failure("f")),
+        (NeedsInput(Question.boolean("q", "t")), NeedsInput(Question.boolean("q", "t"))),
+    ],
+)
+async def test_a_result_becomes_an_outcome(returned: Any, outcome: Outcome) -> None:
+    assert await run(PythonTool(lambda: returned, name="t")) == outcome
+
+
+async def test_a_result_that_is_no_json_is_an_error_that_names_its_type() -> None:
+    with pytest.raises(ToolError, match="t returned object, which is not JSON"):
+        await run(PythonTool(lambda: object(), name="t"))
+
+
+# --- where it runs ---------------------------------------------------------------------------
+
+
+class RecordingCell(InlineCell):
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def call(self, function: Any) -> Any:
+        self.calls += 1
+        return function()
+
+
+async def test_def_runs_on_the_cells_thread_async_def_on_the_loop_and_thread_in_its_own() -> None:
+    def name() -> str:
+        return threading.current_thread().name
+
+    async def on_the_loop() -> str:
+        await asyncio.sleep(0)
+        return name()
+
+    cell, here = RecordingCell(), threading.current_thread().name
+    context = ToolContext("t")
+    assert await PythonTool(name).run({}, context, cell) == Success(here)
+    assert cell.calls == 1
+    assert await PythonTool(on_the_loop).run({}, context, cell) == Success(here)
+    threaded = await PythonTool(name, thread=True).run({}, context, cell)
+    assert isinstance(threaded, Success)
+    assert threaded.content != here
+    assert cell.calls == 1
+
+
+async def test_any_number_of_threaded_calls_run_side_by_side() -> None:
+    together = threading.Barrier(40, timeout=60)
+    tool = PythonTool(lambda: together.wait() >= 0, name="t", thread=True)
+    outcomes = await asyncio.gather(*(run(tool) for _ in range(40)))
+    assert outcomes == [Success("true")] * 40
+
+
+@pytest.mark.parametrize("raised", [StopIteration("end"), SystemExit(3), ValueError("no")])
+async def test_what_a_thread_raises_arrives(raised: BaseException) -> None:
+    def fail() -> str:
+        raise raised
+
+    expected = RuntimeError if isinstance(raised, StopIteration) else type(raised)
+    async with asyncio.timeout(5):
+        with pytest.raises(expected):
+            await run(PythonTool(fail, thread=True))
+
+
+# --- registering -----------------------------------------------------------------------------
+
+
+def test_defining_a_tool_again_replaces_it_and_it_can_be_removed() -> None:
+    version = REGISTRY.version
+
+    @jp.tool
+    def again() -> str:
+        return "first"
+
+    @jp.tool(name="again", run="ask")
+    def other() -> str:
+        return "second"
+
+    mine = [tool for tool in jp.tools() if tool.name == "again"]
+    assert [tool() for tool in mine] == ["second"]
+    assert mine[0].registration["run"] == "ask"
+    assert REGISTRY.version == version + 2
+    jp.remove_tool("again")
+    assert all(tool.name != "again" for tool in jp.tools())
+    with pytest.raises(UsageError, match="there is no Python tool 'again'"):
+        jp.remove_tool("again")
+
+
+def _with_positional_only(a: int, /) -> None: ...
+def _with_rest(*a: int) -> None: ...
+def _with_unknown(a: Missing) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+def _with_thread(a: threading.Thread) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda: "", "'<lambda>' is no name for a tool"),
+        (_with_positional_only, "cannot be described to a model"),
+        (_with_rest, "cannot be described to a model"),
+        (_with_unknown, "a type hint names something unknown"),
+        (_with_thread, "cannot be described to a model"),
+    ],
+)
+def test_what_cannot_be_offered_is_refused_where_it_is_defined(function: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        jp.tool(function)
+
+
+def test_thread_is_for_def_alone() -> None:
+    async def later() -> str:
+        return ""
+
+    with pytest.raises(UsageError, match="thread=True is for `def`"):
+        jp.tool(thread=True)(later)
+
+
+def test_a_docstring_without_sections_is_the_description() -> None:
+    assert read_docstring("One.\n\n  Two: three.") == ("One.\n\nTwo: three.", {})
+    assert read_docstring(None) == ("", {})
+
+
+# --- access to the configuration -------------------------------------------------------------
+
+
+@pytest.mark.req("R078-1")
+def test_rules_of_a_tool_are_registered_with_it() -> None:
+    @jp.tool(
+        access=[jp.ConfigRule("assistant.model", read=True, write=True), jp.ConfigRule("user")]
+    )
+    def change_model(target: str) -> str:
+        return target
+
+    assert change_model.registration["access"] == {
+        "config": [{"path": "assistant.model", "read": True, "write": True}, {"path": "user"}]
+    }
+    assert jp.ConfigRule("user") == jp.ConfigRule(path="user")
+    assert jp.ConfigRule("user").apply == "ask"
+
+
+@pytest.mark.req("R078-17", "R078-18")
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        (
+            jp.ConfigRule("conversation.tools", write=True),
+            "tool 'grabs' grants write = true to path 'conversation.tools' which is a sensitive "
+            'path. Use write = "insecure_allow" to explicitly acknowledge this grant.',
+        ),
+        (
+            jp.ConfigRule("user.*", read=True),
+            "tool 'grabs': access.config path 'user.*' uses '*' at 'user', which is not a map",
+        ),
+        (jp.ConfigRule("user..x"), "tool 'grabs': access.config path 'user..x' is no path"),
+    ],
+)
+def test_a_wrong_rule_is_refused_where_the_tool_is_defined(rule: jp.ConfigRule, says: str) -> None:
+    with pytest.raises(jp.ConfigError) as caught:
+        jp.tool(name="grabs", access=[rule])(lambda: "")
+    assert says in str(caught.value)
+    assert str(caught.value).endswith("(from @jp.tool)")
+    assert "grabs" not in REGISTRY.all()
+
+
+@pytest.mark.parametrize("access", [{"path": "user"}, ["user"], jp.ConfigRule("user")])
+def test_rules_are_a_list_of_rules(access: Any) -> None:
+    with pytest.raises(UsageError, match=r"odd: access takes a list of jp\.ConfigRule"):
+        jp.tool(name="odd", access=access)(lambda: "")
+
+
+def test_a_rule_that_matches_nothing_is_pointed_at_in_the_cell() -> None:
+    with pytest.warns(UserWarning, match=r"'odd': access\.config path 'usr' names nothing") as told:
+
+        @jp.tool(access=[jp.ConfigRule("usr", read=True)])
+        def odd() -> str:
+            return ""
+
+    assert told[0].filename == __file__
+    assert "odd" in REGISTRY.all()

@@ -1,0 +1,129 @@
+"""Templates in command lines."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from jp_nb.tooling.templates import TemplateError, render
+
+VARIABLES: dict[str, JsonValue] = {
+    "tool": {
+        "name": "set_tone",
+        "arguments": {
+            "text": "a <b> & 'c' \"d\" é",
+            "count": 3,
+            "ratio": 2.5,
+            "on": True,
+            "off": False,
+            "none": None,
+            "table": {"k": [1, "é<", None]},
+            "empty": {},
+            "items": "an argument called as a method is",
+            "__class__": "not a class",
+        },
+    },
+    "context": {"root": "/space"},
+}
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("plain", "plain"),
+        ("${HOME} { } \r\n", "${HOME} { } \r\n"),
+        ("{{ tool.name }}@{{context.root}}", "set_tone@/space"),
+        ("{{ tool.arguments.text }}", "a <b> & 'c' \"d\" é"),
+        ("{{ tool.arguments.count }}", "3"),
+        ("{{ tool.arguments.ratio }}", "2.5"),
+        ("{{ tool.arguments.on }} {{ tool.arguments.off }}", "true false"),
+        ("{{ true }} {{ none }}", "true null"),
+        ("{{ tool.arguments.none }}", "null"),
+        ("{{ tool.arguments.absent }}", "null"),
+        ("{{ tool.arguments.absent.below[0].that }}", "null"),
+        ("{{ tool.arguments.none.below }}", "null"),
+        ("{{ nothing.at.all }}", "null"),
+        ("{{ tool.arguments.table }}", '{"k":[1,"é<",null]}'),
+        ("{{ tool.arguments.table.k }}", '[1,"é<",null]'),
+        ("{{ tool.arguments['table']['k'][1] }}", "é<"),
+        ("{{ tool.arguments.empty }}", "{}"),
+        ("{{ tool.arguments.text | tojson }}", '"a <b> & \'c\' \\"d\\" é"'),
+        ("{{ tool.arguments.absent | tojson }}", "null"),
+        ("{{ tool.arguments.on | tojson }}", "true"),
+        ("{{ tool.arguments.table | tojson(indent=2) }}",
+         '{\n  "k": [\n    1,\n    "é<",\n    null\n  ]\n}'),
+        ("{{ tool.arguments.on | string }} {{ none | string }}", "true null"),
+        ("{{ tool.arguments.table.k | join(', ') }} {{ nothing | join }}", "1, é<, null "),
+        ("{{ [1] | tojson(true) }}", "[\n  1\n]"),
+        ("{{ [1] | tojson(indent=0) }}", "[1]"),
+        ("{{ range(3) }} {{ [nothing] }}", "[0,1,2] [null]"),
+        ("{% if tool.arguments.absent %}yes{% else %}no{% endif %}", "no"),
+        ("{% for x in tool.arguments.table.k %}{{ loop.index }}={{ x }};{% endfor %}",
+         "1=1;2=é<;3=null;"),
+        ("{{ tool.name | upper }}\n", "SET_TONE\n"),
+    ],
+)  # fmt: skip
+def test_values_are_filled_in_raw_and_structures_as_compact_json(template: str, text: str) -> None:
+    assert render(template, VARIABLES) == text
+
+
+def test_the_whole_document_is_filled_in_as_json() -> None:
+    assert json.loads(render("{{tool}}", VARIABLES)) == VARIABLES["tool"]
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("{{ tool.arguments.items }}", "an argument called as a method is"),
+        ("{{ tool.arguments.keys }}{{ tool.name.upper }}{{ tool.arguments.count.real }}",
+         "nullnullnull"),
+        ("{{ tool.arguments['values'] }}", "null"),
+        ("{{ tool.arguments.__class__ }}", "not a class"),
+        ("{{ tool.__class__ }}", "null"),
+    ],
+)  # fmt: skip
+def test_json_has_members_and_no_methods_or_classes(template: str, text: str) -> None:
+    assert render(template, VARIABLES) == text
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ tool.name",
+        "{% if %}",
+        "{{ 1 / 0 }}",
+        "{{ tool.name() }}",
+        "{{ tool.name.upper() }}",
+        "{{ tool | nofilter }}",
+        "{{ tool.arguments.text | int(none) + none }}",
+        "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+        "{{ range(10 ** 9) }}",
+        "{{ 'x' * 10 ** 30 }}",
+        "{% include 'file' %}",
+    ],
+)
+def test_whatever_goes_wrong_is_a_template_error(template: str) -> None:
+    with pytest.raises(TemplateError, match=r"^Template error: \S"):
+        render(template, VARIABLES)
+
+
+def test_an_error_tells_no_value() -> None:
+    secret: dict[str, Any] = {"tool": {"answers": {"pass": "hunter2"}}}
+    with pytest.raises(TemplateError) as caught:
+        render("{{ [] [tool.answers.pass | list | sum] }}", secret)
+    assert "hunter" not in str(caught.value)
+
+
+@pytest.mark.parametrize("imported", ["jp_nb", "jp_nb.notebook.magics", "jp_nb.tooling.command"])
+def test_no_template_library_is_loaded_before_a_command_runs(imported: str) -> None:
+    script = (
+        f"import sys, {imported}\n"
+        "from jp_nb.agent.tool_set import offer\n"
+        "assert 'jp_nb.tooling.templates' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

@@ -1,0 +1,157 @@
+"""Configuration files around a notebook: which count, what they include, and one by its name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from jp_nb.config.layers import fold
+from jp_nb.config.partial import at, settled
+from jp_nb.errors import ConfigError
+from jp_nb.workspace import config_files
+from jp_nb.workspace.config_files import ConfigFiles
+
+WORDS = "assistant.model.parameters.stop_words"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's configuration folder."""
+    folder = tmp_path / "home" / "jp"
+    monkeypatch.setattr(config_files, "user_folder", lambda: folder)
+    for name in [name for name in os.environ if name.startswith("JP_CFG_")]:
+        monkeypatch.delenv(name)
+    return folder
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work" / "deep"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def words(value: str) -> str:
+    return f'[assistant.model.parameters]\nstop_words = ["{value}"]\n'
+
+
+def folded_words(files: ConfigFiles) -> object:
+    return at(settled(fold(files.layers())), WORDS)
+
+
+def test_files_count_from_the_user_through_the_root_down_to_the_notebook(
+    home: Path, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(home / "config.toml", words("user"))
+    outer = write(work.parent / ".jp" / "config.toml", words("outer"))
+    write(work / ".jp" / "config.toml", words("near"))
+    monkeypatch.setenv("JP_CFG_ASSISTANT__MODEL__PARAMETERS__STOP_WORDS", "+env")
+    files = ConfigFiles(work)
+    assert folded_words(files) == ["user", "outer", "near", "env"]
+    assert [(x.name, x.file) for x in files.layers()][1] == ("workspace file", str(outer))
+    assert files.root == work
+
+
+def test_a_file_that_does_not_inherit_cuts_off_weaker_files_alone(
+    home: Path, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(home / "config.toml", words("user"))
+    write(work / ".jp" / "config.toml", "inherit = false\n" + words("near"))
+    monkeypatch.setenv("JP_CFG_USER__NAME", "env")
+    files = ConfigFiles(work)
+    assert folded_words(files) == ["near"]
+    assert at(fold(files.layers()), "user.name") == "env"
+
+
+def test_a_file_is_read_again_when_it_changed(home: Path, work: Path) -> None:
+    path = write(work / ".jp" / "config.toml", words("one"))
+    files = ConfigFiles(work)
+    assert folded_words(files) == ["one"]
+    assert files.layers()[0] is files.layers()[0]
+    write(path, words("another"))
+    assert folded_words(files) == ["another"]
+
+
+def test_included_files_are_weaker_or_stronger_and_patterns_are_sorted(
+    home: Path, work: Path
+) -> None:
+    folder = work / ".jp"
+    write(folder / "config.d" / "b.toml", words("b"))
+    write(folder / "config.d" / "a.toml", 'extends = ["../base.toml"]\n' + words("a"))
+    write(folder / "base.toml", words("base"))
+    write(folder / "tail.toml", words("tail"))
+    write(
+        folder / "config.toml",
+        'extends = ["config.d/**/*.toml", { path = "tail.toml", strategy = "after" }, "none/*"]\n'
+        + words("own"),
+    )
+    files = ConfigFiles(work)
+    assert folded_words(files) == ["base", "a", "b", "own", "tail"]
+    assert files.take_notices() == []
+    assert Path(files.layers()[0].file or "").name == "base.toml"
+
+
+def test_a_missing_file_is_said_once_and_passed_over(home: Path, work: Path) -> None:
+    write(work / ".jp" / "config.toml", 'extends = ["gone.toml"]\n' + words("own"))
+    files = ConfigFiles(work)
+    assert folded_words(files) == folded_words(files) == ["own"]
+    (notice,) = files.take_notices()
+    assert "'gone.toml', which does not exist" in notice
+
+
+def test_files_that_include_one_another_are_an_error_with_the_chain(home: Path, work: Path) -> None:
+    write(work / ".jp" / "config.toml", 'extends = ["a.toml"]')
+    write(work / ".jp" / "a.toml", 'extends = ["b.toml"]')
+    write(work / ".jp" / "b.toml", 'extends = ["a.toml"]')
+    with pytest.raises(ConfigError, match=r"a\.toml -> .*b\.toml -> .*a\.toml"):
+        ConfigFiles(work).layers()
+
+
+def test_a_wrong_value_in_an_included_file_names_that_file(home: Path, work: Path) -> None:
+    write(work / ".jp" / "config.toml", 'extends = ["a.toml"]')
+    wrong = write(work / ".jp" / "a.toml", '[user]\nnme = "x"')
+    with pytest.raises(ConfigError, match=r"did you mean 'user\.name'") as caught:
+        ConfigFiles(work).layers()
+    assert caught.value.file == str(wrong)
+
+
+def test_a_name_is_searched_below_the_load_paths_of_user_and_workspace(
+    home: Path, work: Path
+) -> None:
+    write(home / "config" / "personas" / "dev.toml", words("user"))
+    write(work / ".jp" / "config.toml", "")
+    mine = write(work / "personas" / "dev.json", '{"user": {"name": "ws"}}')
+    files = ConfigFiles(work)
+    layers = files.named("dev", ["skills", "personas"])
+    assert at(settled(fold(layers)), WORDS) == ["user"]
+    assert [layer.file for layer in layers][1] == str(mine)
+    assert files.claim_names(layers[1]) == (["file:personas/dev.json"], "personas/dev.json")
+    names, label = files.claim_names(layers[0])
+    assert label == "<user-local>"
+    assert names == [f"file:{(home / 'config/personas/dev.toml').resolve()}"]
+
+
+def test_a_path_to_a_file_is_that_file(home: Path, work: Path) -> None:
+    path = write(work / "x.toml", 'id = "me"\n' + words("x"))
+    files = ConfigFiles(work)
+    for name in ("x.toml", "@x.toml", str(path)):
+        (layer,) = files.named(name, [])
+        assert layer.file == str(path)
+    assert files.claim_names(layer)[0] == ["file:x.toml", "id:me"]
+
+
+def test_a_name_that_is_nowhere_says_where_it_was_searched(home: Path, work: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        ConfigFiles(work).named("dve", ["personas"])
+    text = str(caught.value)
+    assert str(home / "config" / "personas" / "dve") in text
+    assert str(work / "personas" / "dve") in text
+    assert ".toml and .json" in text

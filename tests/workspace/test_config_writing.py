@@ -1,0 +1,299 @@
+"""`%jp config --user` and `--workspace`: values written into files, and what they come to."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jp_nb.config.assignments import parse_assignment
+from jp_nb.config.directives import Directive
+from jp_nb.config.layers import from_text
+from jp_nb.config.partial import apply, settled, without_empty
+from jp_nb.errors import ConfigError, JpNbError, StorageError, UsageError
+from jp_nb.workspace.config_writing import ConfigFile
+from tests.notebook.test_commands import Notebook, folder  # noqa: F401 - a fixture
+from tests.support.record_strategies import QUICK
+from tests.workspace.test_folder_trust import (
+    EVIL,
+    URL,
+    Opened,
+    configure,
+    work,  # noqa: F401 - a fixture
+)
+
+WRITTEN = """\
+# mine
+config_load_paths = ["personas"]  # where they lie
+
+[assistant]
+model.id = "scripted/talk"   # a script
+# the name of it
+name = "Robo"
+
+[conversation.tools.count] # counts
+source = "local"
+command = "wc {{tool.arguments.text}}"
+
+[providers.llm.aliases]
+fast = "openai/gpt-x"
+"""
+
+
+@pytest.fixture
+def notebook(folder: Path) -> Iterator[Notebook]:  # noqa: F811
+    made = Notebook(folder)
+    yield made
+    made.session.close()
+
+
+def workspace_file(notebook: Notebook) -> Path:
+    return notebook.folder / ".jp" / "config.toml"
+
+
+def user_file(notebook: Notebook) -> Path:
+    return notebook.folder.parent / "home" / "config.toml"
+
+
+def written(path: Path, *assignments: str) -> str:
+    file = ConfigFile(path, "user file")
+    for text in assignments:
+        file.change(Directive("cfg", text))
+    file.layer()
+    file.save()
+    return path.read_text(encoding="utf-8")
+
+
+# --- the file ----------------------------------------------------------------------------------
+
+
+def test_a_value_is_changed_in_its_place_and_every_comment_stays(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(WRITTEN)
+    text = written(path, "assistant.model.id=openai/gpt-x", "assistant.name=Ada")
+    assert text == WRITTEN.replace("scripted/talk", "openai/gpt-x").replace("Robo", "Ada")
+
+
+def test_what_was_not_there_is_added_and_what_is_null_is_taken_out(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(WRITTEN)
+    text = written(
+        path,
+        "assistant.name:=null",
+        "conversation.tools.count.run=ask",
+        "user.name=Ada",
+        "assistant.model.parameters.stop_words+=a,b",
+        "providers.llm.aliases.slow=openai/o",
+        "prompt.timeout_s=5",
+    )
+    for comment in ("# mine", "# where they lie", "# a script", "# counts"):
+        assert comment in text
+    assert tomllib.loads(text) == {
+        "config_load_paths": ["personas"],
+        "assistant": {"model": {"id": "scripted/talk", "parameters": {"stop_words": ["a", "b"]}}},
+        "conversation": {
+            "tools": {
+                "count": {
+                    "source": "local",
+                    "command": "wc {{tool.arguments.text}}",
+                    "run": "ask",
+                }
+            }
+        },
+        "providers": {"llm": {"aliases": {"fast": "openai/gpt-x", "slow": "openai/o"}}},
+        "user": {"name": "Ada"},
+        "prompt": {"timeout_s": 5},
+    }
+
+
+def test_a_file_and_its_folder_are_made(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "config.toml"
+    assert tomllib.loads(written(path, "user.name=Ada")) == {"user": {"name": "Ada"}}
+    assert [p.name for p in path.parent.iterdir()] == ["config.toml"]
+
+
+def test_a_link_permissions_a_mark_and_line_ends_stay(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.toml", tmp_path / "config.toml"
+    real.write_bytes(b"\xef\xbb\xbf# mine\r\n[user]\r\nname = 'x'\r\n")
+    real.chmod(0o640)
+    link.symlink_to(real)
+    written(link, "user.name=Ada")
+    assert link.is_symlink()
+    assert real.read_bytes() == b'\xef\xbb\xbf# mine\r\n[user]\r\nname = "Ada"\r\n'
+    assert real.stat().st_mode & 0o777 == 0o640
+
+
+def test_what_cannot_be_written_leaves_the_file_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("user.name = 5\n")
+    with pytest.raises(ConfigError, match=r"(?s)user\.name.*config\.toml"):
+        ConfigFile(path, "user file")
+    path.write_text(WRITTEN)
+    file = ConfigFile(path, "user file")
+    for text in ("user.nmae=x", "style.tool_call.show=perhaps", "extends:=[]", "{}", "nothing"):
+        with pytest.raises(JpNbError):
+            file.change(Directive("cfg", text))
+    with pytest.raises(UsageError, match="a file takes"):
+        file.change(Directive("no_cfg", "x"))
+    with pytest.raises(StorageError, match="cannot be read"):
+        ConfigFile(tmp_path, "user file")
+    assert path.read_text() == WRITTEN
+    assert [p.name for p in tmp_path.iterdir()] == ["config.toml"]
+
+
+ASSIGNMENTS = [
+    "user.name=Ada", 'user.name=a "b" # c \\ \u2028', "user.name:=null", "assistant.name+=x",
+    "assistant.model.id=openai/x", "assistant.model.id=fast", "assistant.model:=null",
+    "assistant.model.parameters.stop_words=a,b", "assistant.model.parameters.stop_words+=c",
+    'assistant.model.parameters.stop_words["a"]:=null', "assistant.model.parameters.reasoning=off",
+    'assistant.model.parameters.reasoning:={"effort": "high"}', "conversation.tools.t.enable=off",
+    'conversation.tools["a.b"].run=ask', 'conversation.tools.t.options:={"k": [1, {"z": 2.5}]}',
+    "conversation.tools.t.options.k=v", "conversation.tools.t:=null",
+    'assistant.system_prompt_sections+={"content": "s"}',
+    '{"style": {"tool_call": {"show": false}}}',
+    "conversation.attachments=file:a", 'template.values.k:={"value": 1, "strategy": "merge"}',
+]  # fmt: skip
+FILES = [
+    "", WRITTEN, 'assistant.model.id = "openai/a"\nuser = { name = "x" } # c\n',
+    '[assistant]\nmodel = { id = { provider = "openai", name = "a" } }\n[conversation.tools]\n',
+    '[conversation.tools.t]\nenable = "explicit"\noptions = { k = 1 }\n'
+    '[assistant.model.parameters]\nstop_words = { value = ["z"], strategy = "append" }\n'
+    'reasoning = "off"\n',
+]  # fmt: skip
+
+
+@given(st.sampled_from(FILES), st.lists(st.sampled_from(ASSIGNMENTS), max_size=5))
+@QUICK
+def test_a_file_means_what_was_written_and_nothing_else(text: str, changes: list[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ConfigFile, "_text", lambda _: text)
+        file = ConfigFile(Path("/config.toml"), "user file")
+    expected = from_text(text, "user file", "config.toml").partial
+    for change in changes:
+        expected = apply(expected, parse_assignment(change, expected))
+        file.change(Directive("cfg", change))
+    made = file.layer().partial
+    assert without_empty(settled(made)) == without_empty(settled(expected))
+
+
+# --- the session -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["user", "workspace"])
+def test_a_value_counts_at_once_and_says_where_it_is(notebook: Notebook, where: str) -> None:
+    notebook.jp("config assistant.name=mine")
+    notebook.ask("Go.")
+    notebook.jp(f"config --{where} assistant.name=Ada conversation.tools.t.options.token=hush")
+    file = (user_file if where == "user" else workspace_file)(notebook)
+    assert notebook.told() == [
+        f"written to {file}: assistant.name, conversation.tools.t.options.token",
+        "conversation.tools.t.options.token looks like a secret: it is in that file as plain text "
+        "now",
+    ]
+    assert notebook.value("assistant.name") == "Ada"
+    assert f'"Ada"  {where} file, {file}' in notebook.jp("config assistant.name")
+    notebook.session.new_conversation()
+    assert notebook.value("assistant.name") == "Ada"
+    again = Notebook(notebook.folder)
+    assert again.value("assistant.name") == "Ada"
+    again.session.close()
+
+
+def test_what_is_stronger_than_the_file_is_said(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook.jp("config --user user.name=Ada")
+    assert notebook.told()[1:] == [
+        f"user.name is from workspace file, {workspace_file(notebook)} here, which is stronger "
+        "than that file"
+    ]
+    assert notebook.value("user.name") == "file"
+    monkeypatch.setenv("JP_CFG_USER__NAME", "env")
+    notebook.jp("config --workspace user.name=Bea")
+    assert "user.name is from environment here" in notebook.told()[1]
+
+
+def test_what_is_taken_out_of_a_file_is_not_set_any_more(notebook: Notebook) -> None:
+    notebook.jp("config --workspace --unset user.name")
+    assert notebook.session.config.user.name is None
+    assert "user" not in tomllib.loads(workspace_file(notebook).read_text()).get("name", {})
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("config --user", UsageError),
+        ("config --user user.name", UsageError),
+        ("config --user --workspace user.name=x", UsageError),
+        ("config --user -C dev", UsageError),
+        ("config --user -c dev", JpNbError),
+        ("config --user user.nmae=x", ConfigError),
+        ("config --user --unset user.nmae", ConfigError),
+        ("config --user assistant.model.id=no_such_alias", ConfigError),
+        ("config --workspace assistant.model.id=no_such_alias user.name=x", ConfigError),
+    ],
+)
+def test_what_is_wrong_is_written_nowhere(
+    notebook: Notebook, line: str, error: type[Exception]
+) -> None:
+    before = workspace_file(notebook).read_text()
+    with pytest.raises(error):
+        notebook.jp(line)
+    assert workspace_file(notebook).read_text() == before
+    assert not user_file(notebook).exists()
+    assert not notebook.session.document.conversation.deltas
+
+
+def test_a_folder_that_cannot_be_written_to_is_an_error(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    before = workspace_file(notebook).read_text()
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(StorageError, match=r"cannot be written: .*No space left"):
+        notebook.jp("config --workspace user.name=x")
+    assert workspace_file(notebook).read_text() == before
+    assert [p.name for p in workspace_file(notebook).parent.iterdir()] == ["config.toml"]
+
+
+# --- consent -----------------------------------------------------------------------------------
+
+
+def test_what_the_owner_writes_counts_where_the_rest_of_the_file_does(work: Path) -> None:  # noqa: F811
+    own = Opened(work)
+    own.jp(f"config --workspace {URL}=http://mine.example")
+    assert own.value(URL) == "http://mine.example"
+    own.jp("config --workspace user.name=Ada")
+    assert [len(own.notebook.told()), own.value("user.name")] == [2, "Ada"]
+    own.notebook.session.close()
+    again = Opened(work)
+    assert (again.value(URL), again.notices) == ("http://mine.example", [])
+    again.notebook.session.close()
+
+
+def test_writing_agrees_to_nothing_that_somebody_else_put_there(work: Path) -> None:  # noqa: F811
+    file = configure(work, EVIL)
+    own = Opened(work)
+    own.jp("config --workspace user.name=Ada")
+    assert own.value("user.name") == "Ada"
+    assert own.value(URL) != "http://evil.example"
+    assert "evil" in file.read_text()
+    own.notebook.session.close()
+
+
+def test_nothing_of_somebody_else_becomes_the_users_own_by_writing(work: Path) -> None:  # noqa: F811
+    file = configure(work, EVIL)
+    file.chmod(0o666)  # anybody could have written that
+    own = Opened(work)
+    with pytest.raises(StorageError, match=r"not written to: .* may be changed by everybody"):
+        own.jp("config --workspace user.name=Ada")
+    assert (file.read_text(), own.value(URL) != "http://evil.example") == (EVIL, True)
+    own.notebook.session.close()
