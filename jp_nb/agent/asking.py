@@ -14,17 +14,17 @@ from typing import Protocol, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.calls import Call, Endings
+from jp_nb.agent.calls import Call, EndCallbacks
 from jp_nb.agent.model_inquiry import Inquiry, InquiryBackend, InquiryError
 from jp_nb.agent.ports import (
     Answered,
     Display,
-    NobodyThere,
     NotAnswered,
     PromptEnd,
     Prompter,
     QuestionEnds,
     QuestionPrompt,
+    Unavailable,
     Waits,
 )
 from jp_nb.agent.prompt_queue import Event, PromptQueue, Spawn, is_cancelled
@@ -43,7 +43,7 @@ from jp_nb.agent.questions import (
     route,
 )
 from jp_nb.agent.tool_set import OfferedTool
-from jp_nb.config.proposal import Basis
+from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
 from jp_nb.record.events import Entry, InquiryResponse
 from jp_nb.record.thread import Thread
@@ -66,7 +66,7 @@ NO_INQUIRY_BACKEND = "No inquiry backend is available"
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class BatchContext:
     """What the calls of one batch have in common.
 
     Attributes:
@@ -81,7 +81,7 @@ class Surroundings:
     inquiry: InquiryBackend | None = None
     catalog: Mapping[str, str] = field(default_factory=dict)
     interrupts: InterruptConfig = field(default_factory=InterruptConfig)
-    basis: Basis = field(default_factory=Basis)
+    basis: ConfigSnapshot = field(default_factory=ConfigSnapshot)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +92,7 @@ class _Round:
     call: Call
     tool: OfferedTool
     question: Question
-    batch: Surroundings
+    batch: BatchContext
 
     @property
     def label(self) -> str | None:
@@ -100,7 +100,7 @@ class _Round:
         return config.prompt_label if config else None
 
 
-class Calls(Endings, Protocol):
+class CallCallbacks(EndCallbacks, Protocol):
     """What becomes of the calls that ask."""
 
     def answered(
@@ -125,7 +125,7 @@ class Asking:
 
     def __init__(
         self,
-        calls: Calls,
+        calls: CallCallbacks,
         *,
         record: Callable[[Entry], None],
         display: Display,
@@ -143,7 +143,7 @@ class Asking:
         self._state = state
         self._open: dict[str, _Round] = {}
 
-    def ask(self, call: Call, tool: OfferedTool, question: Question, batch: Surroundings) -> None:
+    def ask(self, call: Call, tool: OfferedTool, question: Question, batch: BatchContext) -> None:
         """Record that `tool` asks `question`, and have it answered."""
         inquiry_id = self._state.inquiry_id(call.request.id, question.id)
         source = tool.executor.inquiry_source(tool.name)
@@ -156,7 +156,7 @@ class Asking:
         for asked in list(self._open.values()):
             self._close(asked, cancelled(asked.id, "user", end="interrupted"))
 
-    def _route(self, asked: _Round, nobody: NobodyThere | None) -> None:
+    def _route(self, asked: _Round, nobody: Unavailable | None) -> None:
         tool, question = asked.tool, asked.question
         way = route(
             tool.name,
@@ -192,7 +192,7 @@ class Asking:
 
     # --- a model answers ---------------------------------------------------------------------
 
-    async def _inquire(self, asked: _Round, nobody: NobodyThere | None) -> Event:
+    async def _inquire(self, asked: _Round, nobody: Unavailable | None) -> Event:
         """Let a model answer; `nobody` says why no person could."""
         batch, call = asked.batch, asked.call
         problem = NO_INQUIRY_BACKEND
@@ -226,7 +226,7 @@ class Asking:
         text = f"{model}, which answers a question of {call.title}"
         self._display(Waits(call.key, f"{text}: {again}" if again else text, until))
 
-    def _fail(self, asked: _Round, problem: str, nobody: NobodyThere | None) -> None:
+    def _fail(self, asked: _Round, problem: str, nobody: Unavailable | None) -> None:
         if nobody is not None:
             self._calls.nobody_decides(nobody)
         self._close(asked, cancelled(asked.id, "backend_error"))
@@ -260,7 +260,7 @@ class Asking:
         )
 
     def _prompted(self, asked: _Round, prompt: QuestionPrompt, end: PromptEnd) -> None:
-        if isinstance(end, NobodyThere):
+        if isinstance(end, Unavailable):
             self._route(asked, end)
             return
         self._close(asked, closing(asked.id, asked.question, end))

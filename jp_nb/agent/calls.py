@@ -14,7 +14,7 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from jp_nb.agent.ports import Channel, NobodyThere
+from jp_nb.agent.ports import Channel, Unavailable
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.tooling.context import DeltaRejection
@@ -96,7 +96,7 @@ class Call:
         self.started = monotonic()
 
 
-class Endings(Protocol):
+class EndCallbacks(Protocol):
     """How calls end, for those who see to a part of them."""
 
     def finish(
@@ -105,7 +105,7 @@ class Endings(Protocol):
         """`call` ends with that response."""
         ...
 
-    def nobody_decides(self, nobody: NobodyThere) -> None:
+    def nobody_decides(self, nobody: Unavailable) -> None:
         """A person was needed, and nobody is there."""
         ...
 

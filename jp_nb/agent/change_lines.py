@@ -12,20 +12,28 @@ from pydantic import JsonValue
 
 from jp_nb.agent.ports import ProposedChange
 from jp_nb.config.masking import masked
-from jp_nb.config.partial import Change, Partial, apply, at, identity, settled, touched
+from jp_nb.config.partial import (
+    Change,
+    Partial,
+    apply,
+    changed_leaves,
+    get_path,
+    identity,
+    strip_strategies,
+)
 from jp_nb.config.paths import Element, Keys, Node, format_path, node_at, parse_path
-from jp_nb.config.proposal import Basis, Proposal, completed
+from jp_nb.config.proposal import ConfigSnapshot, Proposal, complete_model_ids
 
 
-def proposed_changes(proposal: Proposal, basis: Basis) -> Iterator[ProposedChange]:
+def proposed_changes(proposal: Proposal, basis: ConfigSnapshot) -> Iterator[ProposedChange]:
     """Everything that `proposal` changes, one line a change: what it sets, then what it unsets.
 
     A model's provider and name are one line; what may be a secret is not shown.
     """
-    change = Change(completed(proposal.change.delta, basis), proposal.change.unsets)
-    now, after = basis.values, settled(apply(basis.partial, change, basis.defaults))
+    change = Change(complete_model_ids(proposal.change.delta, basis), proposal.change.unsets)
+    now, after = basis.values, strip_strategies(apply(basis.partial, change, basis.defaults))
     shown = dict[Keys, None]()
-    for keys, value in touched(proposal.change.delta):
+    for keys, value in changed_leaves(proposal.change.delta):
         line = _line_of(keys)
         if line in shown:
             continue
@@ -48,23 +56,25 @@ def proposed_changes(proposal: Proposal, basis: Basis) -> Iterator[ProposedChang
             yield ProposedChange(path, _text_at(now, keys), None, then=_text_at(after, keys))
 
 
-def changes_nothing(proposal: Proposal, basis: Basis) -> bool:
+def changes_nothing(proposal: Proposal, basis: ConfigSnapshot) -> bool:
     """Whether all that `proposal` sets was so when the batch began, and what it unsets unset."""
     unset = map(parse_path, proposal.change.unsets)
     if any(_is_set(basis.partial, keys) for keys in unset):
         return False  # also if a file says the same: it would be unset all the same
-    change = Change(completed(proposal.change.delta, basis), proposal.change.unsets)
-    after = settled(apply(basis.partial, change, basis.defaults))
-    leaves = [keys for keys, _ in touched(proposal.change.delta)]
+    change = Change(complete_model_ids(proposal.change.delta, basis), proposal.change.unsets)
+    after = strip_strategies(apply(basis.partial, change, basis.defaults))
+    leaves = [keys for keys, _ in changed_leaves(proposal.change.delta)]
     # An item changes its list. Compared as JSON: to Python, 1 is true.
     paths = {format_path(keys[:-1] if _is_item(keys) else keys) for keys in leaves}
-    return all(_json(at(basis.values, path)) == _json(at(after, path)) for path in paths)
+    return all(
+        _json(get_path(basis.values, path)) == _json(get_path(after, path)) for path in paths
+    )
 
 
 def _is_set(partial: Partial, keys: Keys) -> bool:
     if _is_item(keys):
         return _item_at(partial, keys) is not None
-    return at(partial, format_path(keys)) is not None
+    return get_path(partial, format_path(keys)) is not None
 
 
 def _line_of(keys: Keys) -> Keys:
@@ -84,14 +94,14 @@ def _is_item(keys: Keys) -> bool:
 
 def _count(partial: Partial, keys: Keys) -> str | None:
     """How many items the list there has; None if none."""
-    items: JsonValue = at(partial, format_path(keys))
+    items: JsonValue = get_path(partial, format_path(keys))
     count = len(items) if isinstance(items, list) else 0
     return f"{count} item{'' if count == 1 else 's'}" if count else None
 
 
 def _item_at(partial: Partial, keys: Keys) -> str | None:
     """The item that `keys` name, as JSON; None if the list has no such item."""
-    items: JsonValue = at(partial, format_path(keys[:-1]))
+    items: JsonValue = get_path(partial, format_path(keys[:-1]))
     node, name = node_at(keys[:-1]), keys[-1]
     assert isinstance(name, Element)
     assert node is not None
@@ -103,7 +113,7 @@ def _item_at(partial: Partial, keys: Keys) -> str | None:
 
 def _text_at(partial: Partial, keys: Keys) -> str | None:
     """What `partial` holds there, as JSON, a model as `provider/name`; None if nothing."""
-    value: JsonValue = at(partial, format_path(keys))
+    value: JsonValue = get_path(partial, format_path(keys))
     node = node_at(keys)
     if node is not None and _is_model(node) and isinstance(value, dict):
         value = "/".join(str(value.get(part, "?")) for part in ("provider", "name"))

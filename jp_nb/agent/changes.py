@@ -15,31 +15,31 @@ from typing import Final, Literal, Protocol, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.calls import Call, Endings
+from jp_nb.agent.calls import Call, EndCallbacks
 from jp_nb.agent.change_lines import changes_nothing, proposed_changes
 from jp_nb.agent.decisions import Approval, approval
 from jp_nb.agent.ports import (
     ChangeEnds,
     Channel,
     Display,
-    NobodyThere,
     Notice,
     Prompter,
     ProposedChange,
+    Unavailable,
     Waits,
 )
 from jp_nb.agent.prompt_queue import PromptQueue
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.proposal import (
-    Basis,
+    ConfigSnapshot,
     Proposal,
     Refusal,
-    completed,
+    complete_model_ids,
     malformed,
     not_confirmed,
     review,
 )
-from jp_nb.config.squash import folded
+from jp_nb.config.squash import squash
 from jp_nb.config.tree.node import shortened
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.proposals import ProposedBy, metadata_of
@@ -64,7 +64,7 @@ HEADS = {
 }
 
 
-class Proposers(Endings, Protocol):
+class ProposalCallbacks(EndCallbacks, Protocol):
     """What becomes of the calls that propose something."""
 
     def config_settled(self, call: Call, tool: OfferedTool, content: str) -> None:
@@ -104,7 +104,7 @@ class Changes:
 
     def __init__(
         self,
-        calls: Proposers,
+        calls: ProposalCallbacks,
         *,
         display: Display,
         prompter: Prompter,
@@ -114,13 +114,13 @@ class Changes:
         self._display = display
         self._prompter = prompter
         self._prompts = prompts
-        self._basis = Basis()
+        self._basis = ConfigSnapshot()
         self._visible: dict[str, JsonValue] = {}
         self._approved: list[tuple[_Proposed, ProposedBy]] = []
 
     # --- the buffer --------------------------------------------------------------------------
 
-    def begin(self, basis: Basis) -> None:
+    def begin(self, basis: ConfigSnapshot) -> None:
         """A batch begins: every tool sees the configuration as it is now."""
         if basis is not self._basis:
             self._visible.clear()
@@ -158,14 +158,14 @@ class Changes:
             return None
         self._approved.sort(key=lambda approved: approved[0].call.index)
         proposals = [approved.proposal for approved, _ in self._approved]
-        change = folded(
+        change = squash(
             [proposal.change for proposal in proposals], self._basis.partial, self._basis.defaults
         )
         paths = dict.fromkeys(path for proposal in proposals for path in proposal.paths)
         by = metadata_of([by for _, by in self._approved])
         self._approved.clear()
         return ConfigDelta(
-            delta=completed(change.delta, self._basis),
+            delta=complete_model_ids(change.delta, self._basis),
             unsets=change.unsets,
             claims=dict.fromkeys(paths, None),
             metadata=by,
@@ -252,7 +252,7 @@ class Changes:
         )
 
     def _not_confirmed(self, proposed: _Proposed, reason: str) -> None:
-        self._calls.nobody_decides(NobodyThere(reason))
+        self._calls.nobody_decides(Unavailable(reason))
         if proposed.call.rejections < MAX_REJECTIONS:  # the last time says so itself
             self._show(proposed, applied=False, by="nobody", reason=reason)
         detail = f"the change needs a person's confirmation and nobody can be asked: {reason}"

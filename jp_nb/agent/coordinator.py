@@ -21,7 +21,7 @@ from typing import Literal, TypeVar, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.asking import Asking, Surroundings
+from jp_nb.agent.asking import Asking, BatchContext
 from jp_nb.agent.calls import Call, traceback_of
 from jp_nb.agent.changes import Changes
 from jp_nb.agent.decisions import (
@@ -42,11 +42,11 @@ from jp_nb.agent.ports import (
     FunctionBegins,
     FunctionEnds,
     InterruptHeard,
-    NobodyThere,
     Notice,
     Prompter,
     ToolBegins,
     ToolEnds,
+    Unavailable,
     Waits,
 )
 from jp_nb.agent.prompt_queue import Ask, Event, PromptQueue, is_cancelled, summary
@@ -148,7 +148,7 @@ class Coordinator:
         )
         self._changes = Changes(self, display=display, prompter=prompter, prompts=self._prompts)
         self._calls: Sequence[Call] = ()
-        self._batch = Surroundings(Thread())
+        self._batch = BatchContext(Thread())
         self._heard = 0
         self._menu_open = self._menu_due = False
         self._functions: set[_CellOfRun] = set()
@@ -160,7 +160,7 @@ class Coordinator:
 
     # --- the loop ----------------------------------------------------------------------------
 
-    async def run(self, calls: Sequence[Call], batch: Surroundings) -> BatchEnd:
+    async def run(self, calls: Sequence[Call], batch: BatchContext) -> BatchEnd:
         """See `calls` through; every one of them has a response in the end.
 
         Cancelling it leaves calls open: `stop` then gives every call its response.
@@ -552,7 +552,7 @@ class Coordinator:
         self._state.secrets.answered(question, answer)
         self.run_again(call, tool)
 
-    def nobody_decides(self, nobody: NobodyThere) -> None:
+    def nobody_decides(self, nobody: Unavailable) -> None:
         """Note that a person was needed and nobody is there."""
         self.unavailable = nobody.reason
 
@@ -642,7 +642,7 @@ class Coordinator:
         self._start(call, tool)
 
     def _refuse_for_want_of_a_person(
-        self, call: Call, tool: OfferedTool, setting: str, nobody: NobodyThere
+        self, call: Call, tool: OfferedTool, setting: str, nobody: Unavailable
     ) -> None:
         self.nobody_decides(nobody)
         what = f"{tool.name} did not run: it needs a person's decision"

@@ -19,11 +19,11 @@ from jp_nb.agent.ports import (
     Answered,
     Channel,
     Exhibit,
-    NobodyThere,
     NotAnswered,
     PromptEnd,
     ProposedChange,
     QuestionPrompt,
+    Unavailable,
 )
 from jp_nb.agent.prompt_queue import Ask
 from jp_nb.agent.tool_set import OfferedTool
@@ -90,7 +90,7 @@ class Permission:
     arguments: Arguments | None = None
     remembered: bool = False
     skipped: str = SKIPPED
-    nobody: NobodyThere | None = None
+    nobody: Unavailable | None = None
     channel: Channel | None = None
 
 
@@ -144,7 +144,7 @@ async def permission(
             call, decided = call.after(edited)
             if decided is not None:
                 return decided
-        if isinstance(edited, NobodyThere):
+        if isinstance(edited, Unavailable):
             return Permission(runs=False, nobody=edited)
         if isinstance(edited, NotAnswered):
             cancelled = Permission(runs=False, skipped=_skipped(EDIT_CANCELLED))
@@ -211,7 +211,7 @@ class _Asked:
 async def _ask_permission(ask: Ask, call: _Asked, prepare: Prepare) -> Permission:
     while True:
         end = await ask(call.prompt())
-        if isinstance(end, NobodyThere):
+        if isinstance(end, Unavailable):
             return Permission(runs=False, nobody=end)
         if not isinstance(end, Answered):
             return _not_run(end)
@@ -265,7 +265,7 @@ def _reason(tool: OfferedTool) -> Question:
 
 async def _edit_arguments(
     ask: Ask, tool: OfferedTool, arguments: Arguments, prepare: Prepare
-) -> Permission | NotAnswered | NobodyThere | None:
+) -> Permission | NotAnswered | Unavailable | None:
     """To run with the arguments as somebody edited them; None if they were emptied."""
     question = Question.text("arguments", f"Arguments of {visible(tool.name)}, as JSON:")
     question = question.with_default(to_text(arguments))
@@ -316,7 +316,7 @@ class Delivery:
     content: str
     is_error: bool = False
     withheld: bool = False
-    nobody: NobodyThere | None = None
+    nobody: Unavailable | None = None
 
 
 async def delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
@@ -334,7 +334,7 @@ async def delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
     )
     while True:
         end = await ask(prompt)
-        if isinstance(end, NobodyThere):
+        if isinstance(end, Unavailable):
             return replace(result, nobody=end)
         match end.value if isinstance(end, Answered) else "none":
             case "deliver":
@@ -354,7 +354,7 @@ async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Deliver
     question = Question.text("result", f"Result of {visible(tool.name)}, as the model reads it:")
     question = question.with_default(result.content)
     end = await ask(QuestionPrompt(question, tool=tool.name, consents=True))
-    if isinstance(end, NobodyThere):
+    if isinstance(end, Unavailable):
         return replace(result, nobody=end)
     if isinstance(end, NotAnswered):
         return None if _goes_back(end) else _not_delivered(end)  # nobody looked at it
@@ -396,7 +396,7 @@ async def approval(ask: Ask, tool: str, changes: Sequence[ProposedChange]) -> Ap
     match await ask(prompt):
         case Answered(value="apply", channel=channel):
             return Approval("applied", channel)
-        case NobodyThere(reason=reason):
+        case Unavailable(reason=reason):
             return Approval("nobody", reason=reason)
         case NotAnswered(end="timed_out", channel=channel):
             return Approval("nobody", channel, "nobody answered in time")

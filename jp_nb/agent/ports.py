@@ -328,19 +328,19 @@ class NotAnswered:
 
 
 @dataclass(frozen=True, slots=True)
-class NobodyThere:
+class Unavailable:
     """Nobody can be asked; `reason` says why, in words."""
 
     reason: str
 
 
-PromptEnd = Answered | NotAnswered | NobodyThere
+PromptEnd = Answered | NotAnswered | Unavailable
 
 
 class Prompter(Protocol):
     """Asks the person in front of the notebook."""
 
-    def nobody(self) -> NobodyThere | None:
+    def nobody(self) -> Unavailable | None:
         """Why nobody can be asked in the running cell; None if somebody may be there.
 
         Cheap, and safe from any thread: the one predicate of routing (R083-99).

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from jp_nb.agent.ports import NobodyThere, Prompt, PromptEnd, Prompter
+from jp_nb.agent.ports import Prompt, PromptEnd, Prompter, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ def asking(prompter: Prompter) -> Ask:
             return await prompter.ask(prompt)
         except Exception as exc:
             log.exception("A prompt failed")
-            return NobodyThere(f"the prompt failed: {summary(exc)}")
+            return Unavailable(f"the prompt failed: {summary(exc)}")
 
     return ask
 

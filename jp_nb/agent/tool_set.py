@@ -102,7 +102,7 @@ class OfferedTool:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ToolSet:
     """The tools on offer by name, and why configured ones are not among them.
 
     Attributes:
@@ -140,7 +140,7 @@ def is_enabled(tool: ToolConfig, star: ToolConfig) -> bool:
     return enabling(tool, star)[0]
 
 
-def offer(config: AppConfig, executors: Mapping[str, Mapping[str, Tool]]) -> Offer:
+def offer(config: AppConfig, executors: Mapping[str, Mapping[str, Tool]]) -> ToolSet:
     """The tools that `config` enables, and the one it forces unless that is locked off.
 
     Args:
@@ -167,7 +167,7 @@ def offer(config: AppConfig, executors: Mapping[str, Mapping[str, Tool]]) -> Off
             missing[name] = f"its source {tool.source!r} has no such tool here"
             continue
         tools[name] = _resolve(name, tool, star, executor)
-    return Offer(tools, missing, clashes(config, executors))
+    return ToolSet(tools, missing, clashes(config, executors))
 
 
 def clashes(config: AppConfig, executors: Mapping[str, Mapping[str, Tool]]) -> dict[str, str]:

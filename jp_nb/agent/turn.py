@@ -18,7 +18,7 @@ from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.asking import Surroundings
+from jp_nb.agent.asking import BatchContext
 from jp_nb.agent.attempt import MAX_TOOL_CALLS, Attempt, Chain
 from jp_nb.agent.calls import Call
 from jp_nb.agent.coordinator import NEVER_RAN, BatchEnd, Coordinator
@@ -54,8 +54,8 @@ from jp_nb.agent.questions import TurnState
 from jp_nb.agent.response import add_usage
 from jp_nb.agent.retry_words import retry_words, say_tries
 from jp_nb.agent.secret_answers import Secrets
-from jp_nb.agent.tool_set import Offer
-from jp_nb.config.proposal import Basis
+from jp_nb.agent.tool_set import ToolSet
+from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app_config import Request as RequestConfig
 from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
@@ -100,14 +100,14 @@ class Resolved:
     provider_name: str
     model: str
     system: tuple[str, ...]
-    offer: Offer
+    offer: ToolSet
     tool_choice: str
     parameters: ModelParameters
     request: RequestConfig
     attachments: tuple[Attachment, ...] = ()
     inquiry: InquiryBackend | None = None
     interrupts: InterruptConfig = field(default_factory=InterruptConfig)
-    basis: Basis = field(default_factory=Basis)
+    basis: ConfigSnapshot = field(default_factory=ConfigSnapshot)
     chains: bool = False
 
     @property
@@ -395,7 +395,7 @@ class TurnLoop:
     ) -> BatchEnd:
         """Run `calls`; record their responses and what they changed, in one step."""
         self._phase = coordinator.interrupt
-        batch = Surroundings(
+        batch = BatchContext(
             thread=self.thread,
             inquiry=resolved.inquiry,
             catalog=resolved.offer.documentation,
@@ -673,7 +673,7 @@ class TurnLoop:
         return texts
 
     @staticmethod
-    def _calls(one: Attempt, offer: Offer) -> list[Call]:
+    def _calls(one: Attempt, offer: ToolSet) -> list[Call]:
         bad = one.problems()
         requests = (entry for entry in one.entries if isinstance(entry, ToolCallRequest))
         return [

@@ -19,7 +19,7 @@ from typing import Final
 
 from pydantic import JsonValue, ValidationError
 
-from jp_nb.config.partial import Change, Partial, at, build, canonical_form, unwrap
+from jp_nb.config.partial import Change, Partial, build, canonical_form, get_path, unwrap
 from jp_nb.config.paths import (
     MAX_DEPTH,
     Element,
@@ -130,7 +130,7 @@ def _set(path: str, node: Node, value: JsonValue, current: Partial) -> Change:
         items: JsonValue = plain if isinstance(plain, list) else [plain]
         return Change(build(path, {"value": items, "strategy": "replace"}))
     if node.kind == "map" and isinstance(value, dict):
-        return Change(build(path, value), (path,) if at(current, path) else ())
+        return Change(build(path, value), (path,) if get_path(current, path) else ())
     _meets_a_table(path, value, current)
     return Change(build(path, value))
 
@@ -140,7 +140,7 @@ def _meets_a_table(path: str, value: JsonValue, current: Partial) -> None:
     *over, field = parse_path(path)
     parent = format_path(over)
     above = node_at(over)
-    now = at(current, parent) if over else None
+    now = get_path(current, parent) if over else None
     if above is None or above.table is None or now is None or isinstance(now, dict):
         return
     if isinstance(canonical_form(above, now), dict) or set(above.requires) <= {field}:
@@ -159,7 +159,7 @@ def _added(path: str, node: Node, value: JsonValue, current: Partial) -> JsonVal
         return value if isinstance(value, list) else [value]
     if isinstance(value, dict) and (node.kind in ("map", "json") or node.table is not None):
         return value
-    now = at(current, path)
+    now = get_path(current, path)
     if node.kind == "text" and isinstance(value, str):
         if node.merge.annotated:  # it goes on after what lies below, known here or not
             return {"value": value, "strategy": "append"}
@@ -195,7 +195,7 @@ def _in_list(
 ) -> Change:
     """The whole list, with one item (or something in it) set."""
     path = format_path(keys[:place])
-    now = at(current, path)
+    now = get_path(current, path)
     items = list(now) if isinstance(now, list) else []
     key = keys[place]
     if isinstance(key, Element) or int(key) >= len(items):

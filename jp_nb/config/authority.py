@@ -108,7 +108,7 @@ def _widens(keys: Sequence[str], value: JsonValue) -> bool:
 # --- a stranger's record -----------------------------------------------------------------------
 
 
-def without_foreign_authority(partial: Partial) -> tuple[Partial, dict[str, JsonValue]]:
+def strip_untrusted(partial: Partial) -> tuple[Partial, dict[str, JsonValue]]:
     """`partial` without what a stranger's record may not decide, and what was left out, by path.
 
     Ignored are leaves with authority, and values that switch on or hide something.

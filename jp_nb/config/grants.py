@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.authority import always_reaches_out
 from jp_nb.config.model_aliases import resolve_partial
-from jp_nb.config.partial import Partial, at, identity, touched
+from jp_nb.config.partial import Partial, changed_leaves, get_path, identity
 from jp_nb.config.paths import ROOT, Element, Node, format_path, lookup, node_at, parse_path
 from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.config.tree.app_config import AppConfig
@@ -149,7 +149,7 @@ class Grants:
         dumped = config.model_dump(mode="json", exclude_none=True, by_alias=True)
         whole = resolve_partial(dumped, config.providers.llm.aliases)
         shown: Partial = {}
-        for keys, item in touched(whole):
+        for keys, item in changed_leaves(whole):
             if self.reads(keys):
                 # Not `item` everywhere: free JSON may look like a value with a strategy.
                 _put(shown, keys, item if isinstance(keys[-1], Element) else lookup(whole, keys))
@@ -176,9 +176,9 @@ def _table(tree: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
 
 def rules_in(partial: Mapping[str, JsonValue]) -> Iterator[tuple[str, list[ConfigRule]]]:
     """The rules that `partial`, in the form in which it is stored, has for each tool."""
-    tools = at(partial, "conversation.tools")
+    tools = get_path(partial, "conversation.tools")
     for name in tools if isinstance(tools, dict) else ():
-        rules = at(partial, format_path(_place(name)))
+        rules = get_path(partial, format_path(_place(name)))
         if isinstance(rules, list) and rules:
             yield name, [ConfigRule.model_validate(rule) for rule in rules]
 

@@ -17,7 +17,7 @@ from typing import Literal
 from jp_nb.config.assignments import FILE_ONLY as FILE_ONLY
 from jp_nb.config.assignments import assign, read_json
 from jp_nb.config.defaults import ENVIRONMENT_PREFIX
-from jp_nb.config.partial import Partial, apply, at, merge
+from jp_nb.config.partial import Partial, apply, get_path, merge
 from jp_nb.config.validation import checked, require, without_left_out
 from jp_nb.errors import ConfigError
 
@@ -74,7 +74,7 @@ def from_text(text: str, name: str, file: str) -> Layer:
 
 def includes(layer: Layer) -> list[Include]:
     """What the file of `layer` includes."""
-    found = at(layer.partial, "extends")
+    found = get_path(layer.partial, "extends")
     return [
         Include(entry) if isinstance(entry, str) else Include(**entry)
         for entry in (found if isinstance(found, list) else ())
@@ -88,7 +88,7 @@ def inherited(groups: Sequence[Sequence[Layer]]) -> list[Layer]:
     """
     kept: list[Layer] = []
     for group in groups:
-        if at(fold(group), "inherit") is False:
+        if get_path(fold(group), "inherit") is False:
             kept = []
         kept += group
     return kept

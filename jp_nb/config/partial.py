@@ -201,7 +201,7 @@ def _combine_wrapped(node: Node, old: JsonValue, wrapped: dict[str, JsonValue]) 
     return wrapped
 
 
-def settled(partial: Mapping[str, JsonValue]) -> Partial:
+def strip_strategies(partial: Mapping[str, JsonValue]) -> Partial:
     """`partial` without strategies: nothing lies below it."""
     return _settled(ROOT, partial)
 
@@ -217,12 +217,12 @@ def _settled(node: Node | None, partial: Mapping[str, JsonValue]) -> Partial:
     return result
 
 
-def pinned(partial: Mapping[str, JsonValue]) -> Partial:
+def as_replacement(partial: Mapping[str, JsonValue]) -> Partial:
     """`partial` so that it means the same over anything: lists replace, texts are plain.
 
     Of a whole configuration, dumped, that is the partial which yields it again.
     """
-    return _pinned(ROOT, settled(partial))
+    return _pinned(ROOT, strip_strategies(partial))
 
 
 def _pinned(node: Node, partial: Mapping[str, JsonValue]) -> Partial:
@@ -273,7 +273,7 @@ def walk(
             yield keys, plain
 
 
-def touched(
+def changed_leaves(
     partial: Mapping[str, JsonValue], node: Node | None = ROOT, above: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], JsonValue]]:
     """Everything that merging `partial` may change, one leaf at a time, with its value.
@@ -300,7 +300,7 @@ def touched(
         elif _strategy(below, value) == "merge" and below.kind == "map":  # entry by entry
             yield from (((*keys, str(name)), entry) for name, entry in plain.items())
         else:
-            yield from touched(plain, below, keys)
+            yield from changed_leaves(plain, below, keys)
 
 
 def without_empty(partial: Mapping[str, JsonValue], node: Node = ROOT) -> Partial:
@@ -338,7 +338,7 @@ def _strategy(node: Node, value: JsonValue) -> JsonValue:
     return says or node.merge.strategy
 
 
-def at(partial: Mapping[str, Any], path: str) -> Any:
+def get_path(partial: Mapping[str, Any], path: str) -> Any:
     """What `partial` holds at `path`, without its strategy; None if nothing.
 
     Raises:
@@ -568,8 +568,8 @@ def _cleared(
 def diff(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> Change:
     """The smallest change that makes `after` of `before`.
 
-    So that `apply(before, diff(before, after)) == after`. Both without strategies (`settled`);
-    equality is that of settled partials.
+    So that `apply(before, diff(before, after)) == after`. Both without strategies
+    (`strip_strategies`).
     """
     unsets: list[str] = []
     delta = _diff(ROOT, dict(before), dict(after), (), unsets)
@@ -627,7 +627,7 @@ def validate(
         ConfigError: If a key is unknown or a value is wrong. All of them are named.
     """
     try:
-        return AppConfig.model_validate(settled(partial))
+        return AppConfig.model_validate(strip_strategies(partial))
     except ValidationError as exc:
         from jp_nb.config.validation import explain
 

@@ -26,10 +26,10 @@ from jp_nb.config.model_aliases import ALIASES, resolve_partial, unresolved
 from jp_nb.config.partial import (
     Change,
     Partial,
-    at,
+    changed_leaves,
+    get_path,
     is_wrapper,
     merge,
-    touched,
     without_empty,
 )
 from jp_nb.config.paths import (
@@ -66,7 +66,7 @@ MAX_LINE: Final = 300
 
 
 @dataclass(frozen=True)
-class Basis:
+class ConfigSnapshot:
     """The configuration that one cycle begins with.
 
     Attributes:
@@ -122,7 +122,7 @@ class Proposal:
 
 
 def review(
-    config: JsonValue, unset: Sequence[str], grants: Grants, basis: Basis
+    config: JsonValue, unset: Sequence[str], grants: Grants, basis: ConfigSnapshot
 ) -> Proposal | Refusal | None:
     """Whether a tool with `grants` may make that change; None if it changes nothing.
 
@@ -137,7 +137,7 @@ def review(
         return malformed(problem)
     wrong: list[_Wrong] = []
     delta, unsets = _read(config, basis, grants, wrong), _read_unsets(unset, wrong)
-    leaves = dict(touched(delta))
+    leaves = dict(changed_leaves(delta))
     wrong += [_Wrong("", "a key is too long for a path") for keys in leaves if not _is_path(keys)]
     if wrong:
         return _invalid(wrong)
@@ -161,7 +161,7 @@ def review(
     return Proposal(change, tuple(paths), asks)
 
 
-def _asks(keys: Keys, value: JsonValue, grants: Grants, basis: Basis) -> bool:
+def _asks(keys: Keys, value: JsonValue, grants: Grants, basis: ConfigSnapshot) -> bool:
     """Whether somebody has to agree to `value` (None: it is unset) at `keys`.
 
     Who wrote `insecure_allow` has agreed to new rules, as far as the rule says so.
@@ -170,7 +170,7 @@ def _asks(keys: Keys, value: JsonValue, grants: Grants, basis: Basis) -> bool:
     return grants.asks(keys) or (not acknowledged and needs_person(keys, value, basis.is_inside))
 
 
-def completed(delta: Partial, basis: Basis) -> Partial:
+def complete_model_ids(delta: Partial, basis: ConfigSnapshot) -> Partial:
     """`delta` so that half a model, over an alias or a default, is the whole of what it means."""
     return _completed(ROOT, delta, basis.partial, basis.values)
 
@@ -318,7 +318,7 @@ def _unauthorized(denied: Sequence[_Wrong]) -> Refusal:
 # --- what it sets ------------------------------------------------------------------------------
 
 
-def _read(config: JsonValue, basis: Basis, grants: Grants, wrong: list[_Wrong]) -> Partial:
+def _read(config: JsonValue, basis: ConfigSnapshot, grants: Grants, wrong: list[_Wrong]) -> Partial:
     """The partial that `config` is, in stored form and with models for aliases."""
     if config is None:
         return {}
@@ -330,11 +330,11 @@ def _read(config: JsonValue, basis: Basis, grants: Grants, wrong: list[_Wrong]) 
     except ConfigError as exc:
         wrong += [_wrong_value(problem, config) for problem in exc.problems]
         return {}
-    hosts = at(delta, format_path(REMOTE_IMAGES))
+    hosts = get_path(delta, format_path(REMOTE_IMAGES))
     if hosts is not None:
         wrong.append(_Wrong(format_path(REMOTE_IMAGES), "only the user sets this", hosts))
         return {}
-    aliases = at(merge(basis.partial, delta), ALIASES) or {}
+    aliases = get_path(merge(basis.partial, delta), ALIASES) or {}
     delta = resolve_partial(delta, aliases)
     known = f" ({', '.join(sorted(aliases)[:MAX_TOLD]) or 'there are none'})"
     for path, name in unresolved(delta):

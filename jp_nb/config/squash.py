@@ -13,12 +13,12 @@ from jp_nb.config.partial import (
     Change,
     Partial,
     apply,
-    at,
     build,
+    changed_leaves,
+    get_path,
     is_wrapper,
     merge,
-    settled,
-    touched,
+    strip_strategies,
     unset,
     unwrap,
     without_empty,
@@ -36,7 +36,7 @@ from jp_nb.config.paths import (
 from jp_nb.config.tree.node import ShortNode
 
 
-def folded(changes: Sequence[Change], before: Partial, defaults: Mapping[str, JsonValue]) -> Change:
+def squash(changes: Sequence[Change], before: Partial, defaults: Mapping[str, JsonValue]) -> Change:
     """One change that does to `before` what `changes` do, one after the other.
 
     The last word on a path counts, and no path is both set and unset. What strategies of merging
@@ -66,10 +66,10 @@ def _followed(change: Change, then: Change) -> Change:
     for path in then.unsets:
         change = _without(change, parse_path(path))
     unsets, delta = list(map(parse_path, change.unsets)), then.delta
-    for keys, _ in touched(then.delta):
+    for keys, _ in changed_leaves(then.delta):
         whole = keys[:-1] if isinstance(keys[-1], Element) else keys
         if whole in unsets and _node(whole).kind == "list":  # it is begun anew
-            anew: JsonValue = {"value": at(delta, format_path(whole)), "strategy": "replace"}
+            anew: JsonValue = {"value": get_path(delta, format_path(whole)), "strategy": "replace"}
             delta = merge(delta, build(format_path(whole), anew))
             unsets.remove(whole)
         unsets = [other for other in unsets if other[: len(keys)] != keys]
@@ -78,7 +78,7 @@ def _followed(change: Change, then: Change) -> Change:
 
 def _both(delta: Partial, unsets: Iterable[str]) -> Change:
     """What `delta` sets, and those of `unsets` that it does not set."""
-    sets = dict(touched(delta))
+    sets = dict(changed_leaves(delta))
     return Change(delta, tuple(path for path in unsets if parse_path(path) not in sets))
 
 
@@ -126,7 +126,7 @@ def _fields(partial: Partial, node: Node = ROOT, above: Keys = ()) -> Iterator[K
 
 def _said(partial: Partial, keys: Keys) -> JsonValue:
     """What says, over anything, what `partial` says at `keys`; None if that is nothing."""
-    node, above = _node(keys), at(partial, format_path(keys[:-1])) if keys[1:] else partial
+    node, above = _node(keys), get_path(partial, format_path(keys[:-1])) if keys[1:] else partial
     found: JsonValue = above.get(keys[-1]) if isinstance(above, dict) else None
     value = unwrap(found, node)
     if _is_group(node):
@@ -138,7 +138,7 @@ def _said(partial: Partial, keys: Keys) -> JsonValue:
         kept = {key: found[key] for key in ("dedup", "discard_when_merged") if key in found}
     if kept or (node.kind != "table" and isinstance(value, (dict, list))):
         return {"value": value, "strategy": "replace", **kept}
-    return at(settled(build(format_path(keys), value)), format_path(keys))  # type: ignore[no-any-return]
+    return get_path(strip_strategies(build(format_path(keys), value)), format_path(keys))  # type: ignore[no-any-return]
 
 
 def _node(keys: Keys) -> Node:

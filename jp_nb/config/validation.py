@@ -98,7 +98,7 @@ def _without_left_out(
     return kept
 
 
-def known(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[ConfigProblem]]:
+def split_unknown(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[ConfigProblem]]:
     """The part of a stored `partial` that this release understands, and what it does not.
 
     The part is in the one form in which values are written.

@@ -15,12 +15,12 @@ from jp_nb.config.assignments import is_assignment
 from jp_nb.config.directives import Collect, Directive, add_options
 from jp_nb.config.layers import to_text
 from jp_nb.config.masking import masked
-from jp_nb.config.partial import at
+from jp_nb.config.partial import get_path
 from jp_nb.config.paths import parse_path
 from jp_nb.errors import ConfigError, PromptCancelled, UsageError
 from jp_nb.notebook.options import OptionParser
 from jp_nb.notebook.usage import rows_of
-from jp_nb.record.projection import BASE, CONVERSATION, NOT_FOLLOWED, Said
+from jp_nb.record.projection import BASE, CONVERSATION, NOT_FOLLOWED, Provenance
 from jp_nb.rendering import report, tool_report
 from jp_nb.rendering.plain import one_line
 from jp_nb.safe_text import exact, visible
@@ -127,8 +127,8 @@ class Commands:
         except ConfigError as exc:
             partial = self._session.settings.readable_partial()
             print(f"jp_nb: this configuration is not valid: {report.plain_text(str(exc))}")
-            return lambda path: f"{_shown(path, at(partial, path))} (not valid as a whole)"
-        return lambda path: to_text(masked(at(config, path), parse_path(path)))
+            return lambda path: f"{_shown(path, get_path(partial, path))} (not valid as a whole)"
+        return lambda path: to_text(masked(get_path(config, path), parse_path(path)))
 
     def _tools(self, rest: str) -> None:
         config, offer = self._session.config, self._session.turns.resolver.offer
@@ -294,7 +294,7 @@ def _unknown(name: str, rest: str, commands: Sequence[str]) -> str:
     )
 
 
-def _decider(said: Sequence[Said]) -> Said | None:
+def _decider(said: Sequence[Provenance]) -> Provenance | None:
     """Who a value is from; None if it is nobody's.
 
     If a conversation began with what a file says, it is the file; likewise if a conversation took
@@ -325,7 +325,7 @@ def _shown(path: str, value: Any) -> str:
     return "unset" if value is None else to_text(masked(value, parse_path(path)))
 
 
-def _who(said: Said, path: str) -> str:
+def _who(said: Provenance, path: str) -> str:
     """Where the value of `path` comes from: its layer, and the file, variable, turn or tools."""
     where = [said.source]
     if said.file:

@@ -17,8 +17,8 @@ from pydantic import JsonValue
 from jp_nb.config.partial import (
     Change,
     Partial,
-    at,
     build,
+    get_path,
     identity,
     is_wrapper,
     leaves,
@@ -216,7 +216,7 @@ def revert_value(steps: Sequence[Step], path: str, value: JsonValue) -> Revert |
     while len(states) > 1 and states[-1].value == value:
         states.pop()
     if states[-1].value == value:  # it has been so from the beginning
-        states = [_State(UNCLAIMED, at(steps[0].below, path))]
+        states = [_State(UNCLAIMED, get_path(steps[0].below, path))]
     return _revert(steps[0].below, [(keys, states[-1])])
 
 
@@ -252,8 +252,8 @@ def _value(partial: Partial, keys: tuple[str, ...]) -> JsonValue:
     node = node_at(keys[:-1])
     key = keys[-1]
     if not isinstance(key, Element) or node is None or node.kind != "list":
-        return at(partial, format_path(keys))  # type: ignore[no-any-return]
-    found = at(partial, format_path(keys[:-1]))
+        return get_path(partial, format_path(keys))  # type: ignore[no-any-return]
+    found = get_path(partial, format_path(keys[:-1]))
     items = found if isinstance(found, list) else []
     return next((i for i in items if i == key.json or identity(node, i) == key), None)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from jp_nb.config.partial import Change, Partial, apply, diff, settled, validate
+from jp_nb.config.partial import Change, Partial, apply, diff, strip_strategies, validate
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.record.claims import Claims
 from jp_nb.record.events import UNCOVERS, ConfigDelta
@@ -58,7 +58,7 @@ class Draft:
 
     def _reduced(self, change: Change) -> Change:
         """The smallest change that does the same now."""
-        before, wanted = settled(self._now.after), self._after(change)
+        before, wanted = strip_strategies(self._now.after), self._after(change)
         unsets = change.unsets if wanted != before or self._takes_back(change) else ()
         cleared = self._after(Change(unsets=unsets, uncovers=change.uncovers))
         needed = diff(cleared, wanted)
@@ -68,7 +68,7 @@ class Draft:
 
     def _after(self, change: Change) -> Partial:
         now = self._now
-        return settled(apply(now.after, change, now.defaults, now.below))
+        return strip_strategies(apply(now.after, change, now.defaults, now.below))
 
     def _takes_back(self, change: Change) -> bool:
         """Whether the conversation has a say in something that `change` uncovers."""
@@ -82,7 +82,7 @@ class Draft:
 
     def partial(self) -> Partial:
         """What would be set."""
-        return settled(self._now.after)
+        return strip_strategies(self._now.after)
 
     def config(self) -> AppConfig:
         """The configuration that would be in force.

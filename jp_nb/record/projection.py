@@ -14,13 +14,22 @@ from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
-from jp_nb.config.authority import stranger_may_unset, without_foreign_authority
+from jp_nb.config.authority import stranger_may_unset, strip_untrusted
 from jp_nb.config.layers import REGISTRATIONS, Layer, fold
 from jp_nb.config.model_aliases import resolve
-from jp_nb.config.partial import Change, Partial, apply, at, merge, settled, unset, validate
+from jp_nb.config.partial import (
+    Change,
+    Partial,
+    apply,
+    get_path,
+    merge,
+    strip_strategies,
+    unset,
+    validate,
+)
 from jp_nb.config.paths import node_of, parse_path
 from jp_nb.config.tree.app_config import AppConfig
-from jp_nb.config.validation import known
+from jp_nb.config.validation import split_unknown
 from jp_nb.errors import ConfigError, ConfigProblem
 from jp_nb.record.budget import Budget
 from jp_nb.record.events import ConfigDelta
@@ -74,7 +83,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Provenance:
     """Somebody said something about a path.
 
     Attributes:
@@ -250,10 +259,10 @@ class Projection:
         return not self._trusted and number < self._stored
 
     def _admit(self, partial: Partial, *, foreign: bool) -> Partial:
-        partial, unknown = known(partial)
+        partial, unknown = split_unknown(partial)
         self.not_understood |= {problem.path: problem for problem in unknown}
         if foreign:
-            partial, ignored = without_foreign_authority(partial)
+            partial, ignored = strip_untrusted(partial)
             self.ignored |= ignored
         return partial
 
@@ -272,7 +281,7 @@ class Projection:
 
     def partial(self) -> Partial:
         """What all layers together set."""
-        return settled(self.now().after)
+        return strip_strategies(self.now().after)
 
     def config(self) -> AppConfig:
         """The configuration in force; the same object until something changes.
@@ -303,7 +312,7 @@ class Projection:
         """
         before = sum(isinstance(entry, ConfigDelta) for entry in self._stream.entries[:index])
         step = next(step for step in self._steps() if step.number == before - 1)
-        return settled(step.after)
+        return strip_strategies(step.after)
 
     def config_at(self, index: int) -> AppConfig:
         """The configuration in force when entry number `index` was made.
@@ -327,7 +336,7 @@ class Projection:
                 found.append(step)
         return found
 
-    def explain(self, paths: Iterable[str]) -> dict[str, list[Said]]:
+    def explain(self, paths: Iterable[str]) -> dict[str, list[Provenance]]:
         """Who said something about each of `paths`, lowest first: the last one decides.
 
         Raises:
@@ -336,23 +345,23 @@ class Projection:
         steps, turns = self.steps(), self._turns_of_deltas()
         return {path: list(self._said(path, steps, turns)) for path in paths}
 
-    def _said(self, path: str, steps: Sequence[Step], turns: Sequence[int]) -> Iterator[Said]:
+    def _said(self, path: str, steps: Sequence[Step], turns: Sequence[int]) -> Iterator[Provenance]:
         began = steps[0]
         for layer in self.layers():
-            value = at(layer.partial, path)
+            value = get_path(layer.partial, path)
             if value is not None and (began.delta is None or layer.name == REGISTRATIONS):
-                yield Said(layer.name, value, layer.file)
+                yield Provenance(layer.name, value, layer.file)
         for step in steps:
             if step.delta is None:
                 if _touches(step.change, path):
-                    yield Said(BASE, at(step.after, path))
+                    yield Provenance(BASE, get_path(step.after, path))
             elif step.is_reset:
-                yield Said(BEGUN_AGAIN, None, None, turns[step.number], step.delta)
+                yield Provenance(BEGUN_AGAIN, None, None, turns[step.number], step.delta)
             elif _touches(step.change, path):
                 gone = _unset_by(step.change, path)
-                value = None if gone else at(step.after, path)
+                value = None if gone else get_path(step.after, path)
                 back = gone in step.change.uncovers
-                yield Said(CONVERSATION, value, None, turns[step.number], step.delta, back)
+                yield Provenance(CONVERSATION, value, None, turns[step.number], step.delta, back)
 
     def _turns_of_deltas(self) -> list[int]:
         """For which turn each delta was made, by its number."""
@@ -364,10 +373,10 @@ class Projection:
 
 
 def _provider(partial: Partial) -> str:
-    found = at(partial, "assistant.model.id")
+    found = get_path(partial, "assistant.model.id")
     if isinstance(found, str):
         try:
-            return resolve(found, at(partial, "providers.llm.aliases") or {}).provider
+            return resolve(found, get_path(partial, "providers.llm.aliases") or {}).provider
         except ConfigError:
             return ""
     provider = found.get("provider") if isinstance(found, dict) else None
@@ -412,7 +421,7 @@ def base_change(
 
 
 def _touches(change: Change, path: str) -> bool:
-    if at(change.delta, path) is not None:
+    if get_path(change.delta, path) is not None:
         return True
     keys = parse_path(path)
     return any(related(parse_path(unset), keys) for unset in change.unsets)
@@ -420,7 +429,7 @@ def _touches(change: Change, path: str) -> bool:
 
 def _unset_by(change: Change, path: str) -> str | None:
     """The last of `change`'s unsets that `path` lies in, if it sets nothing there."""
-    if at(change.delta, path) is not None or node_of(path) is None:
+    if get_path(change.delta, path) is not None or node_of(path) is None:
         return None
     keys = parse_path(path)
     lie_in = (x for x in reversed(change.unsets) if parse_path(x) == keys[: len(parse_path(x))])

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jp_nb.config.partial import Change, at, unwrap
+from jp_nb.config.partial import Change, get_path, unwrap
 from jp_nb.config.paths import ROOT, Node, parse_path
 from jp_nb.record.projection import Step
 
@@ -49,7 +49,7 @@ class Say:
         mark: _Mark | None = self._root
         for key in keys:
             assert mark is not None
-            if mark.value is not None and at(mark.value[1], str(path)) is not None:
+            if mark.value is not None and get_path(mark.value[1], str(path)) is not None:
                 said = max(said, mark.value[0])
             mark = mark.parts.get(key)
             if mark is None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from jp_nb.config.masking import masked
-from jp_nb.config.partial import Change, Partial, at, walk
+from jp_nb.config.partial import Change, Partial, get_path, walk
 from jp_nb.config.paths import Keys, format_path, node_at, parse_path
 from jp_nb.rendering.plain import one_line
 
@@ -45,7 +45,7 @@ def _values(delta: Partial) -> Iterator[str]:
         shown[keys[:-1] if is_model else keys] = None
     for keys in shown:
         path = format_path(keys)
-        value = masked(at(delta, path), parse_path(path))
+        value = masked(get_path(delta, path), parse_path(path))
         if isinstance(value, dict) and {"provider", "name"} <= value.keys():
             value = f"{value['provider']}/{value['name']}"
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -12,7 +12,7 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.tool_set import Offer, OfferedTool, is_enabled
+from jp_nb.agent.tool_set import OfferedTool, ToolSet, is_enabled
 from jp_nb.config.grants import asks, names_nothing
 from jp_nb.config.layers import to_text
 from jp_nb.config.masking import HIDDEN, is_secret, masked, without_credentials
@@ -31,7 +31,7 @@ MAX_VALUE_CHARS = 2000
 """Of one value of one tool."""
 
 _Rule = ConfigRule | FileRule | HostRule | VariableRule
-MakeOffer = Callable[[AppConfig], Offer]
+MakeOffer = Callable[[AppConfig], ToolSet]
 _LOCKS: Mapping[str, str] = {
     "any": "-t and -T may switch it",
     "if_named": "-t and -T may switch it by its name only",
@@ -56,7 +56,7 @@ def tools(config: AppConfig, offer: MakeOffer) -> Report:
     return table(("tool", "state", "source", "run", "result", "grants"), rows)
 
 
-def _offered(name: str, config: AppConfig, offered: Offer) -> str:
+def _offered(name: str, config: AppConfig, offered: ToolSet) -> str:
     """Whether the model is offered the tool: `on`, `off`, `missing: why`."""
     if name in offered.missing:
         return f"missing: {offered.missing[name]}"
@@ -125,7 +125,7 @@ def _all_on(config: AppConfig) -> AppConfig:
 # --- one tool --------------------------------------------------------------------------------
 
 
-def _state(name: str, config: AppConfig, offered: Offer) -> str:
+def _state(name: str, config: AppConfig, offered: ToolSet) -> str:
     state, rule = enabling(config.conversation.tools[name], _star(config))
     word = "on" if state else "off"
     if rule == "never":

@@ -17,12 +17,12 @@ from pydantic import JsonValue
 from jp_nb.agent.ports import (
     ActionPrompt,
     Answered,
-    NobodyThere,
     NotAnswered,
     Prompt,
     PromptEnd,
     ProposedChange,
     QuestionPrompt,
+    Unavailable,
 )
 from jp_nb.rendering.difference import Difference, difference
 from jp_nb.rendering.plain import markdown, one_line, plain
@@ -225,7 +225,7 @@ def _answer(prompt: Prompt, end: PromptEnd) -> str:
             return _given(prompt, end)
         case NotAnswered():
             return f"not answered ({end.end.replace('_', ' ')})"
-        case NobodyThere():
+        case Unavailable():
             return f"not asked ({one_line(end.reason)})"
         case _:
             assert_never(end)

@@ -40,7 +40,7 @@ def _nobody_hears() -> None:
     """Nobody wants to know of interrupts."""
 
 
-class Shelter:
+class DeferredInterrupts:
     """Lets no interrupt land in the middle of our own work, where it would leave half of it done.
 
     While it is closed, SIGINT is noted and `check` raises `KeyboardInterrupt` for it.
@@ -152,7 +152,7 @@ class _Posted:
 class _Called(Generic[T]):
     """A function whose result somebody waits for."""
 
-    def __init__(self, function: Callable[[], T], shelter: Shelter) -> None:
+    def __init__(self, function: Callable[[], T], shelter: DeferredInterrupts) -> None:
         self._function = function
         self._shelter = shelter
         self.future: Future[T] = Future()
@@ -224,7 +224,7 @@ class CellLoop:
         self._listener: Listener = self._bell
         self._thread: int | None = None
         self._held = False
-        self._shelter = Shelter(self.wake)
+        self._shelter = DeferredInterrupts(self.wake)
 
     @property
     def serving_elsewhere(self) -> bool:

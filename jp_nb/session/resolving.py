@@ -15,14 +15,14 @@ from pydantic import JsonValue
 
 from jp_nb.agent.model_inquiry import InquiryModel, LlmInquiryBackend
 from jp_nb.agent.ports import Attachment, ModelParameters, Provider, ToolChoice
-from jp_nb.agent.tool_set import Offer, is_enabled, offer
+from jp_nb.agent.tool_set import ToolSet, is_enabled, offer
 from jp_nb.agent.turn import Resolved
 from jp_nb.config import inquiry_overrides as inquiries
 from jp_nb.config.layers import Layer
 from jp_nb.config.model_aliases import resolve
-from jp_nb.config.partial import at, validate
+from jp_nb.config.partial import get_path, validate
 from jp_nb.config.paths import Element, format_path, parse_path
-from jp_nb.config.proposal import Basis
+from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app_config import STAR, AppConfig, Llm
 from jp_nb.config.tree.app_config import Tool as ToolConfig
 from jp_nb.config.tree.assistant_config import Assistant, QuestionAssistant
@@ -71,7 +71,7 @@ class Resolver:
             ConfigError: If one of them cannot be had; the message names the path.
             UsageError: If no tool is as `tool_choice` says.
         """
-        basis = self._in_force() if config is None else Basis(config=config)
+        basis = self._in_force() if config is None else ConfigSnapshot(config=config)
         config = basis.config
         model, provider = self.model(config)
         tools = self.offer(config)
@@ -96,10 +96,10 @@ class Resolver:
             chains=_chains(model.provider, config),
         )
 
-    def _in_force(self) -> Basis:
+    def _in_force(self) -> ConfigSnapshot:
         projection = self._session.settings.projection
         config, now = projection.config(), projection.now()
-        return Basis(now.after, now.defaults, config, self._session.files.is_inside)
+        return ConfigSnapshot(now.after, now.defaults, config, self._session.files.is_inside)
 
     def model(self, config: AppConfig) -> tuple[ModelId, Provider]:
         """The model of `config` and who provides it.
@@ -138,7 +138,7 @@ class Resolver:
     def _inquiry(
         self,
         config: AppConfig,
-        tools: Offer,
+        tools: ToolSet,
         own: tuple[Provider, ModelId],
         attachments: tuple[Attachment, ...],
     ) -> LlmInquiryBackend:
@@ -179,7 +179,7 @@ class Resolver:
                 f"the model that answers questions cannot be used: {text}", path=path
             ) from exc
 
-    def offer(self, config: AppConfig) -> Offer:
+    def offer(self, config: AppConfig) -> ToolSet:
         """The tools that `config` enables."""
         executors: Mapping[str, Mapping[str, Tool]] = {
             "builtin": BUILTINS,
@@ -209,11 +209,11 @@ class Resolver:
 
 def _attached_by(layer: Layer) -> list[str]:
     """What `layer` attaches, as the configuration has it."""
-    given = at(layer.partial, ATTACHMENTS) or []
+    given = get_path(layer.partial, ATTACHMENTS) or []
     return validate({"conversation": {"attachments": given}}).conversation.attachments
 
 
-def _tool_choice(choice: str, tools: Offer) -> ToolChoice:
+def _tool_choice(choice: str, tools: ToolSet) -> ToolChoice:
     """The configured choice; one that is disabled is on offer all the same (section 1.3)."""
     if choice in ("auto", "none", "required"):
         return choice
@@ -226,7 +226,7 @@ def _tool_choice(choice: str, tools: Offer) -> ToolChoice:
     return f"tool:{choice}"
 
 
-def _asked_for(choice: ToolChoice, config: AppConfig, tools: Offer) -> ToolChoice:
+def _asked_for(choice: ToolChoice, config: AppConfig, tools: ToolSet) -> ToolChoice:
     """The choice that somebody made for one request: what it names has to be on (section 1.3)."""
     if choice == "required" and not tools.tools:
         raise UsageError("-u wants a tool called and none is enabled: -t NAME enables one")

@@ -180,9 +180,9 @@ class Session:
         if not self.files.anything():
             return False
         from jp_nb.config.layers import fold
-        from jp_nb.config.partial import at
+        from jp_nb.config.partial import get_path
 
-        return bool(at(fold(self.files.readable()[0]), "record.headless") == "continue")
+        return bool(get_path(fold(self.files.readable()[0]), "record.headless") == "continue")
 
     def _adopt(self) -> None:
         """Make the document's active conversation the one that turns run on."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import JsonValue
 
 from jp_nb.config.assignments import is_assignment, parse_assignment
-from jp_nb.config.authority import without_foreign_authority
+from jp_nb.config.authority import strip_untrusted
 from jp_nb.config.defaults import DEFAULT_MODEL
 from jp_nb.config.directives import Directive
 from jp_nb.config.grants import rule_warnings, rules_in
@@ -35,13 +35,13 @@ from jp_nb.config.partial import (
     Change,
     Partial,
     apply,
-    at,
+    as_replacement,
     build,
     diff,
+    get_path,
     leaves,
     merge,
-    pinned,
-    settled,
+    strip_strategies,
     validate,
 )
 from jp_nb.config.paths import Element, format_path, node_of, parse_path
@@ -53,7 +53,7 @@ from jp_nb.errors import ConfigError, UsageError
 from jp_nb.record.carried import carried_over, where
 from jp_nb.record.claims import Source, claims_for, revert_source, revert_value
 from jp_nb.record.draft import Draft
-from jp_nb.record.projection import BASE, CONVERSATION, Projection, Said
+from jp_nb.record.projection import BASE, CONVERSATION, Projection, Provenance
 from jp_nb.record.say import Say
 from jp_nb.record.stream import ConversationStream
 from jp_nb.tooling.builtin import BUILTINS
@@ -77,11 +77,11 @@ def base_config(files: ConfigFiles) -> Partial:
         ConfigError: If a file or a variable is wrong.
     """
     partial = _with_model(fold(files.layers()))
-    return without_foreign_authority(_to_store(partial))[0]
+    return strip_untrusted(_to_store(partial))[0]
 
 
 def _to_store(partial: Partial) -> Partial:
-    return {key: value for key, value in pinned(partial).items() if key not in FILE_ONLY}
+    return {key: value for key, value in as_replacement(partial).items() if key not in FILE_ONLY}
 
 
 def _with_model(partial: Partial) -> Partial:
@@ -163,7 +163,7 @@ class Settings:
     @property
     def model(self) -> str:
         """The model in force, as `provider/name` or an alias."""
-        found = at(self.projection.partial(), MODEL)
+        found = get_path(self.projection.partial(), MODEL)
         if isinstance(found, dict):
             return f"{found.get('provider')}/{found.get('name')}"
         return str(found or DEFAULT_MODEL)
@@ -198,13 +198,13 @@ class Settings:
         """What the record sets otherwise than the user's own files, and may not, by path."""
         below = fold(self.projection.layers()) if below is None else below
         self.projection.partial()
-        plain = settled(below)
+        plain = strip_strategies(below)
         return {
             path: value
             for path, value in self.projection.ignored.items()
             if value is None
             or path.startswith("(")
-            or settled(build(path, value)) != build(path, at(plain, path))
+            or strip_strategies(build(path, value)) != build(path, get_path(plain, path))
         }
 
     def if_trusted(self) -> dict[str, JsonValue]:
@@ -220,10 +220,10 @@ class Settings:
         after = trusted.partial()
         change = diff(self.projection.partial(), after)
         found |= dict.fromkeys(change.unsets)
-        found |= {path: at(after, path) for path, _ in leaves(change.delta)}
+        found |= {path: get_path(after, path) for path, _ in leaves(change.delta)}
         return found | trusted.ignored
 
-    def explain(self, paths: Iterable[str]) -> dict[str, list[Said]]:
+    def explain(self, paths: Iterable[str]) -> dict[str, list[Provenance]]:
         """Who said something about each of `paths`, lowest first: the last one decides.
 
         Raises:
@@ -472,7 +472,7 @@ class Settings:
     @staticmethod
     def _take_value_back(draft: Draft, path: str, value: JsonValue) -> bool:
         node = node_of(path)
-        now = at(draft.partial(), path)
+        now = get_path(draft.partial(), path)
         if node is not None and node.kind == "list" and isinstance(value, list) and value != now:
             present = [item for item in value if isinstance(now, list) and item in now]
             keys = parse_path(path)

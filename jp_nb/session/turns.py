@@ -18,11 +18,11 @@ from pydantic import JsonValue
 from jp_nb.agent.ports import (
     Answered,
     InterruptHeard,
-    NobodyThere,
     NotAnswered,
     Notice,
     QuestionPrompt,
     ToolChoice,
+    Unavailable,
 )
 from jp_nb.agent.secret_answers import Secrets
 from jp_nb.agent.turn import TurnEnd, TurnLoop
@@ -253,13 +253,13 @@ class TurnRunner:
         shown = self._secrets.hide_in_question(question)
         prompt = QuestionPrompt(shown, label=label, tool=tool)
         end = self._prompter.ask_here(prompt, keeps_record=not in_turn)
-        if in_turn and self._display is not None and not isinstance(end, NobodyThere):
+        if in_turn and self._display is not None and not isinstance(end, Unavailable):
             self._display(Notice(static_record(prompt, end).plain))
         match end:
             case Answered(value=value):
                 self._secrets.answered(question, value)
                 return value
-            case NobodyThere(reason=reason):
+            case Unavailable(reason=reason):
                 raise PromptUnavailable(
                     f"{question.text!r} needs a person and nobody can be asked: {reason}",
                     reason=reason,

@@ -275,12 +275,12 @@ class Registry:
         self.version = 0
 
     def add(self, tool: PythonTool) -> None:
-        """Offer `tool` from the next turn on, in place of one with the same name."""
+        """ToolSet `tool` from the next turn on, in place of one with the same name."""
         self._tools[tool.name] = tool
         self.version += 1
 
     def remove(self, name: str) -> None:
-        """Offer it no longer.
+        """ToolSet it no longer.
 
         Raises:
             UsageError: If there is no such tool.

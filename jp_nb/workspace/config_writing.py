@@ -19,7 +19,7 @@ from tomlkit.exceptions import TOMLKitError
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.directives import Directive
 from jp_nb.config.layers import Layer, from_text
-from jp_nb.config.partial import Change, Partial, apply, is_wrapper, settled, without_empty
+from jp_nb.config.partial import Change, Partial, apply, is_wrapper, strip_strategies, without_empty
 from jp_nb.config.paths import (
     JSON,
     ROOT,
@@ -197,7 +197,7 @@ def _units(partial: Mapping[str, JsonValue], node: Node = ROOT, above: Keys = ()
 
 def _means(partial: Partial) -> Partial:
     """`partial` without what says nothing."""
-    return without_empty(settled(partial))
+    return without_empty(strip_strategies(partial))
 
 
 def _short(value: JsonValue, node: Node | None) -> JsonValue:

@@ -25,7 +25,15 @@ from jp_nb.agent.ports import (
     ToolBegins,
 )
 from jp_nb.config.assignments import read_partial
-from jp_nb.config.partial import Change, Partial, apply, at, merge, settled, touched
+from jp_nb.config.partial import (
+    Change,
+    Partial,
+    apply,
+    changed_leaves,
+    get_path,
+    merge,
+    strip_strategies,
+)
 from jp_nb.config.paths import parse_path
 from jp_nb.errors import ToolError
 from jp_nb.record.document import Document
@@ -250,7 +258,7 @@ class Batches:
 
         async def run(ctx: ToolContext) -> Any:
             now = self.bench.projection.config().assistant
-            assert at(ctx.config, NAME) == now.name, "what the batch began with"  # type: ignore[arg-type]
+            assert get_path(ctx.config, NAME) == now.name, "what the batch began with"  # type: ignore[arg-type]
             for _ in range(random.randrange(2)):
                 await self.gates.wait()
             luck = random.random()
@@ -404,7 +412,7 @@ class Batches:
                 operations = [proposed for _, _, proposed in approved]
                 now = reduce(lambda a, b: apply(a, b.change, defaults), operations, now)
                 self._check_delta(made[batch], [(name, p) for _, name, p in approved])
-        assert self.bench.projection.partial() == settled(now), "one by one, in call order"
+        assert self.bench.projection.partial() == strip_strategies(now), "one by one, in call order"
 
     def _approved_in(self, batch: int) -> list[tuple[int, str, Proposed]]:
         found = [(n, p) for n, p in self.approved if _batch(n) == batch]
@@ -418,7 +426,7 @@ class Batches:
 
     def _check_delta(self, delta: ConfigDelta, approved: list[tuple[str, Proposed]]) -> None:
         assert delta.claims == {path: None for _, one in approved for path in one.paths}
-        sets = {keys for keys, _ in touched(delta.delta)}
+        sets = {keys for keys, _ in changed_leaves(delta.delta)}
         assert not sets & set(map(parse_path, delta.unsets))
         assert [(p.tool, p.paths) for p in proposed_by(delta)] == [
             (name, one.paths) for name, one in approved

@@ -12,7 +12,6 @@ from jp_nb.agent.ports import (
     ActionPrompt,
     Answered,
     Exhibit,
-    NobodyThere,
     NotAnswered,
     Prompt,
     PromptEnd,
@@ -20,6 +19,7 @@ from jp_nb.agent.ports import (
     QuestionPrompt,
     ToolBegins,
     ToolEnds,
+    Unavailable,
 )
 from jp_nb.config.partial import merge
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
@@ -196,7 +196,7 @@ async def test_in_mode_edit_closing_the_prompt_skips_with_that_reason() -> None:
 
 
 @pytest.mark.parametrize("mode", ["ask", "edit"])
-@pytest.mark.parametrize("end", [NobodyThere("no page"), RuntimeError("gone")])
+@pytest.mark.parametrize("end", [Unavailable("no page"), RuntimeError("gone")])
 async def test_a_prompt_that_finds_nobody_after_all_refuses(mode: str, end: Any) -> None:
     bench, weather = await decided(end, mode=mode)
     assert response(bench).is_error
@@ -250,7 +250,7 @@ async def test_a_result_is_shown_in_full_before_it_is_delivered() -> None:
         ("ask", [yes("edit"), yes("no secret")], "no secret"),
         ("ask", [yes("edit"), yes(" "), yes("deliver")], "a secret"),
         ("ask", [yes("edit"), CANCELLED, yes("skip")], "Result delivery skipped by user."),
-        ("ask", [yes("edit"), NobodyThere("gone")], "Result edit cancelled."),
+        ("ask", [yes("edit"), Unavailable("gone")], "Result edit cancelled."),
         ("edit", [yes("no secret")], "no secret"),
         ("edit", [yes(""), yes("skip")], "Result delivery skipped by user."),
         ("edit", [CANCELLED, CANCELLED], "Result delivery skipped by user."),
@@ -346,7 +346,7 @@ async def test_there_is_one_prompt_about_all_changes_and_it_names_the_tool() -> 
             NotAnswered("timed_out", "stdin"),
             Approval("nobody", "stdin", "nobody answered in time"),
         ),
-        (NobodyThere("headless"), Approval("nobody", reason="headless")),
+        (Unavailable("headless"), Approval("nobody", reason="headless")),
     ],
 )
 async def test_changes_are_applied_only_by_somebody_who_says_so(

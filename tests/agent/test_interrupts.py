@@ -22,7 +22,6 @@ from jp_nb.agent.ports import (
     ActionPrompt,
     DiscardText,
     InterruptHeard,
-    NobodyThere,
     NotAnswered,
     Notice,
     PersonSays,
@@ -33,6 +32,7 @@ from jp_nb.agent.ports import (
     TextPart,
     ToolBegins,
     ToolEnds,
+    Unavailable,
 )
 from jp_nb.agent.questions import NOT_ANSWERED
 from jp_nb.agent.turn import TurnEnd
@@ -225,7 +225,7 @@ async def test_abort_records_nothing_of_the_cycle_and_keeps_the_ones_before() ->
     [
         (CANCELLED, "completed"),
         (NotAnswered("timed_out", "form"), "interrupted"),
-        (NobodyThere("gone"), "interrupted"),
+        (Unavailable("gone"), "interrupted"),
         (RuntimeError("the page is gone"), "interrupted"),
     ],
     ids=["closed", "timed out", "nobody", "failed"],

@@ -10,7 +10,7 @@ import pytest
 from pydantic import JsonValue
 
 from jp_nb import agent
-from jp_nb.agent.ports import NobodyThere, NotAnswered, QuestionEnds, QuestionPrompt
+from jp_nb.agent.ports import NotAnswered, QuestionEnds, QuestionPrompt, Unavailable
 from jp_nb.agent.questions import TurnState
 from jp_nb.config.layers import Layer, fold
 from jp_nb.config.partial import Partial, validate
@@ -349,7 +349,7 @@ async def test_who_is_there_is_asked_when_the_question_is_routed() -> None:
 
 
 async def test_a_prompt_that_finds_nobody_after_all_is_routed_again() -> None:
-    person = FakePrompter(NobodyThere("the page went away"))
+    person = FakePrompter(Unavailable("the page went away"))
     bench = tool_bench(EXCLUSIVE, person=person)
     await bench.run()
     assert the_response(bench).content == E_NOTTY.format("deploy")

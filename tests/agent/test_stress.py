@@ -31,7 +31,6 @@ from jp_nb.agent.ports import (
     DisplayEvent,
     ModelParameters,
     ModelRequest,
-    NobodyThere,
     NotAnswered,
     Prompt,
     PromptEnd,
@@ -39,6 +38,7 @@ from jp_nb.agent.ports import (
     QuestionEnds,
     ToolBegins,
     ToolEnds,
+    Unavailable,
 )
 from jp_nb.agent.tool_set import offer
 from jp_nb.agent.turn import Resolved, TurnLoop
@@ -338,8 +338,8 @@ class Person:
         self.menus = self.shown = self.most_at_once = 0
         self._end: asyncio.Future[PromptEnd] | None = None
 
-    def nobody(self) -> NobodyThere | None:
-        return None if self.away is None else NobodyThere(self.away)
+    def nobody(self) -> Unavailable | None:
+        return None if self.away is None else Unavailable(self.away)
 
     def interrupt(self) -> None:
         if self._end is not None and not self._end.done():
@@ -371,7 +371,7 @@ class Person:
             how: Any = random.choice(["cancelled", "declined", "timed_out"])
             answer = NotAnswered(how, "form")
         elif luck < 0.055:
-            answer = NobodyThere("gone for good")
+            answer = Unavailable("gone for good")
         elif luck < 0.06:
             answer = RuntimeError("the page is gone")
         else:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jp_nb.config.assignments import parse_assignment
-from jp_nb.config.partial import Partial, apply, at, merge, settled, validate
+from jp_nb.config.partial import Partial, apply, get_path, merge, strip_strategies, validate
 from jp_nb.errors import ConfigError
 
 WORDS = "assistant.model.parameters.stop_words"
@@ -147,7 +147,7 @@ NOW: Partial = {
 def test_an_assignment_is_read_as_its_target_wants(text: str, path: str, value: Any) -> None:
     before = repr(NOW)
     change = parse_assignment(text, NOW)
-    assert at(settled(apply(NOW, change)), path) == value
+    assert get_path(strip_strategies(apply(NOW, change)), path) == value
     assert repr(NOW) == before
 
 

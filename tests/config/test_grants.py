@@ -25,7 +25,14 @@ from jp_nb.config.grants import (
 )
 from jp_nb.config.layers import fold, from_environment, from_text
 from jp_nb.config.model_aliases import resolve_partial
-from jp_nb.config.partial import Partial, at, build, settled, touched, validate
+from jp_nb.config.partial import (
+    Partial,
+    build,
+    changed_leaves,
+    get_path,
+    strip_strategies,
+    validate,
+)
 from jp_nb.config.paths import parse_path
 from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.config.tree.app_config import AppConfig
@@ -550,7 +557,7 @@ def rules_of(partial: Partial) -> list[str]:
 def test_rules_of_several_files_add_up_and_the_nearer_one_counts() -> None:
     far = from_text(f'[[{RULES}]]\npath = "user"\nread = true\n', "user file", "far.toml")
     near = from_text(f'[[{RULES}]]\npath = "user"\n', "workspace file", "near.toml")
-    folded = settled(fold([far, near]))
+    folded = strip_strategies(fold([far, near]))
     ((tool, rules),) = rules_in(folded)
     assert tool == "x"
     assert [rule.read for rule in rules] == [True, False]
@@ -609,7 +616,7 @@ def test_what_is_unset_is_not_there() -> None:
 def test_items_of_a_list_are_seen_one_by_one() -> None:
     words = ConfigRule("conversation.attachments", read=True)
     hidden = ConfigRule('conversation.attachments["file:a"]')
-    assert at(visible(words), "conversation.attachments") == ["file:a", "file:b"]
+    assert get_path(visible(words), "conversation.attachments") == ["file:a", "file:b"]
     assert visible(words, hidden) == {"conversation": {"attachments": ["file:b"]}}
     alone = ConfigRule('conversation.attachments["file:a"]', read=True)
     assert visible(alone) == {"conversation": {"attachments": ["file:a"]}}
@@ -617,13 +624,15 @@ def test_items_of_a_list_are_seen_one_by_one() -> None:
 
 def test_a_list_of_equal_items_is_seen_as_a_whole_or_not_at_all() -> None:
     tool = ConfigRule(f"{TOOL}.command", read=True)
-    assert at(visible(tool), f"{TOOL}.command.args") == ["-v", "x", "x"]
-    assert "args" not in at(visible(tool, ConfigRule(f"{TOOL}.command.args[x]")), f"{TOOL}.command")
+    assert get_path(visible(tool), f"{TOOL}.command.args") == ["-v", "x", "x"]
+    assert "args" not in get_path(
+        visible(tool, ConfigRule(f"{TOOL}.command.args[x]")), f"{TOOL}.command"
+    )
 
 
 def test_free_json_is_seen_as_a_whole_or_not_at_all() -> None:
     options = ConfigRule(f"{TOOL}.options", read=True)
-    assert at(visible(options), f"{TOOL}.options") == {"k": {"deep": 1, "other": 2}, "l": 3}
+    assert get_path(visible(options), f"{TOOL}.options") == {"k": {"deep": 1, "other": 2}, "l": 3}
     hidden = ConfigRule(f"{TOOL}.options.k.deep")
     assert visible(options, hidden) == build(f"{TOOL}.options", {"l": 3})
     assert visible(ConfigRule(f"{TOOL}.options.k.deep", read=True)) == {}
@@ -648,15 +657,15 @@ def test_whoever_may_read_everything_sees_all_that_is_set(partial: Any) -> None:
     config = validate(checked(partial, layer="test"))
     dumped = config.model_dump(mode="json", exclude_none=True, by_alias=True)
     seen = Grants(EVERYTHING).visible(config)
-    assert list(touched(seen)) == list(touched(resolve_partial(dumped, {})))
+    assert list(changed_leaves(seen)) == list(changed_leaves(resolve_partial(dumped, {})))
 
 
 @settings(deadline=None)
 @given(partials, st.sampled_from(["user", "assistant.model", "conversation.tools.*.options"]))
 def test_a_denied_part_leaves_no_trace_and_the_rest_stays(partial: Any, denied: str) -> None:
     config = validate(checked(partial, layer="test"))
-    everything = dict(touched(Grants(EVERYTHING).visible(config)))
-    seen = dict(touched(Grants([*EVERYTHING, ConfigRule(denied)]).visible(config)))
+    everything = dict(changed_leaves(Grants(EVERYTHING).visible(config)))
+    seen = dict(changed_leaves(Grants([*EVERYTHING, ConfigRule(denied)]).visible(config)))
     parts = denied.split(".")
     assert seen == {keys: value for keys, value in everything.items() if not _matches(parts, keys)}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.authority import has_authority, stranger_may_unset, without_foreign_authority
+from jp_nb.config.authority import has_authority, stranger_may_unset, strip_untrusted
 from jp_nb.config.layers import (
     FILE_ONLY,
     Include,
@@ -18,9 +18,9 @@ from jp_nb.config.layers import (
     includes,
     inherited,
 )
-from jp_nb.config.partial import Partial, at, build, settled
+from jp_nb.config.partial import Partial, build, get_path, strip_strategies
 from jp_nb.config.paths import fields
-from jp_nb.config.validation import checked, known
+from jp_nb.config.validation import checked, split_unknown
 from jp_nb.errors import ConfigError
 
 WORDS = "assistant.model.parameters.stop_words"
@@ -40,10 +40,10 @@ def test_layers_win_from_low_to_high_and_lists_say_how_they_meet() -> None:
             "HOME": "/",
         }
     )
-    folded = settled(fold([low, env]))
-    assert at(folded, "user.name") == "e"
-    assert at(folded, WORDS) == ["file", "env"]
-    assert at(folded, "assistant.request.max_retries") == 3
+    folded = strip_strategies(fold([low, env]))
+    assert get_path(folded, "user.name") == "e"
+    assert get_path(folded, WORDS) == ["file", "env"]
+    assert get_path(folded, "assistant.request.max_retries") == 3
 
 
 # --- environment -----------------------------------------------------------------------------
@@ -71,20 +71,20 @@ def test_a_variable_is_read_as_its_target_wants(
     variable: str, text: str, path: str, value: Any
 ) -> None:
     layer = from_environment({f"JP_CFG_{variable}": text})
-    assert at(settled(layer.partial), path) == value
+    assert get_path(strip_strategies(layer.partial), path) == value
 
 
 def test_an_operator_counts_once() -> None:
     with pytest.raises(ConfigError, match="not JSON"):
         from_environment({"JP_CFG_ASSISTANT__REQUEST__MAX_RETRIES": "::1"})
     layer = from_environment({"JP_CFG_USER__NAME": "++x"})
-    assert at(layer.partial, "user.name") == "+x"
+    assert get_path(layer.partial, "user.name") == "+x"
 
 
 def test_a_variable_adds_to_the_prompt_of_the_files_below() -> None:
     low = file('[assistant]\nsystem_prompt = "File."')
     env = from_environment({"JP_CFG_ASSISTANT__SYSTEM_PROMPT": "+ More."})
-    assert at(settled(fold([low, env])), "assistant.system_prompt") == "File. More."
+    assert get_path(strip_strategies(fold([low, env])), "assistant.system_prompt") == "File. More."
 
 
 @pytest.mark.parametrize("path", FILE_ONLY)
@@ -97,7 +97,7 @@ def test_what_only_a_file_says_of_itself_is_no_variable(path: str) -> None:
 def test_variables_need_not_fit_together_alone() -> None:
     layer = from_environment({"JP_CFG_CONVERSATION__TOOLS__T__SOURCE": "builtin",
                               "JP_CFG_CONVERSATION__TOOLS__T__ACCESS": ':{"fs": []}'})  # fmt: skip
-    assert at(layer.partial, "conversation.tools.t.source") == "builtin"
+    assert get_path(layer.partial, "conversation.tools.t.source") == "builtin"
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_what_is_not_understood_is_left_out_alone(
     partial: Partial, kept: Partial, paths: list[str]
 ) -> None:
     before = repr(partial)
-    found, problems = known(partial)
+    found, problems = split_unknown(partial)
     assert _plain(found) == _plain(kept)
     assert sorted(problem.path for problem in problems) == sorted(paths)
     assert repr(partial) == before
@@ -269,14 +269,14 @@ def _nested(depth: int, value: Any) -> Any:
 
 
 def test_what_lies_too_deep_is_not_understood_and_its_place_is_named() -> None:
-    found, problems = known(_nested(800, {"type": "string"}))
+    found, problems = split_unknown(_nested(800, {"type": "string"}))
     place = "conversation.tools.t.parameters.p" + ".items" * 27
     assert [problem.path for problem in problems] == [place]
-    assert at(found, "conversation.tools.t.run") == "ask"
-    assert at(found, place) is None
-    assert at(found, place.removesuffix(".items")) == {}
+    assert get_path(found, "conversation.tools.t.run") == "ask"
+    assert get_path(found, place) is None
+    assert get_path(found, place.removesuffix(".items")) == {}
     whole = _nested(20, {"type": "string"})
-    assert known(whole) == (whole, [])
+    assert split_unknown(whole) == (whole, [])
 
 
 @pytest.mark.parametrize(
@@ -293,9 +293,9 @@ def test_what_lies_too_deep_is_not_understood_and_its_place_is_named() -> None:
     ids=["keys in items", "items", "keys", "keys of the root", "tools", "long", "deep"],
 )
 def test_a_record_full_of_wrong_things_costs_little_time(partial: Any) -> None:
-    known({})
+    split_unknown({})
     start = time.process_time()
-    known(partial)
+    split_unknown(partial)
     assert time.process_time() - start < 1.5
 
 
@@ -411,26 +411,26 @@ def test_what_only_changes_words_has_none_whatever_it_is_called(path: str, key: 
 def test_of_some_fields_a_stranger_may_set_one_value_and_not_the_other(path: str) -> None:
     refused, allowed = BY_VALUE[path]
     path = path.replace("*", "run_command")
-    assert without_foreign_authority(build(path, allowed)) == (build(path, allowed), {})
-    assert without_foreign_authority(build(path, refused)) == ({}, {path: refused})
+    assert strip_untrusted(build(path, allowed)) == (build(path, allowed), {})
+    assert strip_untrusted(build(path, refused)) == ({}, {path: refused})
 
 
 @pytest.mark.parametrize("word", [True, "true", "on", "always"])
 def test_every_word_that_switches_a_tool_on_is_refused(word: Any) -> None:
     enable = "conversation.tools.t.enable"
-    assert without_foreign_authority(build(enable, word)) == ({}, {enable: word})
-    understood, _ = known(build(enable, word))
-    kept, ignored = without_foreign_authority(understood)
-    assert at(kept, f"{enable}.state") is None
+    assert strip_untrusted(build(enable, word)) == ({}, {enable: word})
+    understood, _ = split_unknown(build(enable, word))
+    kept, ignored = strip_untrusted(understood)
+    assert get_path(kept, f"{enable}.state") is None
     assert f"{enable}.state" in ignored
 
 
 @pytest.mark.parametrize("word", [False, "false", "off", "explicit"])
 def test_a_stranger_may_switch_a_tool_off_and_touches_no_lock(word: Any) -> None:
     enable = "conversation.tools.run_command.enable"
-    understood, _ = known(build(enable, word))
-    kept, ignored = without_foreign_authority(understood)
-    assert at(kept, enable) == {"state": False}
+    understood, _ = split_unknown(build(enable, word))
+    kept, ignored = strip_untrusted(understood)
+    assert get_path(kept, enable) == {"state": False}
     assert list(ignored) == [f"{enable}.allow_toggle"]
 
 
@@ -453,7 +453,7 @@ def test_what_a_stranger_may_not_decide_is_taken_out_and_listed() -> None:
         "conversation": {"tools": {"a.b": {"run": "unattended", "cancellation_response": "d"}}},
         "interrupt": {"streaming": {"action": "continue"}},
     }
-    kept, ignored = without_foreign_authority(partial)
+    kept, ignored = strip_untrusted(partial)
     assert kept == {
         "user": {"name": "E"},
         "template": {"values": {"command": "x", "cmd": {"command": "y"}}},

@@ -14,13 +14,13 @@ from jp_nb.config.partial import (
     Change,
     Partial,
     apply,
-    at,
+    as_replacement,
     build,
     diff,
+    get_path,
     leaves,
     merge,
-    pinned,
-    settled,
+    strip_strategies,
     to_partial,
     unset,
     validate,
@@ -48,7 +48,7 @@ def folded(path: str, parts: Sequence[Any]) -> Any:
     partial: Partial = {}
     for part in parts:
         partial = merge(partial, build(path, part))
-    return at(settled(partial), path)
+    return get_path(strip_strategies(partial), path)
 
 
 @pytest.mark.parametrize(
@@ -180,21 +180,21 @@ def plain(partial: Partial) -> Partial:
 
 
 def normal(partial: Any) -> Partial:
-    return plain(settled(merge({}, partial)))
+    return plain(strip_strategies(merge({}, partial)))
 
 
 @given(partials)
 @QUICK
 def test_nothing_differs_from_itself(partial: Any) -> None:
-    assert not diff(settled(partial), settled(partial))
+    assert not diff(strip_strategies(partial), strip_strategies(partial))
 
 
 @given(partials, partials)
 @settings(max_examples=300, deadline=None)
 def test_what_differs_makes_the_other_one(before: Any, after: Any) -> None:
-    before, after = settled(merge({}, before)), settled(merge({}, after))
+    before, after = strip_strategies(merge({}, before)), strip_strategies(merge({}, after))
     made = apply(before, diff(before, after))
-    assert plain(settled(made)) == plain(after)
+    assert plain(strip_strategies(made)) == plain(after)
 
 
 @given(partials, partials)
@@ -202,9 +202,9 @@ def test_what_differs_makes_the_other_one(before: Any, after: Any) -> None:
 def test_a_pinned_partial_means_the_same_over_anything_but_for_keys_of_maps(
     partial: Any, below: Any
 ) -> None:
-    over = plain(settled(merge(merge({}, below), pinned(merge({}, partial)))))
+    over = plain(strip_strategies(merge(merge({}, below), as_replacement(merge({}, partial)))))
     for path, value in leaves(normal(partial)):
-        assert at(over, path) == value
+        assert get_path(over, path) == value
 
 
 @given(partials, partials)
@@ -233,7 +233,7 @@ def test_folding_with_replace_is_not_so_order_counts() -> None:
         build(SECTIONS, wrapped([B], "prepend")),
         build(SECTIONS, [C]),
     )
-    assert at(settled(merge(merge(one, two), three)), SECTIONS) == [B, A, C]
+    assert get_path(strip_strategies(merge(merge(one, two), three)), SECTIONS) == [B, A, C]
 
 
 @pytest.mark.parametrize(
@@ -253,13 +253,13 @@ def test_a_difference_is_written_as_short_as_it_may(
 ) -> None:
     change = diff(build(path, before), build(path, after))
     assert change == Change(build(path, delta))
-    assert settled(apply(build(path, before), change)) == build(path, after)
+    assert strip_strategies(apply(build(path, before), change)) == build(path, after)
 
 
 def test_an_empty_list_says_nothing_unless_it_replaces() -> None:
-    assert settled(build(SECTIONS, [])) == {"assistant": {}}
-    assert settled(build(SECTIONS, wrapped([], "replace"))) == build(SECTIONS, [])
-    assert settled(build(OPTIONS, {"a": []})) == build(OPTIONS, {"a": []})
+    assert strip_strategies(build(SECTIONS, [])) == {"assistant": {}}
+    assert strip_strategies(build(SECTIONS, wrapped([], "replace"))) == build(SECTIONS, [])
+    assert strip_strategies(build(OPTIONS, {"a": []})) == build(OPTIONS, {"a": []})
 
 
 # --- removing --------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ def test_unset_removes_a_path_and_what_lies_below() -> None:
 def test_an_item_of_a_list_and_a_key_of_a_map_can_be_unset(
     path: str, value: Any, target: str, left: Any
 ) -> None:
-    assert at(settled(unset(build(path, value), target)), path) == left
+    assert get_path(strip_strategies(unset(build(path, value), target)), path) == left
 
 
 def test_many_items_of_a_list_are_unset_in_one_pass() -> None:
@@ -319,9 +319,9 @@ def test_items_of_several_lists_and_keys_in_brackets_are_unset_in_turn() -> None
     unsets = (f"{ATTACHMENTS}[file:x]", f"{ATTACHMENTS}[file:z]", f"{WORDS}[a]", f"{WORDS}[b]",
               f'{OPTIONS}["a.b"]', f"{OPTIONS}[c]")  # fmt: skip
     left = apply(now, Change(unsets=unsets))
-    assert at(left, ATTACHMENTS) == ["file:y"]
-    assert at(left, WORDS) == []
-    assert at(left, OPTIONS) == {}
+    assert get_path(left, ATTACHMENTS) == ["file:y"]
+    assert get_path(left, WORDS) == []
+    assert get_path(left, OPTIONS) == {}
 
 
 def test_what_lies_below_shows_again_where_something_is_unset() -> None:
@@ -336,9 +336,14 @@ def test_what_lies_below_shows_again_where_something_is_unset() -> None:
 def test_what_is_unset_and_set_at_once_takes_the_new_value_as_it_is() -> None:
     below = build(WORDS, ["below"])
     change = Change(build(WORDS, ["new"]), (WORDS,))
-    assert at(settled(apply(merge(below, build(WORDS, ["old"])), change, below)), WORDS) == ["new"]
+    assert get_path(
+        strip_strategies(apply(merge(below, build(WORDS, ["old"])), change, below)), WORDS
+    ) == ["new"]
     prompt = Change(build(PROMPT, wrapped("Q", "append")), (PROMPT,))
-    assert at(settled(apply(build(PROMPT, "P"), prompt, build(PROMPT, "B"))), PROMPT) == "Q"
+    assert (
+        get_path(strip_strategies(apply(build(PROMPT, "P"), prompt, build(PROMPT, "B"))), PROMPT)
+        == "Q"
+    )
 
 
 def test_leaves_are_values_with_their_paths_and_without_strategies() -> None:

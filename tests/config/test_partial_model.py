@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from jp_nb.config.partial import settled, validate
+from jp_nb.config.partial import strip_strategies, validate
 from jp_nb.config.partial_model import normal, partial_of, placed_problems, problems_of
 from jp_nb.config.tree.app_config import AppConfig, ModelId, Param
 from jp_nb.config.validation import without_left_out
@@ -307,7 +307,7 @@ def test_whatever_stands_there_is_fine_or_told_in_words(partial: dict[str, Any])
 def test_a_legal_layer_alone_makes_a_configuration_unless_something_is_missing(
     partial: dict[str, Any],
 ) -> None:
-    whole = settled(normal(without_left_out(partial)))
+    whole = strip_strategies(normal(without_left_out(partial)))
     found: list[ConfigProblem] = []
     try:
         AppConfig.model_validate(whole)

@@ -10,16 +10,24 @@ import pytest
 
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.grants import Grants
-from jp_nb.config.partial import Change, Partial, apply, merge, settled, touched, validate
+from jp_nb.config.partial import (
+    Change,
+    Partial,
+    apply,
+    changed_leaves,
+    merge,
+    strip_strategies,
+    validate,
+)
 from jp_nb.config.paths import format_path
 from jp_nb.config.proposal import (
     MAX_CHARS,
     MAX_PATHS,
     MAX_TOLD,
-    Basis,
+    ConfigSnapshot,
     Proposal,
     Refusal,
-    completed,
+    complete_model_ids,
     review,
 )
 from jp_nb.config.tree.access_config import ConfigRule
@@ -28,8 +36,8 @@ ALL = ("assistant", "conversation", "style", "providers", "template", "user")
 PROVIDERS = "anthropic, cerebras, deepseek, google, llamacpp, ollama, openai, openrouter"
 
 
-def basis(**partial: Any) -> Basis:
-    return Basis(partial, {}, validate(partial))
+def basis(**partial: Any) -> ConfigSnapshot:
+    return ConfigSnapshot(partial, {}, validate(partial))
 
 
 def grants(*rules: dict[str, Any]) -> Grants:
@@ -43,7 +51,11 @@ def everything(**more: Any) -> Grants:
 
 
 def proposed(
-    config: Any, unset: Sequence[str] = (), *, by: Grants | None = None, on: Basis | None = None
+    config: Any,
+    unset: Sequence[str] = (),
+    *,
+    by: Grants | None = None,
+    on: ConfigSnapshot | None = None,
 ) -> Proposal:
     found = review(config, unset, by or everything(), on or basis())
     assert isinstance(found, Proposal), found
@@ -51,7 +63,11 @@ def proposed(
 
 
 def refused(
-    config: Any, unset: Sequence[str] = (), *, by: Grants | None = None, on: Basis | None = None
+    config: Any,
+    unset: Sequence[str] = (),
+    *,
+    by: Grants | None = None,
+    on: ConfigSnapshot | None = None,
 ) -> Refusal:
     found = review(config, unset, by or everything(), on or basis())
     assert isinstance(found, Refusal), found
@@ -214,9 +230,9 @@ def test_a_proposal_does_what_the_same_value_does_on_the_command_line(config: An
         },
         **FAST,
     }
-    change = proposed(config, on=Basis(before, {}, validate(before))).change
+    change = proposed(config, on=ConfigSnapshot(before, {}, validate(before))).change
     given = parse_assignment(json.dumps(config), before)
-    mine, theirs = settled(apply(before, change)), settled(apply(before, given))
+    mine, theirs = strip_strategies(apply(before, change)), strip_strategies(apply(before, given))
     if config == model("fast"):  # the command line resolves it when it stores it
         theirs["assistant"]["model"]["id"] = GPT  # type: ignore[index,call-overload,assignment]
     assert mine == theirs
@@ -231,7 +247,7 @@ def test_null_takes_nothing_away() -> None:
                                                                    "top_k": 2}}}}  # fmt: skip
     found = proposed(config, on=before)
     assert found.paths == ("assistant.model.parameters.top_k",)
-    after = settled(apply(before.partial, found.change))
+    after = strip_strategies(apply(before.partial, found.change))
     assert after["assistant"] == {
         "name": "Ada",
         "model": {"parameters": {"temperature": 0.5, "top_k": 2}},
@@ -339,14 +355,14 @@ def test_a_grant_of_a_part_does_not_put_a_table_where_something_plain_is(
 
 def test_half_a_model_over_an_alias_is_completed_by_what_the_alias_means() -> None:
     before = merge(FAST, model("fast"))
-    on = Basis(before, {}, validate(before))
+    on = ConfigSnapshot(before, {}, validate(before))
     found = proposed(model({"name": "gpt-y"}), on=on)
     assert found.paths == ("assistant.model.id.name",)
-    whole = completed(found.change.delta, on)
+    whole = complete_model_ids(found.change.delta, on)
     assert whole == model({"provider": "openai", "name": "gpt-y"})
     assert validate(apply(before, Change(whole))).assistant.model.id
     on = basis(**model(GPT))
-    assert completed(model({"name": "gpt-y"}), on) == model({"name": "gpt-y"})
+    assert complete_model_ids(model({"name": "gpt-y"}), on) == model({"name": "gpt-y"})
 
 
 def test_lines_for_the_person_are_one_line_each() -> None:
@@ -465,7 +481,7 @@ def test_the_example_of_the_design_has_exactly_three_leaves() -> None:
     ids=lambda value: str(value)[:50],
 )  # fmt: skip
 def test_how_fine_leaves_are(config: Any, paths: list[str]) -> None:
-    assert [format_path(keys) for keys, _ in touched(config)] == paths
+    assert [format_path(keys) for keys, _ in changed_leaves(config)] == paths
 
 
 # --- what is unset ---------------------------------------------------------------------------
@@ -522,7 +538,7 @@ def test_an_item_that_is_not_there_may_be_unset_again_and_again() -> None:
     before = basis(conversation={"attachments": ["file://a"]})
     found = proposed(None, ['conversation.attachments["file://b"]'], on=before)
     after = apply(before.partial, found.change)
-    assert settled(after) == settled(apply(after, found.change)) == before.partial
+    assert strip_strategies(after) == strip_strategies(apply(after, found.change)) == before.partial
 
 
 @pytest.mark.req("R078-55")
@@ -531,7 +547,7 @@ def test_unset_takes_away_a_value_and_an_item() -> None:
         assistant={"name": "Ada"}, conversation={"attachments": ["file://a", "file://b"]}
     )
     found = proposed(None, ["assistant.name", 'conversation.attachments["file://a"]'], on=before)
-    after = settled(apply(before.partial, found.change))
+    after = strip_strategies(apply(before.partial, found.change))
     assert after == {"assistant": {}, "conversation": {"attachments": ["file://b"]}}
 
 

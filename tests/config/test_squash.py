@@ -17,15 +17,15 @@ from jp_nb.config.partial import (
     Change,
     Partial,
     apply,
-    at,
     build,
+    changed_leaves,
+    get_path,
     merge,
-    settled,
-    touched,
+    strip_strategies,
     validate,
 )
 from jp_nb.config.paths import JSON, ROOT, Element, Node, parse_path
-from jp_nb.config.squash import folded
+from jp_nb.config.squash import squash
 from jp_nb.errors import ConfigError
 
 NAME = "assistant.name"
@@ -67,7 +67,7 @@ def one_by_one(changes: Sequence[Change], before: Partial, below: Partial) -> Pa
     after = before
     for change in changes:
         after = apply(after, change, below)
-    return settled(after)
+    return strip_strategies(after)
 
 
 def check(
@@ -76,8 +76,8 @@ def check(
     """The fold of `changes`; it does what they do."""
     below = below or {}
     before = below if before is None else before
-    change = folded(changes, before, below)
-    assert settled(apply(before, change, below)) == one_by_one(changes, before, below)
+    change = squash(changes, before, below)
+    assert strip_strategies(apply(before, change, below)) == one_by_one(changes, before, below)
     return change
 
 
@@ -123,7 +123,7 @@ def test_what_is_not_touched_stays_and_tables_merge_field_by_field() -> None:
     changes = [sets("assistant.model.id", "openai/a"), sets(f"{PARAMETERS}.top_k", 3)]
     before = partial(f"{PARAMETERS}.temperature", 0.5)
     change = check(changes, before, {})
-    assert at(apply(before, change), PARAMETERS) == {"temperature": 0.5, "top_k": 3}
+    assert get_path(apply(before, change), PARAMETERS) == {"temperature": 0.5, "top_k": 3}
     assert change.unsets == ()
 
 
@@ -131,7 +131,7 @@ def test_what_is_not_touched_stays_and_tables_merge_field_by_field() -> None:
 def test_null_says_nothing() -> None:
     change = Change({"assistant": {"name": None, "system_prompt": "P"}})
     before = partial(NAME, "A")
-    assert at(apply(before, check([change, change], before, {})), NAME) == "A"
+    assert get_path(apply(before, check([change, change], before, {})), NAME) == "A"
 
 
 # --- lists -----------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def test_what_two_changes_add_to_a_list_is_there_in_call_order() -> None:
     before = partial(WORDS, ["z"])
     change = check([sets(WORDS, ["b"]), sets(WORDS, ["a", "b"])], before, {})
     assert change == sets(WORDS, ["b", "a"])
-    assert at(apply(before, change), WORDS) == ["z", "b", "a"]
+    assert get_path(apply(before, change), WORDS) == ["z", "b", "a"]
 
 
 @pytest.mark.req("R078-51")
@@ -157,7 +157,7 @@ def test_a_list_in_which_repeats_matter_takes_all_of_both() -> None:
 def test_an_item_that_an_earlier_change_added_is_taken_out() -> None:
     item = f'{ATTACHMENTS}["file:x"]'
     change = check([sets(ATTACHMENTS, ["file:x", "file:y"]), unsets(item)])
-    assert [keys[-1] for keys, _ in touched(change.delta)] == ["file:y"]
+    assert [keys[-1] for keys, _ in changed_leaves(change.delta)] == ["file:y"]
     assert change.unsets == (item,)
     assert check(
         [sets(ATTACHMENTS, ["file:x"]), unsets(item)], partial(ATTACHMENTS, ["file:z"]), {}
@@ -193,8 +193,8 @@ def test_a_list_that_one_change_unsets_and_sets_holds_what_it_sets_alone() -> No
 def test_a_list_that_is_begun_anew_and_emptied_shows_nothing_of_what_lies_below() -> None:
     below = partial(WORDS, ["y"])
     changes = [sets(WORDS, ["a"], WORDS), unsets(f'{WORDS}["a"]')]
-    change = folded(changes, below, below)
-    assert at(apply(below, change, below), WORDS) == []
+    change = squash(changes, below, below)
+    assert get_path(apply(below, change, below), WORDS) == []
 
 
 def test_a_list_that_was_replaced_and_unset_shows_what_lies_below() -> None:
@@ -209,7 +209,7 @@ def test_a_list_that_was_replaced_and_unset_shows_what_lies_below() -> None:
 def test_what_is_added_to_a_text_adds_up() -> None:
     more = [sets(PROMPT, wrapped(text, "append", separator="line")) for text in "QR"]
     before = partial(PROMPT, "P")
-    assert at(apply(before, check(more, before, {})), PROMPT) == "P\nQ\nR"
+    assert get_path(apply(before, check(more, before, {})), PROMPT) == "P\nQ\nR"
     assert check([*more, unsets(PROMPT)], before, {}) == unsets(PROMPT)
     over = [unsets(PROMPT), sets(PROMPT, wrapped("!", "append"))]
     assert check(over, merge(before, partial(PROMPT, "Q")), before) == sets(PROMPT, "P!")
@@ -219,7 +219,7 @@ def test_what_is_added_to_a_text_adds_up() -> None:
 def test_free_values_merge_or_are_replaced_as_each_change_says(path: str) -> None:
     before = partial(path, {"a": {"b": 1}})
     changes = [sets(path, {"a": {"c": 2}}), sets(path, wrapped({"d": 3}, "merge"))]
-    found = at(apply(before, check(changes, before, {})), path)
+    found = get_path(apply(before, check(changes, before, {})), path)
     assert found["d"] == 3
     assert check([sets(path, {"x": 1}), sets(path, replacing({"y": 2}))], before, {}) == sets(
         path, replacing({"y": 2})
@@ -250,7 +250,7 @@ def test_entries_of_a_map() -> None:
     change = check([sets(LABELS, {"p": "3"}), unsets(f"{LABELS}.q")], before, {})
     assert change == sets(LABELS, {"p": "3"}, f"{LABELS}.q")
     change = check([unsets(f"{LABELS}.p"), sets(f"{LABELS}.p", "3")], before, {})
-    assert settled(apply(before, change))["conversation"] == {
+    assert strip_strategies(apply(before, change))["conversation"] == {
         "labels": {"p": {"value": "3"}, "q": {"value": "2"}}
     }
     change = check([sets(LABELS, replacing({"r": "1"})), sets(LABELS, {"s": "2"})], before, {})
@@ -274,7 +274,7 @@ def test_a_single_change_stays_as_it_is(change: Change) -> None:
 
 
 def test_no_change_is_none() -> None:
-    assert not folded([], partial(NAME, "A"), {})
+    assert not squash([], partial(NAME, "A"), {})
 
 
 # --- all of it at random ---------------------------------------------------------------------
@@ -406,8 +406,8 @@ def comparable(partial: Mapping[str, JsonValue], node: Node = ROOT) -> Partial:
 @pytest.mark.req("R078-112", "R078-113", "R078-51", "R078-52", "R078-55")
 def test_one_change_does_what_several_do(batch: tuple[list[Change], Partial, Partial]) -> None:
     changes, before, below = batch
-    change = folded(changes, before, below)
-    got, wanted = settled(apply(before, change, below)), one_by_one(changes, before, below)
+    change = squash(changes, before, below)
+    got, wanted = strip_strategies(apply(before, change, below)), one_by_one(changes, before, below)
     assert comparable(got) == comparable(wanted)
     _check_config(got, wanted)
     _check_disjoint(change)
@@ -424,7 +424,7 @@ def _check_config(got: Partial, wanted: Partial) -> None:
 
 
 def _check_disjoint(change: Change) -> None:
-    sets = {keys for keys, _ in touched(change.delta)}
+    sets = {keys for keys, _ in changed_leaves(change.delta)}
     unset = [parse_path(path) for path in change.unsets]
     assert len(set(unset)) == len(unset)
     assert not sets & set(unset)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.partial import apply, settled, to_partial, validate
+from jp_nb.config.partial import apply, strip_strategies, to_partial, validate
 from jp_nb.config.toggles import require_tools, toggled
 from jp_nb.config.tree.app_config import STAR, AppConfig, Tool, enabling
 from jp_nb.errors import ConfigError
@@ -29,7 +29,7 @@ def states(config: AppConfig) -> dict[str, bool]:
 
 def after(config: AppConfig, *directives: tuple[str, bool]) -> AppConfig:
     for name, on in directives:
-        config = validate(settled(apply(to_partial(config), toggled(config, name, on=on))))
+        config = validate(strip_strategies(apply(to_partial(config), toggled(config, name, on=on))))
     return config
 
 

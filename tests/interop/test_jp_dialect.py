@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jp_nb.config.partial import Partial, merge
-from jp_nb.config.partial import at as value_at
+from jp_nb.config.partial import get_path as value_at
 from jp_nb.errors import StorageError
 from jp_nb.interop.jp_files import Directory, write_directory
 from jp_nb.interop.jp_schema import JP, PROVIDERS, TOOL

@@ -15,7 +15,7 @@ import nbformat
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.tool_set import Offer, offer
+from jp_nb.agent.tool_set import ToolSet, offer
 from jp_nb.config.directives import Directive
 from jp_nb.config.tree.app_config import CANCELLATION, AppConfig
 from jp_nb.errors import ConfigError, PromptUnavailable, StorageError, UsageError
@@ -918,7 +918,7 @@ def test_no_secret_of_a_tool_is_shown() -> None:
     }
     config = configured(for_tool("fetch", **settings))
 
-    def offered(config: AppConfig) -> Offer:
+    def offered(config: AppConfig) -> ToolSet:
         executors: dict[str, dict[str, Tool]] = {"local": {"fetch": NotFound("")}}
         return offer(config, {**executors, "builtin": BUILTINS})
 
@@ -945,7 +945,7 @@ def test_whatever_is_said_of_a_tool_is_only_text() -> None:
     }
     config = configured(for_tool(HOSTILE, **settings))
 
-    def offered(config: AppConfig) -> Offer:
+    def offered(config: AppConfig) -> ToolSet:
         executors: dict[str, dict[str, Tool]] = {"local": {HOSTILE: NotFound("")}}
         return offer(config, {**executors, "builtin": BUILTINS})
 

@@ -323,7 +323,7 @@ async def test_a_question_that_the_script_does_not_answer_is_told_with_those_it_
 
 
 async def test_only_a_thread_that_ends_in_the_question_asks_it() -> None:
-    provider = ScriptedProvider.from_replies(["One.", "Said."])
+    provider = ScriptedProvider.from_replies(["One.", "Provenance."])
     thread = asks().thread
     thread.add(said("x"), "scripted")
-    assert text_of(await collect(provider, ModelRequest(model="m", thread=thread))) == "Said."
+    assert text_of(await collect(provider, ModelRequest(model="m", thread=thread))) == "Provenance."

@@ -8,7 +8,7 @@ import pytest
 
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.layers import Layer
-from jp_nb.config.partial import Change, Partial, at
+from jp_nb.config.partial import Change, Partial, get_path
 from jp_nb.config.paths import parse_path
 from jp_nb.record.claims import Claims, Source, claims_for, hashes_of, revert_source, revert_value
 from jp_nb.record.draft import Draft
@@ -52,7 +52,7 @@ class Conversation:
         return True
 
     def at(self, path: str) -> Any:
-        return at(self.projection.partial(), path)
+        return get_path(self.projection.partial(), path)
 
 
 def test_a_source_goes_by_the_hash_of_its_name_and_its_label_is_for_people() -> None:

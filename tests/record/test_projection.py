@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.authority import has_authority
 from jp_nb.config.layers import Layer
-from jp_nb.config.partial import Change, Partial, apply, at, build, leaves, merge, settled
+from jp_nb.config.partial import (
+    Change,
+    Partial,
+    apply,
+    build,
+    get_path,
+    leaves,
+    merge,
+    strip_strategies,
+)
 from jp_nb.config.partial_model import normal
 from jp_nb.config.paths import Element, format_path, parse_path
 from jp_nb.errors import ConfigError
@@ -232,8 +241,8 @@ def found_at(partial: Partial, path: str) -> Any:
     """The value at `path`; of an item of a list the item, if it is there."""
     *above, last = parse_path(path)
     if not isinstance(last, Element) or "tools" in above:
-        return at(partial, path) or None
-    return last if last in (at(partial, format_path(above)) or []) else None
+        return get_path(partial, path) or None
+    return last if last in (get_path(partial, format_path(above)) or []) else None
 
 
 @given(partials, partials, partials, deltas, st.sampled_from(UNSET_PATHS))
@@ -256,7 +265,7 @@ def test_what_the_record_unsets_is_unset_whatever_lies_below_until_it_is_taken_b
     assert draft.add(change, {path: None}) or (before is None and found_at(lower, path) is None)
     stream.append(*draft.deltas)
     for below in (lower, other):
-        shows = {} if is_reset else settled(below)
+        shows = {} if is_reset else strip_strategies(below)
         assert found_at(reread(stream, below).partial(), path) == found_at(shows, path)
         forked = fork(stream, keep_turns=None, clock=FakeClock(), made="live", not_ids=())
         assert reread(forked, below).partial() == reread(stream, below).partial()
@@ -310,7 +319,7 @@ def test_a_stranger_unsets_nothing_that_could_widen_what_the_user_allows(path: s
     entry: Any = {"type": "config_delta", "timestamp": T, "unsets": [path]}
     for stream in (new_stream(entry), new_stream(base_config={"base": {}, "init": [entry]})):
         found = projection(stream, mine, trusted=False)
-        assert found.partial() == settled(mine)
+        assert found.partial() == strip_strategies(mine)
         assert found.ignored == {path: None}
 
 
@@ -322,14 +331,14 @@ def test_a_stranger_may_unset_words() -> None:
 @given(st.lists(st.builds(delta, partials), max_size=4), partials)
 @QUICK
 def test_a_strangers_deltas_change_no_leaf_with_authority(entries: Any, below: Any) -> None:
-    mine = settled(merge({}, below))
+    mine = strip_strategies(merge({}, below))
     found = Projection(
         new_stream(*entries), lambda: [Layer("file", merge({}, below))], trusted=False
     )
     for path, value in leaves(found.partial()):
         keys = parse_path(path)
         if has_authority(keys):
-            assert at(mine, path) == value
+            assert get_path(mine, path) == value
 
 
 def test_who_said_something_is_told_from_the_lowest_up_with_file_and_turn() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from jp_nb.config.partial import Change, Partial, at, build, merge
+from jp_nb.config.partial import Change, Partial, build, get_path, merge
 from jp_nb.config.paths import parse_path
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.projection import Step, related
@@ -62,7 +62,7 @@ def plainly(steps: Sequence[Step], path: str) -> bool:
         if step.is_reset:
             return False
         kept = [parse_path(x) for x in change.unsets if x not in change.uncovers]
-        if at(change.delta, path) is not None or any(related(x, keys) for x in kept):
+        if get_path(change.delta, path) is not None or any(related(x, keys) for x in kept):
             return True
         if any(parse_path(x) == keys[: len(parse_path(x))] for x in change.uncovers):
             return False

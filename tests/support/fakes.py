@@ -20,7 +20,6 @@ from jp_nb.agent.ports import (
     Flush,
     ModelParameters,
     ModelRequest,
-    NobodyThere,
     NotAnswered,
     Passing,
     Prompt,
@@ -29,15 +28,16 @@ from jp_nb.agent.ports import (
     TextPart,
     ToolCallArguments,
     ToolCallStart,
+    Unavailable,
     Usage,
     Waits,
 )
-from jp_nb.agent.tool_set import Offer, offer
+from jp_nb.agent.tool_set import ToolSet, offer
 from jp_nb.agent.turn import Resolved, TurnEnd, TurnLoop
 from jp_nb.config.layers import REGISTRATIONS, Layer, fold
 from jp_nb.config.model_aliases import resolve
 from jp_nb.config.partial import Partial, validate
-from jp_nb.config.proposal import Basis
+from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.app_config import Request as RequestConfig
 from jp_nb.record.events import ChatRequest, Entry
@@ -217,8 +217,8 @@ class FakePrompter:
         self._shown = 0
         self._open: set[asyncio.Future[PromptEnd]] = set()
 
-    def nobody(self) -> NobodyThere | None:
-        return None if self.away is None else NobodyThere(self.away)
+    def nobody(self) -> Unavailable | None:
+        return None if self.away is None else Unavailable(self.away)
 
     async def ask(self, prompt: Prompt) -> PromptEnd:
         self.asked.append(prompt)
@@ -352,7 +352,7 @@ class Bench:
         self.projection.below_changed()
         return self.projection.config()
 
-    def offer(self) -> Offer:
+    def offer(self) -> ToolSet:
         python = {tool.name: tool for tool in self.tools}
         return offer(self.app_config(), {"builtin": BUILTINS, "python": python, **self.executors})
 
@@ -372,7 +372,7 @@ class Bench:
             request=self.request,
             interrupts=config.interrupt,
             inquiry=self.inquiry,
-            basis=Basis(now.after, now.defaults, config),
+            basis=ConfigSnapshot(now.after, now.defaults, config),
             chains=self.chains,
         )
 

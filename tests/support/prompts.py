@@ -12,11 +12,11 @@ from jp_nb.agent.interrupts import MENUS
 from jp_nb.agent.ports import (
     ActionPrompt,
     Exhibit,
-    NobodyThere,
     Prompt,
     PromptEnd,
     ProposedChange,
     QuestionPrompt,
+    Unavailable,
 )
 from jp_nb.tooling.question import Question
 
@@ -68,7 +68,7 @@ def approval_of(*changes: ProposedChange, tool: str = "change_model") -> ActionP
 
     async def ask(prompt: Prompt) -> PromptEnd:
         asked.append(prompt)
-        return NobodyThere("this is a test")
+        return Unavailable("this is a test")
 
     asyncio.run(decisions.approval(ask, tool, changes))
     (prompt,) = asked

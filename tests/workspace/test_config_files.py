@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jp_nb.config.layers import fold
-from jp_nb.config.partial import at, settled
+from jp_nb.config.partial import get_path, strip_strategies
 from jp_nb.errors import ConfigError
 from jp_nb.workspace import config_files
 from jp_nb.workspace.config_files import ConfigFiles
@@ -44,7 +44,7 @@ def words(value: str) -> str:
 
 
 def folded_words(files: ConfigFiles) -> object:
-    return at(settled(fold(files.layers())), WORDS)
+    return get_path(strip_strategies(fold(files.layers())), WORDS)
 
 
 def test_files_count_from_the_user_through_the_root_down_to_the_notebook(
@@ -68,7 +68,7 @@ def test_a_file_that_does_not_inherit_cuts_off_weaker_files_alone(
     monkeypatch.setenv("JP_CFG_USER__NAME", "env")
     files = ConfigFiles(work)
     assert folded_words(files) == ["near"]
-    assert at(fold(files.layers()), "user.name") == "env"
+    assert get_path(fold(files.layers()), "user.name") == "env"
 
 
 def test_a_file_is_read_again_when_it_changed(home: Path, work: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_name_is_searched_below_the_load_paths_of_user_and_workspace(
     mine = write(work / "personas" / "dev.json", '{"user": {"name": "ws"}}')
     files = ConfigFiles(work)
     layers = files.named("dev", ["skills", "personas"])
-    assert at(settled(fold(layers)), WORDS) == ["user"]
+    assert get_path(strip_strategies(fold(layers)), WORDS) == ["user"]
     assert [layer.file for layer in layers][1] == str(mine)
     assert files.claim_names(layers[1]) == (["file:personas/dev.json"], "personas/dev.json")
     names, label = files.claim_names(layers[0])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.directives import Directive
 from jp_nb.config.layers import from_text
-from jp_nb.config.partial import apply, settled, without_empty
+from jp_nb.config.partial import apply, strip_strategies, without_empty
 from jp_nb.errors import ConfigError, JpNbError, StorageError, UsageError
 from jp_nb.workspace.config_writing import ConfigFile
 from tests.notebook.test_commands import Notebook, folder  # noqa: F401 - a fixture
@@ -179,7 +179,7 @@ def test_a_file_means_what_was_written_and_nothing_else(text: str, changes: list
         expected = apply(expected, parse_assignment(change, expected))
         file.change(Directive("cfg", change))
     made = file.layer().partial
-    assert without_empty(settled(made)) == without_empty(settled(expected))
+    assert without_empty(strip_strategies(made)) == without_empty(strip_strategies(expected))
 
 
 # --- the session -------------------------------------------------------------------------------

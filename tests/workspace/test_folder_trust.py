@@ -18,7 +18,7 @@ import pytest
 from jp_nb.cli import main
 from jp_nb.config.directives import Directive
 from jp_nb.config.layers import fold
-from jp_nb.config.partial import at, settled
+from jp_nb.config.partial import get_path, strip_strategies
 from jp_nb.errors import ConfigError, PromptUnavailable, StorageError
 from jp_nb.headless.runner import run_notebook
 from jp_nb.notebook.doctor import examine
@@ -65,7 +65,7 @@ class Opened:
 
     def value(self, path: str) -> Any:
         config = self.notebook.session.config.model_dump(mode="json", by_alias=True)
-        return at(config, path)
+        return get_path(config, path)
 
     def jp(self, line: str) -> str:
         return self.notebook.jp(line)
@@ -199,11 +199,11 @@ def test_consent_covers_all_that_a_file_brings_in(work: Path, opened: Any) -> No
 def test_a_change_that_keeps_size_and_time_is_seen(work: Path) -> None:
     file = configure(work, 'user.name = "Ada"\n')
     files = ConfigFiles(work)
-    assert at(fold(files.layers()), "user.name") == "Ada"
+    assert get_path(fold(files.layers()), "user.name") == "Ada"
     times = file.stat()
     file.write_text('user.name = "Eve"\n')
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert at(fold(files.layers()), "user.name") == "Eve"
+    assert get_path(fold(files.layers()), "user.name") == "Eve"
 
 
 def test_what_was_shown_is_what_is_agreed_to(work: Path) -> None:
@@ -213,8 +213,8 @@ def test_what_was_shown_is_what_is_agreed_to(work: Path) -> None:
     assert [leaf[:2] for leaf in shown[0].leaves] == [(URL, "http://evil.example")]
     file.write_text(EVIL.replace("evil", "other"))  # while the person reads
     files.agree(shown)
-    assert at(fold(files.layers()), URL) is None
-    assert at(fold(ConfigFiles(work, FolderTrust()).layers()), URL) is None
+    assert get_path(fold(files.layers()), URL) is None
+    assert get_path(fold(ConfigFiles(work, FolderTrust()).layers()), URL) is None
 
 
 def test_a_file_by_its_name_is_the_users_own_or_agreed_to(
@@ -401,7 +401,7 @@ def test_a_file_or_folder_of_another_user_does_not_count(
     else:
         give_away(place)
     files = ConfigFiles(work, trust)
-    assert settled(fold(files.layers())) == {"assistant": {"name": "mine"}}
+    assert strip_strategies(fold(files.layers())) == {"assistant": {"name": "mine"}}
     (notice,) = files.take_notices()
     assert str(file) in notice
     assert str(place) in notice
@@ -417,7 +417,7 @@ def test_a_group_may_write_only_if_nobody_else_is_in_it(
     for private in (True, False):
         monkeypatch.setattr(own_files, "_is_private", lambda _, private=private: private)
         files = ConfigFiles(work)
-        assert (at(fold(files.layers()), "user.name") == "Ada") == private
+        assert (get_path(fold(files.layers()), "user.name") == "Ada") == private
         assert bool(files.take_notices()) != private
 
 
@@ -432,7 +432,7 @@ def test_links_are_looked_at_from_both_ends(work: Path, give_away: Any, what: st
     link = work / ".jp" / "config.toml"
     link.parent.mkdir()
     link.symlink_to(target)
-    assert at(fold(ConfigFiles(work).layers()), URL) == "http://evil.example"
+    assert get_path(fold(ConfigFiles(work).layers()), URL) == "http://evil.example"
     give_away({"link": link, "target": target}.get(what, target.parent))
     files = ConfigFiles(work)
     assert fold(files.layers()) == {}
@@ -445,8 +445,8 @@ def test_what_a_file_of_ones_own_includes_of_others_is_passed_over(
     configure(work, 'extends = ["others.toml"]\nuser.name = "Ada"\n')
     give_away(write(work / ".jp" / "others.toml", EVIL))
     files = ConfigFiles(work)
-    assert at(fold(files.layers()), URL) is None
-    assert at(fold(files.layers()), "user.name") == "Ada"
+    assert get_path(fold(files.layers()), URL) is None
+    assert get_path(fold(files.layers()), "user.name") == "Ada"
     (notice,) = files.take_notices()
     assert str(work / ".jp" / "others.toml") in notice
 

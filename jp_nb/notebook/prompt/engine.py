@@ -14,7 +14,7 @@ from collections import deque
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Literal, assert_never
 
-from jp_nb.agent.ports import Channel, NobodyThere, NotAnswered, Prompt, PromptEnd
+from jp_nb.agent.ports import Channel, NotAnswered, Prompt, PromptEnd, Unavailable
 from jp_nb.notebook.prompt.deadline import Deadline, Expired
 from jp_nb.notebook.prompt.presence import (
     FormRoute,
@@ -74,10 +74,10 @@ class NotebookPrompter:
 
     # --- any thread --------------------------------------------------------------------------
 
-    def nobody(self) -> NobodyThere | None:
+    def nobody(self) -> Unavailable | None:
         """Return why nobody can be asked in the running cell; None if somebody may be there."""
         route = self._presence.route(self._settings)
-        return route if isinstance(route, NobodyThere) else None
+        return route if isinstance(route, Unavailable) else None
 
     async def ask(self, prompt: Prompt) -> PromptEnd:
         """Put `prompt` to the person and wait. Cancelling the task takes the prompt away."""
@@ -178,7 +178,7 @@ class NotebookPrompter:
                 self._show_form(waiting, route)
             case StdinRoute(channel=channel):
                 self._read_stdin(waiting, channel)
-            case NobodyThere() as nobody:
+            case Unavailable() as nobody:
                 self._end(waiting, nobody)
             case other:
                 assert_never(other)
@@ -191,7 +191,7 @@ class NotebookPrompter:
         try:
             if waiting is self._active:
                 self._active = None
-                kept = waiting.keeps_record and not isinstance(end, NobodyThere)
+                kept = waiting.keeps_record and not isinstance(end, Unavailable)
                 self._take_form_away(static_record(waiting.prompt, end) if kept else None)
             elif waiting in self._queue:
                 self._queue.remove(waiting)
@@ -249,7 +249,7 @@ class NotebookPrompter:
                 self._form.give_way()
             self._read_stdin(waiting, "stdin")
         else:
-            self._end(waiting, NobodyThere(f"{reason} and prompt.channel is 'widget'"))
+            self._end(waiting, Unavailable(f"{reason} and prompt.channel is 'widget'"))
 
     def _take_form_away(self, record: StaticRecord | None) -> None:
         self._stop_timers()
@@ -289,5 +289,5 @@ class NotebookPrompter:
         except Expired:
             end = NotAnswered("cancelled" if waiting.withdrawn else "timed_out", channel)
         except NotImplementedError:  # the kernel's StdinNotImplementedError
-            end = NobodyThere("the front end does not allow input")
+            end = Unavailable("the front end does not allow input")
         self._end(waiting, end)

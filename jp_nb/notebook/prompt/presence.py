@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from jp_nb.agent.ports import NobodyThere
+from jp_nb.agent.ports import Unavailable
 from jp_nb.notebook.prompt.pump import missing_internals
 
 RENDERED_TIMEOUT_WITHOUT_CELL_ID = 1.5
@@ -48,7 +48,7 @@ class StdinRoute:
     channel: Literal["stdin", "terminal"]
 
 
-Route = FormRoute | StdinRoute | NobodyThere
+Route = FormRoute | StdinRoute | Unavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +95,18 @@ class Presence:
     def route(self, settings: PromptSettings) -> Route:
         """Return how to ask, or why nobody can be asked."""
         if settings.channel == "never":
-            return NobodyThere("prompt.channel is 'never'")
+            return Unavailable("prompt.channel is 'never'")
         if not self.kernel:
             return self._terminal_route(settings)
         if not self.cell_runs:
-            return NobodyThere("no cell is running in which to ask")
+            return Unavailable("no cell is running in which to ask")
         if not self.allow_stdin:
-            return NobodyThere("the front end does not allow input (the notebook runs headless)")
+            return Unavailable("the front end does not allow input (the notebook runs headless)")
         if settings.channel == "stdin":
             return StdinRoute("stdin")
         if self.no_forms is not None:
             if settings.channel == "widget":
-                return NobodyThere(f"prompt.channel is 'widget', but {self.no_forms}")
+                return Unavailable(f"prompt.channel is 'widget', but {self.no_forms}")
             return StdinRoute("stdin")
         patience = settings.rendered_timeout
         if not self.cell_id:
@@ -115,9 +115,9 @@ class Presence:
 
     def _terminal_route(self, settings: PromptSettings) -> Route:
         if settings.channel == "widget":
-            return NobodyThere("prompt.channel is 'widget', but there is no kernel to show a form")
+            return Unavailable("prompt.channel is 'widget', but there is no kernel to show a form")
         if not self.terminal:
-            return NobodyThere("there is neither a kernel nor a terminal to ask in")
+            return Unavailable("there is neither a kernel nor a terminal to ask in")
         return StdinRoute("terminal")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from jp_nb.agent.ports import Answered, NobodyThere, NotAnswered, QuestionPrompt
+from jp_nb.agent.ports import Answered, NotAnswered, QuestionPrompt, Unavailable
 from jp_nb.notebook.prompt import engine
 from jp_nb.notebook.prompt.deadline import Deadline, Expired
 from jp_nb.notebook.prompt.engine import NotebookPrompter, PromptSettings
@@ -155,20 +155,20 @@ def test_refused_input_means_nobody_is_there(
         raise StdinNotImplementedError
 
     monkeypatch.setattr("builtins.input", refused)
-    assert prompter.ask_here(WHY) == NobodyThere("the front end does not allow input")
+    assert prompter.ask_here(WHY) == Unavailable("the front end does not allow input")
 
 
 def test_settings_are_those_of_the_cell(prompter: NotebookPrompter) -> None:
     prompter.cell_begins(PromptSettings(channel="never"))
-    assert prompter.nobody() == NobodyThere("prompt.channel is 'never'")
-    assert prompter.ask_here(WHY) == NobodyThere("prompt.channel is 'never'")
-    assert asyncio.run(prompter.ask(WHY)) == NobodyThere("prompt.channel is 'never'")
+    assert prompter.nobody() == Unavailable("prompt.channel is 'never'")
+    assert prompter.ask_here(WHY) == Unavailable("prompt.channel is 'never'")
+    assert asyncio.run(prompter.ask(WHY)) == Unavailable("prompt.channel is 'never'")
     prompter.cell_begins(PromptSettings())
     assert prompter.nobody() is None
 
 
 def test_before_the_first_cell_nobody_is_there() -> None:
-    assert isinstance(NotebookPrompter(CellLoop()).nobody(), NobodyThere)
+    assert isinstance(NotebookPrompter(CellLoop()).nobody(), Unavailable)
 
 
 def test_importing_it_brings_no_widgets() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.ports import NobodyThere
+from jp_nb.agent.ports import Unavailable
 from jp_nb.notebook.prompt import presence
 from jp_nb.notebook.prompt.presence import (
     FormRoute,
@@ -32,27 +32,27 @@ HEADLESS_REASON = "the front end does not allow input (the notebook runs headles
         (NOTEBOOK, "auto", FormRoute(3.0, stdin=True)),
         (NOTEBOOK, "widget", FormRoute(3.0, stdin=False)),
         (NOTEBOOK, "stdin", StdinRoute("stdin")),
-        (NOTEBOOK, "never", NobodyThere("prompt.channel is 'never'")),
+        (NOTEBOOK, "never", Unavailable("prompt.channel is 'never'")),
         (CONSOLE, "auto", FormRoute(1.5, stdin=True)),
         (OTHER_KERNEL, "auto", StdinRoute("stdin")),
         (
             OTHER_KERNEL,
             "widget",
-            NobodyThere("prompt.channel is 'widget', but this kernel cannot hear forms"),
+            Unavailable("prompt.channel is 'widget', but this kernel cannot hear forms"),
         ),
-        (HEADLESS, "auto", NobodyThere(HEADLESS_REASON)),
-        (HEADLESS, "widget", NobodyThere(HEADLESS_REASON)),
-        (HEADLESS, "stdin", NobodyThere(HEADLESS_REASON)),
+        (HEADLESS, "auto", Unavailable(HEADLESS_REASON)),
+        (HEADLESS, "widget", Unavailable(HEADLESS_REASON)),
+        (HEADLESS, "stdin", Unavailable(HEADLESS_REASON)),
         (TERMINAL, "auto", StdinRoute("terminal")),
         (TERMINAL, "stdin", StdinRoute("terminal")),
-        (TERMINAL, "never", NobodyThere("prompt.channel is 'never'")),
+        (TERMINAL, "never", Unavailable("prompt.channel is 'never'")),
         (
             TERMINAL,
             "widget",
-            NobodyThere("prompt.channel is 'widget', but there is no kernel to show a form"),
+            Unavailable("prompt.channel is 'widget', but there is no kernel to show a form"),
         ),
-        (PIPE, "auto", NobodyThere("there is neither a kernel nor a terminal to ask in")),
-        (CALLBACK, "auto", NobodyThere("no cell is running in which to ask")),
+        (PIPE, "auto", Unavailable("there is neither a kernel nor a terminal to ask in")),
+        (CALLBACK, "auto", Unavailable("no cell is running in which to ask")),
     ],
 )
 def test_the_way_to_ask(where: Presence, channel: Any, route: Route) -> None:

@@ -16,12 +16,12 @@ from jp_nb.agent.ports import (
     ActionPrompt,
     Answered,
     Exhibit,
-    NobodyThere,
     NotAnswered,
     Prompt,
     PromptEnd,
     ProposedChange,
     QuestionPrompt,
+    Unavailable,
 )
 from jp_nb.notebook.prompt.form import Form, OwnOutput
 from jp_nb.notebook.prompt.stdin import GOES_ON, ask_on_stdin
@@ -167,7 +167,7 @@ def test_there_is_a_snapshot_of_everything_and_of_nothing_else() -> None:
         (NotAnswered("cancelled", "form"), "not answered (cancelled)"),
         (NotAnswered("timed_out", "stdin"), "not answered (timed out)"),
         (NotAnswered("interrupted", "form"), "not answered (interrupted)"),
-        (NobodyThere("prompt.channel is 'never'"), "not asked (prompt.channel is 'never')"),
+        (Unavailable("prompt.channel is 'never'"), "not asked (prompt.channel is 'never')"),
     ],
 )
 def test_every_end_without_an_answer_has_its_own_words(end: PromptEnd, told: str) -> None:
