@@ -1,6 +1,6 @@
 """`jp-nb`: run, show and try notebooks from a shell.
 
-Source: `design/interface.md` section 7.
+Source: `docs/guide.md`.
 """
 
 from __future__ import annotations

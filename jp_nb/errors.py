@@ -89,7 +89,7 @@ class ProviderError(JpNbError):
     """The model could not be reached, refused, or stopped in the middle.
 
     Attributes:
-        kind: See `spec/providers.md` section 2.1; `refused` is a server of this machine that does
+        kind: See `docs/providers.md`; `refused` is a server of this machine that does
             not run.
         status: HTTP status, if there was one.
         retry_after: Seconds that the server asked to wait, if it did.

@@ -1,6 +1,6 @@
 """JSON of strangers, read as what a record can hold.
 
-Source: `spec/conversation-stream.md` section 3: a notebook's JSON has no infinities and no depth
+Source: `docs/record.md`: a notebook's JSON has no infinities and no depth
 that its readers cannot follow.
 """
 

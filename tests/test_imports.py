@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -13,92 +16,120 @@ import pytest
 import jp_nb
 
 PACKAGE = Path(jp_nb.__file__).parent
-MODULES = sorted(PACKAGE.rglob("*.py"))
 JUPYTER = {"IPython", "ipykernel", "ipywidgets", "anywidget", "comm", "zmq"}
-CORE = {
-    "errors": {"errors"},
-    "config": {"errors", "config"},
-    "record": {"errors", "config", "record"},  # config for the projection and the read-only view
-    "tools": {"errors", "config", "record", "tools"},
-    "agent": {"errors", "config", "record", "tools", "agent"},
+GROUND = {"errors", "json_values", "json_schema", "safe_text"}
+BELOW = {
+    **dict.fromkeys(GROUND, GROUND),
+    "config": GROUND,
+    "record": GROUND | {"config"},
+    "interop": GROUND | {"config", "record"},
+    "tooling": GROUND | {"config", "record"},
+    "agent": GROUND | {"config", "record", "tooling"},
+    "providers": GROUND | {"config", "record", "tooling", "agent"},
+    "workspace": GROUND | {"config", "record", "tooling", "agent"},
+    "rendering": GROUND | {"config", "record", "tooling", "agent"},
 }
-LIBRARIES = {"tools/templates.py": {"jinja2", "markupsafe"}}
+"""The rooms of the package, from the ground up, and what each may import besides itself."""
+BELOW["session"] = set(BELOW)
+BELOW["notebook"] = {*BELOW, "versions"}
+BELOW["headless"] = {*BELOW, "versions"} - {"notebook"}
+CORE = GROUND | {"config", "record", "interop", "tooling", "agent"}
+"""The rooms that need nothing but the standard library and pydantic."""
+LIBRARIES = {"tooling/templates.py": {"jinja2", "markupsafe"}}
 """What one module of the core needs besides."""
-EDGES = {"providers", "notebook", "headless"}
-SHARED = {
-    "jp_nb.workspace.variables",
-    "jp_nb.notebook.document.carrier_store",
-    "jp_nb.interop.jp_directories",
-}
-"""What a kernel and a runner agree on: names of variables, forms of the carrier, JP's folders."""
-COMPOSITION = {
-    "notebook/session.py",
-    "notebook/turns.py",
-    "notebook/resolving.py",
-    "notebook/magics.py",
-    "cli.py",
-}
 
 
-def name_of(path: Path) -> str:
-    return path.relative_to(PACKAGE).as_posix()
+@dataclass(frozen=True)
+class Module:
+    """A module of the package, read once: what it imports, inside functions too."""
+
+    name: str
+    path: str
+    imports: frozenset[str]
+
+    @property
+    def room(self) -> str:
+        """The folder below `jp_nb/`, or the name of a module that lies in none."""
+        return self.path.split("/")[0].removesuffix(".py")
+
+    @property
+    def libraries(self) -> set[str]:
+        tops = {name.split(".")[0] for name in self.imports}
+        return tops - set(sys.stdlib_module_names) - {"jp_nb", "__future__"}
+
+    @property
+    def own(self) -> set[str]:
+        return {name for name in self.imports if name.startswith("jp_nb.")}
 
 
-def room_of(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+def _read() -> list[Module]:
+    paths = sorted(PACKAGE.rglob("*.py"))
+    names = {path: _name(path) for path in paths}
+    known = set(names.values())
+    return [
+        Module(name, path.relative_to(PACKAGE).as_posix(), frozenset(_imports(path, known)))
+        for path, name in names.items()
+    ]
 
 
-def imports(path: Path) -> Iterator[str]:
-    """Every module that `path` imports, inside functions too."""
+def _name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
+
+
+def _imports(path: Path, known: set[str]) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path} has a relative import"
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-            modules = [name for name in names if _is_module(name)]
-            yield from modules if len(modules) == len(names) else [node.module or "", *modules]
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                yield name if name in known else node.module or ""
 
 
-def _is_module(name: str) -> bool:
-    place = PACKAGE.parent.joinpath(*name.split("."))
-    return name.startswith("jp_nb.") and (place.is_dir() or place.with_suffix(".py").is_file())
+MODULES = _read()
 
 
-def rooms_used(path: Path) -> set[str]:
-    return {name.split(".")[1] for name in imports(path) if name.startswith("jp_nb.")}
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.path)
+def test_a_room_imports_only_rooms_below_it(module: Module) -> None:
+    if module.room in BELOW:
+        rooms = {name.split(".")[1] for name in module.own}
+        assert rooms <= BELOW[module.room] | {module.room}
+    if module.room in CORE:
+        allowed = {"pydantic", "pydantic_core"} | LIBRARIES.get(module.path, set())
+        assert module.libraries <= allowed
 
 
-def libraries(path: Path) -> set[str]:
-    tops = {name.split(".")[0] for name in imports(path)}
-    return tops - set(sys.stdlib_module_names) - {"jp_nb", "__future__"}
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.path)
+def test_httpx_and_jupyter_each_stay_in_their_room(module: Module) -> None:
+    if module.path != "providers/http.py":
+        assert "httpx" not in module.libraries
+    if module.room != "notebook":
+        assert not module.libraries & JUPYTER
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if room_of(p) in CORE], ids=name_of)
-def test_the_core_imports_the_standard_library_pydantic_and_rooms_below(path: Path) -> None:
-    allowed = {"pydantic", "pydantic_core"} | LIBRARIES.get(name_of(path), set())
-    assert libraries(path) <= allowed
-    assert rooms_used(path) <= CORE[room_of(path)]
+def test_no_modules_import_one_another_in_a_circle() -> None:
+    graph = {module.name: module.own & {other.name for other in MODULES} for module in MODULES}
+    graph = {name: targets - {name} for name, targets in graph.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as exc:
+        pytest.fail(" -> ".join(reversed(exc.args[1])))
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if room_of(p) in EDGES], ids=name_of)
-def test_an_edge_imports_no_other_edge(path: Path) -> None:
-    if name_of(path) in COMPOSITION:
-        return
-    others = EDGES - {room_of(path)}
-    found = {
-        name for name in imports(path) if name.split(".")[1:2] and name.split(".")[1] in others
-    }
-    assert not {name for name in found if name.startswith("jp_nb.")} - SHARED
-
-
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_httpx_and_jupyter_each_stay_in_their_room(path: Path) -> None:
-    found = libraries(path)
-    if name_of(path) != "providers/http.py":
-        assert "httpx" not in found
-    if room_of(path) != "notebook":
-        assert not found & JUPYTER
+def test_no_two_modules_and_no_two_classes_share_a_name() -> None:
+    stems = [
+        Path(module.path).stem for module in MODULES if not module.path.endswith("__init__.py")
+    ]
+    classes = [
+        node.name
+        for module in MODULES
+        for node in ast.walk(ast.parse((PACKAGE / module.path).read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    ]
+    for names in (stems, classes):
+        assert not [name for name, times in Counter(names).items() if times > 1]
 
 
 def loaded(code: str) -> set[str]:
@@ -127,8 +158,9 @@ assert jp.tools() == (f,)
     assert not loaded(code) & {*JUPYTER, "httpx"}
 
 
-def test_what_runners_share_with_kernels_needs_no_jupyter() -> None:
-    code = "\n".join(f"import {name}" for name in sorted(SHARED))
+def test_the_rooms_below_the_notebook_need_no_jupyter() -> None:
+    names = [m.name for m in MODULES if m.room in {*CORE, "workspace", "rendering", "session"}]
+    code = "\n".join(f"import {name}" for name in names)
     assert not loaded(code) & {*JUPYTER, "httpx"}
 
 

@@ -1,6 +1,6 @@
 """Questions of tools: recorded first, then routed, put to somebody, and closed.
 
-Source: `spec/tools-and-turn-loop.md` section 5.
+Source: `docs/turns.md`.
 """
 
 from __future__ import annotations

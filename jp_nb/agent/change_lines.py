@@ -1,6 +1,6 @@
 """A proposed configuration change, as a person reads it.
 
-Source: `spec/tools-and-turn-loop.md` 8.5.
+Source: `docs/turns.md`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A proposal that is not applied has its tool run again and told why, three times 
 approved is provisional: it waits in a plain list, outside of everything that stores itself, and
 becomes one entry of the record when the batch ends well.
 
-Source: `spec/tools-and-turn-loop.md` sections 8 and 10, `design/architecture.md` D6, D29, D38.
+Source: `docs/turns.md`, `docs/decisions.md` D6, D29, D38.
 """
 
 from __future__ import annotations

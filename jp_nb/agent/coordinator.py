@@ -4,7 +4,7 @@ All calls start at once. Every change of state happens in one loop that takes ev
 queue; runs, inquiries and prompts are tasks that post an event when they end. Prompts wait in a
 line with one of them on screen. No tool is known here by name.
 
-Source: `spec/tools-and-turn-loop.md` sections 5, 9 and 11.6.
+Source: `docs/turns.md`.
 """
 
 from __future__ import annotations

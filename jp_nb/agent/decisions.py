@@ -2,7 +2,7 @@
 
 Each decision is a dialogue, so that editing and giving reasons keep the screen until it is made.
 
-Source: `spec/tools-and-turn-loop.md` sections 8.5, 9.3 and 11.4, `design/architecture.md` D10, D35.
+Source: `docs/turns.md`, `docs/decisions.md` D10, D35.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What an interrupt of the kernel does to a turn: a menu, a configured action, or an end.
 
-Source: `spec/tools-and-turn-loop.md` sections 11.5 and 11.6, `design/architecture.md` D24.
+Source: `docs/turns.md`, `docs/decisions.md` D24.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A model answers the question of a tool.
 
-Source: `spec/tools-and-turn-loop.md` section 5.7 (RFD 028, RFD 034).
+Source: `docs/turns.md` (RFD 028, RFD 034).
 """
 
 from __future__ import annotations

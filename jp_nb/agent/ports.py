@@ -3,7 +3,7 @@
 Everything here is a value or a `Protocol`; the rooms around the agent implement them and a
 composition module wires them together, so that tests drive the loop with no kernel at all.
 
-Source: `spec/providers.md` section 1, `design/architecture.md` sections 3 and 4.
+Source: `docs/providers.md`, `docs/architecture.md` sections 3 and 4.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class Provider(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A button that decides at once; `key` is its single key on stdin (architecture D35).
+    """A button that decides at once; `key` is its single key on stdin (decision D35).
 
     `on_form` is false for what only makes sense on stdin, such as printing once more.
     """

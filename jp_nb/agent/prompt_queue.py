@@ -1,6 +1,6 @@
 """Prompts wait in a line, and one of them is on screen.
 
-Source: `spec/tools-and-turn-loop.md` section 9.2.
+Source: `docs/turns.md`.
 """
 
 from __future__ import annotations

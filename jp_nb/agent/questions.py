@@ -1,6 +1,6 @@
 """Who answers a tool's question, and how the round trip is recorded.
 
-Source: `spec/tools-and-turn-loop.md` sections 5.1 to 5.6, `spec/conversation-stream.md` section 4.
+Source: `docs/turns.md`, `docs/record.md`.
 """
 
 from __future__ import annotations

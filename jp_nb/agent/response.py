@@ -1,6 +1,6 @@
 """From streamed parts to entries.
 
-Source: `spec/providers.md` section 1.3.
+Source: `docs/providers.md`.
 """
 
 from __future__ import annotations

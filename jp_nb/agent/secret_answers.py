@@ -1,6 +1,6 @@
 """Secret answers that tools repeat: what comes of a tool is stored, shown and sent to models.
 
-Source: `spec/conversation-stream.md` section 4.8, which lets a result repeat a secret; here it
+Source: `docs/record.md`, which lets a result repeat a secret; here it
 does not.
 """
 

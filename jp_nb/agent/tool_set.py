@@ -1,6 +1,6 @@
 """Which tools a model is offered, and the settings in force for each.
 
-Source: `spec/tools-and-turn-loop.md` section 1, `design/architecture.md` D11, D22, D37.
+Source: `docs/turns.md`, `docs/decisions.md` D11, D22, D37.
 """
 
 from __future__ import annotations

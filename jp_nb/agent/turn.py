@@ -2,7 +2,7 @@
 
 Phases: idle -> streaming -> executing -> streaming … -> complete. There is no limit on cycles.
 
-Source: `spec/tools-and-turn-loop.md` sections 11.1 to 11.3, `spec/providers.md` section 2.4.
+Source: `docs/turns.md`, `docs/providers.md`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 | `path+=text`, `path:+=json` | likewise | adds to a list, a text or a map |
 | `{…}` | a JSON object | is laid over the root |
 
-Source: `spec/config.md` section 7.
+Source: `docs/configuration.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What options say about the configuration, in the order they were written.
 
-Source: `design/interface.md` section 2, `spec/config.md` 6.5.
+Source: `docs/guide.md`, `docs/configuration.md`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 The winner applies as a whole, and where none matches everything is denied. A leaf that is set or
 read as a whole, such as a list that is replaced, is also subject to the rules below it.
 
-Source: `spec/tools-and-turn-loop.md` section 7, `design/architecture.md` D30.
+Source: `docs/turns.md`, `docs/decisions.md` D30.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Grants:
     def visible(self, config: AppConfig) -> Partial:
         """What of `config` may be read, aliases of models resolved; `{}` if nothing.
 
-        Source: `spec/tools-and-turn-loop.md` 7.5.
+        Source: `docs/turns.md`.
         """
         dumped = config.model_dump(mode="json", exclude_none=True, by_alias=True)
         whole = resolve_partial(dumped, config.providers.llm.aliases)

@@ -4,7 +4,7 @@ From the lowest up: `assistant`, `conversation.inquiry.assistant`, the table in
 `conversation.tools.<tool>.questions.<id>.target`. They merge like layers, field by field: texts,
 the model and limits replace, parameters merge by name, sections and instructions append.
 
-Source: `spec/tools-and-turn-loop.md` section 5.7 (RFD 034), `spec/config.md` section 2.5.
+Source: `docs/turns.md` (RFD 034), `docs/configuration.md`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Low to high: program defaults (in the tree itself), registrations of tools, the user's file,
 workspace files, environment, the conversation, flags of the running cell.
 
-Source: `design/interface.md` section 5, `spec/config.md` section 6.
+Source: `docs/guide.md`, `docs/configuration.md`.
 """
 
 from __future__ import annotations

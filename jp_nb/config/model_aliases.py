@@ -1,6 +1,6 @@
 """From what a user calls a model to the model.
 
-Source: `spec/config.md` section 3.
+Source: `docs/configuration.md`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ another, `Change` is what a delta of the record says, `validate` makes an `AppCo
 Layers are folded from the lowest up: a list that appends means something only above what it is
 appended to.
 
-Source: `spec/config.md` sections 4 and 5, `spec/conversation-stream.md` 5.2 and 5.3.
+Source: `docs/configuration.md`, `docs/record.md`.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ def changed_leaves(
     items is one leaf an item, `field["item"]`; one that is replaced, or in which repeats matter,
     is a leaf as a whole, and so is an entry of a map, or a map, that is replaced.
 
-    Source: `spec/tools-and-turn-loop.md` 8.3.
+    Source: `docs/turns.md`.
     """
     for key, value in partial.items():
         keys, below = (*above, key), (node.child(key) if node is not None else None) or JSON

@@ -3,7 +3,7 @@
 In a partial every field may be absent, or null, which is the same. A list or a text may also be
 written as `{value, strategy, …}`, and so may a map whose field says so. Items of lists are whole.
 
-Source: `spec/config.md` sections 4.1 to 4.5.
+Source: `docs/configuration.md`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 A bracket behind a list names an item of it, by its JSON or by what identifies it; behind a map it
 names a key, so that keys with dots have a path too.
 
-Source: `spec/config.md` section 9, `spec/conversation-stream.md` 5.3.
+Source: `docs/configuration.md`, `docs/record.md`.
 """
 
 from __future__ import annotations
@@ -406,7 +406,7 @@ def _fields(node: Node, keys: tuple[str, ...], above: tuple[Any, ...]) -> list[s
 
 
 def variable(path: str) -> str:
-    """The environment variable that sets `path` (`design/architecture.md` D14)."""
+    """The environment variable that sets `path` (`docs/decisions.md` D14)."""
     from jp_nb.config.defaults import ENVIRONMENT_PREFIX
 
     return ENVIRONMENT_PREFIX + "__".join(parse_path(path)).upper()

@@ -4,7 +4,7 @@
 
 Everything after the aliases are resolved looks at the same leaves.
 
-Source: `spec/tools-and-turn-loop.md` 8.1 to 8.4, `design/architecture.md` D29, D38.
+Source: `docs/turns.md`, `docs/decisions.md` D29, D38.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Several changes of the configuration as one.
 
-Source: `spec/tools-and-turn-loop.md` 10.2.
+Source: `docs/turns.md`.
 """
 
 from __future__ import annotations

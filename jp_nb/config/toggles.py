@@ -1,6 +1,6 @@
 """Switching tools on and off: one directive, for a tool by its name or for all at once.
 
-Source: `spec/tools-and-turn-loop.md` 1.3.
+Source: `docs/turns.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is wrong with a partial configuration, all of it at once, in words.
 
-Source: `spec/config.md` sections 4.2 and 7.4.
+Source: `docs/configuration.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Between a notebook that is not open and a conversation directory of JP.
 
-Source: `design/interface.md` section 7.
+Source: `docs/guide.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Runs a notebook with nobody there and writes its outputs and its record.
 
-Source: `design/document.md` sections 3 and 4, `design/interface.md` section 7.
+Source: `docs/record.md`, `docs/guide.md`.
 """
 
 from __future__ import annotations

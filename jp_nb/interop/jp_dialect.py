@@ -4,7 +4,7 @@ One inquiry without an answer, one key that JP does not know on a tool, and JP l
 all; what only it ignores would be gone after its next save. So all of that is taken out here, and
 listed.
 
-Source: `spec/conversation-stream.md` 7.4, `spec/config.md` sections 2 to 5.
+Source: `docs/record.md`, `docs/configuration.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """JP's conversation directories on disk, for a kernel and for the command line alike.
 
-Source: `spec/conversation-stream.md` 6.2 and 7.3.
+Source: `docs/record.md`.
 """
 
 from __future__ import annotations

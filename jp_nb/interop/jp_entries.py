@@ -10,7 +10,7 @@ that applies,
 - `gap`: what stood in front of it;
 - `element`: it is no object at all, its `text` is all there is.
 
-Source: `spec/conversation-stream.md` sections 2 and 3.2, `design/architecture.md` D7, D28.
+Source: `docs/record.md`, `docs/decisions.md` D7, D28.
 """
 
 from __future__ import annotations

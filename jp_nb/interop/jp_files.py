@@ -13,7 +13,7 @@ written back as it was read: on the entries (`jp_nb.interop.jp_entries`) and in
   delta is missing because that is `base_config` now;
 - `after`: what follows the last entry; `files`: other files, as text; `left_out`: names of others.
 
-Source: `spec/conversation-stream.md` sections 2, 3.2, 7; `design/architecture.md` D7, D28.
+Source: `docs/record.md`; `docs/decisions.md` D7, D28.
 """
 
 from __future__ import annotations

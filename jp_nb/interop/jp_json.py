@@ -10,7 +10,7 @@ text has beyond its values is kept beside them as its *spelling*:
 or, where even that gives other bytes (escapes, white space, a key that comes twice), the text
 itself: {"text": "…"}.
 
-Source: `spec/conversation-stream.md` 2.1.
+Source: `docs/record.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The configuration that JP reads today: names of settings, and what may stand there.
 
-Source: `spec/config.md` sections 2 and 4.
+Source: `docs/configuration.md`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 `complete` reads the line and knows the schema of the configuration; what a session alone can tell
 it asks of `Facts`. Nothing is evaluated, sent or run.
 
-Source: `design/interface.md` section 2.
+Source: `docs/guide.md`.
 """
 
 from __future__ import annotations

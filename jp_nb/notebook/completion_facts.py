@@ -2,7 +2,7 @@
 
 `matches` asks the session, and is silent where that fails.
 
-Source: `design/interface.md` section 2, and the Matcher API of IPython,
+Source: `docs/guide.md`, and the Matcher API of IPython,
 https://ipython.readthedocs.io/en/stable/api/generated/IPython.core.completer.html
 """
 

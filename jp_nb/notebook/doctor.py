@@ -1,6 +1,6 @@
 """What works here, and why not.
 
-Source: `design/interface.md` section 2.
+Source: `docs/guide.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`%%jp`, `%jp` and loading the extension.
 
-Source: `design/interface.md` sections 2 and 3.
+Source: `docs/guide.md`.
 """
 
 from __future__ import annotations

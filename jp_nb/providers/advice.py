@@ -1,6 +1,6 @@
 """What to do about an error of a provider, in a sentence behind what it said.
 
-Source: `spec/providers.md` section 2.
+Source: `docs/providers.md`.
 """
 
 from __future__ import annotations

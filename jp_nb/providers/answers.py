@@ -1,6 +1,6 @@
 """Text parts of a response, on their way from a decoder's words to events.
 
-Source: `spec/providers.md` sections 3.5, 4.5 and 5.
+Source: `docs/providers.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Anthropic Messages.
 
-Source: `spec/providers.md` section 4.1; https://docs.anthropic.com/en/api/messages
+Source: `docs/providers.md`; https://docs.anthropic.com/en/api/messages
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Attachments, before a protocol spells them out.
 
 A turn of a hundred cycles sends the same attachments a hundred times; they are encoded once.
-Source: `spec/providers.md` section 3.4.
+Source: `docs/providers.md`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The one place that speaks HTTP (architecture D16).
+"""The one place that speaks HTTP (decision D16).
 
 A key is read when a request is made, goes straight into its header, and nowhere else: not into a
 message, not into a log, and not into a frame that a verbose traceback could print.
 
-Source: `spec/providers.md` sections 2.1, 2.2, 4 and 9.
+Source: `docs/providers.md`.
 """
 
 from __future__ import annotations

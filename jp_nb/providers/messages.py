@@ -1,7 +1,7 @@
 """A thread in a provider's form, rendered once and encoded once.
 
 A turn of a hundred cycles sends the same history a hundred times. What was rendered stays, what
-was encoded stays, and a request joins the pieces. Source: `spec/providers.md` sections 3 and 6.
+was encoded stays, and a request joins the pieces. Source: `docs/providers.md`.
 """
 
 from __future__ import annotations

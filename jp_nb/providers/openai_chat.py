@@ -1,6 +1,6 @@
 """OpenAI's chat completions, and the servers that speak it in their own way.
 
-Source: `spec/providers.md` sections 4.3 to 4.6, 4.8 and 4.9;
+Source: `docs/providers.md`;
 https://platform.openai.com/docs/api-reference/chat
 """
 

@@ -1,6 +1,6 @@
 """Sampling settings, before a protocol spells them out.
 
-Source: `spec/providers.md` sections 1.5 and 8, `spec/config.md` section 2.4.
+Source: `docs/providers.md`, `docs/configuration.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Makes providers by name. Loads the module of a provider when it is first wanted.
 
-Source: `spec/config.md` section 2.10.
+Source: `docs/configuration.md`.
 """
 
 from __future__ import annotations

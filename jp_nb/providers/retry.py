@@ -1,6 +1,6 @@
 """What an error of a provider means: whether to try again, and when.
 
-The loop that waits and calls again is `agent/turn.py`. Source: `spec/providers.md` section 2.
+The loop that waits and calls again is `agent/turn.py`. Source: `docs/providers.md`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A constraint that an API rejects moves into the description of its node, where the model still
 reads it. The user's own schema stays what an answer is validated against.
 
-Source: `spec/providers.md` section 5.
+Source: `docs/providers.md`.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def check_references(schema: Mapping[str, JsonValue]) -> None:
 def check_anthropic(schema: Mapping[str, JsonValue]) -> None:
     """Raise `UsageError` if `output_config.format` cannot have answers fit `schema`.
 
-    Source: `spec/providers.md` section 5.2;
+    Source: `docs/providers.md`;
     https://platform.claude.com/docs/en/build-with-claude/structured-outputs
     """
     check_references(schema)

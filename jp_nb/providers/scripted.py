@@ -1,6 +1,6 @@
 """A provider that answers from a script: no network, no key, the same answers every time.
 
-Source: `design/interface.md` section 8.
+Source: `docs/guide.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Server-sent events out of bytes, however they were cut.
 
-Source: `spec/providers.md` section 4; https://html.spec.whatwg.org/multipage/server-sent-events.html
+Source: `docs/providers.md`; https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """From the bytes of a response to provider events, with a limit on silence and on size.
 
-`StreamDecoder` is the pure half; `events` reads the connection. Source: `spec/providers.md`
-sections 1.4 and 4.
+`StreamDecoder` is the pure half; `events` reads the connection. Source: `docs/providers.md`.
 """
 
 from __future__ import annotations

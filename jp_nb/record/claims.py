@@ -3,7 +3,7 @@
 A claim maps a path to the sources that set it, `HASH:LABEL` each; null says that no source owns
 it. Matching uses hashes alone, the label is for people.
 
-Source: `spec/conversation-stream.md` 5.5.
+Source: `docs/record.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a provider sees in place of turns that were compacted. The record itself keeps them.
 
-Source: `spec/conversation-stream.md` section 4.9.
+Source: `docs/record.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A conversation as code reads it: a snapshot that nothing changes.
 
-Source: `design/architecture.md` D40.
+Source: `docs/decisions.md` D40.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Entries of `others` are plain JSON that anybody may have written: they are listed whatever they
 are, named so that each can be told apart, and kept unchanged until somebody goes to one.
 
-Source: `design/architecture.md` D19, D33, `design/interface.md` section 6.
+Source: `docs/decisions.md` D19, D33, `docs/guide.md`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Shape:
     {"version": 1, "conversation": {"id", "title"?, "made", "parent"?, "origin"?},
      "base_config": {…}, "events": [{…}, …], "signature"?: "…", "others"?: [{…}, …]}
 
-Source: `design/interface.md` section 6, `design/architecture.md` D18, D19, D33.
+Source: `docs/guide.md`, `docs/decisions.md` D18, D19, D33.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Changes of the configuration before they are recorded.
 
-Source: `spec/conversation-stream.md` 5.4.
+Source: `docs/record.md`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 What applies to a conversation as a whole (configuration, unknown kinds) stays. As after a repair,
 whoever keeps a copy of the record needs the whole of it.
 
-Source: `spec/conversation-stream.md` section 3.8.
+Source: `docs/record.md`.
 """
 
 from __future__ import annotations

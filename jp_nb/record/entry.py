@@ -1,6 +1,6 @@
 """What all entries of a record have in common.
 
-Source: `spec/conversation-stream.md` section 2.2.
+Source: `docs/record.md`.
 """
 
 from __future__ import annotations

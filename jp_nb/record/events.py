@@ -4,7 +4,7 @@ An entry is stored as a JSON object and that object stays the truth: the classes
 of it, so that fields and kinds we do not know survive a load and a save untouched. A view knows
 neither the entry's id nor what it answers: that is the stream's.
 
-Source: `spec/conversation-stream.md` section 2.
+Source: `docs/record.md`.
 """
 
 from __future__ import annotations

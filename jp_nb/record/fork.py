@@ -1,6 +1,6 @@
 """Another conversation that begins as this one did.
 
-Source: `spec/conversation-stream.md` section 5.6, `design/architecture.md` D19.
+Source: `docs/record.md`, `docs/decisions.md` D19.
 """
 
 from __future__ import annotations

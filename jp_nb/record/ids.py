@@ -1,6 +1,6 @@
 """Ids of entries, given by the stream that holds them.
 
-Source: `spec/conversation-stream.md` section 3.4 and A14.
+Source: `docs/record.md` and A14.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Questions that were asked while a tool ran, and how they were closed. Audit data.
 
-Source: `spec/conversation-stream.md` sections 2.8 and 2.9.
+Source: `docs/record.md`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A copy is plain JSON that anybody may have written, so nothing here trusts its s
 extension has the same rules in JavaScript; the cases in `tests/record/merge_cases.json`
 hold for both.
 
-Source: `design/document.md` section 3, `design/architecture.md` D18 and D33.
+Source: `docs/record.md`, `docs/decisions.md` D18 and D33.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Ids repeat, in other turns and within one. So they pair by count, inside their turn: the n-th
 response of an id answers its n-th request.
 
-Source: `spec/conversation-stream.md` section 3.5.
+Source: `docs/record.md`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The layers below the conversation are folded first; the base configuration is me
 then every delta is applied in order. What a delta unsets is what the program and its tools bring
 along, whatever files and variables say; what it uncovers is what lies below the conversation.
 
-Source: `spec/conversation-stream.md` section 5.
+Source: `docs/record.md`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Kept in the `metadata` of the one `config_delta` that a cycle's calls lead to:
 `channel` is absent where no person was asked. It is for people to read, and says to which turn a
 change belongs that lies between two; no signature covers it.
 
-Source: `spec/tools-and-turn-loop.md` 10.2.
+Source: `docs/turns.md`.
 """
 
 from __future__ import annotations

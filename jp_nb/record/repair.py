@@ -1,6 +1,6 @@
 """What makes a record fit to be sent: seven steps, in order, idempotent as a whole.
 
-Source: `spec/conversation-stream.md` section 3.6.
+Source: `docs/record.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The append-only entries of one conversation: append, pair, repair, iterate.
 
-Source: `spec/conversation-stream.md` section 3.
+Source: `docs/record.md`.
 """
 
 from __future__ import annotations

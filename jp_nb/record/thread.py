@@ -1,6 +1,6 @@
 """The view of a conversation that a provider is sent.
 
-Source: `spec/conversation-stream.md` section 4.9.
+Source: `docs/record.md`.
 """
 
 from __future__ import annotations

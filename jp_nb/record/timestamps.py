@@ -1,6 +1,6 @@
 """Times and ids in the form that JP writes. Pure: the clock is the caller's.
 
-Source: `spec/conversation-stream.md` sections 1 and 3.3.
+Source: `docs/record.md`.
 """
 
 from __future__ import annotations

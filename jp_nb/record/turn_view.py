@@ -1,6 +1,6 @@
 """A finished turn, as code reads it.
 
-Source: `design/interface.md` section 2, `design/architecture.md` D40.
+Source: `docs/guide.md`, `docs/decisions.md` D40.
 """
 
 from __future__ import annotations

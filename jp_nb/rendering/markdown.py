@@ -6,7 +6,7 @@ front end draws, or an exporter copies, as something else. Where readers of Mark
 about what is code, it counts as text: what is shown may then have a `&lt;` too many, and never a
 tag. The work grows with the length of a text, whatever it holds.
 
-Source: `design/architecture.md` D32; CommonMark 0.31, sections 4.5, 6.1, 6.3; where marked and
+Source: `docs/decisions.md` D32; CommonMark 0.31, sections 4.5, 6.1, 6.3; where marked and
 mistune (with nbconvert's mathematics) differ from it.
 """
 

@@ -1,6 +1,6 @@
 """Tables and logs that magics show, as Markdown and as plain text.
 
-Source: `design/interface.md` section 2.
+Source: `docs/guide.md`.
 """
 
 from __future__ import annotations

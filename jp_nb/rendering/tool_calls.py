@@ -1,6 +1,6 @@
 """How a tool call looks in its cell: one line, and below it what its style asks for.
 
-Source: `design/interface.md` section 3, `spec/tools-and-turn-loop.md` section 1.6.
+Source: `docs/guide.md`, `docs/turns.md`.
 """
 
 from __future__ import annotations

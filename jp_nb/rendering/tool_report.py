@@ -1,6 +1,6 @@
 """What `%jp tools` shows: all tools in a table, or the whole of one.
 
-Source: `design/interface.md` section 2, `spec/tools-and-turn-loop.md` sections 1 and 7.
+Source: `docs/guide.md`, `docs/turns.md`.
 """
 
 from __future__ import annotations

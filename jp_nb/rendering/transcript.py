@@ -1,6 +1,6 @@
 """What a turn looks like in its cell: a fold over what happened, in Markdown and in plain text.
 
-Source: `design/interface.md` section 3, `spec/tools-and-turn-loop.md` sections 8.5 and 8.9.
+Source: `docs/guide.md`, `docs/turns.md`.
 """
 
 from __future__ import annotations

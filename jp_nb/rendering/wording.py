@@ -1,6 +1,6 @@
 """The words of a prompt, the same on a form, on stdin and in the record that remains.
 
-Source: `design/interface.md` section 9, `spec/tools-and-turn-loop.md` sections 4.3 and 8.5.
+Source: `docs/guide.md`, `docs/turns.md`.
 """
 
 from __future__ import annotations

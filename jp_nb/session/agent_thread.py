@@ -1,6 +1,6 @@
 """The thread on which turns run: one event loop per kernel, started at the first turn.
 
-Source: `design/architecture.md` section 3.
+Source: `docs/architecture.md`
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The agent runs on a thread of its own. Whatever it wants shown, asked or run where the user's
 code lives comes here as a job, and the cell's thread serves jobs until the turn is done.
 
-Source: `design/architecture.md` section 3.
+Source: `docs/architecture.md`
 """
 
 from __future__ import annotations

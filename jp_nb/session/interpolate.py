@@ -1,6 +1,6 @@
 """`{{name}}` in what the user asks.
 
-Source: `design/interface.md` section 2.
+Source: `docs/guide.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the configuration in force comes to: a provider, a model, tools, attachments.
 
-Source: `spec/tools-and-turn-loop.md` section 10.4, `spec/config.md` section 2.
+Source: `docs/turns.md`, `docs/configuration.md`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The configuration of a session: what is in force, and how it is changed.
 
-Source: `design/interface.md` sections 2 and 5, `design/architecture.md` D8, D13, D20, D34,
-`spec/config.md` 6.5, `spec/conversation-stream.md` 5.4 and 5.5.
+Source: `docs/guide.md`, `docs/decisions.md` D8, D13, D20, D34,
+`docs/configuration.md`, `docs/record.md`.
 """
 
 from __future__ import annotations

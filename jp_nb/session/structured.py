@@ -1,7 +1,7 @@
 """Structured answers: the schema that a name of the notebook stands for, and what fits it.
 
-Source: `design/interface.md` section 2, `spec/providers.md` section 3.5,
-`spec/tools-and-turn-loop.md` section 11.7.
+Source: `docs/guide.md`, `docs/providers.md`,
+`docs/turns.md`.
 """
 
 from __future__ import annotations

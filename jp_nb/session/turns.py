@@ -1,6 +1,6 @@
 """Runs turns from the cell's thread: everything that `%load_ext` can do without.
 
-Source: `design/architecture.md` sections 2 and 3, `design/interface.md` sections 2 and 4.
+Source: `docs/architecture.md` sections 2 and 3, `docs/guide.md`.
 """
 
 from __future__ import annotations

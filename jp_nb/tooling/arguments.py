@@ -1,6 +1,6 @@
 """Arguments as models send them, brought to the types that a tool declares.
 
-Source: `spec/tools-and-turn-loop.md` section 1.7.
+Source: `docs/turns.md`.
 """
 
 from __future__ import annotations

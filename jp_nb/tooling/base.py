@@ -1,6 +1,6 @@
 """What every tool can do, wherever it comes from.
 
-Source: `spec/tools-and-turn-loop.md` sections 1 and 2.
+Source: `docs/turns.md`.
 """
 
 from __future__ import annotations

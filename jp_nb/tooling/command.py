@@ -2,7 +2,7 @@
 
 A command gets the document on stdin, and its words are templates over the same document.
 
-Source: `spec/tools-and-turn-loop.md` section 3.
+Source: `docs/turns.md`.
 """
 
 from __future__ import annotations

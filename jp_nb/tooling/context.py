@@ -1,6 +1,6 @@
 """What a tool is told besides its arguments.
 
-Source: `design/interface.md` section 4, `spec/tools-and-turn-loop.md` 3.2.
+Source: `docs/guide.md`, `docs/turns.md`.
 """
 
 from __future__ import annotations

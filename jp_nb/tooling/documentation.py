@@ -1,6 +1,6 @@
 """The documentation of a tool, in Markdown, for a model that asks for it.
 
-Source: `spec/tools-and-turn-loop.md` sections 1.7 and 2.
+Source: `docs/turns.md`.
 """
 
 from __future__ import annotations

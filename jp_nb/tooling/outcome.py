@@ -1,6 +1,6 @@
 """What one run of a tool comes to.
 
-Source: `spec/tools-and-turn-loop.md` section 3.4.
+Source: `docs/turns.md`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The schema comes from type hints and the Google-style docstring; arguments are validated before
 the function runs.
 
-Source: `design/interface.md` section 4.
+Source: `docs/guide.md`.
 """
 
 from __future__ import annotations

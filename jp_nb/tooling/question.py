@@ -1,6 +1,6 @@
 """A question that a tool puts to somebody while it runs.
 
-Source: `spec/tools-and-turn-loop.md` section 4.
+Source: `docs/turns.md`.
 """
 
 from __future__ import annotations

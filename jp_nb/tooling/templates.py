@@ -3,7 +3,7 @@
 JP renders them with minijinja, which has the syntax of Jinja. Here too a template sees JSON and
 nothing of Python: `tool.arguments.items` is the argument of that name, not a method.
 
-Source: `spec/tools-and-turn-loop.md` section 3.1.
+Source: `docs/turns.md`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads what is attached to a conversation: files, for the model to see.
 
 It is read where the agent runs, which hears nothing meanwhile: so it ends soon, whatever somebody
-attached. Source: `spec/config.md` section 2.5, `spec/providers.md` section 3.4.
+attached. Source: `docs/configuration.md`, `docs/providers.md`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 It lies in the user's data directory, or where `JP_NB_KEY_FILE` says. Whoever can read it can sign
 as the user, so a file that others can read is no key; neither is one that is not whole.
 
-Source: `design/document.md` section 5.
+Source: `docs/record.md`.
 """
 
 from __future__ import annotations

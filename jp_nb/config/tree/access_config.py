@@ -3,7 +3,7 @@
 Rules of files, hosts and variables are told to the tool, which keeps to them; rules of the
 configuration are enforced here.
 
-Source: `spec/config.md` sections 2.6 and 8.4, `spec/tools-and-turn-loop.md` section 7.
+Source: `docs/configuration.md`, `docs/turns.md`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Extra keys are errors everywhere but in `model.parameters`; maps are `dict[str, …]`. The tables
 are in modules of their own, by topic; here is the root, and what only the whole can tell.
 
-Source: `spec/config.md` section 2, `design/interface.md` section 10.
+Source: `docs/configuration.md`, `docs/guide.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Who answers: prompt, model, limits; and what differs where a model answers a tool's question.
 
-Source: `spec/config.md` sections 2.2 and 2.5.
+Source: `docs/configuration.md`.
 """
 
 from __future__ import annotations

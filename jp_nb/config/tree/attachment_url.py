@@ -1,6 +1,6 @@
 """What is attached to a request, as a URL: `type://path?name=value`.
 
-Source: `spec/config.md` section 2.5.
+Source: `docs/configuration.md`.
 """
 
 from __future__ import annotations

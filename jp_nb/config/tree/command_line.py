@@ -1,6 +1,6 @@
 """A command line in the configuration: one text, or program and arguments.
 
-Source: `spec/tools-and-turn-loop.md` section 3.1.
+Source: `docs/turns.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rules of compaction: which turns, and what is left out of them.
 
-Source: `spec/config.md` section 2.7.
+Source: `docs/configuration.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a conversation uses: its title, tools, attachments, labels, and how it is compacted.
 
-Source: `spec/config.md` sections 2.5 to 2.7.
+Source: `docs/configuration.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Durations as people write them: `90s`, `5m`, `1h 30m`, `2 days`.
 
-Source: `spec/config.md` sections 2.2 and 2.7.
+Source: `docs/configuration.md`.
 """
 
 from __future__ import annotations

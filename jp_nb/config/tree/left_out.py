@@ -2,7 +2,7 @@
 
 JP and `jp_nb` read the same files, so that these settings are no errors here. They are ignored.
 
-Source: `spec/config.md` section 2.
+Source: `docs/configuration.md`.
 """
 
 from __future__ import annotations

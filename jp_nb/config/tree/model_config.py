@@ -1,6 +1,6 @@
 """Which model answers, with which settings, and the limits of a request.
 
-Source: `spec/config.md` sections 2.2, 2.4 and 3.
+Source: `docs/configuration.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Parts of the system prompt: sections and instructions.
 
-Source: `spec/config.md` section 2.3.
+Source: `docs/configuration.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where models and tool servers are reached.
 
-Source: `spec/config.md` section 2.10, `design/architecture.md` D26.
+Source: `docs/configuration.md`, `docs/decisions.md` D26.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ A field without a marker: tables and maps recurse per key, lists append, everyth
 A list or a text may always be written as `{value, strategy, dedup, separator}`; that form wins
 over the field's own strategy.
 
-Source: `spec/config.md` sections 4 and 8.3.
+Source: `docs/configuration.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a cell shows, how a person is asked, what an interrupt does, how the record is kept.
 
-Source: `spec/config.md` sections 2.8 and 2.9, `design/interface.md` section 10.
+Source: `docs/configuration.md`, `docs/guide.md`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is configured about a tool: its source, its parameters, who may run it and how it shows.
 
-Source: `spec/config.md` section 2.6, `spec/tools-and-turn-loop.md` sections 1 and 7.
+Source: `docs/configuration.md`, `docs/turns.md`.
 """
 
 from __future__ import annotations

@@ -3,5 +3,5 @@
 The kernel does not own the document: the page, or the headless executor, does. `homes` finds out
 which of them is there, `live` and `carrier` hand the record over, `merge` brings copies together.
 
-Source: `design/document.md`.
+Source: `docs/protocol.md`.
 """

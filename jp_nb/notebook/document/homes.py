@@ -3,7 +3,7 @@
 `find` looks around once, at `%load_ext`; the `Place` it returns says which notebook this is, so
 that the configuration can be read, and then opens the conversation.
 
-Source: `design/document.md` section 3, `design/architecture.md` D18 and D33.
+Source: `docs/protocol.md`, `docs/decisions.md` D18 and D33.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ reloaded, restored from disk or opened a second time gets what it lacks: what a 
 from its `hello` and its answers, never assumed. Nothing is written while the page holds something
 that this kernel could not read or does not know.
 
-Source: `design/document.md` sections 1 and 2.
+Source: `docs/protocol.md`.
 """
 
 from __future__ import annotations

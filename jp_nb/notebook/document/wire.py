@@ -2,7 +2,7 @@
 
 `live.py` and the lab extension exchange these as the data of comm messages.
 
-Source: `design/document.md` section 2.
+Source: `docs/protocol.md`.
 """
 
 from __future__ import annotations

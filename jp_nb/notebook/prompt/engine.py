@@ -3,7 +3,7 @@
 All state is the cell's thread's. The agent hands a prompt over and awaits its end; code in the
 cell serves the loop until its own prompt has ended.
 
-Source: `design/prompts.md`, `design/architecture.md` section 4.
+Source: `docs/prompts.md`, `docs/architecture.md`
 """
 
 from __future__ import annotations

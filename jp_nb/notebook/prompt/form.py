@@ -4,7 +4,7 @@ Stock ipywidgets and one tiny widget of our own (`form.js`), which says that a p
 turns keys into answers and takes secrets. Text of models and tools reaches the page escaped, in
 widgets that read neither HTML nor mathematics in it, or as Markdown that was made safe.
 
-Source: `design/prompts.md` section 3, `design/interface.md` section 9.
+Source: `docs/prompts.md`, `docs/guide.md`.
 """
 
 from __future__ import annotations

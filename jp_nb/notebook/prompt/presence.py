@@ -1,6 +1,6 @@
 """Whether somebody can be asked, and how.
 
-Source: `design/prompts.md` section 2.
+Source: `docs/prompts.md`.
 """
 
 from __future__ import annotations

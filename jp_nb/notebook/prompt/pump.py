@@ -5,7 +5,7 @@ a prompt waits, a tap on the shell stream takes the comm messages out (and the t
 which a reloaded page finds its widgets again) and has them handled on the cell's thread.
 Everything else goes its usual way, in order.
 
-Source: `design/prompts.md` section 1; ipykernel 6.29 to 7.4, `kernelbase.py`. It uses internals
+Source: `docs/prompts.md`; ipykernel 6.29 to 7.4, `kernelbase.py`. It uses internals
 of ipykernel, so `missing_internals` looks for each of them before they are relied on.
 """
 

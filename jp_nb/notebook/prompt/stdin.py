@@ -1,7 +1,6 @@
 """A prompt on stdin: in the front end's input box, in a console, in a terminal.
 
-Source: `design/prompts.md` section 5, `spec/tools-and-turn-loop.md` sections 4.3, 8.5, 9.3,
-11.4-11.6.
+Source: `docs/prompts.md`, `docs/turns.md`-11.6.
 """
 
 from __future__ import annotations

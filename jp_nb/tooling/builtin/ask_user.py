@@ -1,6 +1,6 @@
 """`ask_user`: the model asks the person one typed question.
 
-Source: `spec/tools-and-turn-loop.md` section 6 (RFD 083).
+Source: `docs/turns.md` (RFD 083).
 """
 
 from __future__ import annotations

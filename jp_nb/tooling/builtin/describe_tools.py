@@ -1,6 +1,6 @@
 """`describe_tools`: the model reads up on the tools it is offered.
 
-Source: `spec/tools-and-turn-loop.md` section 2.
+Source: `docs/turns.md`.
 """
 
 from __future__ import annotations
