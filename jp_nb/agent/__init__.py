@@ -1,1 +1,1 @@
-"""What a turn does: the loop, the coordinator, the ports they need."""
+"""What a turn does: the loop, its tool calls, and what it needs from the rooms around it."""

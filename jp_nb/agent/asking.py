@@ -15,19 +15,17 @@ from typing import Protocol, assert_never
 from pydantic import JsonValue
 
 from jp_nb.agent.calls import Call, EndCallbacks
-from jp_nb.agent.model_inquiry import Inquiry, InquiryBackend, InquiryError
-from jp_nb.agent.ports import (
+from jp_nb.agent.display_events import Display, QuestionEnds, Waits
+from jp_nb.agent.model_inquiry import InquiryBackend, InquiryError, ModelInquiry
+from jp_nb.agent.prompt_queue import Event, PromptQueue, Spawn, is_cancelled
+from jp_nb.agent.prompts import (
     Answered,
-    Display,
     NotAnswered,
     PromptEnd,
     Prompter,
-    QuestionEnds,
     QuestionPrompt,
     Unavailable,
-    Waits,
 )
-from jp_nb.agent.prompt_queue import Event, PromptQueue, Spawn, is_cancelled
 from jp_nb.agent.questions import (
     NOT_ANSWERED,
     AskModel,
@@ -197,7 +195,7 @@ class Asking:
         batch, call = asked.batch, asked.call
         problem = NO_INQUIRY_BACKEND
         if batch.inquiry is not None:
-            inquiry = Inquiry(
+            inquiry = ModelInquiry(
                 asked.id,
                 call.request.id,
                 asked.tool.name,

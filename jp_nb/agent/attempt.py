@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from jp_nb.agent.ports import Finished, Retry, TextPart
+from jp_nb.agent.model_events import Finished, Retry, TextPart
 from jp_nb.agent.response import ResponseBuilder, Seam
 from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
 from jp_nb.record.turn_marks import continues, continuing

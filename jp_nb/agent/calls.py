@@ -14,7 +14,7 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from jp_nb.agent.ports import Channel, Unavailable
+from jp_nb.agent.prompts import Channel, Unavailable
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.tooling.context import DeltaRejection

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from pydantic import JsonValue
 
-from jp_nb.agent.ports import ProposedChange
+from jp_nb.agent.prompts import ProposedChange
 from jp_nb.config.masking import masked
 from jp_nb.config.partial import (
     Change,

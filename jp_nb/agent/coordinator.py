@@ -35,21 +35,19 @@ from jp_nb.agent.decisions import (
     delivery,
     permission,
 )
-from jp_nb.agent.interrupts import CONTINUE, Choice, Interrupts, Verdict, menu, stopped
-from jp_nb.agent.ports import (
-    CellThread,
+from jp_nb.agent.display_events import (
     Display,
     FunctionBegins,
     FunctionEnds,
     InterruptHeard,
     Notice,
-    Prompter,
     ToolBegins,
     ToolEnds,
-    Unavailable,
     Waits,
 )
+from jp_nb.agent.interrupts import CONTINUE, Choice, Interrupts, Verdict, menu, stopped
 from jp_nb.agent.prompt_queue import Ask, Event, PromptQueue, is_cancelled, summary
+from jp_nb.agent.prompts import Prompter, Unavailable
 from jp_nb.agent.questions import TurnState
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.errors import ToolError
@@ -57,7 +55,7 @@ from jp_nb.record.edited_calls import edited_by_person
 from jp_nb.record.events import ConfigDelta, Entry, ToolCallResponse
 from jp_nb.record.thread import Thread
 from jp_nb.tooling.arguments import coerce_arguments
-from jp_nb.tooling.base import RUN, CallInterrupted, Run
+from jp_nb.tooling.base import RUN, CallInterrupted, CellThread, Run
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.long_results import cut_middle
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success

@@ -13,7 +13,8 @@ from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.ports import (
+from jp_nb.agent.prompt_queue import Ask
+from jp_nb.agent.prompts import (
     Action,
     ActionPrompt,
     Answered,
@@ -25,7 +26,6 @@ from jp_nb.agent.ports import (
     QuestionPrompt,
     Unavailable,
 )
-from jp_nb.agent.prompt_queue import Ask
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.json_values import indented_json, read_json
 from jp_nb.safe_text import exact, visible

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Literal
 
-from jp_nb.agent.ports import (
+from jp_nb.agent.prompt_queue import Ask
+from jp_nb.agent.prompts import (
     Action,
     ActionPrompt,
     Answered,
@@ -18,7 +19,6 @@ from jp_nb.agent.ports import (
     Prompter,
     QuestionPrompt,
 )
-from jp_nb.agent.prompt_queue import Ask
 from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
 from jp_nb.tooling.question import Question
 

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from pydantic import JsonValue
 
-from jp_nb.agent.ports import (
+from jp_nb.agent.model_events import (
     Attachment,
     Finished,
     ModelParameters,
@@ -69,7 +69,7 @@ def _unheard(model: str, *, again: str = "", until: float | None = None) -> None
 
 
 @dataclass(frozen=True, slots=True)
-class Inquiry:
+class ModelInquiry:
     """A question of a tool call that a model is to answer.
 
     Attributes:
@@ -104,7 +104,7 @@ class InquiryBackend(Protocol):
 
     on_usage: Callable[[Usage], None] | None
 
-    async def inquire(self, thread: Thread, inquiry: Inquiry) -> JsonValue:
+    async def inquire(self, thread: Thread, inquiry: ModelInquiry) -> JsonValue:
         """The answer, valid for the question. Cancelling the task cancels the request.
 
         Args:
@@ -121,7 +121,7 @@ class InquiryBackend(Protocol):
 # --- the question ----------------------------------------------------------------------------
 
 
-def answer_schema(inquiry: Inquiry) -> dict[str, JsonValue]:
+def answer_schema(inquiry: ModelInquiry) -> dict[str, JsonValue]:
     """The JSON schema of the answer (section 5.7; `inquiry_id` in it is decision D2)."""
     answer: dict[str, JsonValue]
     match inquiry.question.answer_type:
@@ -142,7 +142,7 @@ def answer_schema(inquiry: Inquiry) -> dict[str, JsonValue]:
     }
 
 
-def paused(thread: Thread, inquiry: Inquiry) -> Thread:
+def paused(thread: Thread, inquiry: ModelInquiry) -> Thread:
     """A copy of `thread` in which the call is paused and its question is asked.
 
     No call in it stays without a response: that of the running batch which asks is paused, the
@@ -180,12 +180,14 @@ def _id(item: ThreadItem) -> str:
     return item.entry.id if isinstance(item.entry, ToolCallRequest) else ""
 
 
-def _response(call: ThreadItem, inquiry: Inquiry, *, asks: bool, now: bool) -> ToolCallResponse:
+def _response(
+    call: ThreadItem, inquiry: ModelInquiry, *, asks: bool, now: bool
+) -> ToolCallResponse:
     text = PAUSED + inquiry.question.text if asks else BESIDE if now else INTERRUPTED
     return ToolCallResponse(id=_id(call), content=text, is_error=not now)
 
 
-def _question(inquiry: Inquiry) -> ChatRequest:
+def _question(inquiry: ModelInquiry) -> ChatRequest:
     question = inquiry.question
     parts = [
         f"The tool `{inquiry.tool}` is paused and asks you a question.",
@@ -203,7 +205,7 @@ def _question(inquiry: Inquiry) -> ChatRequest:
 # --- the answer ------------------------------------------------------------------------------
 
 
-def extract_answer(entries: Sequence[Entry], inquiry: Inquiry) -> JsonValue:
+def extract_answer(entries: Sequence[Entry], inquiry: ModelInquiry) -> JsonValue:
     """The answer that the first structured response in `entries` gives.
 
     Raises:
@@ -215,7 +217,7 @@ def extract_answer(entries: Sequence[Entry], inquiry: Inquiry) -> JsonValue:
     raise InquiryError("No structured data in the LLM response")
 
 
-def _answer(data: JsonValue, inquiry: Inquiry) -> JsonValue:
+def _answer(data: JsonValue, inquiry: ModelInquiry) -> JsonValue:
     if not isinstance(data, dict):
         raise _unusable("expected a JSON object")
     if "answer" not in data:
@@ -278,7 +280,7 @@ class LlmInquiryBackend:
     on_usage: Callable[[Usage], None] | None = None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
-    async def inquire(self, thread: Thread, inquiry: Inquiry) -> JsonValue:
+    async def inquire(self, thread: Thread, inquiry: ModelInquiry) -> JsonValue:
         """See `InquiryBackend`."""
         model = self.overrides.get((inquiry.tool, inquiry.question.id), self.default)
         request = self._request(model, paused(thread, inquiry), inquiry)
@@ -298,7 +300,7 @@ class LlmInquiryBackend:
             raise InquiryError(f"LLM provider error: {type(exc).__name__}") from exc
         return extract_answer(entries, inquiry)
 
-    def _request(self, model: InquiryModel, thread: Thread, inquiry: Inquiry) -> ModelRequest:
+    def _request(self, model: InquiryModel, thread: Thread, inquiry: ModelInquiry) -> ModelRequest:
         return ModelRequest(
             model=model.model,
             thread=thread,
@@ -314,7 +316,7 @@ class LlmInquiryBackend:
         )
 
     async def _respond(
-        self, model: InquiryModel, request: ModelRequest, inquiry: Inquiry
+        self, model: InquiryModel, request: ModelRequest, inquiry: ModelInquiry
     ) -> list[Entry]:
         """The entries of one whole response, with as many attempts as it takes."""
         limits = model.request

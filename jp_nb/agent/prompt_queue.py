@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from jp_nb.agent.ports import Prompt, PromptEnd, Prompter, Unavailable
+from jp_nb.agent.prompts import Prompt, PromptEnd, Prompter, Unavailable
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from jp_nb.agent.ports import Answered, NotAnswered, PromptEnd
+from jp_nb.agent.prompts import Answered, NotAnswered, PromptEnd
 from jp_nb.agent.secret_answers import Secrets
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.tree.app_config import QuestionConfig

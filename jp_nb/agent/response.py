@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from jp_nb.agent.ports import (
+from jp_nb.agent.model_events import (
     Flush,
     ProviderEvent,
     TextPart,

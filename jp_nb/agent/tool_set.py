@@ -11,7 +11,7 @@ from typing import Literal, TypeVar, cast
 
 from pydantic import JsonValue
 
-from jp_nb.agent.ports import ToolDefinition
+from jp_nb.agent.model_events import ToolDefinition
 from jp_nb.config.grants import Grants
 from jp_nb.config.tree.app_config import (
     CANCELLATION,

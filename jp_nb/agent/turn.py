@@ -22,34 +22,35 @@ from jp_nb.agent.asking import BatchContext
 from jp_nb.agent.attempt import MAX_TOOL_CALLS, Attempt, Chain
 from jp_nb.agent.calls import Call
 from jp_nb.agent.coordinator import NEVER_RAN, BatchEnd, Coordinator
-from jp_nb.agent.interrupts import STOP, Interrupts, Verdict, menu
-from jp_nb.agent.model_inquiry import InquiryBackend
-from jp_nb.agent.ports import (
+from jp_nb.agent.display_events import (
     MODEL_WAITS,
-    Attachment,
-    CellThread,
     DiscardText,
     Display,
     EndOfText,
+    InterruptHeard,
+    Notice,
+    PersonSays,
+    ShowText,
+    Waits,
+)
+from jp_nb.agent.interrupts import STOP, Interrupts, Verdict, menu
+from jp_nb.agent.model_events import (
+    Attachment,
     Finished,
     Flush,
-    InterruptHeard,
     KeepAlive,
     ModelParameters,
     ModelRequest,
-    Notice,
-    PersonSays,
-    Prompter,
     Provider,
     ProviderEvent,
     Retry,
-    ShowText,
     TextPart,
     ToolCallStart,
     Usage,
-    Waits,
 )
+from jp_nb.agent.model_inquiry import InquiryBackend
 from jp_nb.agent.prompt_queue import Ask, asking
+from jp_nb.agent.prompts import Prompter
 from jp_nb.agent.questions import TurnState
 from jp_nb.agent.response import add_usage
 from jp_nb.agent.retry_words import retry_words, say_tries
@@ -70,6 +71,7 @@ from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread
 from jp_nb.record.turn_marks import demanding, uncalled
 from jp_nb.record.unanswered import NoAnswer, is_unanswered, marked
+from jp_nb.tooling.base import CellThread
 
 log = logging.getLogger(__name__)
 

@@ -88,7 +88,7 @@ def add_tool_choice(parser: argparse.ArgumentParser) -> None:
 
 
 def tool_choice(*uses: str | bool | None) -> str | None:
-    """The `agent.ports.ToolChoice` that `uses` ask for; None: the configured one.
+    """The `ToolChoice` that `uses` ask for; None: the configured one.
 
     Args:
         uses: The name of the tool that the model has to call first, True for any, False for none.

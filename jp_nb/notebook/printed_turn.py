@@ -10,7 +10,7 @@ from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from jp_nb.agent.ports import (
+from jp_nb.agent.display_events import (
     ChangeEnds,
     DisplayEvent,
     EndOfText,
@@ -140,7 +140,7 @@ def _write(text: str) -> None:
 
 
 class PrintedTurn:
-    """A turn in a console. Calling it takes an event; implements `ports.Display`.
+    """A turn in a console. Calling it takes an event; implements `Display`.
 
     Args:
         printer: Prints events.

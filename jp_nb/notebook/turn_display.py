@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any, Protocol
 from uuid import uuid4
 
-from jp_nb.agent.ports import (
+from jp_nb.agent.display_events import (
     DiscardText,
     DisplayEvent,
     FunctionBegins,
@@ -90,7 +90,7 @@ class _Cut:
 
 
 class TurnDisplay:
-    """The outputs of a turn. Calling it takes an event; implements `ports.Display`.
+    """The outputs of a turn. Calling it takes an event; implements `Display`.
 
     There is one output, and one more behind each tool that has shown something itself: what a
     function on the cell's thread shows stands below its line, what other tools show below those

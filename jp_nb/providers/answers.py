@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Final, Literal
 
-from jp_nb.agent.ports import ProviderEvent, TextPart
+from jp_nb.agent.model_events import ProviderEvent, TextPart
 from jp_nb.providers.schema import AnswerSchema
 
 Kind = Literal["message", "reasoning"]

@@ -12,7 +12,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.ports import (
+from jp_nb.agent.model_events import (
     Attachment,
     Finished,
     FinishReason,
@@ -88,7 +88,7 @@ class AnthropicProvider:
         self._always_thinking: set[str] = set()
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
-        """Stream one response; see `agent.ports.Provider`."""
+        """Stream one response; see `Provider`."""
         rendering = self._renderings.of(request.thread)
         attached = self._attached.of(request.attachments)
         attached.warn(self._warnings, conversation_id=request.conversation_id)
@@ -131,7 +131,7 @@ class AnthropicProvider:
         )
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
-        """Refuse what cannot be enforced; see `agent.ports.Provider`."""
+        """Refuse what cannot be enforced; see `Provider`."""
         schemas.check_anthropic(schema)
 
     async def aclose(self) -> None:

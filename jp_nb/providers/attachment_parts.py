@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jp_nb.agent.ports import Attachment
+from jp_nb.agent.model_events import Attachment
 from jp_nb.providers.parameters import Warnings
 
 PDF: Final = "application/pdf"

@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from pydantic import JsonValue
 
-from jp_nb.agent.ports import ToolDefinition
+from jp_nb.agent.model_events import ToolDefinition
 from jp_nb.record.events import ChatResponse
 from jp_nb.record.thread import Thread, ThreadItem
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from pydantic import JsonValue
 
-from jp_nb.agent.ports import (
+from jp_nb.agent.model_events import (
     Attachment,
     Finished,
     FinishReason,
@@ -239,7 +239,7 @@ class ChatProvider:
         self._warnings = Warnings(profile.name)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
-        """Stream one response; see `agent.ports.Provider`."""
+        """Stream one response; see `Provider`."""
         profile = self._profile
         rendering = self._renderings.of(request.thread)
         attached = self._attached.of(request.attachments)
@@ -269,7 +269,7 @@ class ChatProvider:
         )
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
-        """Every schema is taken, as strict as it can be; see `agent.ports.Provider`."""
+        """Every schema is taken, as strict as it can be; see `Provider`."""
         schemas.check_references(schema)
 
     async def aclose(self) -> None:

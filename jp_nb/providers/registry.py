@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from jp_nb.agent.ports import Provider
+from jp_nb.agent.model_events import Provider
 from jp_nb.config.tree.node import found
 from jp_nb.errors import ConfigError
 

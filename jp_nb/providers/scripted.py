@@ -27,8 +27,7 @@ from pydantic import (
     model_validator,
 )
 
-from jp_nb.agent.model_inquiry import MARK
-from jp_nb.agent.ports import (
+from jp_nb.agent.model_events import (
     Attachment,
     Finished,
     FinishReason,
@@ -40,6 +39,7 @@ from jp_nb.agent.ports import (
     ToolCallStart,
     Usage,
 )
+from jp_nb.agent.model_inquiry import MARK
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.providers.retry import classify
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
@@ -265,7 +265,7 @@ class ScriptedProvider:
         return known[1]
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
-        """Stream the next reply; see `agent.ports.Provider`.
+        """Stream the next reply; see `Provider`.
 
         Raises:
             ConfigError: If the script is missing or malformed.
@@ -302,7 +302,7 @@ class ScriptedProvider:
         yield Finished(reason)
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
-        """Every schema is taken; see `agent.ports.Provider`."""
+        """Every schema is taken; see `Provider`."""
 
     async def aclose(self) -> None:
         """Nothing is open."""

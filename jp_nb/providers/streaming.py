@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 from time import time as wall_clock
 from typing import Any, Final, Protocol, Self
 
-from jp_nb.agent.ports import (
+from jp_nb.agent.model_events import (
     Finished,
     Flush,
     KeepAlive,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from html import escape
 
-from jp_nb.agent.ports import UNSET, ProposedChange
+from jp_nb.agent.prompts import UNSET, ProposedChange
 from jp_nb.rendering import wording
 from jp_nb.rendering.difference import Difference, Line, difference
 

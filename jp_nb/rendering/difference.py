@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
 
-from jp_nb.agent.ports import UNSET, ProposedChange
+from jp_nb.agent.prompts import UNSET, ProposedChange
 from jp_nb.safe_text import exact
 
 SHORT = 100

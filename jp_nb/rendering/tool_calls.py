@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pydantic import JsonValue
 
 from jp_nb.agent.decisions import to_text
-from jp_nb.agent.ports import ToolBegins, ToolEnds
+from jp_nb.agent.display_events import ToolBegins, ToolEnds
 from jp_nb.rendering import plain as text_of_strangers
 from jp_nb.rendering.markdown import break_math, code_block, code_span
 from jp_nb.rendering.plain import one_line, plain

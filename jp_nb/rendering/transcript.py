@@ -12,7 +12,7 @@ from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.ports import (
+from jp_nb.agent.display_events import (
     ChangeEnds,
     DiscardText,
     DisplayEvent,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 
-from jp_nb.agent.ports import (
+from jp_nb.agent.display_events import (
     MODEL_WAITS,
     ChangeEnds,
     DisplayEvent,

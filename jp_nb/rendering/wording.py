@@ -14,7 +14,7 @@ from typing import NamedTuple, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.ports import (
+from jp_nb.agent.prompts import (
     ActionPrompt,
     Answered,
     NotAnswered,

@@ -209,7 +209,7 @@ class Timer:
 
 
 class CellLoop:
-    """The queue between the agent and the cell's thread; implements `ports.CellThread`.
+    """The queue between the agent and the cell's thread; implements `CellThread`.
 
     Jobs run in the order in which they were posted. Calls (`def` tools) run one at a time, in
     order, each once the jobs posted so far are done.

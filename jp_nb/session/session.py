@@ -31,7 +31,7 @@ from jp_nb.workspace.folder_trust import FolderTrust
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from jp_nb.agent.ports import ToolChoice
+    from jp_nb.agent.model_events import ToolChoice
     from jp_nb.config.directives import Directive
     from jp_nb.config.tree.app_config import AppConfig
     from jp_nb.record.document import Document

@@ -15,15 +15,9 @@ from typing import TYPE_CHECKING, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.ports import (
-    Answered,
-    InterruptHeard,
-    NotAnswered,
-    Notice,
-    QuestionPrompt,
-    ToolChoice,
-    Unavailable,
-)
+from jp_nb.agent.display_events import InterruptHeard, Notice
+from jp_nb.agent.model_events import ToolChoice
+from jp_nb.agent.prompts import Answered, NotAnswered, QuestionPrompt, Unavailable
 from jp_nb.agent.secret_answers import Secrets
 from jp_nb.agent.turn import TurnEnd, TurnLoop
 from jp_nb.config.tree.app_config import AppConfig

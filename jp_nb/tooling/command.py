@@ -217,7 +217,7 @@ def _argv(command: Command, document: Document) -> list[str]:
     return ["sh", "-c", " ".join([program, *map(shlex.quote, args)])]
 
 
-def _outcome(done: process.Finished, subject: str, *, shell: bool) -> Outcome:
+def _outcome(done: process.FinishedProcess, subject: str, *, shell: bool) -> Outcome:
     """What a process that exited comes to (section 3.4): its exit code is for plain text alone."""
     outcome = read_outcome(done.stdout)
     if isinstance(outcome, Failure):
@@ -246,7 +246,7 @@ def _signal(number: int) -> str:
     return f"signal {number}, {signal.Signals(number).name}" if known else f"signal {number}"
 
 
-def _failed(done: process.Finished, head: str) -> str:
+def _failed(done: process.FinishedProcess, head: str) -> str:
     """What is read of a failure: how it ended, its last words, and then all that it printed."""
     stderr, stdout = done.stderr.strip(), done.stdout.strip()
     last = stderr.rpartition("\n")[2].strip()

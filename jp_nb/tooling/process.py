@@ -38,7 +38,7 @@ class OutputError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedProcess:
     """A process that exited. Bytes that are no UTF-8 are replaced in its output."""
 
     exit_code: int
@@ -46,7 +46,7 @@ class Finished:
     stderr: str
 
 
-async def run(argv: Sequence[str], *, stdin: bytes, cwd: str) -> Finished:
+async def run(argv: Sequence[str], *, stdin: bytes, cwd: str) -> FinishedProcess:
     """Run `argv` with this process's environment in `cwd` ("": here) until it exits.
 
     It waits in line while `MAX_RUNNING` others run. It has a process group of its own; cancelling
@@ -72,8 +72,8 @@ def _places() -> asyncio.Semaphore:
     return _PLACES[loop]
 
 
-async def _run(argv: Sequence[str], stdin: bytes, cwd: str) -> Finished:
-    output = _Output()
+async def _run(argv: Sequence[str], stdin: bytes, cwd: str) -> FinishedProcess:
+    output = _ProcessOutput()
     keeper = asyncio.create_task(_keep(argv, stdin, cwd, output))
     _KEEPERS.add(keeper)
     keeper.add_done_callback(_forget)
@@ -86,17 +86,19 @@ async def _run(argv: Sequence[str], stdin: bytes, cwd: str) -> Finished:
     return keeper.result()
 
 
-_KEEPERS: set[asyncio.Task[Finished]] = set()
+_KEEPERS: set[asyncio.Task[FinishedProcess]] = set()
 """One for each process; nobody cancels them, so that each process is ended and reaped."""
 
 
-def _forget(keeper: asyncio.Task[Finished]) -> None:
+def _forget(keeper: asyncio.Task[FinishedProcess]) -> None:
     _KEEPERS.discard(keeper)
     if not keeper.cancelled():
         keeper.exception()  # that nobody awaits it any more is no fault
 
 
-async def _keep(argv: Sequence[str], stdin: bytes, cwd: str, output: _Output) -> Finished:
+async def _keep(
+    argv: Sequence[str], stdin: bytes, cwd: str, output: _ProcessOutput
+) -> FinishedProcess:
     loop = asyncio.get_running_loop()
     try:
         transport, _ = await loop.subprocess_exec(
@@ -120,7 +122,7 @@ async def _keep(argv: Sequence[str], stdin: bytes, cwd: str, output: _Output) ->
     if output.overflowed:
         raise OutputError
     code = transport.get_returncode()
-    return Finished(-1 if code is None else code, output.text(STDOUT), output.text(STDERR))
+    return FinishedProcess(-1 if code is None else code, output.text(STDOUT), output.text(STDERR))
 
 
 def _why(exc: Exception, program: str, cwd: str) -> str:
@@ -137,7 +139,7 @@ def _why(exc: Exception, program: str, cwd: str) -> str:
     return os.strerror(code) if code else ""
 
 
-class _Output(asyncio.SubprocessProtocol):
+class _ProcessOutput(asyncio.SubprocessProtocol):
     """Collects what a process prints.
 
     Attributes:
@@ -181,7 +183,7 @@ def _feed(transport: asyncio.SubprocessTransport, stdin: bytes) -> None:
     pipe.close()
 
 
-async def _end(transport: asyncio.SubprocessTransport, output: _Output) -> None:
+async def _end(transport: asyncio.SubprocessTransport, output: _ProcessOutput) -> None:
     """End what is left of the process and of its group, and close the pipes."""
     try:
         if not (output.exited.is_set() and output.drained.is_set()):
@@ -190,7 +192,7 @@ async def _end(transport: asyncio.SubprocessTransport, output: _Output) -> None:
         _close(transport)
 
 
-async def _end_group(transport: asyncio.SubprocessTransport, output: _Output) -> None:
+async def _end_group(transport: asyncio.SubprocessTransport, output: _ProcessOutput) -> None:
     _signal(transport, "SIGTERM")
     try:
         # The end of the pipes stands for that of the group, of which nothing else tells.

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
-from jp_nb.agent.ports import Attachment
+from jp_nb.agent.model_events import Attachment
 from jp_nb.config.tree.attachment_url import AttachmentParts, attachment_parts
 from jp_nb.errors import JpNbError
 from jp_nb.rendering.plain import exact

@@ -10,13 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.agent.attempt import CUT_CALL, MAX_CONTINUATIONS
-from jp_nb.agent.ports import (
-    DiscardText,
-    EndOfText,
+from jp_nb.agent.display_events import DiscardText, EndOfText, Notice, ShowText
+from jp_nb.agent.model_events import (
     Finished,
     Flush,
-    Notice,
-    ShowText,
     TextPart,
     ToolCallArguments,
     ToolCallStart,

@@ -21,18 +21,8 @@ from jp_nb.agent.decisions import (
     NOT_DELIVERED_BY_CONFIGURATION,
     UNDELIVERED,
 )
-from jp_nb.agent.ports import (
-    ActionPrompt,
-    ChangeEnds,
-    DisplayEvent,
-    NotAnswered,
-    Notice,
-    Prompt,
-    PromptEnd,
-    QuestionPrompt,
-    ToolBegins,
-    ToolEnds,
-)
+from jp_nb.agent.display_events import ChangeEnds, DisplayEvent, Notice, ToolBegins, ToolEnds
+from jp_nb.agent.prompts import ActionPrompt, NotAnswered, Prompt, PromptEnd, QuestionPrompt
 from jp_nb.config.partial import Partial, merge
 from jp_nb.config.tree.app_config import Request as RequestConfig
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError

@@ -16,14 +16,8 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.ports import (
-    ActionPrompt,
-    ChangeEnds,
-    DisplayEvent,
-    Prompt,
-    PromptEnd,
-    ToolBegins,
-)
+from jp_nb.agent.display_events import ChangeEnds, DisplayEvent, ToolBegins
+from jp_nb.agent.prompts import ActionPrompt, Prompt, PromptEnd
 from jp_nb.config.assignments import read_partial
 from jp_nb.config.partial import (
     Change,

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.ports import ActionPrompt, Exhibit, QuestionPrompt, ToolBegins
+from jp_nb.agent.display_events import ToolBegins
+from jp_nb.agent.prompts import ActionPrompt, Exhibit, QuestionPrompt
 from jp_nb.agent.tool_set import OfferedTool, offer
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.partial import Partial, apply

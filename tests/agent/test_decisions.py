@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.decisions import Approval, approval
-from jp_nb.agent.ports import (
+from jp_nb.agent.display_events import ToolBegins, ToolEnds
+from jp_nb.agent.prompts import (
     ActionPrompt,
     Answered,
     Exhibit,
@@ -17,8 +18,6 @@ from jp_nb.agent.ports import (
     PromptEnd,
     ProposedChange,
     QuestionPrompt,
-    ToolBegins,
-    ToolEnds,
     Unavailable,
 )
 from jp_nb.config.partial import merge

@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from jp_nb.agent.ports import ActionPrompt, Answered, Prompt, PromptEnd, QuestionPrompt
+from jp_nb.agent.prompts import ActionPrompt, Answered, Prompt, PromptEnd, QuestionPrompt
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.rendering import wording

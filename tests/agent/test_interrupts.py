@@ -9,6 +9,15 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.coordinator import BROKE_OFF, NEVER_RAN
+from jp_nb.agent.display_events import (
+    DiscardText,
+    InterruptHeard,
+    Notice,
+    PersonSays,
+    ShowText,
+    ToolBegins,
+    ToolEnds,
+)
 from jp_nb.agent.interrupts import (
     CONTINUE,
     ESCALATED,
@@ -18,20 +27,13 @@ from jp_nb.agent.interrupts import (
     Verdict,
     menu,
 )
-from jp_nb.agent.ports import (
+from jp_nb.agent.model_events import TextPart
+from jp_nb.agent.prompts import (
     ActionPrompt,
-    DiscardText,
-    InterruptHeard,
     NotAnswered,
-    Notice,
-    PersonSays,
     Prompt,
     PromptEnd,
     QuestionPrompt,
-    ShowText,
-    TextPart,
-    ToolBegins,
-    ToolEnds,
     Unavailable,
 )
 from jp_nb.agent.questions import NOT_ANSWERED

@@ -10,18 +10,7 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from jp_nb.agent.model_inquiry import (
-    BESIDE,
-    Inquiry,
-    InquiryBackend,
-    InquiryError,
-    InquiryModel,
-    LlmInquiryBackend,
-    answer_schema,
-    paused,
-    without_addresses,
-)
-from jp_nb.agent.ports import (
+from jp_nb.agent.model_events import (
     Finished,
     FinishReason,
     Flush,
@@ -33,6 +22,17 @@ from jp_nb.agent.ports import (
     TextPart,
     ToolDefinition,
     Usage,
+)
+from jp_nb.agent.model_inquiry import (
+    BESIDE,
+    InquiryBackend,
+    InquiryError,
+    InquiryModel,
+    LlmInquiryBackend,
+    ModelInquiry,
+    answer_schema,
+    paused,
+    without_addresses,
 )
 from jp_nb.config.tree.app_config import Request as RequestConfig
 from jp_nb.errors import ConfigError, ProviderError, UsageError
@@ -54,8 +54,8 @@ BROKEN = ProviderError("reset", kind="transient")
 
 def inquiry(
     question: Question = SURE, *, tool: str = "rename", call: str = "call_1", number: int = 1
-) -> Inquiry:
-    return Inquiry(f"{call}.{question.id}.1", call, tool, question, number)
+) -> ModelInquiry:
+    return ModelInquiry(f"{call}.{question.id}.1", call, tool, question, number)
 
 
 def waiting(provider: str = "test") -> Thread:
@@ -466,7 +466,9 @@ async def test_overrides_go_by_tool_and_question() -> None:
     )
     assert await backend.inquire(waiting(), inquiry()) is True
     assert await backend.inquire(waiting(), inquiry(NAME)) == "a"
-    elsewhere = Inquiry("call_1.sure.1", "call_1", "look", NAME.model_copy(update={"id": "sure"}))
+    elsewhere = ModelInquiry(
+        "call_1.sure.1", "call_1", "look", NAME.model_copy(update={"id": "sure"})
+    )
     with pytest.raises(InquiryError):  # asked, though the id is another tool's
         await backend.inquire(waiting(), elsewhere)
     [(request, _)] = other.requests
@@ -479,7 +481,7 @@ async def test_overrides_go_by_tool_and_question() -> None:
 
 @pytest.mark.req("R028-18")
 async def test_backends_are_interchangeable_and_the_mock_goes_by_id() -> None:
-    second = Inquiry("call_1.name.2", "call_1", "rename", NAME)
+    second = ModelInquiry("call_1.name.2", "call_1", "rename", NAME)
     mock = MockInquiryBackend({ID: True, "call_1.name.2": "b", "call_9.name.1": KeyError("x")})
     backends: list[InquiryBackend] = [Backend(answering(True)).real, mock]
     thread = waiting()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.ports import Provider
+from jp_nb.agent.model_events import Provider
 from jp_nb.agent.turn import Resolved
 from jp_nb.providers.registry import create
 from jp_nb.tooling.builtin.ask_user import DESCRIPTION, PARAMETERS

@@ -10,7 +10,8 @@ import pytest
 from pydantic import JsonValue
 
 from jp_nb import agent
-from jp_nb.agent.ports import NotAnswered, QuestionEnds, QuestionPrompt, Unavailable
+from jp_nb.agent.display_events import QuestionEnds
+from jp_nb.agent.prompts import NotAnswered, QuestionPrompt, Unavailable
 from jp_nb.agent.questions import TurnState
 from jp_nb.config.layers import Layer, fold
 from jp_nb.config.partial import Partial, validate

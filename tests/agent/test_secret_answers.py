@@ -10,7 +10,8 @@ from urllib.parse import quote, urlencode
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.ports import QuestionPrompt, ToolEnds
+from jp_nb.agent.display_events import ToolEnds
+from jp_nb.agent.prompts import QuestionPrompt
 from jp_nb.agent.secret_answers import HIDDEN, Secrets
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.tooling.context import ToolContext

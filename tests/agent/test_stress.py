@@ -24,22 +24,10 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
-from jp_nb.agent.model_inquiry import Inquiry, InquiryError
-from jp_nb.agent.ports import (
-    ActionPrompt,
-    Answered,
-    DisplayEvent,
-    ModelParameters,
-    ModelRequest,
-    NotAnswered,
-    Prompt,
-    PromptEnd,
-    ProviderEvent,
-    QuestionEnds,
-    ToolBegins,
-    ToolEnds,
-    Unavailable,
-)
+from jp_nb.agent.display_events import DisplayEvent, QuestionEnds, ToolBegins, ToolEnds
+from jp_nb.agent.model_events import ModelParameters, ModelRequest, ProviderEvent
+from jp_nb.agent.model_inquiry import InquiryError, ModelInquiry
+from jp_nb.agent.prompts import ActionPrompt, Answered, NotAnswered, Prompt, PromptEnd, Unavailable
 from jp_nb.agent.tool_set import offer
 from jp_nb.agent.turn import Resolved, TurnLoop
 from jp_nb.config.partial import Partial
@@ -302,7 +290,7 @@ class OtherModel(MockInquiryBackend):
         super().__init__()
         self._random = Random(f"other model {seed}")
 
-    async def _answer(self, inquiry: Inquiry) -> Any:
+    async def _answer(self, inquiry: ModelInquiry) -> Any:
         await asyncio.sleep(self._random.choice([0, 0, 0.001, 0.003]))
         match self._random.random():
             case luck if luck < 0.15:

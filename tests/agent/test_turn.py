@@ -14,27 +14,27 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.interrupts import STOP, stopped
-from jp_nb.agent.ports import (
-    Action,
-    ActionPrompt,
+from jp_nb.agent.display_events import (
     DiscardText,
     EndOfText,
-    Exhibit,
+    Notice,
+    ShowText,
+    ToolBegins,
+    ToolEnds,
+    Waits,
+)
+from jp_nb.agent.interrupts import STOP, stopped
+from jp_nb.agent.model_events import (
     Finished,
     Flush,
     KeepAlive,
-    Notice,
     Retry,
-    ShowText,
     TextPart,
-    ToolBegins,
     ToolCallArguments,
     ToolCallStart,
-    ToolEnds,
     Usage,
-    Waits,
 )
+from jp_nb.agent.prompts import Action, ActionPrompt, Exhibit
 from jp_nb.agent.turn import NO_ANSWER, backoff
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.app_config import CANCELLATION

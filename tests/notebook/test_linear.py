@@ -9,7 +9,7 @@ from time import process_time
 
 import pytest
 
-from jp_nb.agent.ports import EndOfText, ShowText, ToolBegins, ToolEnds
+from jp_nb.agent.display_events import EndOfText, ShowText, ToolBegins, ToolEnds
 from jp_nb.errors import UsageError
 from jp_nb.json_values import read_json
 from jp_nb.rendering import plain as strangers

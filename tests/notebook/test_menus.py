@@ -74,7 +74,7 @@ def rename(ctx: jp.ToolContext, name: str) -> jp.Outcome:
 """
 
 SPY = """
-from jp_nb.agent.ports import ShowText
+from jp_nb.agent.display_events import ShowText
 from jp_nb.notebook.turn_display import TurnDisplay
 
 def spy(display, event, take=TurnDisplay.__call__):

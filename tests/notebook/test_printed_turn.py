@@ -11,7 +11,7 @@ from typing import Any
 import pexpect
 import pytest
 
-from jp_nb.agent.ports import (
+from jp_nb.agent.display_events import (
     DisplayEvent,
     EndOfText,
     FunctionBegins,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.agent.ports import Finished, Flush, ToolCallStart
+from jp_nb.agent.model_events import Finished, Flush, ToolCallStart
 from jp_nb.providers.registry import create
 from tests.support.provider_helpers import (
     WEATHER,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionContentPartParam
 from pydantic import TypeAdapter
 
-from jp_nb.agent.ports import Attachment, ModelRequest
+from jp_nb.agent.model_events import Attachment, ModelRequest
 from jp_nb.providers.attachment_parts import documents_xml
 from jp_nb.providers.openai_chat import PROFILES
 from jp_nb.providers.registry import create

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.model_inquiry import Inquiry, answer_schema
+from jp_nb.agent.model_inquiry import ModelInquiry, answer_schema
 from jp_nb.providers.schema import for_anthropic, for_openai, plain
 from jp_nb.tooling.question import Question
 
@@ -55,7 +55,7 @@ def test_where_const_and_enum_are_understood_they_stay(transform: Any) -> None:
 def test_the_schema_of_an_inquiry_in_both_renderings() -> None:
     question = Question.select("keep", "Keep it?", ["keep", "drop"])
     schema: dict[str, Any] = answer_schema(
-        Inquiry("call_17.keep.1", "call_17", "rename_files", question)
+        ModelInquiry("call_17.keep.1", "call_17", "rename_files", question)
     )
     assert for_anthropic(schema).schema == schema
     sent = for_openai(schema)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.ports import Finished, ProviderEvent, Usage
+from jp_nb.agent.model_events import Finished, ProviderEvent, Usage
 from jp_nb.agent.response import ResponseBuilder
 from jp_nb.errors import ProtocolError, ProviderError
 from jp_nb.providers import http, sse, streaming

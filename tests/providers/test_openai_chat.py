@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.ports import (
+from jp_nb.agent.model_events import (
     Finished,
     Flush,
     ModelParameters,

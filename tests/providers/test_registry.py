@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.ports import Provider
+from jp_nb.agent.model_events import Provider
 from jp_nb.errors import ConfigError
 from jp_nb.providers.registry import NAMES, create
 from tests.support.loopback import LoopbackServer

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.model_inquiry import MARK
-from jp_nb.agent.ports import (
+from jp_nb.agent.model_events import (
     Attachment,
     Finished,
     Flush,
@@ -20,6 +19,7 @@ from jp_nb.agent.ports import (
     ToolCallStart,
     Usage,
 )
+from jp_nb.agent.model_inquiry import MARK
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.providers.registry import create
 from jp_nb.providers.scripted import POSITION, Script, ScriptedProvider, find_script, position

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.agent.ports import (
+from jp_nb.agent.model_events import (
     Finished,
     Flush,
     KeepAlive,

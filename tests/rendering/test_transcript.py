@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from jp_nb.agent.ports import (
+from jp_nb.agent.display_events import (
     ChangeEnds,
     DiscardText,
     DisplayEvent,
     EndOfText,
     Notice,
-    ProposedChange,
     QuestionEnds,
     ShowText,
     ToolBegins,
     ToolEnds,
     Waits,
 )
+from jp_nb.agent.prompts import ProposedChange
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.tooling.question import Question
 from tests.rendering.test_markdown import HTML, dangers, markdowns

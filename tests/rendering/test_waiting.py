@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.agent.ports import (
+from jp_nb.agent.display_events import (
     DisplayEvent,
     FunctionBegins,
     FunctionEnds,

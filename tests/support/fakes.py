@@ -12,26 +12,20 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from jp_nb.agent.model_inquiry import Inquiry, InquiryBackend, InquiryError
-from jp_nb.agent.ports import (
-    Answered,
-    DisplayEvent,
+from jp_nb.agent.display_events import DisplayEvent, Passing, Waits
+from jp_nb.agent.model_events import (
     Finished,
     Flush,
     ModelParameters,
     ModelRequest,
-    NotAnswered,
-    Passing,
-    Prompt,
-    PromptEnd,
     ProviderEvent,
     TextPart,
     ToolCallArguments,
     ToolCallStart,
-    Unavailable,
     Usage,
-    Waits,
 )
+from jp_nb.agent.model_inquiry import InquiryBackend, InquiryError, ModelInquiry
+from jp_nb.agent.prompts import Answered, NotAnswered, Prompt, PromptEnd, Unavailable
 from jp_nb.agent.tool_set import ToolSet, offer
 from jp_nb.agent.turn import Resolved, TurnEnd, TurnLoop
 from jp_nb.config.layers import REGISTRATIONS, Layer, fold
@@ -165,12 +159,12 @@ class MockInquiryBackend:
     def __init__(self, answers: Mapping[str, Any] | None = None) -> None:
         self._answers = dict(answers or {})
         self.on_usage: Callable[[Usage], None] | None = None
-        self.asked: list[tuple[Inquiry, list[ThreadEntry]]] = []
+        self.asked: list[tuple[ModelInquiry, list[ThreadEntry]]] = []
         self.running = 0
         self.most_at_once = 0
         self.cancelled: list[str] = []
 
-    async def inquire(self, thread: Thread, inquiry: Inquiry) -> Any:
+    async def inquire(self, thread: Thread, inquiry: ModelInquiry) -> Any:
         self.asked.append((inquiry, [item.entry for item in thread]))
         self.running += 1
         self.most_at_once = max(self.most_at_once, self.running)
@@ -182,7 +176,7 @@ class MockInquiryBackend:
         finally:
             self.running -= 1
 
-    async def _answer(self, inquiry: Inquiry) -> Any:
+    async def _answer(self, inquiry: ModelInquiry) -> Any:
         for key in (inquiry.id, inquiry.schema_id):
             if key in self._answers:
                 answer = self._answers[key]

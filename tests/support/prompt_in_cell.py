@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from jp_nb.agent.decisions import Approval, approval
-from jp_nb.agent.ports import (
+from jp_nb.agent.prompts import (
     Action,
     ActionPrompt,
     Exhibit,

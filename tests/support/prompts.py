@@ -9,7 +9,7 @@ from typing import Literal
 
 from jp_nb.agent import decisions
 from jp_nb.agent.interrupts import MENUS
-from jp_nb.agent.ports import (
+from jp_nb.agent.prompts import (
     ActionPrompt,
     Exhibit,
     Prompt,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from jp_nb.agent.ports import ModelRequest, Provider, ProviderEvent, TextPart, ToolDefinition
+from jp_nb.agent.model_events import ModelRequest, Provider, ProviderEvent, TextPart, ToolDefinition
 from jp_nb.errors import ProviderError
 from jp_nb.providers.anthropic import AnthropicDecoder
 from jp_nb.providers.openai_chat import PROFILES, ChatDecoder

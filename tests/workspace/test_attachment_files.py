@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.ports import Attachment
+from jp_nb.agent.model_events import Attachment
 from jp_nb.config.tree.attachment_url import attachment_argument, attachment_parts
 from jp_nb.headless.show import load_conversation
 from jp_nb.workspace import attachment_files as module

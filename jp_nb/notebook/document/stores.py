@@ -15,7 +15,7 @@ def in_memory(reason: str) -> str:
 
 
 class RecordStore(Protocol):
-    """An `agent.ports.Store` that can also be waited for. Safe from any thread."""
+    """A store that can also be waited for. Safe from any thread."""
 
     def changed(self) -> None:
         """Entries were appended to the active conversation."""

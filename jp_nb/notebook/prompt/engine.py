@@ -14,7 +14,7 @@ from collections import deque
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Literal, assert_never
 
-from jp_nb.agent.ports import Channel, NotAnswered, Prompt, PromptEnd, Unavailable
+from jp_nb.agent.prompts import Channel, NotAnswered, Prompt, PromptEnd, Unavailable
 from jp_nb.notebook.prompt.deadline import Deadline, Expired
 from jp_nb.notebook.prompt.presence import (
     FormRoute,
@@ -58,7 +58,7 @@ class _Waiting:
 
 
 class NotebookPrompter:
-    """Asks the person in front of the notebook; implements `ports.Prompter`."""
+    """Asks the person in front of the notebook; implements `Prompter`."""
 
     def __init__(self, loop: CellLoop) -> None:
         self._loop = loop

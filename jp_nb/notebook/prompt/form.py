@@ -23,7 +23,7 @@ from anywidget import AnyWidget
 from IPython.display import publish_display_data
 from pydantic import JsonValue
 
-from jp_nb.agent.ports import ActionPrompt, Answered, NotAnswered, Prompt, QuestionPrompt
+from jp_nb.agent.prompts import ActionPrompt, Answered, NotAnswered, Prompt, QuestionPrompt
 from jp_nb.notebook.figures import show_figures
 from jp_nb.notebook.prompt.presence import running_kernel
 from jp_nb.notebook.turn_display import DisplayPublisher

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from jp_nb.agent.ports import Unavailable
+from jp_nb.agent.prompts import Unavailable
 from jp_nb.notebook.prompt.pump import missing_internals
 
 RENDERED_TIMEOUT_WITHOUT_CELL_ID = 1.5

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol, assert_never
 
-from jp_nb.agent.ports import (
+from jp_nb.agent.prompts import (
     ActionPrompt,
     Answered,
     NotAnswered,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from jp_nb.agent.ports import Answered, NotAnswered, QuestionPrompt, Unavailable
+from jp_nb.agent.prompts import Answered, NotAnswered, QuestionPrompt, Unavailable
 from jp_nb.notebook.prompt import engine
 from jp_nb.notebook.prompt.deadline import Deadline, Expired
 from jp_nb.notebook.prompt.engine import NotebookPrompter, PromptSettings

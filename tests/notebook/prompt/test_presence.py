@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.ports import Unavailable
+from jp_nb.agent.prompts import Unavailable
 from jp_nb.notebook.prompt import presence
 from jp_nb.notebook.prompt.presence import (
     FormRoute,

@@ -11,7 +11,7 @@ from typing import Any
 import ipywidgets
 import pytest
 
-from jp_nb.agent.ports import (
+from jp_nb.agent.prompts import (
     Action,
     ActionPrompt,
     Answered,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.ports import (
+from jp_nb.agent.prompts import (
     Action,
     ActionPrompt,
     Answered,

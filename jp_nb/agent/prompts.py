@@ -1,0 +1,168 @@
+"""What a person is asked, and what comes back.
+
+Source: `docs/prompts.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from pydantic import JsonValue
+
+from jp_nb.tooling.question import Question
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A button that decides at once; `key` is its single key on stdin (decision D35).
+
+    `on_form` is false for what only makes sense on stdin, such as printing once more.
+    """
+
+    key: str
+    label: str
+    value: str
+    on_form: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionPrompt:
+    """A tool's question. `remember` offers "for this turn" (boolean questions only).
+
+    `label` is the header's text, `tool` the name of the tool that really asks (None if hidden).
+    `consents`: to answer with the default lets something happen, such as a call with arguments
+    that were to be edited: an empty line must not do that.
+    """
+
+    question: Question
+    label: str | None = None
+    tool: str | None = None
+    remember: bool = False
+    consents: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """Something that is decided about, shown exactly and whole under its `caption`.
+
+    Attributes:
+        value: An object is shown key by key, a text line by line.
+    """
+
+    caption: str
+    value: Mapping[str, JsonValue] | str
+
+
+@dataclass(frozen=True, slots=True)
+class ActionPrompt:
+    """A decision among buttons: permission, result delivery, a changed configuration, a menu.
+
+    None of them is preselected: nothing happens that nobody chose.
+
+    Attributes:
+        text: One line: what is to be decided.
+        exhibits: What is decided about, below it, such as the arguments of a call.
+        changes: What would change, below it: a table on a form, a line for each on stdin.
+        last_line: What stands before the keys on stdin, where a form has its buttons. Case makes
+            no difference there.
+        help: One line that `?` shows on stdin below the keys.
+    """
+
+    text: str
+    actions: tuple[Action, ...]
+    label: str | None = None
+    tool: str | None = None
+    exhibits: tuple[Exhibit, ...] = ()
+    changes: tuple[ProposedChange, ...] = ()
+    last_line: str | None = None
+    help: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedChange:
+    """One line of a proposed configuration change, as a person reads it.
+
+    Attributes:
+        path: What changes.
+        now: What it is, as JSON; None if it is not set.
+        proposed: What it is to become, as JSON; None if it is to be unset.
+        added: Whether `proposed` is one more item of the list at `path`, which keeps the others.
+        then: What shows when it is unset, because the program or a tool brings it along.
+    """
+
+    path: str
+    now: str | None
+    proposed: str | None
+    added: bool = False
+    then: str | None = None
+
+    @property
+    def becomes(self) -> str:
+        """What is at `path` afterwards."""
+        if self.proposed is None:
+            return UNSET if self.then is None else f"{UNSET}, then {self.then}"
+        return f"+ {self.proposed}" if self.added else self.proposed
+
+    def __str__(self) -> str:
+        """`path: now → proposed`, `path: + item` or `path: (unset)` (section 8.5)."""
+        if self.proposed is None or self.added:
+            return f"{self.path}: {self.becomes}"
+        return f"{self.path}: {UNSET if self.now is None else self.now} → {self.becomes}"
+
+
+UNSET = "(unset)"
+"""Stands for what is not set, or is to be so no more."""
+
+Prompt = QuestionPrompt | ActionPrompt
+Channel = Literal["form", "stdin", "terminal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Somebody answered. `value` fits the question, or is an action's value."""
+
+    value: JsonValue
+    channel: Channel
+    remember: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NotAnswered:
+    """Somebody was there and no answer came: never an empty or default answer.
+
+    `channel` is None for a prompt that was dropped before it was shown.
+    """
+
+    end: Literal["declined", "cancelled", "timed_out", "interrupted"]
+    channel: Channel | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """Nobody can be asked; `reason` says why, in words."""
+
+    reason: str
+
+
+PromptEnd = Answered | NotAnswered | Unavailable
+
+
+class Prompter(Protocol):
+    """Asks the person in front of the notebook."""
+
+    def nobody(self) -> Unavailable | None:
+        """Why nobody can be asked in the running cell; None if somebody may be there.
+
+        Cheap, and safe from any thread: the one predicate of routing (R083-99).
+        """
+        ...
+
+    async def ask(self, prompt: Prompt) -> PromptEnd:
+        """Put `prompt` to the person and wait. Cancelling the task takes the prompt away."""
+        ...
+
+    def interrupt(self) -> None:
+        """End every prompt that was put so far as interrupted, soon; from the agent's loop."""
+        ...
