@@ -191,8 +191,8 @@ def _show(options: argparse.Namespace) -> int:
     from jp_nb.headless.show import load_conversation
     from jp_nb.record.notices import notices
     from jp_nb.record.turn_view import read_turn
-    from jp_nb.rendering.plain import one_line
     from jp_nb.rendering.report import log
+    from jp_nb.safe_text import one_line
 
     document = load_conversation(_notebook(options), tolerant=True)
     stream = document.conversation
@@ -216,7 +216,7 @@ def _show(options: argparse.Namespace) -> int:
 def _import(options: argparse.Namespace) -> int:
     from jp_nb.headless.import_export import import_directory
     from jp_nb.interop.jp_directories import folder_at
-    from jp_nb.rendering.plain import one_line
+    from jp_nb.safe_text import one_line
 
     for line in import_directory(folder_at(options.folder, Path()), options.notebook):
         print(one_line(line, limit=MAX_LINE))
@@ -226,7 +226,7 @@ def _import(options: argparse.Namespace) -> int:
 def _export(options: argparse.Namespace) -> int:
     from jp_nb.headless.import_export import export_directory
     from jp_nb.interop.jp_directories import folder_at
-    from jp_nb.rendering.plain import one_line
+    from jp_nb.safe_text import one_line
 
     notebook, folder = _notebook(options), folder_at(options.folder, Path())
     dropped, others = export_directory(
@@ -241,8 +241,8 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _trust(options: argparse.Namespace) -> int:
-    from jp_nb.rendering.plain import one_line
     from jp_nb.rendering.report import table
+    from jp_nb.safe_text import one_line
     from jp_nb.workspace import folder_trust
     from jp_nb.workspace.config_files import ConfigFiles
 

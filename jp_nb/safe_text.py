@@ -1,11 +1,17 @@
-r"""What people decide about, as text that stands for one value alone and hides nothing of it.
+r"""Text of models, tools and files, as a person may safely read it.
 
-Two notations, each for its own kind of text:
+Three things are done with it, by what the reader needs:
 
-    JSON         a character that nobody would see, or that looks like another one, is escaped as
-                 JSON does: `"ls \u200b"`
-    other text   it is spelled out as `⟨U+200B⟩`, because a backslash means itself there; so is
-                 each `⟨`
+    exactly            what people decide about: it stands for one value alone and hides nothing
+    made plain         what people only read: no controls, no terminal escapes, no reordering
+    Markdown-escaped   one line of plain text in which a Markdown reader sees no markup
+
+What is shown exactly has two notations, each for its own kind of text:
+
+    escaped    JSON: a character that nobody would see, or that looks like another one, is escaped
+               as JSON does: `"ls \u200b"`
+    spelled    other text: it is spelled out as `⟨U+200B⟩`, because a backslash means itself there;
+               so is each `⟨`
 
 An object is shown key by key. A text of several lines is counted and stands in lines of its own,
 each behind a bar, so that nothing in it can pass for a key:
@@ -35,6 +41,8 @@ MAX_DEPTH: Final = 20
 """Lists and objects within one another; what lies deeper is shown in one line."""
 MAX_MARKS: Final = 4
 """Marks on one letter: more of them cover the lines above and below."""
+MAX_CHARS: Final = 20_000
+"""Longest text made plain; beyond it one reads how much is missing."""
 
 _ODD = re.compile("[ -~]?[^ -~]+")  # with what a mark at its beginning would stand on
 _UNSEEN = re.compile(  # by nobody, although they count as printable
@@ -64,10 +72,25 @@ _LATIN = str.maketrans(  # the letters of Greek and Cyrillic that look like Lati
     "aeopcyxisjdhqwABESIJKMHOPCTXYaivopuABEZHIKMNOPTYX",
 )
 
+_LINE_BREAKS = re.compile("\r\n?|[\v\f\x85\u2028\u2029]")
+_TERMINAL_ESCAPES = re.compile(
+    r"\x1b[\]PX^_][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # strings: titles, links, clipboards
+    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor movements
+    r"|\x1b[ -/]*[0-~]"
+)
+_CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f]")
+_REORDERING = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_MARKUP = re.compile(
+    r"[`*\[\]<>~|&#]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])"
+    r"|^[-+=](?=\s)|(?<=^\d)[.)]|(?<=^\d\d)[.)]"  # lists
+)
+_MATHEMATICS = re.compile(r"[$\\]")
+
 _Escape = Callable[[str], str]
 
 
-def exact(text: str) -> str:
+def escape_unseen(text: str) -> str:
     """Return `text` in one line, with a JSON escape for each character that nobody would see.
 
     Of JSON text it is JSON text with the same meaning.
@@ -75,7 +98,7 @@ def exact(text: str) -> str:
     return _replaced(text, _as_json)
 
 
-def visible(text: str) -> str:
+def spell_unseen(text: str) -> str:
     """Return `text`, such as a name, in one line with every unseen character spelled out.
 
     So are spaces at either end, and each but the first of several.
@@ -83,20 +106,20 @@ def visible(text: str) -> str:
     return _HIDDEN_SPACES.sub(_spelled_match, _replaced(text, _spelled, "⟨"))
 
 
-def editable(text: str) -> str:
-    """Return `text` as it is put into a box for editing; `from_editable` takes it back."""
+def spell_editable(text: str) -> str:
+    """Return `text` as it is put into a box for editing; `unspell` takes it back."""
     return _WHITE_AT_END.sub(_spelled_match, _replaced(text, _as_in_box, "⟨"))
 
 
-def from_editable(text: str) -> str:
+def unspell(text: str) -> str:
     """Return the text that `text` spells."""
     return _SPELLED.sub(_meant, text)
 
 
-def readable(text: str) -> str:
+def spell_prose(text: str) -> str:
     """Return prose with what is unseen spelled out, but for what emoji are made of.
 
-    It may hold what `visible` made of a name.
+    It may hold what `spell_unseen` made of a name.
     """
     return "".join(
         part if index % 2 else _replaced(part, _as_in_box)
@@ -104,7 +127,7 @@ def readable(text: str) -> str:
     )
 
 
-def lines_of(text: str) -> tuple[str, list[str]]:
+def spelled_lines(text: str) -> tuple[str, list[str]]:
     """Return how many lines `text` has, in words, and each of them exactly."""
     if not text:
         return "empty", []
@@ -119,12 +142,12 @@ def lines_of(text: str) -> tuple[str, list[str]]:
     return count, [_line(line) for line in lines]
 
 
-def lines_of_object(values: Mapping[str, JsonValue]) -> list[str]:
+def object_lines(values: Mapping[str, JsonValue]) -> list[str]:
     """Return the lines that show `values`, key by key."""
     return list(_children(values, "", MAX_DEPTH))
 
 
-def look(text: str) -> str:
+def lookalike_key(text: str) -> str:
     """Return something that two texts have in common if somebody may take one for the other."""
     bare = unicodedata.normalize("NFKD", text).translate(_LATIN)
     # Which of its letters comes first may depend on what is around a text from right to left.
@@ -134,6 +157,32 @@ def look(text: str) -> str:
 def left_to_right(line: str) -> str:
     """Return `line` such that a console shows its characters in their order."""
     return f"\u202d{line}\u202c" if _RIGHT_TO_LEFT.search(line) else line
+
+
+def plain(text: str, *, limit: int = MAX_CHARS) -> str:
+    """Return `text` with nothing in it but printable characters, tabs and line breaks."""
+    text = _LINE_BREAKS.sub("\n", text)
+    text = _CONTROLS.sub("", _TERMINAL_ESCAPES.sub("", text))
+    text = _REORDERING.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
+    text = _SURROGATES.sub("\ufffd", text)
+    if len(text) > limit:
+        text = f"{text[:limit]}… ({len(text) - limit} more characters)"
+    return text
+
+
+def one_line(text: str, *, limit: int = 500) -> str:
+    """Return `text` made plain, in one line."""
+    return plain(re.sub(r"[\n\t]+", " ", plain(text)).strip(), limit=limit)
+
+
+def escape_markdown(text: str) -> str:
+    """Return one line of plain `text` such that no Markdown reader sees more than text in it."""
+    if _MATHEMATICS.search(text):
+        # A page looks for mathematics in what it has rendered, where an escaped dollar sign is a
+        # dollar sign; it looks everywhere but in code.
+        fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
+        return f"{fence} {text} {fence}"
+    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", text)
 
 
 # --- characters ------------------------------------------------------------------------------
@@ -212,7 +261,7 @@ def _children(values: Mapping[str, JsonValue], indent: str, depth: int) -> Itera
 
 def _entry(name: str, value: JsonValue, indent: str, depth: int) -> Iterator[str]:
     if isinstance(value, str) and _has_lines(value):
-        count, lines = lines_of(value)
+        count, lines = spelled_lines(value)
         yield f"{indent}{name}: {count}"
         yield from (f"{indent}  {BAR}{line}" for line in lines)
     elif not isinstance(value, (dict, list)) or not depth or _is_short(value):
@@ -243,4 +292,4 @@ def _many(count: int, word: str) -> str:
 
 
 def _json(value: JsonValue) -> str:
-    return exact(json.dumps(value, ensure_ascii=False))
+    return escape_unseen(json.dumps(value, ensure_ascii=False))

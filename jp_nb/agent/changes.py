@@ -35,7 +35,7 @@ from jp_nb.config.squash import squash
 from jp_nb.config.tree.node import shortened
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.proposals import ProposedBy, metadata_of
-from jp_nb.safe_text import visible
+from jp_nb.safe_text import spell_unseen
 from jp_nb.tooling.context import DeltaRejection
 from jp_nb.tooling.outcome import Success
 
@@ -178,7 +178,7 @@ class Changes:
                 self._reject(call, tool, found)
             case Proposal():
                 if found.asks and changes_nothing(found, self._basis):
-                    self._display(Notice(NOTHING_TO_CHANGE.format(visible(tool.name))))
+                    self._display(Notice(NOTHING_TO_CHANGE.format(spell_unseen(tool.name))))
                     self._calls.config_settled(call, tool, outcome.content)
                     return
                 lines = tuple(proposed_changes(found, self._basis))

@@ -28,7 +28,7 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.json_values import indented_json, read_json
-from jp_nb.safe_text import exact, visible
+from jp_nb.safe_text import escape_unseen, spell_unseen
 from jp_nb.tooling.base import CommandLine
 from jp_nb.tooling.outcome import Failure
 from jp_nb.tooling.question import Question
@@ -196,7 +196,7 @@ class _Asked:
         """The question whether it runs."""
         kind = SOURCES.get(self.tool.kind, self.tool.kind)
         return ActionPrompt(
-            text=f"Run {kind} {visible(self.tool.name)} tool?",
+            text=f"Run {kind} {spell_unseen(self.tool.name)} tool?",
             actions=PERMISSION,
             tool=self.tool.name,
             exhibits=tuple(self.exhibits()),
@@ -260,14 +260,16 @@ def _skipped(reason: str) -> str:
 
 
 def _reason(tool: OfferedTool) -> Question:
-    return Question.text("reason", f"Why is {visible(tool.name)} not to run? (the model is told)")
+    return Question.text(
+        "reason", f"Why is {spell_unseen(tool.name)} not to run? (the model is told)"
+    )
 
 
 async def _edit_arguments(
     ask: Ask, tool: OfferedTool, arguments: Arguments, prepare: Prepare
 ) -> Permission | NotAnswered | Unavailable | None:
     """To run with the arguments as somebody edited them; None if they were emptied."""
-    question = Question.text("arguments", f"Arguments of {visible(tool.name)}, as JSON:")
+    question = Question.text("arguments", f"Arguments of {spell_unseen(tool.name)}, as JSON:")
     question = question.with_default(to_text(arguments))
     while True:
         end = await ask(QuestionPrompt(question, tool=tool.name, consents=True))
@@ -298,7 +300,7 @@ def _read_arguments(text: str, prepare: Prepare) -> Arguments | str:
 def to_text(value: JsonValue) -> str:
     """`value` as JSON that a person reads: every character of it is seen."""
     lines = indented_json(value).split("\n")
-    return "\n".join(map(exact, lines)).replace("⟨", "\\u27e8")
+    return "\n".join(map(escape_unseen, lines)).replace("⟨", "\\u27e8")
 
 
 # --- delivery ----------------------------------------------------------------------------------
@@ -327,7 +329,7 @@ async def delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
     if tool.result == "edit" and (edited := await _edit_result(ask, tool, result)) is not None:
         return edited
     prompt = ActionPrompt(
-        text=f"Deliver {visible(tool.name)} result to assistant?",
+        text=f"Deliver {spell_unseen(tool.name)} result to assistant?",
         actions=DELIVERY,
         tool=tool.name,
         exhibits=(Exhibit("Error" if result.is_error else "Result", result.content),),
@@ -351,7 +353,9 @@ async def delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
 
 async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery | None:
     """The edited result; None if the text was emptied or the editing cancelled."""
-    question = Question.text("result", f"Result of {visible(tool.name)}, as the model reads it:")
+    question = Question.text(
+        "result", f"Result of {spell_unseen(tool.name)}, as the model reads it:"
+    )
     question = question.with_default(result.content)
     end = await ask(QuestionPrompt(question, tool=tool.name, consents=True))
     if isinstance(end, Unavailable):
@@ -387,7 +391,7 @@ async def approval(ask: Ask, tool: str, changes: Sequence[ProposedChange]) -> Ap
     The tool is named even if its style hides it: nobody may change things unseen.
     """
     prompt = ActionPrompt(
-        text=f"⟳ Configuration delta proposed by tool '{visible(tool)}'",
+        text=f"⟳ Configuration delta proposed by tool '{spell_unseen(tool)}'",
         actions=APPROVAL,
         changes=tuple(changes),
         last_line="Apply delta?",

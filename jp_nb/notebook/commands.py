@@ -22,8 +22,7 @@ from jp_nb.notebook.options import OptionParser
 from jp_nb.notebook.usage import rows_of
 from jp_nb.record.projection import BASE, CONVERSATION, NOT_FOLLOWED, Provenance
 from jp_nb.rendering import report, tool_report
-from jp_nb.rendering.plain import one_line
-from jp_nb.safe_text import exact, visible
+from jp_nb.safe_text import escape_unseen, one_line, spell_unseen
 from jp_nb.session.session import Session
 
 MAX_LINE = 5000
@@ -232,7 +231,10 @@ class Commands:
                 "nor agreed to. `%jp new` begins a conversation of your own"
             )
         rows = [
-            (visible(path), exact(path if path.startswith("(") else _shown(path, value)))
+            (
+                spell_unseen(path),
+                escape_unseen(path if path.startswith("(") else _shown(path, value)),
+            )
             for path, value in sorted(ignored.items())
         ]
         if rows and not options.yes and not self._may_count(("path", "value"), rows):

@@ -28,7 +28,7 @@ from jp_nb.config.directives import (
 from jp_nb.errors import JpNbError, UsageError
 from jp_nb.notebook.options import OptionParser
 from jp_nb.notebook.usage import USAGE, help_on_ask, help_on_commands
-from jp_nb.rendering.plain import one_line, plain
+from jp_nb.safe_text import one_line, plain
 from jp_nb.session.session import Session
 
 if TYPE_CHECKING:

@@ -25,10 +25,10 @@ from jp_nb.agent.display_events import (
     ToolEnds,
     Waits,
 )
-from jp_nb.rendering.plain import one_line, plain
 from jp_nb.rendering.transcript import TextPiece, ToolPiece, piece_plain
 from jp_nb.rendering.waiting import again_words, interrupt_words
 from jp_nb.rendering.wording import StaticRecord
+from jp_nb.safe_text import one_line, plain
 from jp_nb.session.cell_loop import CellLoop
 
 if TYPE_CHECKING:

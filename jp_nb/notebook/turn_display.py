@@ -30,10 +30,10 @@ from jp_nb.agent.display_events import (
 )
 from jp_nb.notebook.running_cells import RunningCells
 from jp_nb.notebook.tool_output import Send, ToolOutput
-from jp_nb.rendering.plain import one_line
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.rendering.waiting import Waiting
 from jp_nb.rendering.wording import StaticRecord
+from jp_nb.safe_text import one_line
 from jp_nb.session.cell_loop import CellLoop, Timer
 
 CHARS_PER_INTERVAL = 20_000

@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.agent.prompts import UNSET, ProposedChange
-from jp_nb.safe_text import exact
+from jp_nb.safe_text import escape_unseen
 
 SHORT = 100
 """Values of up to so many characters are shown beside each other, as JSON."""
@@ -98,7 +98,7 @@ class _Value:
         return f"{self.kind}, {count:,} line{'' if count == 1 else 's'}" if count else self.kind
 
 
-_NOTHING = _Value(UNSET, (), exact)
+_NOTHING = _Value(UNSET, (), escape_unseen)
 
 
 def difference(change: ProposedChange) -> Difference | None:
@@ -144,7 +144,7 @@ def _depth(text: str) -> int:
 
 
 def _of_json(text: str) -> str:
-    return exact(text).replace("⟨", r"\u27e8")
+    return escape_unseen(text).replace("⟨", r"\u27e8")
 
 
 def _of_text(text: str) -> str:

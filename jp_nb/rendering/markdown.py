@@ -18,7 +18,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from jp_nb.rendering.plain import plain
+from jp_nb.safe_text import plain
 
 _FENCE = re.compile(r"(?:(?P<ticks>`{3,}+)[^`]*+|(?P<tildes>~{3,}+).*+)")
 _ONLY_FENCES = re.compile(r"[`~\s]*+")

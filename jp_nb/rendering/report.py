@@ -28,9 +28,7 @@ from jp_nb.record.turn_view import (
     Turn,
 )
 from jp_nb.rendering.markdown import code_block, safe_markdown
-from jp_nb.rendering.plain import markdown as no_markup
-from jp_nb.rendering.plain import one_line, plain
-from jp_nb.safe_text import exact, visible
+from jp_nb.safe_text import escape_markdown, escape_unseen, one_line, plain, spell_unseen
 
 MAX_CELL_CHARS = 200
 MAX_NAMED = 5
@@ -82,7 +80,7 @@ def table(
         ).rstrip()
 
     # A table is cut at its bars before anything else is read, also inside code.
-    marked = [[no_markup(cell).replace("|", "\\|") for cell in row] for row in cells]
+    marked = [[escape_markdown(cell).replace("|", "\\|") for cell in row] for row in cells]
     markdown = [
         f"| {' | '.join(head)} |",
         f"|{'---|' * len(head)}",
@@ -201,7 +199,7 @@ def _part(part: Part, image_hosts: Collection[str]) -> Report:
 
 def _line(text: str) -> Report:
     line = one_line(text, limit=1000)
-    return Report(f"- {no_markup(line)}", f"  {line}")
+    return Report(f"- {escape_markdown(line)}", f"  {line}")
 
 
 def _end(turn: Turn) -> str:
@@ -240,12 +238,12 @@ def _parent(listed: Listed) -> str:
 
 def _call(call: ToolCall) -> str:
     arguments = ", ".join(
-        f"{visible(key)}={exact(json.dumps(value, ensure_ascii=False))}"
+        f"{spell_unseen(key)}={escape_unseen(json.dumps(value, ensure_ascii=False))}"
         for key, value in call.arguments.items()
     )
     mark = {None: "…", True: "✗", False: "✓"}[call.is_error]
     result = one_line(call.content or "", limit=MAX_CELL_CHARS)
-    shown = plain(f"{visible(call.name)}({arguments})", limit=120)
+    shown = plain(f"{spell_unseen(call.name)}({arguments})", limit=120)
     return f"{mark} {shown}{_edited(call)} → {result}"
 
 

@@ -14,10 +14,8 @@ from pydantic import JsonValue
 
 from jp_nb.agent.decisions import to_text
 from jp_nb.agent.display_events import ToolBegins, ToolEnds
-from jp_nb.rendering import plain as text_of_strangers
 from jp_nb.rendering.markdown import break_math, code_block, code_span
-from jp_nb.rendering.plain import one_line, plain
-from jp_nb.safe_text import exact, visible
+from jp_nb.safe_text import escape_markdown, escape_unseen, one_line, plain, spell_unseen
 
 EDITED = " (arguments edited by you)"
 MAX_CALL_CHARS = 120
@@ -65,12 +63,12 @@ def _edited(begins: ToolBegins) -> str:
 def _head(begins: ToolBegins) -> str:
     """`name(a=1, b="x")`, shortened; the name alone where arguments are shown below or not."""
     if begins.parameters != "line" or begins.formatted is not None:
-        return plain(visible(begins.name), limit=MAX_CALL_CHARS)
+        return plain(spell_unseen(begins.name), limit=MAX_CALL_CHARS)
     text = ", ".join(
-        f"{visible(key)}={exact(json.dumps(value, ensure_ascii=False))}"
+        f"{spell_unseen(key)}={escape_unseen(json.dumps(value, ensure_ascii=False))}"
         for key, value in _said(begins.arguments).items()
     )
-    return plain(f"{visible(begins.name)}({text})", limit=MAX_CALL_CHARS)
+    return plain(f"{spell_unseen(begins.name)}({text})", limit=MAX_CALL_CHARS)
 
 
 def _below(begins: ToolBegins, ends: ToolEnds | None) -> list[tuple[str, str]]:
@@ -124,4 +122,4 @@ def folded(title: str, markdown: str) -> str:
 
 def no_markup(line: str) -> str:
     """One line of text in which no Markdown reader sees more than text."""
-    return text_of_strangers.markdown(break_math(line))
+    return escape_markdown(break_math(line))

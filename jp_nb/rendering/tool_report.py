@@ -23,8 +23,8 @@ from jp_nb.config.tree.command_line import Command
 from jp_nb.config.tree.tool_config import Enable, QuestionConfig
 from jp_nb.errors import UsageError
 from jp_nb.rendering.markdown import code_block
-from jp_nb.rendering.plain import plain
 from jp_nb.rendering.report import Report, table
+from jp_nb.safe_text import plain
 from jp_nb.tooling.documentation import Parameter, parameters
 
 MAX_VALUE_CHARS = 2000

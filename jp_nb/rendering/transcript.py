@@ -31,7 +31,6 @@ from jp_nb.agent.display_events import (
 from jp_nb.json_values import indented_json, read_json
 from jp_nb.rendering import wording
 from jp_nb.rendering.markdown import code_block, code_span, safe_markdown
-from jp_nb.rendering.plain import one_line, plain
 from jp_nb.rendering.tool_calls import (
     bounded,
     call_markdown,
@@ -39,6 +38,7 @@ from jp_nb.rendering.tool_calls import (
     folded,
     no_markup,
 )
+from jp_nb.safe_text import one_line, plain
 
 
 @dataclass(slots=True)

@@ -25,17 +25,19 @@ from jp_nb.agent.prompts import (
     Unavailable,
 )
 from jp_nb.rendering.difference import Difference, difference
-from jp_nb.rendering.plain import markdown, one_line, plain
 from jp_nb.safe_text import (
     ONE_LINE,
-    editable,
-    exact,
-    from_editable,
-    lines_of,
-    lines_of_object,
-    look,
-    readable,
-    visible,
+    escape_markdown,
+    escape_unseen,
+    lookalike_key,
+    object_lines,
+    one_line,
+    plain,
+    spell_editable,
+    spell_prose,
+    spell_unseen,
+    spelled_lines,
+    unspell,
 )
 from jp_nb.tooling.question import BooleanAnswer, SecretAnswer, SelectAnswer, TextAnswer
 
@@ -100,7 +102,7 @@ def asked_by(prompt: Prompt) -> str | None:
 
 
 def _name(text: str) -> str:
-    return plain(visible(text), limit=200)
+    return plain(spell_unseen(text), limit=200)
 
 
 def context(prompt: Prompt) -> str | None:
@@ -121,27 +123,27 @@ def exhibits(prompt: Prompt) -> list[Shown]:
     shown = []
     for exhibit in prompt.exhibits if isinstance(prompt, ActionPrompt) else ():
         if isinstance(exhibit.value, str):
-            count, lines = lines_of(exhibit.value)
+            count, lines = spelled_lines(exhibit.value)
             counted = "" if count == ONE_LINE else f": {count}"
             shown.append(Shown(f"{exhibit.caption}{counted}", lines))
         else:
-            shown.append(Shown(exhibit.caption, lines_of_object(exhibit.value)))
+            shown.append(Shown(exhibit.caption, object_lines(exhibit.value)))
     return shown
 
 
 def question(prompt: Prompt) -> str:
     """Return the question, in one line."""
     text = prompt.text if isinstance(prompt, ActionPrompt) else prompt.question.text
-    return plain(re.sub(r"[\n\t]+", " ", readable(text)).strip(), limit=2000)
+    return plain(re.sub(r"[\n\t]+", " ", spell_prose(text)).strip(), limit=2000)
 
 
 def exactly(change: ProposedChange, *, limit: int = sys.maxsize) -> ProposedChange:
     """Return `change` with nothing unseen in it, its path and each value cut to `limit`."""
 
     def shown(text: str | None) -> str | None:
-        return None if text is None else plain(exact(text), limit=limit)
+        return None if text is None else plain(escape_unseen(text), limit=limit)
 
-    path = plain(visible(change.path), limit=limit) or '""'
+    path = plain(spell_unseen(change.path), limit=limit) or '""'
     now, proposed, then = map(shown, (change.now, change.proposed, change.then))
     return replace(change, path=path, now=now, proposed=proposed, then=then)
 
@@ -181,10 +183,10 @@ def option_labels(options: tuple[str, ...]) -> list[str]:
     """Return a distinct label for each of `options`, with the code of those that look alike."""
     labels: dict[str, None] = {}  # in order, and quick to look up
     twins: dict[str, int] = {}
-    alike = Counter(map(look, dict.fromkeys(options)))
+    alike = Counter(map(lookalike_key, dict.fromkeys(options)))
     for option in options:
-        label = text = visible(option) or "(empty)"
-        if alike[look(option)] > 1 and not option.isascii():
+        label = text = spell_unseen(option) or "(empty)"
+        if alike[lookalike_key(option)] > 1 and not option.isascii():
             label = text = f"{label} ({json.dumps(option)})"
         while label in labels:  # widgets find an option by its label
             twins[text] = twins.get(text, 1) + 1
@@ -208,7 +210,9 @@ class StaticRecord(NamedTuple):
 def static_record(prompt: Prompt, end: PromptEnd) -> StaticRecord:
     """Return what remains of `prompt` after its `end`. A secret is never in it."""
     asked, answer = _titled(prompt), _answer(prompt, end)
-    return StaticRecord(f"{asked} → {answer}", f"{markdown(asked)} → **{markdown(answer)}**")
+    return StaticRecord(
+        f"{asked} → {answer}", f"{escape_markdown(asked)} → **{escape_markdown(answer)}**"
+    )
 
 
 def _titled(prompt: Prompt) -> str:
@@ -234,7 +238,7 @@ def _answer(prompt: Prompt, end: PromptEnd) -> str:
 def _given(prompt: Prompt, end: Answered) -> str:
     if isinstance(prompt, ActionPrompt):
         labels = {action.value: action.label for action in prompt.actions}
-        return visible(labels.get(str(end.value), str(end.value)))
+        return spell_unseen(labels.get(str(end.value), str(end.value)))
     match prompt.question.answer_type:
         case BooleanAnswer():
             word = "Yes" if end.value else "No"
@@ -242,7 +246,7 @@ def _given(prompt: Prompt, end: Answered) -> str:
         case SecretAnswer():
             return "(secret)"
         case SelectAnswer():
-            return visible(str(end.value)) or '""'
+            return spell_unseen(str(end.value)) or '""'
         case TextAnswer():
             return one_line(str(end.value), limit=200) or '""'
         case other:
@@ -271,12 +275,12 @@ class Draft:
 
     def meant(self, text: str) -> str:
         """Return what `text` says, which was edited from `shown`."""
-        return text if self.hint is None else from_editable(text)
+        return text if self.hint is None else unspell(text)
 
 
 def draft(prompt: QuestionPrompt) -> Draft:
     """Return what stands in the box of a question for a text."""
     preset = preselected(prompt)
     text = preset if isinstance(preset, str) else ""
-    shown = editable(text)
+    shown = spell_editable(text)
     return Draft(shown, SPELLED_OUT if shown != text else None)

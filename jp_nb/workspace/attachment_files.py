@@ -17,7 +17,7 @@ from typing import NamedTuple
 from jp_nb.agent.model_events import Attachment
 from jp_nb.config.tree.attachment_url import AttachmentParts, attachment_parts
 from jp_nb.errors import JpNbError
-from jp_nb.rendering.plain import exact
+from jp_nb.safe_text import escape_unseen
 
 MAX_FILES = 500
 MAX_LOOKED_AT = 20_000
@@ -92,7 +92,7 @@ def _find(url: str, folder: Path) -> Iterator[_File]:
     """The files that `url` names, in order."""
     parts = attachment_parts(url)
     if parts.type.lower() != "file":
-        kind = exact(parts.type)
+        kind = escape_unseen(parts.type)
         raise AttachmentError(
             url, f"attachments of the kind '{kind}' cannot be read here: file:PATH can"
         )
@@ -104,7 +104,7 @@ def _find(url: str, folder: Path) -> Iterator[_File]:
         return
     matches = sorted(_Matching(url).walk(Path(path.anchor), path.parts[1:]))
     if not matches:
-        raise AttachmentError(url, f"there is no file {exact(str(path))}")
+        raise AttachmentError(url, f"there is no file {escape_unseen(str(path))}")
     home = parts.path.partition("/")[0] if parts.path.startswith("~") else ""
     for match in matches:
         source = str(match.relative_to(folder) if match.is_relative_to(folder) else match)
@@ -142,7 +142,7 @@ class _Matching:
         except (FileNotFoundError, NotADirectoryError):
             return  # also a link to nothing
         except (OSError, ValueError) as exc:
-            raise AttachmentError(self._url, f"{exact(str(path))}: {_reason(exc)}") from exc
+            raise AttachmentError(self._url, f"{escape_unseen(str(path))}: {_reason(exc)}") from exc
         if rest and stat.S_ISDIR(mode):
             yield from self.walk(path, rest)
         elif not rest and stat.S_ISREG(mode):
@@ -161,11 +161,13 @@ class _Matching:
                         )
                     yield entry
         except OSError as exc:
-            raise AttachmentError(self._url, f"{exact(str(folder))}: {_reason(exc)}") from exc
+            raise AttachmentError(
+                self._url, f"{escape_unseen(str(folder))}: {_reason(exc)}"
+            ) from exc
 
 
 def _file(url: str, path: Path, source: str) -> _File:
-    shown = exact(str(path))
+    shown = escape_unseen(str(path))
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -174,7 +176,9 @@ def _file(url: str, path: Path, source: str) -> _File:
         raise AttachmentError(url, f"{shown}: {_reason(exc)}") from exc
     if stat.S_ISDIR(found.st_mode):
         inside = AttachmentParts("file", f"{glob.escape(source.rstrip('/'))}/*").url
-        raise AttachmentError(url, f"{shown} is a folder; {exact(inside)} attaches its files")
+        raise AttachmentError(
+            url, f"{shown} is a folder; {escape_unseen(inside)} attaches its files"
+        )
     if not stat.S_ISREG(found.st_mode):
         raise AttachmentError(url, f"{shown} is no file which could be read to its end")
     changed = (found.st_mtime_ns, found.st_ctime_ns, found.st_size)
@@ -205,7 +209,7 @@ def _read_all(files: Sequence[_File]) -> Iterator[Attachment]:
 def _refuse_too_much(file: _File, total: int) -> None:
     if total > MAX_BYTES:
         many = f"more than {MAX_BYTES // 1_000_000} MB are attached"
-        raise AttachmentError(file.url, f"with {exact(file.source)}, {many}")
+        raise AttachmentError(file.url, f"with {escape_unseen(file.source)}, {many}")
 
 
 def _bytes_of(file: _File) -> bytes:
@@ -214,9 +218,9 @@ def _bytes_of(file: _File) -> bytes:
         with open(os.open(file.path, flags), "rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as exc:
-        raise AttachmentError(file.url, f"{exact(file.source)}: {_reason(exc)}") from exc
+        raise AttachmentError(file.url, f"{escape_unseen(file.source)}: {_reason(exc)}") from exc
     if data and not file.size:  # as in /proc: nobody would know when it is another
-        raise AttachmentError(file.url, f"{exact(file.source)} is no file on a disk")
+        raise AttachmentError(file.url, f"{escape_unseen(file.source)} is no file on a disk")
     return data
 
 
@@ -232,7 +236,9 @@ def _attachment(file: _File, data: bytes) -> Attachment:
         text = "\0"
     if "\0" in text:
         known = "nor an image (PNG, JPEG, GIF, WebP), nor a PDF"
-        raise AttachmentError(file.url, f"{exact(file.source)} is neither text in UTF-8, {known}")
+        raise AttachmentError(
+            file.url, f"{escape_unseen(file.source)} is neither text in UTF-8, {known}"
+        )
     return Attachment(file.source, "text/plain", text)
 
 

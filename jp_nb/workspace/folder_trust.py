@@ -51,10 +51,14 @@ def rows(found: Iterable[Pending]) -> list[tuple[str, str, str]]:
     from jp_nb.config.layers import to_text
     from jp_nb.config.masking import masked
     from jp_nb.config.paths import parse_path
-    from jp_nb.safe_text import exact, visible
+    from jp_nb.safe_text import escape_unseen, spell_unseen
 
     return [
-        (visible(path), exact(to_text(masked(value, parse_path(path)))), visible(file))
+        (
+            spell_unseen(path),
+            escape_unseen(to_text(masked(value, parse_path(path)))),
+            spell_unseen(file),
+        )
         for pending in found
         for path, value, file in pending.leaves
     ]

@@ -21,13 +21,13 @@ from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.rendering import wording
 from jp_nb.safe_text import (
-    editable,
-    exact,
-    from_editable,
-    lines_of,
-    lines_of_object,
-    readable,
-    visible,
+    escape_unseen,
+    object_lines,
+    spell_editable,
+    spell_prose,
+    spell_unseen,
+    spelled_lines,
+    unspell,
 )
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
@@ -147,34 +147,34 @@ def same(one: JsonValue, other: JsonValue) -> bool:
 @example({"path": "a", "content": "x\n\n"})
 @example({"a": "2 lines", "b": ["a\nb", {"c": "d\ne"}], "[0]": 1})
 def test_the_lines_of_an_object_say_it_and_no_other(arguments: dict[str, JsonValue]) -> None:
-    assert same(object_of(lines_of_object(arguments)), arguments)
+    assert same(object_of(object_lines(arguments)), arguments)
 
 
 @given(texts)
 def test_the_lines_of_a_text_say_it_and_no_other(text: str) -> None:
-    assert text_of(*lines_of(text)) == text
+    assert text_of(*spelled_lines(text)) == text
 
 
 @given(texts)
 def test_a_box_for_editing_holds_the_text_and_nothing_unseen(text: str) -> None:
-    assert from_editable(editable(text)) == text
-    assert_all_is_seen(editable(text).replace("\t", "").replace("\n", "⏎"))
+    assert unspell(spell_editable(text)) == text
+    assert_all_is_seen(spell_editable(text).replace("\t", "").replace("\n", "⏎"))
 
 
 def test_white_space_that_ends_a_line_to_be_edited_is_seen() -> None:
-    assert editable("a\t\nb \t\nc ") == "a⟨U+0009⟩\nb ⟨U+0009⟩\nc⟨U+0020⟩"
+    assert spell_editable("a\t\nb \t\nc ") == "a⟨U+0009⟩\nb ⟨U+0009⟩\nc⟨U+0020⟩"
 
 
 @given(texts, texts)
 def test_two_names_never_look_alike_by_what_is_unseen(one: str, other: str) -> None:
-    assert (visible(one) == visible(other)) == (one == other)
-    assert SPELLED.sub(lambda at: chr(int(at[1], 16)), visible(one)) == one
-    assert "  " not in visible(one) and visible(one).strip() == visible(one)  # noqa: PT018
+    assert (spell_unseen(one) == spell_unseen(other)) == (one == other)
+    assert SPELLED.sub(lambda at: chr(int(at[1], 16)), spell_unseen(one)) == one
+    assert "  " not in spell_unseen(one) and spell_unseen(one).strip() == spell_unseen(one)  # noqa: PT018
 
 
 @given(objects)
 def test_nothing_unseen_is_on_a_line(arguments: dict[str, JsonValue]) -> None:
-    for line in lines_of_object(arguments):
+    for line in object_lines(arguments):
         assert_all_is_seen(line.replace("⇥\t", ""))
 
 
@@ -203,7 +203,7 @@ def assert_all_is_seen(line: str) -> None:
     ],
 )
 def test_what_looks_like_something_else_is_told_apart(text: str, shown: str) -> None:
-    assert exact(text) == shown
+    assert escape_unseen(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -221,16 +221,16 @@ def test_what_looks_like_something_else_is_told_apart(text: str, shown: str) -> 
     ],
 )
 def test_what_people_write_stays_as_it_is(text: str) -> None:
-    assert exact(text) == visible(text) == text
+    assert escape_unseen(text) == spell_unseen(text) == text
 
 
 def test_prose_keeps_its_emoji_and_hides_nothing_else() -> None:
-    assert readable("⚠️ Delete\u200b it?\nReally") == "⚠️ Delete⟨U+200B⟩ it?\nReally"
+    assert spell_prose("⚠️ Delete\u200b it?\nReally") == "⚠️ Delete⟨U+200B⟩ it?\nReally"
 
 
 def test_a_file_is_shown_as_its_lines_and_they_are_counted() -> None:
     content = "".join(f"line {n}\n" for n in range(120))
-    lines = lines_of_object({"path": "notes.md", "content": content})
+    lines = object_lines({"path": "notes.md", "content": content})
     assert lines[:3] == ['path: "notes.md"', "content: 120 lines", "  │ line 0"]
     assert len(lines) == 122
 
@@ -578,8 +578,8 @@ def test_showing_takes_time_in_proportion(text: str, size: int) -> None:
 
         sys.setprofile(count_calls)
         try:
-            lines_of(text * count)
-            visible(text * count)
+            spelled_lines(text * count)
+            spell_unseen(text * count)
         finally:
             sys.setprofile(None)
         return made

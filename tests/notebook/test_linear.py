@@ -9,10 +9,10 @@ from time import process_time
 
 import pytest
 
+from jp_nb import safe_text
 from jp_nb.agent.display_events import EndOfText, ShowText, ToolBegins, ToolEnds
 from jp_nb.errors import UsageError
 from jp_nb.json_values import read_json
-from jp_nb.rendering import plain as strangers
 from jp_nb.rendering.markdown import code_block, code_span, safe_markdown
 from jp_nb.rendering.tool_calls import call_markdown, call_plain, no_markup, stable_traceback
 from jp_nb.rendering.transcript import Transcript
@@ -102,8 +102,8 @@ def shown(text: str) -> None:
     begins = ToolBegins("1", text, {"a": text}, hidden=False)
     call_markdown(begins, result, live=True)
     call_plain(begins, result)
-    strangers.exact(text)
-    no_markup(strangers.one_line(text))
+    safe_text.escape_unseen(text)
+    no_markup(safe_text.one_line(text))
     stable_traceback(text)
     code_span(text)
 

@@ -20,8 +20,7 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.rendering import wording
 from jp_nb.rendering.difference import difference
-from jp_nb.rendering.plain import one_line, plain
-from jp_nb.safe_text import BAR, left_to_right, visible
+from jp_nb.safe_text import BAR, left_to_right, one_line, plain, spell_unseen
 from jp_nb.tooling.question import BooleanAnswer, SecretAnswer, SelectAnswer, TextAnswer
 
 ATTEMPTS = 5
@@ -293,11 +292,11 @@ def _text(prompt: QuestionPrompt, channel: Literal["stdin", "terminal"]) -> _Dia
 
     explained = ["  Type one line of text."]
     if default or prompt.consents:
-        text = "the text above." if above else visible(default)
+        text = "the text above." if above else spell_unseen(default)
         explained += [f"  {alone}: {text}", '  "" is the empty text.']
     else:
         explained += ["  Enter alone is the empty text."]
-    short = "as above" if above else plain(visible(default), limit=80)
+    short = "as above" if above else plain(spell_unseen(default), limit=80)
     if prompt.consents:
         short = f"{UNCHANGED} for the one above"
     asked = f"Text [{short}]: " if default or prompt.consents else "Text: "

@@ -28,7 +28,7 @@ from jp_nb.notebook.prompt.stdin import GOES_ON, ask_on_stdin
 from jp_nb.rendering.difference import difference
 from jp_nb.rendering.markdown import safe_markdown
 from jp_nb.rendering.wording import option_labels, static_record, without_form
-from jp_nb.safe_text import exact, visible
+from jp_nb.safe_text import escape_unseen, spell_unseen
 from jp_nb.tooling.question import Question
 from tests.support.prompts import DELTAS, PERMISSION, PROMPTS, TYPED, approval_of, prompt_of
 
@@ -225,13 +225,13 @@ def test_nobody_approves_what_is_cut_off(part: str, change: ProposedChange, show
     stdin = "\n".join(typed.read_so_far).replace(f"\n  {GOES_ON}", "")
     long = difference(change)
     for lines in (form, stdin):
-        assert visible(change.path) in lines
+        assert spell_unseen(change.path) in lines
         assert "more characters" not in lines
         for text in (*long.now, *long.proposed) if long is not None else ():
             assert text in lines
     for text in filter(None, (change.now, change.proposed)) if long is None else ():
-        assert exact(text) in form
-        assert exact(text) in stdin or change.added or change.proposed is None
+        assert escape_unseen(text) in form
+        assert escape_unseen(text) in stdin or change.added or change.proposed is None
 
 
 def test_the_record_of_many_changes_is_bounded_and_says_so() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.rendering.plain import exact, markdown, one_line, plain
+from jp_nb.safe_text import escape_markdown, escape_unseen, one_line, plain
 
 
 @pytest.mark.parametrize(
@@ -49,13 +49,13 @@ def test_plain_text_prints_and_encodes_and_stays_as_it_is(text: str) -> None:
     ],
 )
 def test_what_is_decided_on_hides_nothing(hostile: str, shown: str) -> None:
-    assert exact(hostile) == shown
+    assert escape_unseen(hostile) == shown
 
 
 @given(st.text())
 def test_an_exact_text_is_one_plain_line(text: str) -> None:
-    assert plain(exact(text)) == exact(text) == exact(exact(text))
-    assert "\n" not in exact(text)
+    assert plain(escape_unseen(text)) == escape_unseen(text) == escape_unseen(escape_unseen(text))
+    assert "\n" not in escape_unseen(text)
 
 
 def test_what_is_cut_off_is_counted() -> None:
@@ -78,4 +78,4 @@ def test_what_is_cut_off_is_counted() -> None:
     ],
 )
 def test_markdown_shows_the_text_itself(text: str, source: str) -> None:
-    assert markdown(text) == source
+    assert escape_markdown(text) == source
