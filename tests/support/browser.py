@@ -25,7 +25,7 @@ import nbformat as untyped_nbformat
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Browser, Locator, Page, ViewportSize
 
 nbformat: Any = untyped_nbformat
 
@@ -42,6 +42,15 @@ WATCH = """prompt => {
     const look = () => { prompt.showedThatItRuns ||= prompt.textContent.includes("*"); };
     new MutationObserver(look).observe(prompt, { childList: true, subtree: true });
 }"""
+OPEN = (
+    """path => window.jupyterapp.commands.execute("docmanager:open", { path }).then(() => null)"""
+)
+CLOSE = """() => {
+    if (!window.jupyterapp || document.querySelector(".jp-Dialog")) return false;
+    for (const widget of Array.from(window.jupyterapp.shell.widgets("main"))) widget.dispose();
+    return !document.querySelector(".jp-Notebook");
+}"""
+VIEWPORT: ViewportSize = {"width": 1000, "height": 900}
 PATIENT_CONFIG = "[prompt]\nrendered_timeout_s = 60\n"
 PATIENT_KERNEL = """
 from jp_nb.notebook.document import homes
@@ -259,8 +268,17 @@ class NotebookPage:
         self._open()
 
     def _open(self) -> None:
-        self.page.goto(self._url)
+        if self.page.url == "about:blank":
+            self.page.goto(self._url)
+        else:  # JupyterLab is there already
+            self.page.evaluate(OPEN, self.path.name)
         self.wait_for_kernel_status("idle")
+
+    def leave(self) -> bool:
+        """Close the notebook, unsaved as it may be; False if that leaves no JupyterLab as new."""
+        self.page.remove_listener("dialog", self._dismiss)
+        self.page.set_viewport_size(VIEWPORT)
+        return bool(self.page.evaluate(CLOSE))
 
     def _dismiss(self, dialog: Any) -> None:
         if dialog.type == "beforeunload":  # leaving a notebook that is not saved
@@ -359,27 +377,58 @@ OpenNotebook = Callable[..., NotebookPage]
 _NUMBERS = count(1)
 
 
+class Pages:
+    """Pages of a browser. One with JupyterLab in it is used again: loading it takes seconds."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._loaded: Page | None = None
+
+    def take(self, *, fresh: bool) -> Page:
+        """Return the page that has JupyterLab in it, or a new one."""
+        if not fresh and self._loaded is not None:
+            page, self._loaded = self._loaded, None
+            return page
+        context = self._browser.new_context(viewport=VIEWPORT)
+        context.set_default_timeout(PATIENCE_MS)
+        return context.new_page()
+
+    def give_back(self, opened: NotebookPage, *, again: bool) -> None:
+        """Keep the page of `opened` if it can serve `again`; close it otherwise."""
+        page = opened.page
+        if again and self._loaded is None and not page.is_closed() and opened.leave():
+            self._loaded = page
+        else:
+            page.context.close()
+
+
+@pytest.fixture(scope="session")
+def pages(chromium: Browser) -> Pages:
+    """The pages of this test session."""
+    return Pages(chromium)
+
+
 @pytest.fixture
-def open_notebook(
-    lab: Lab, chromium: Browser, request: pytest.FixtureRequest
-) -> Iterator[OpenNotebook]:
-    """A function that opens a notebook with the given cells in a page of its own.
+def open_notebook(lab: Lab, pages: Pages, request: pytest.FixtureRequest) -> Iterator[OpenNotebook]:
+    """A function that opens a notebook with the given cells.
 
-    `classic`: in Notebook instead of JupyterLab.
+    `classic`: in Notebook instead of JupyterLab. `fresh`: in a page of its own that nobody used
+    before and nobody will, for tests of pages themselves.
     """
-    pages: list[NotebookPage] = []
+    opened: list[tuple[NotebookPage, bool]] = []
 
-    def open_(*cells: str, kernel: str = "python3", classic: bool = False) -> NotebookPage:
+    def open_(
+        *cells: str, kernel: str = "python3", classic: bool = False, fresh: bool = False
+    ) -> NotebookPage:
         name = f"{request.node.name.partition('[')[0]}-{next(_NUMBERS)}"
         path = lab.write(f"{name}.ipynb", cells, kernel)
-        context = chromium.new_context(viewport={"width": 1000, "height": 900})
-        context.set_default_timeout(PATIENCE_MS)
         place = "notebooks" if classic else f"lab/workspaces/{name}/tree"
         url = f"{lab.url}/{place}/{path.name}?token={TOKEN}{'' if classic else '&reset'}"
-        pages.append(NotebookPage(context.new_page(), path, url))
-        return pages[-1]
+        alone = classic or fresh
+        opened.append((NotebookPage(pages.take(fresh=alone), path, url), not alone))
+        return opened[-1][0]
 
     yield open_
-    for opened in pages:
-        opened.page.context.close()
-        lab.shut_down(opened.path.name)
+    for each, again in opened:
+        pages.give_back(each, again=again)
+        lab.shut_down(each.path.name)
