@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import pytest
 
 from jp_nb.headless.show import load_conversation
-from tests.support.fakes import without_ids
+from tests.support.notebook_runs import outputs, record, run
 
 QUICKSTART = Path(__file__).resolve().parent.parent / "notebooks" / "01-quickstart.ipynb"
 REFUSAL = (
     "ask_user cannot run because no interactive terminal is available. Do not retry this tool "
     "call in this turn; continue without user input or explain what information is missing."
 )
-PATIENCE_S = 180
 
 RUNNERS = {
     "jp-nb run": ["-m", "jp_nb.cli", "run", "in.ipynb", "-o", "out.ipynb"],
@@ -38,35 +33,6 @@ RUNNERS = {
 def folder(tmp_path: Path) -> Path:
     shutil.copy(QUICKSTART, tmp_path / "in.ipynb")
     return tmp_path
-
-
-def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env={**os.environ, "IPYTHONDIR": str(folder / "ipython"), "PYTHONWARNINGS": "ignore"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-
-
-def outputs(path: Path) -> list[Any]:
-    """The outputs of all cells, without execution counts."""
-    notebook = nbformat.read(path, as_version=4)
-    found = []
-    for cell in notebook.cells:
-        for output in cell.get("outputs", ()):
-            found.append({k: v for k, v in output.items() if k not in ("execution_count", "id")})
-    return json.loads(json.dumps(found))  # type: ignore[no-any-return]
-
-
-def record(path: Path) -> list[Any]:
-    """The entries without what differs from run to run."""
-    entries = load_conversation(path).conversation.raw
-    return [without_ids(entry) | {"timestamp": ""} for entry in entries]
 
 
 @pytest.mark.parametrize("runner", RUNNERS)

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 from tests.support.kernel_client import FrontEnd, front_end
-from tests.test_quickstart import outputs, record, run
+from tests.support.notebook_runs import outputs, record, run
 
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
 TUTORIALS = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))

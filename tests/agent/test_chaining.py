@@ -26,9 +26,9 @@ from jp_nb.providers.registry import create
 from jp_nb.record.events import ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.tooling.python import PythonTool
-from tests.agent.test_over_http import over_http
 from tests.support.fakes import Bench, FakePrompter, call, forever, reply, say, until, yes
 from tests.support.loopback import LoopbackServer, Reply
+from tests.support.over_http import over_http
 
 LIMIT = Finished("max_tokens")
 DONE = reply(say("Done."))

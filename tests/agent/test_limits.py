@@ -14,9 +14,9 @@ from jp_nb.providers.registry import create
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.tooling.outcome import Failure, Outcome
 from jp_nb.tooling.python import PythonTool
-from tests.agent.test_over_http import over_http, sent_calls, sent_results
 from tests.support.fakes import Bench, FakePrompter, call, for_tool, reply, say, yes
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
+from tests.support.over_http import over_http, sent_calls, sent_results
 
 DONE = reply(say("Done."))
 LEFT_OUT = "conversation.tools.t.result_max_chars is"

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from jp_nb.agent.model_events import Provider
-from jp_nb.agent.turn import Resolved
 from jp_nb.providers.registry import create
 from jp_nb.tooling.builtin.ask_user import DESCRIPTION, PARAMETERS
 from jp_nb.tooling.python import PythonTool
 from tests.support.fakes import Bench, FakePrompter, yes
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
+from tests.support.over_http import over_http, sent_calls, sent_results
 
 ARGUMENTS = {"question": "Ship it?", "answer_type": "boolean"}
 
@@ -34,16 +32,6 @@ def answer(body: dict[str, Any], protocol: str) -> str:
     last = body["messages"][-1]
     content = last["content"][0]["content"] if protocol == "anthropic" else last["content"]
     return content if isinstance(content, str) else str(content[0]["text"])
-
-
-def over_http(bench: Bench, provider: Provider, name: str) -> None:
-    """Let `provider` be the model of `bench`."""
-    resolve = bench.loop.resolve
-
-    def resolve_with_it() -> Resolved:
-        return replace(resolve(), provider=provider, provider_name=name)
-
-    bench.loop.resolve = resolve_with_it
 
 
 @pytest.mark.req("R083-1", "R083-28", "R083-41", "R083-42", "R083-101")
@@ -108,21 +96,3 @@ async def test_a_model_that_gives_one_id_to_all_calls_is_told_each_result_with_i
     called = sent_calls(server.requests[2].body, protocol)
     assert [id_ for id_, _ in called] == [id_ for id_, _ in third]
     assert [arguments.get("name") for _, arguments in called] == ["a", "b", "c", None, "d"]
-
-
-def sent_results(body: dict[str, Any], protocol: str) -> list[tuple[str, str]]:
-    """Ids and contents of the results in a request."""
-    if protocol == "openai":
-        results = [m for m in body["messages"] if m["role"] == "tool"]
-        return [(m["tool_call_id"], m["content"]) for m in results]
-    blocks = [b for m in body["messages"] for b in m["content"] if b["type"] == "tool_result"]
-    return [(b["tool_use_id"], b["content"]) for b in blocks]
-
-
-def sent_calls(body: dict[str, Any], protocol: str) -> list[tuple[str, dict[str, Any]]]:
-    """Ids and arguments of the calls in a request."""
-    if protocol == "openai":
-        calls = [c for m in body["messages"] for c in m.get("tool_calls", ())]
-        return [(c["id"], json.loads(c["function"]["arguments"])) for c in calls]
-    blocks = [b for m in body["messages"] for b in m["content"] if b["type"] == "tool_use"]
-    return [(b["id"], b["input"]) for b in blocks]

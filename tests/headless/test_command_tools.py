@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 
 from jp_nb.headless.show import load_conversation
-from tests.test_quickstart import run
+from tests.support.notebook_runs import by_a_stranger, notebook, run
 
 FILE = """
 [conversation.tools.where]
@@ -22,23 +21,6 @@ parameters.city = { type = "string", required = true }
 parameters.days = { type = "integer", default = 2 }
 options = { unit = "C" }
 """
-SCRIPT = """
-[[replies]]
-tool_calls = [{ name = "where", arguments = { city = "Delft", days = "3" } }]
-[[replies]]
-tool_calls = [{ name = "where", arguments = { town = "Delft" } }]
-[[replies]]
-text = "Seen."
-"""
-
-
-def notebook(folder: Path, *cells: str) -> Path:
-    path = folder / "notes" / "in.ipynb"
-    path.parent.mkdir()
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    nbformat.write(made, path)
-    (path.parent / "tools.toml").write_text(SCRIPT, encoding="utf-8")
-    return path
 
 
 def responses(path: Path) -> list[dict[str, Any]]:
@@ -48,7 +30,6 @@ def responses(path: Path) -> list[dict[str, Any]]:
     return [entry for entry in entries if entry["type"] == "tool_call_response"]
 
 
-NOON = "2026-03-18 12:00:00.0"
 ASK = "%%jp -m scripted/tools\nWhere are you?"
 
 
@@ -97,22 +78,6 @@ def test_a_command_that_nobody_allowed_is_refused(tmp_path: Path) -> None:
     first, _ = responses(notebook(tmp_path, "%load_ext jp_nb", ASK))
     assert first["is_error"]
     assert 'conversation.tools.where.run = "unattended"' in first["content"]
-
-
-def by_a_stranger(path: Path, base_config: dict[str, Any]) -> None:
-    """Put a conversation of somebody else, with its configuration, into the notebook at `path`."""
-    made = nbformat.read(path, as_version=4)
-    made.metadata["jp"] = {
-        "version": 1,
-        "conversation": {"id": "jp-c17738399468", "made": "live"},
-        "base_config": base_config,
-        "events": [
-            {"type": "turn_start", "timestamp": NOON},
-            {"type": "chat_request", "timestamp": NOON, "content": "Hello."},
-            {"type": "chat_response", "timestamp": NOON, "message": "Hello."},
-        ],
-    }
-    nbformat.write(made, path)
 
 
 def test_a_command_in_a_strangers_notebook_is_not_on_offer(tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ from jp_nb.interop.jp_files import MAX_OTHER_BYTES, Dialect
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest
 from jp_nb.record.timestamps import utc_now
-from tests.interop.test_jp_files import BASE, G1, G2, G3, G4, G5, NAME, at, jp_text
-from tests.notebook.document.test_carrier_store import Executor, begin
+from tests.support.executor import Executor, begin
+from tests.support.jp_directories import BASE, G1, G2, G3, G4, G5, NAME, at, jp_text
 
 GENERATIONS = {"G1": G1, "G2": G2, "G3": G3, "G4": G4, "G5": G5}
 OTHER = "17600000001-on-clouds"

@@ -16,6 +16,7 @@ from tests.support.browser import (
     run_cell,
     wait_for_kernel_status,
 )
+from tests.support.page_actions import MODEL, in_page
 from tests.support.scripted_page import SETUP
 
 if TYPE_CHECKING:
@@ -23,16 +24,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-MODEL = "window.jupyterapp.shell.currentWidget.context.model"
-
 
 def contents(events: Any) -> list[str]:
     return [e["content"] for e in events if e["type"] == "chat_request"]
-
-
-def in_page(page: NotebookPage, key: str = "jp") -> Any:
-    """What the open notebook has under `key` of its metadata."""
-    return page.page.evaluate(f"{MODEL}.getMetadata({key!r})")
 
 
 def is_dirty(page: NotebookPage) -> bool:

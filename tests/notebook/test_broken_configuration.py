@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.notebook.test_config_changes import said
-from tests.notebook.test_turns import error, value
+from tests.support.cells import error, said, value
 from tests.support.kernel_client import FrontEnd, front_end
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq

@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jp_nb.record.proposals import PROPOSED_BY
-from tests.labextension.test_live_page import MODEL, in_page
-from tests.notebook.prompt.test_form_browser import IN_SIGHT
-from tests.notebook.test_menus_page import click, keys, picture, stop
-from tests.notebook.test_page import assert_harmless, outputs
 from tests.support.browser import Lab, NotebookPage, OpenNotebook
+from tests.support.page_actions import (
+    IN_SIGHT,
+    MODEL,
+    assert_harmless,
+    click,
+    in_page,
+    keys,
+    outputs,
+    picture,
+    stop,
+)
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator

@@ -9,8 +9,19 @@ from typing import Any
 
 import pytest
 
-from tests.notebook.test_menus import asked, forget, interrupted
-from tests.notebook.test_turns import calls, error, events, run, start, value, well_formed
+from tests.support.cells import (
+    asked,
+    calls,
+    error,
+    events,
+    forget,
+    interrupted,
+    run,
+    said,
+    start,
+    value,
+    well_formed,
+)
 from tests.support.kernel_client import FrontEnd, Message, front_end
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
@@ -101,14 +112,6 @@ def static(user: FrontEnd, request: str) -> Message:
     parts = user.displays(request)
     assert all(set(part) == {"text/plain", "text/markdown"} for part in parts)
     return {kind: "\n".join(part[kind] for part in parts) for kind in parts[0]}
-
-
-def said(user: FrontEnd, line: str) -> str:
-    """What a command shows."""
-    request = user.start(line, cell_id=None)
-    user.finish(request)
-    assert error(user, request) is None
-    return "\n".join(data["text/plain"] for data in user.displays(request))
 
 
 def goes_on(user: FrontEnd, cell: str = "another cell") -> str:

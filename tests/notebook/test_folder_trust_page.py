@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.notebook.test_page import answer, load
 from tests.support.browser import Lab, OpenNotebook
+from tests.support.page_actions import answer, load
 
 pytestmark = pytest.mark.browser
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.notebook.test_menus_page import keys
 from tests.support import prompt_in_cell as in_cell
 from tests.support.browser import Lab, NotebookPage, OpenNotebook
+from tests.support.page_actions import keys
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator

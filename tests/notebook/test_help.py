@@ -9,8 +9,7 @@ import pytest
 from jp_nb.notebook.commands import OPTIONS
 from jp_nb.notebook.magics import ask_options
 from jp_nb.notebook.usage import ASK_OPTIONS, SUBCOMMANDS
-from tests.notebook.test_config_changes import said
-from tests.notebook.test_turns import error, value
+from tests.support.cells import error, said, value
 from tests.support.kernel_client import FrontEnd, front_end
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq

@@ -25,7 +25,7 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import KernelManager
 
-from tests.notebook.test_turns import calls, error, events, value, well_formed
+from tests.support.cells import calls, error, events, value, well_formed
 from tests.support.kernel_client import KERNEL_PYTHON, PATIENCE, FrontEnd, Message
 from tests.support.scripted_page import View
 

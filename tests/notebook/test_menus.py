@@ -17,7 +17,19 @@ from jp_nb.agent.interrupts import STOPPED
 from jp_nb.agent.questions import NOT_ANSWERED
 from jp_nb.agent.turn import NO_ANSWER, TAKEN_BACK
 from jp_nb.config.tree.app_config import CANCELLATION
-from tests.notebook.test_turns import calls, error, events, run, start, well_formed
+from tests.support.cells import (
+    asked,
+    calls,
+    contents,
+    error,
+    events,
+    forget,
+    interrupted,
+    run,
+    start,
+    static,
+    well_formed,
+)
 from tests.support.kernel_client import PATIENCE, FrontEnd, Message, front_end
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
@@ -160,13 +172,6 @@ def user(kernel: FrontEnd, folder: Path) -> Iterator[FrontEnd]:
     assert kernel.displays(again)[-1]["text/plain"] == "ok"
 
 
-def forget(user: FrontEnd) -> None:
-    """Have `wait` and `form` look at what comes from now on."""
-    user.receive(0.0)
-    user.messages.clear()
-    user.forget_input_requests()
-
-
 def begun(user: FrontEnd, script: str, seen: str, options: str = "", **fields: Any) -> str:
     """Start a turn and wait until all of `seen` was shown or printed."""
     request = start(user, script, options, **fields)
@@ -178,13 +183,6 @@ def begun(user: FrontEnd, script: str, seen: str, options: str = "", **fields: A
 def says(text: str, message: Message) -> bool:
     content = message["content"]
     return text in str(content.get("data", "")) + content.get("text", "")
-
-
-def interrupted(user: FrontEnd) -> str:
-    """Interrupt the kernel and see the menu; return its beacon."""
-    forget(user)
-    user.manager.interrupt_kernel()
-    return user.form("Interrupted")
 
 
 def labels(user: FrontEnd) -> list[str]:
@@ -202,24 +200,11 @@ def text_of(user: FrontEnd) -> list[str]:
     return [e["message"] for e in events(user) if e["type"] == "chat_response"]
 
 
-def contents(user: FrontEnd) -> list[str]:
-    entries = events(user)
-    assert well_formed(entries)
-    return [e["content"] for e in entries if e["type"] == "tool_call_response"]
-
-
 def assert_interrupted(user: FrontEnd, request: str) -> None:
     failure = error(user, request)
     assert failure is not None
     assert failure["ename"] == "KeyboardInterrupt"
     assert failure["traceback"] == ["Interrupted. What arrived so far is in the record."]
-
-
-def static(user: FrontEnd, request: str) -> str:
-    """The static outputs of a turn, one behind each print of tools; no form is left in them."""
-    shown = user.displays(request)
-    assert all(set(data) == {"text/plain", "text/markdown"} for data in shown)
-    return "\n".join(data["text/plain"] for data in shown)
 
 
 # --- while the model answers -------------------------------------------------------------------
@@ -564,12 +549,6 @@ def test_stop_ends_a_command_and_all_it_started(user: FrontEnd, folder: Path) ->
 # --- over stdin --------------------------------------------------------------------------------
 
 STDIN = "-c prompt.channel=stdin"
-
-
-def asked(user: FrontEnd, keys: str) -> None:
-    """See the input box with these keys."""
-    request: Message = user.input_request()
-    assert request["prompt"] == keys
 
 
 @pytest.mark.parametrize("key", ["c", "r", "s", "a"])

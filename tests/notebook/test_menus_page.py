@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
 from tests.support.browser import Lab, NotebookPage, OpenNotebook
+from tests.support.page_actions import click, keys, picture, stop
 
 pytestmark = pytest.mark.browser
 
@@ -54,36 +52,6 @@ def begun(
     if seen:
         page.output_text(1, contains=seen)
     return page
-
-
-def stop(page: NotebookPage) -> None:
-    """Press the page's own stop button, and see the menu."""
-    page.page.locator("[data-command='notebook:interrupt-kernel']").first.click()
-    page.form().get_by_text("Interrupted", exact=True).wait_for()
-
-
-def keys(page: NotebookPage, *pressed: str) -> None:
-    """Press keys once the form has the focus and takes them."""
-    page.page.wait_for_function("document.activeElement?.closest('.jp-nb-form') !== null")
-    page.page.wait_for_timeout(400)  # it ignores keys meant for what had the focus before
-    for key in pressed:
-        page.page.keyboard.press(key)
-
-
-def click(page: NotebookPage, label: str) -> None:
-    page.form().get_by_role("button", name=label, exact=True).click()
-
-
-def picture(page: NotebookPage, name: str) -> None:
-    """Take a picture, for people, where `JP_NB_PICTURES` names a folder."""
-    if folder := os.environ.get("JP_NB_PICTURES"):
-        for theme in ("Dark", "Light"):
-            page.page.evaluate(
-                "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })",
-                f"JupyterLab {theme}",
-            )
-            page.page.wait_for_timeout(1500)
-            page.screenshot(Path(folder) / f"{name}-{theme.lower()}.png")
 
 
 def works_on(page: NotebookPage) -> None:

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import pytest
 
-from tests.support.browser import Lab, NotebookPage, OpenNotebook
+from tests.support.browser import Lab, OpenNotebook
+from tests.support.page_actions import LOAD, answer, assert_harmless, load, outputs, question
 
 pytestmark = pytest.mark.browser
-
-LOAD = "%load_ext jp_nb"
-
-
-def question(**arguments: Any) -> str:
-    fields = ", ".join(f"{key} = {json.dumps(value)}" for key, value in arguments.items())
-    return f'[[replies]]\ntool_calls = [{{ name = "ask_user", arguments = {{ {fields} }} }}]\n'
 
 
 THREE = (
@@ -43,21 +36,6 @@ ONE = (
 def scripts(lab: Lab) -> None:
     for name, text in {"three": THREE, "one": ONE, "hostile": hostile_script()}.items():
         (lab.root / f"{name}.toml").write_text(text, encoding="utf-8")
-
-
-def outputs(page: NotebookPage, cell: int) -> list[dict[str, Any]]:
-    """The outputs of a cell in the saved file."""
-    return [dict(output) for output in page.saved().cells[cell].outputs]
-
-
-def load(page: NotebookPage, *, contains: str = "kept in this notebook") -> str:
-    page.run_cell(0)
-    return page.output_text(0, contains=contains)
-
-
-def answer(page: NotebookPage, choice: str) -> None:
-    form = page.form()
-    form.get_by_role("button", name=choice, exact=True).click()
 
 
 def test_three_questions_are_answered_by_clicking_and_typing(open_notebook: OpenNotebook) -> None:
@@ -305,27 +283,3 @@ def test_hostile_text_runs_nothing_and_breaks_nothing(
     page.reload()
     page.output_text(2, contains="The end.")
     assert_harmless(page)
-
-
-def assert_harmless(page: NotebookPage) -> None:
-    found = page.page.evaluate(
-        """() => ({
-            pwned: window.pwned,
-            images: document.querySelectorAll('.jp-OutputArea img').length,
-            headings: document.querySelectorAll('.jp-OutputArea h1').length,
-            scripts: document.querySelectorAll('.jp-OutputArea script').length,
-            styles: [...document.querySelectorAll('.jp-OutputArea style')]
-                .filter(style => style.textContent.includes('body{display')).length,
-            links: [...document.querySelectorAll('.jp-OutputArea a')]
-                .filter(a => /^(javascript|x|data):/i.test(a.getAttribute('href') ?? '')).length,
-        })"""
-    )
-    assert found == {
-        "images": 0,
-        "headings": 0,
-        "scripts": 0,
-        "styles": 0,
-        "links": 0,
-        **({"pwned": None} if "pwned" in found else {}),
-    }
-    assert page.dialogs == []

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.agent.test_exact_text import blocks, object_of
-from tests.notebook.test_menus import contents, forget, static
-from tests.notebook.test_turns import calls, error, start, value
+from tests.support.cells import calls, contents, error, forget, start, static, value
+from tests.support.exact_blocks import blocks, object_of
 from tests.support.kernel_client import FrontEnd, front_end
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq

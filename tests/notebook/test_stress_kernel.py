@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.notebook.test_turns import calls, error, events, run, well_formed
+from tests.support.cells import calls, error, events, run, well_formed
 from tests.support.kernel_client import FrontEnd, Message, front_end
 
 pytestmark = [

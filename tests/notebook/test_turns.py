@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from time import sleep
-from typing import Any
 
 import pytest
 
-from tests.support.kernel_client import FrontEnd, Message, front_end
+from tests.support.cells import calls, error, events, run, start, value, well_formed
+from tests.support.kernel_client import FrontEnd, front_end
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 
@@ -115,18 +114,6 @@ def signed() -> str:
 """
 
 
-def calls(*names_and_arguments: tuple[str, dict[str, Any]]) -> str:
-    listed = ", ".join(
-        f"{{ name = {json.dumps(name)}, arguments = {toml(arguments)} }}"
-        for name, arguments in names_and_arguments
-    )
-    return f"[[replies]]\ntool_calls = [{listed}]\n"
-
-
-def toml(value: dict[str, Any]) -> str:
-    return "{ " + ", ".join(f"{k} = {json.dumps(v)}" for k, v in value.items()) + " }"
-
-
 SCRIPTS = {
     "look": '[[replies]]\ntext = "Let me look."\ntool_calls = [{ name = "look", arguments = { '
     'place = "Delft" } }]\n[[replies]]\nexpect = "Delft is fine"\ntext = "It is **fine**."\n',
@@ -173,45 +160,6 @@ def user(kernel: FrontEnd) -> FrontEnd:
     kernel.messages.clear()
     kernel.models.clear()
     return kernel
-
-
-def start(user: FrontEnd, script: str, options: str = "", **fields: Any) -> str:
-    return user.start(f"%%jp -n -m scripted/{script} {options}\nGo on.", **fields)
-
-
-def run(user: FrontEnd, script: str, options: str = "", **fields: Any) -> str:
-    request = start(user, script, options, **fields)
-    user.finish(request)
-    return request
-
-
-def value(user: FrontEnd, expression: str) -> Any:
-    """The JSON value of `expression` in the kernel."""
-    return json.loads(user.run(f"import json; print(json.dumps({expression}))").strip())
-
-
-def events(user: FrontEnd) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = value(user, "jp.conversation().events")
-    return found
-
-
-def error(user: FrontEnd, request: str) -> Message | None:
-    return next(
-        (
-            m["content"]
-            for m in user.messages
-            if m["header"]["msg_type"] == "error" and m["parent_header"]["msg_id"] == request
-        ),
-        None,
-    )
-
-
-def well_formed(entries: list[dict[str, Any]]) -> bool:
-    asked = [e["id"] for e in entries if e["type"] == "tool_call_request"]
-    answered = [e["id"] for e in entries if e["type"] == "tool_call_response"]
-    opened = [e["id"] for e in entries if e["type"] == "inquiry_request"]
-    closed = [e["id"] for e in entries if e["type"] == "inquiry_response"]
-    return asked == answered and sorted(opened) == sorted(closed)
 
 
 @pytest.mark.parametrize("allow_stdin", [True, False])

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.notebook.test_page import LOAD, answer, load, outputs, question
 from tests.support.browser import Lab, OpenNotebook
+from tests.support.page_actions import LOAD, answer, load, outputs, question
 
 pytestmark = pytest.mark.browser
 

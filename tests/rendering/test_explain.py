@@ -17,10 +17,10 @@ from jp_nb.record.proposals import ProposedBy, metadata_of
 from jp_nb.record.timestamps import utc_now
 from jp_nb.record.turn_view import ConfigChange, Turn, read_turn
 from jp_nb.rendering import report
-from tests.notebook.test_commands import Notebook, folder  # noqa: F401 - a fixture
-from tests.rendering.test_report import HOSTILE, rendered
 from tests.support.entries import ASKED, SAID, START, T, called, result
 from tests.support.fakes import new_stream
+from tests.support.magic_shell import Notebook, folder  # noqa: F401
+from tests.support.reports import HOSTILE, rendered
 
 FORM = ProposedBy("change_model", "call_1", ("user.name",), "person", "form")
 STDIN = ProposedBy("rename", "call_2", ("assistant.name",), "person", "stdin")

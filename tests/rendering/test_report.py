@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import mistune
 import pytest
 
 from jp_nb.record.document import Document
@@ -16,13 +15,7 @@ from jp_nb.record.turn_view import ConfigChange, Inquiry, Turn, read_turn
 from jp_nb.rendering import report
 from tests.support.entries import ASKED, SAID, START, T, called, closed, inquiry, raw, result
 from tests.support.fakes import new_stream
-
-RENDER = mistune.create_markdown(escape=False, plugins=["table"])
-HOSTILE = "$ | <img src=x> | `\x1b[31m\nfake: line"
-
-
-def rendered(markdown: str) -> str:
-    return str(RENDER(markdown))
+from tests.support.reports import HOSTILE, rendered
 
 
 def test_a_cell_of_a_table_stays_one_cell() -> None:

@@ -21,7 +21,7 @@ from jp_nb.agent.display_events import (
 )
 from jp_nb.rendering.waiting import Waiting
 from jp_nb.tooling.question import Question
-from tests.notebook.test_turns import calls, error, run, start
+from tests.support.cells import calls, error, run, start
 from tests.support.kernel_client import FrontEnd, Message, front_end
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq

@@ -16,12 +16,10 @@ from jp_nb.config.tree.attachment_url import attachment_argument, attachment_par
 from jp_nb.headless.show import load_conversation
 from jp_nb.workspace import attachment_files as module
 from jp_nb.workspace.attachment_files import AttachmentError, Attachments
-from tests.headless.test_command_tools import by_a_stranger, notebook
-from tests.notebook.test_config_changes import said
-from tests.notebook.test_menus import forget
-from tests.notebook.test_turns import calls, error, events
+from tests.support.cells import calls, error, events, forget, said
 from tests.support.kernel_client import FrontEnd, front_end
-from tests.test_quickstart import run as run_python
+from tests.support.notebook_runs import by_a_stranger, notebook
+from tests.support.notebook_runs import run as run_python
 
 kernel_test = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 PNG = b"\x89PNG\r\n\x1a\n\0rest"

@@ -18,15 +18,9 @@ from jp_nb.config.layers import from_text
 from jp_nb.config.partial import apply, strip_strategies, without_empty
 from jp_nb.errors import ConfigError, JpNbError, StorageError, UsageError
 from jp_nb.workspace.config_writing import ConfigFile
-from tests.notebook.test_commands import Notebook, folder  # noqa: F401 - a fixture
+from tests.support.folder_trust import EVIL, URL, Opened, configure, work  # noqa: F401
+from tests.support.magic_shell import Notebook, folder  # noqa: F401
 from tests.support.record_strategies import QUICK
-from tests.workspace.test_folder_trust import (
-    EVIL,
-    URL,
-    Opened,
-    configure,
-    work,  # noqa: F401 - a fixture
-)
 
 WRITTEN = """\
 # mine

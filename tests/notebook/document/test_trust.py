@@ -24,7 +24,7 @@ from jp_nb.record.stream import ConversationStream
 from jp_nb.record.timestamps import utc_now
 from jp_nb.record.trust import SIGNATURE, Trust
 from jp_nb.workspace.keys import KeyFile
-from tests.notebook.document.test_carrier_store import Executor
+from tests.support.executor import Executor
 from tests.support.scripted_page import SETUP, FrontEnd, View, kernel
 
 MINE: dict[str, JsonValue] = {"conversation": {"tools": {"rm": {"run": "unattended"}}}}

@@ -7,12 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.agent.test_exact_text import object_of
-from tests.notebook.prompt.test_form_browser import (  # noqa: F401 - a fixture
-    Opened,
-    answer_of,
-    opened,
-)
+from tests.notebook.prompt.test_form_browser import answer_of
+from tests.support.exact_blocks import object_of
+from tests.support.prompt_pages import Opened, opened  # noqa: F401
 
 pytestmark = [
     pytest.mark.browser,

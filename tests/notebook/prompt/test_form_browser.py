@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support import prompt_in_cell as in_cell
-from tests.support.browser import Lab, NotebookPage, OpenNotebook
+from tests.support.browser import NotebookPage
+from tests.support.page_actions import IN_SIGHT
+from tests.support.prompt_pages import BOOLEAN, Opened
 
 pytestmark = [
     pytest.mark.browser,
@@ -18,27 +18,10 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 
-Opened = Callable[..., NotebookPage]
-LOAD = "from in_cell import *"
-BOOLEAN = "Question.boolean('sure', 'Sure?')"
 SELECT = "Question.select('which', 'Which?', ['red', 'green', 'blue'])"
 MANY = "Question.select('which', 'Which?', [f'colour {n}' for n in range(12)])"
 TEXT = "Question.text('why', 'Why?')"
 SECRET = "Question.secret('key', 'Key?')"
-
-
-@pytest.fixture
-def opened(open_notebook: OpenNotebook, lab: Lab) -> Opened:
-    """Open a notebook whose first cell has loaded what `in_cell.py` defines."""
-    shutil.copy(Path(in_cell.__file__), lab.root / "in_cell.py")
-
-    def open_(*cells: str) -> NotebookPage:
-        notebook = open_notebook(LOAD, *cells)
-        notebook.run_cell(0)
-        notebook.wait_for_kernel_status("idle")
-        return notebook
-
-    return open_
 
 
 def answer_of(notebook: NotebookPage, cell: int = 1) -> str:
@@ -330,18 +313,6 @@ def test_every_change_can_be_read_before_it_is_decided(opened: Opened, tmp_path:
         line = table.locator("bdi", has_text=text).locator("visible=true").last
         assert line.evaluate(IN_SIGHT), text
     notebook.screenshot(tmp_path / "changes_end.png", form)
-
-
-IN_SIGHT = """line => {
-    line.scrollIntoView({block: "end"});
-    const end = document.createRange();
-    end.selectNodeContents(line);
-    const last = [...end.getClientRects()].at(-1);
-    const found = document.elementFromPoint(last.right - 2, last.bottom - 4);
-    const box = line.closest(".widget-html-content");
-    const scrolls = getComputedStyle(box).overflowY === "auto";
-    return scrolls && box.scrollWidth <= box.clientWidth && line.contains(found);
-}"""
 
 
 @pytest.mark.req("R078-77")

@@ -1,0 +1,100 @@
+"""What tests in kernels do with `%%jp`: scripts of tool calls, running cells, reading what came of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.support.kernel_client import FrontEnd, Message
+
+
+def calls(*names_and_arguments: tuple[str, dict[str, Any]]) -> str:
+    listed = ", ".join(
+        f"{{ name = {json.dumps(name)}, arguments = {toml(arguments)} }}"
+        for name, arguments in names_and_arguments
+    )
+    return f"[[replies]]\ntool_calls = [{listed}]\n"
+
+
+def toml(value: dict[str, Any]) -> str:
+    return "{ " + ", ".join(f"{k} = {json.dumps(v)}" for k, v in value.items()) + " }"
+
+
+def start(user: FrontEnd, script: str, options: str = "", **fields: Any) -> str:
+    return user.start(f"%%jp -n -m scripted/{script} {options}\nGo on.", **fields)
+
+
+def run(user: FrontEnd, script: str, options: str = "", **fields: Any) -> str:
+    request = start(user, script, options, **fields)
+    user.finish(request)
+    return request
+
+
+def value(user: FrontEnd, expression: str) -> Any:
+    """The JSON value of `expression` in the kernel."""
+    return json.loads(user.run(f"import json; print(json.dumps({expression}))").strip())
+
+
+def events(user: FrontEnd) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = value(user, "jp.conversation().events")
+    return found
+
+
+def error(user: FrontEnd, request: str) -> Message | None:
+    return next(
+        (
+            m["content"]
+            for m in user.messages
+            if m["header"]["msg_type"] == "error" and m["parent_header"]["msg_id"] == request
+        ),
+        None,
+    )
+
+
+def well_formed(entries: list[dict[str, Any]]) -> bool:
+    asked = [e["id"] for e in entries if e["type"] == "tool_call_request"]
+    answered = [e["id"] for e in entries if e["type"] == "tool_call_response"]
+    opened = [e["id"] for e in entries if e["type"] == "inquiry_request"]
+    closed = [e["id"] for e in entries if e["type"] == "inquiry_response"]
+    return asked == answered and sorted(opened) == sorted(closed)
+
+
+def forget(user: FrontEnd) -> None:
+    """Have `wait` and `form` look at what comes from now on."""
+    user.receive(0.0)
+    user.messages.clear()
+    user.forget_input_requests()
+
+
+def interrupted(user: FrontEnd) -> str:
+    """Interrupt the kernel and see the menu; return its beacon."""
+    forget(user)
+    user.manager.interrupt_kernel()
+    return user.form("Interrupted")
+
+
+def contents(user: FrontEnd) -> list[str]:
+    entries = events(user)
+    assert well_formed(entries)
+    return [e["content"] for e in entries if e["type"] == "tool_call_response"]
+
+
+def static(user: FrontEnd, request: str) -> str:
+    """The static outputs of a turn, one behind each print of tools; no form is left in them."""
+    shown = user.displays(request)
+    assert all(set(data) == {"text/plain", "text/markdown"} for data in shown)
+    return "\n".join(data["text/plain"] for data in shown)
+
+
+def asked(user: FrontEnd, keys: str) -> None:
+    """See the input box with these keys."""
+    request: Message = user.input_request()
+    assert request["prompt"] == keys
+
+
+def said(user: FrontEnd, line: str) -> str:
+    """What a command shows."""
+    request = user.start(line, cell_id=None)
+    user.finish(request)
+    assert error(user, request) is None
+    return "\n".join(data["text/plain"] for data in user.displays(request))

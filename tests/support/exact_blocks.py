@@ -1,0 +1,76 @@
+"""Reads back the value that a text shown for a decision stands for."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from pydantic import JsonValue
+
+SPELLED = re.compile("⟨U\\+([0-9A-F]+)⟩")
+
+
+def text_of(count: str, lines: list[str]) -> str:
+    """The text whose heading says `count`."""
+    read = [SPELLED.sub(lambda at: chr(int(at[1], 16)), x.replace("⇥\t", "\t")) for x in lines]
+    number = {"empty": 0}.get(count) if count == "empty" else int(count.split()[0])
+    assert number == len(lines)
+    if count.endswith("no line break at the end") or count in ("1 line", "empty"):
+        return "\n".join(read)
+    return "\n".join(read) + "\n"
+
+
+def object_of(lines: list[str]) -> dict[str, JsonValue]:
+    """The object that `lines` show."""
+    found, end = _children(lines, 0, "")
+    assert end == len(lines)
+    return dict(found)
+
+
+def _children(lines: list[str], at: int, indent: str) -> tuple[list[tuple[str, Any]], int]:
+    found: list[tuple[str, Any]] = []
+    while at < len(lines) and lines[at].startswith(indent) and lines[at][len(indent) :][:1] != " ":
+        line = lines[at][len(indent) :]
+        if line.startswith("│ "):
+            break
+        key: str
+        if line.startswith('"'):
+            key, end = json.JSONDecoder().raw_decode(line)
+            rest = line[end:]
+        else:
+            key, _, rest = line.partition(":")
+            rest = f":{rest}"
+        assert rest.startswith(": ")
+        said, at = rest[2:], at + 1
+        if re.fullmatch("[0-9]+ lines(, no line break at the end)?", said):
+            bar = f"{indent}  │ "
+            end_of_text = at + int(said.split()[0])
+            assert all(line.startswith(bar) for line in lines[at:end_of_text])
+            found.append((key, text_of(said, [x[len(bar) :] for x in lines[at:end_of_text]])))
+            at = end_of_text
+        elif re.fullmatch("[0-9]+ (key|item)s?", said):
+            below, at = _children(lines, at, f"{indent}  ")
+            assert len(below) == int(said.split()[0])
+            is_list = "item" in said
+            if is_list:
+                assert [name for name, _ in below] == [f"[{n}]" for n in range(len(below))]
+            found.append((key, [x for _, x in below] if is_list else dict(below)))
+        else:
+            found.append((key, json.loads(said)))
+    return found, at
+
+
+def blocks(shown: list[str]) -> dict[str, list[str]]:
+    """The lines behind the bars, by the line of ours above them."""
+    found: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in shown:
+        line = line.replace("\u202d", "").replace("\u202c", "")
+        if line.startswith("│ "):
+            lines.append(line[2:])
+        elif line.startswith("┊ "):
+            lines[-1] += line[2:]
+        else:
+            lines = found.setdefault(line, [])
+    return found

@@ -1,0 +1,87 @@
+"""`%jp` and `%%jp` without a kernel: a shell, its folder and a session."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from jp_nb.config.directives import Directive
+from jp_nb.notebook.commands import Commands
+from jp_nb.record.timestamps import utc_now
+from jp_nb.session.session import Session
+from jp_nb.workspace import config_files
+
+SCRIPT = '[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n[[replies]]\ntext = "three"\n'
+
+
+class Notebook:
+    """A session without a kernel: what is shown is collected."""
+
+    def __init__(self, folder: Path, *, days: int = 0) -> None:
+        self.folder = folder
+        self.shown: list[str] = []
+        shell: Any = SimpleNamespace(
+            user_ns={},
+            display_pub=SimpleNamespace(
+                publish=lambda data, metadata=None, **_: self.shown.append(
+                    data.get("text/plain", "")
+                )
+            ),
+        )
+        self.session = Session(shell, clock=lambda: utc_now() + timedelta(days=days))
+        self._commands = Commands(shell, self.session)
+
+    def jp(self, line: str) -> str:
+        """Run `%jp LINE` and return what it displayed."""
+        self.shown.clear()
+        name, _, rest = line.partition(" ")
+        self._commands.run(name, rest)
+        return "\n".join(self.shown)
+
+    def told(self) -> list[str]:
+        """What the person is told once, since the last call."""
+        told, self.session.notices = self.session.notices, []
+        return told
+
+    def ask(self, text: str, *directives: Directive, **options: Any) -> str:
+        return self.session.ask(text, directives=directives, **options).text
+
+    def value(self, path: str) -> Any:
+        value: Any = self.session.config.model_dump(mode="json")
+        for key in path.split("."):
+            value = value[key]
+        return value
+
+    @property
+    def ids(self) -> list[str]:
+        others: Any = self.session.document.others
+        stored = [other["conversation"]["id"] for other in others]
+        return [self.session.document.conversation.id, *stored]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace with a script, where nothing else is configured."""
+    for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
+    monkeypatch.setenv("JP_NB_KEY_FILE", str(tmp_path / "key"))
+    monkeypatch.setenv("JP_NB_TRUST_FOLDERS", str(tmp_path))
+    work = tmp_path / "work"
+    (work / ".jp").mkdir(parents=True)
+    (work / "talk.toml").write_text(SCRIPT)
+    (work / ".jp" / "config.toml").write_text(
+        'config_load_paths = ["personas"]\n[assistant.model]\nid = "scripted/talk"\n'
+        '[user]\nname = "file"\n'
+    )
+    (work / "personas").mkdir()
+    (work / "personas" / "dev.toml").write_text(
+        '[user]\nname = "dev"\n[assistant.model.parameters]\nstop_words = ["d"]\n'
+    )
+    monkeypatch.chdir(work)
+    return work

@@ -1,0 +1,84 @@
+"""Notebooks run from a shell, and what is in them afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from jp_nb.headless.show import load_conversation
+from tests.support.fakes import without_ids
+
+PATIENCE_S = 180
+
+
+def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={**os.environ, "IPYTHONDIR": str(folder / "ipython"), "PYTHONWARNINGS": "ignore"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def outputs(path: Path) -> list[Any]:
+    """The outputs of all cells, without execution counts."""
+    notebook = nbformat.read(path, as_version=4)
+    found = []
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            found.append({k: v for k, v in output.items() if k not in ("execution_count", "id")})
+    return json.loads(json.dumps(found))  # type: ignore[no-any-return]
+
+
+def record(path: Path) -> list[Any]:
+    """The entries without what differs from run to run."""
+    entries = load_conversation(path).conversation.raw
+    return [without_ids(entry) | {"timestamp": ""} for entry in entries]
+
+
+SCRIPT = """
+[[replies]]
+tool_calls = [{ name = "where", arguments = { city = "Delft", days = "3" } }]
+[[replies]]
+tool_calls = [{ name = "where", arguments = { town = "Delft" } }]
+[[replies]]
+text = "Seen."
+"""
+
+
+def notebook(folder: Path, *cells: str) -> Path:
+    path = folder / "notes" / "in.ipynb"
+    path.parent.mkdir()
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    nbformat.write(made, path)
+    (path.parent / "tools.toml").write_text(SCRIPT, encoding="utf-8")
+    return path
+
+
+NOON = "2026-03-18 12:00:00.0"
+
+
+def by_a_stranger(path: Path, base_config: dict[str, Any]) -> None:
+    """Put a conversation of somebody else, with its configuration, into the notebook at `path`."""
+    made = nbformat.read(path, as_version=4)
+    made.metadata["jp"] = {
+        "version": 1,
+        "conversation": {"id": "jp-c17738399468", "made": "live"},
+        "base_config": base_config,
+        "events": [
+            {"type": "turn_start", "timestamp": NOON},
+            {"type": "chat_request", "timestamp": NOON, "content": "Hello."},
+            {"type": "chat_response", "timestamp": NOON, "message": "Hello."},
+        ],
+    }
+    nbformat.write(made, path)

@@ -1,0 +1,114 @@
+"""What tests do on a page: keys, clicks, pictures, and what they read there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.support.browser import (
+    NotebookPage,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+import os
+
+
+def stop(page: NotebookPage) -> None:
+    """Press the page's own stop button, and see the menu."""
+    page.page.locator("[data-command='notebook:interrupt-kernel']").first.click()
+    page.form().get_by_text("Interrupted", exact=True).wait_for()
+
+
+def keys(page: NotebookPage, *pressed: str) -> None:
+    """Press keys once the form has the focus and takes them."""
+    page.page.wait_for_function("document.activeElement?.closest('.jp-nb-form') !== null")
+    page.page.wait_for_timeout(400)  # it ignores keys meant for what had the focus before
+    for key in pressed:
+        page.page.keyboard.press(key)
+
+
+def click(page: NotebookPage, label: str) -> None:
+    page.form().get_by_role("button", name=label, exact=True).click()
+
+
+def picture(page: NotebookPage, name: str) -> None:
+    """Take a picture, for people, where `JP_NB_PICTURES` names a folder."""
+    if folder := os.environ.get("JP_NB_PICTURES"):
+        for theme in ("Dark", "Light"):
+            page.page.evaluate(
+                "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })",
+                f"JupyterLab {theme}",
+            )
+            page.page.wait_for_timeout(1500)
+            page.screenshot(Path(folder) / f"{name}-{theme.lower()}.png")
+
+
+LOAD = "%load_ext jp_nb"
+
+
+def question(**arguments: Any) -> str:
+    fields = ", ".join(f"{key} = {json.dumps(value)}" for key, value in arguments.items())
+    return f'[[replies]]\ntool_calls = [{{ name = "ask_user", arguments = {{ {fields} }} }}]\n'
+
+
+def outputs(page: NotebookPage, cell: int) -> list[dict[str, Any]]:
+    """The outputs of a cell in the saved file."""
+    return [dict(output) for output in page.saved().cells[cell].outputs]
+
+
+def load(page: NotebookPage, *, contains: str = "kept in this notebook") -> str:
+    page.run_cell(0)
+    return page.output_text(0, contains=contains)
+
+
+def answer(page: NotebookPage, choice: str) -> None:
+    form = page.form()
+    form.get_by_role("button", name=choice, exact=True).click()
+
+
+def assert_harmless(page: NotebookPage) -> None:
+    found = page.page.evaluate(
+        """() => ({
+            pwned: window.pwned,
+            images: document.querySelectorAll('.jp-OutputArea img').length,
+            headings: document.querySelectorAll('.jp-OutputArea h1').length,
+            scripts: document.querySelectorAll('.jp-OutputArea script').length,
+            styles: [...document.querySelectorAll('.jp-OutputArea style')]
+                .filter(style => style.textContent.includes('body{display')).length,
+            links: [...document.querySelectorAll('.jp-OutputArea a')]
+                .filter(a => /^(javascript|x|data):/i.test(a.getAttribute('href') ?? '')).length,
+        })"""
+    )
+    assert found == {
+        "images": 0,
+        "headings": 0,
+        "scripts": 0,
+        "styles": 0,
+        "links": 0,
+        **({"pwned": None} if "pwned" in found else {}),
+    }
+    assert page.dialogs == []
+
+
+MODEL = "window.jupyterapp.shell.currentWidget.context.model"
+
+
+def in_page(page: NotebookPage, key: str = "jp") -> Any:
+    """What the open notebook has under `key` of its metadata."""
+    return page.page.evaluate(f"{MODEL}.getMetadata({key!r})")
+
+
+IN_SIGHT = """line => {
+    line.scrollIntoView({block: "end"});
+    const end = document.createRange();
+    end.selectNodeContents(line);
+    const last = [...end.getClientRects()].at(-1);
+    const found = document.elementFromPoint(last.right - 2, last.bottom - 4);
+    const box = line.closest(".widget-html-content");
+    const scrolls = getComputedStyle(box).overflowY === "auto";
+    return scrolls && box.scrollWidth <= box.clientWidth && line.contains(found);
+}"""
