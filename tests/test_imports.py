@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -130,6 +131,13 @@ def test_no_two_modules_and_no_two_classes_share_a_name() -> None:
     ]
     for names in (stems, classes):
         assert not [name for name, times in Counter(names).items() if times > 1]
+
+
+def test_no_test_imports_another_one() -> None:
+    tests = Path(__file__).parent
+    for path in tests.rglob("*.py"):
+        found = re.findall(r"^from (tests\S*\.test_\w+) import", path.read_text("utf-8"), re.M)
+        assert not found, path
 
 
 def loaded(code: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""What tests in kernels do with `%%jp`: scripts of tool calls, running cells, reading what came of them."""
+"""What tests in kernels do with `%%jp`: scripts of calls, cells, and what came of them."""
 
 from __future__ import annotations
 

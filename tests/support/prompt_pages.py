@@ -30,3 +30,7 @@ def opened(open_notebook: OpenNotebook, lab: Lab) -> Opened:
         return notebook
 
     return open_
+
+
+def answer_of(notebook: NotebookPage, cell: int = 1) -> str:
+    return notebook.output_text(cell, contains="nswered(")

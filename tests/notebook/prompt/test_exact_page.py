@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.notebook.prompt.test_form_browser import answer_of
 from tests.support.exact_blocks import object_of
-from tests.support.prompt_pages import Opened, opened  # noqa: F401
+from tests.support.prompt_pages import Opened, answer_of, opened  # noqa: F401
 
 pytestmark = [
     pytest.mark.browser,

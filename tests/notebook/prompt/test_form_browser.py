@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.browser import NotebookPage
 from tests.support.page_actions import IN_SIGHT
-from tests.support.prompt_pages import BOOLEAN, Opened
+from tests.support.prompt_pages import BOOLEAN, Opened, answer_of
 
 pytestmark = [
     pytest.mark.browser,
@@ -22,10 +22,6 @@ SELECT = "Question.select('which', 'Which?', ['red', 'green', 'blue'])"
 MANY = "Question.select('which', 'Which?', [f'colour {n}' for n in range(12)])"
 TEXT = "Question.text('why', 'Why?')"
 SECRET = "Question.secret('key', 'Key?')"
-
-
-def answer_of(notebook: NotebookPage, cell: int = 1) -> str:
-    return notebook.output_text(cell, contains="nswered(")
 
 
 def settle(notebook: NotebookPage) -> None:
