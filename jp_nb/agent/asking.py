@@ -45,7 +45,7 @@ from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
 from jp_nb.record.events import Entry, InquiryResponse
 from jp_nb.record.thread import Thread
-from jp_nb.tooling.question import BooleanAnswer, Question
+from jp_nb.tooling.question import Question
 
 log = logging.getLogger(__name__)
 
@@ -239,7 +239,7 @@ class Asking:
             question,
             label=asked.label,
             tool=None if tool.hidden else tool.name,
-            remember=isinstance(question.answer_type, BooleanAnswer) and reusable(question),
+            remember=question.answer_type.rememberable and reusable(question),
         )
 
         def use_remembered() -> bool:

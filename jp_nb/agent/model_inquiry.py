@@ -39,7 +39,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
 )
 from jp_nb.record.thread import Thread, ThreadItem
-from jp_nb.tooling.question import BooleanAnswer, Question, SelectAnswer
+from jp_nb.tooling.question import Question
 
 log = logging.getLogger(__name__)
 
@@ -123,19 +123,11 @@ class InquiryBackend(Protocol):
 
 def answer_schema(inquiry: ModelInquiry) -> dict[str, JsonValue]:
     """The JSON schema of the answer (section 5.7; `inquiry_id` in it is decision D2)."""
-    answer: dict[str, JsonValue]
-    match inquiry.question.answer_type:
-        case BooleanAnswer():
-            answer = {"type": "boolean"}
-        case SelectAnswer(options=options):
-            answer = {"type": "string", "enum": list(options)}
-        case _:
-            answer = {"type": "string"}
     return {
         "type": "object",
         "properties": {
             "inquiry_id": {"type": "string", "const": inquiry.schema_id},
-            "answer": answer,
+            "answer": inquiry.question.answer_type.answer_schema(),
         },
         "required": ["inquiry_id", "answer"],
         "additionalProperties": False,
@@ -229,8 +221,7 @@ def _answer(data: JsonValue, inquiry: ModelInquiry) -> JsonValue:
         case "option":
             raise _unusable("`answer` is not one of the options")
         case "type":
-            boolean = isinstance(inquiry.question.answer_type, BooleanAnswer)
-            raise _unusable(f"`answer` is not a {'boolean' if boolean else 'string'}")
+            raise _unusable(f"`answer` is not {inquiry.question.answer_type.expects}")
     return answer
 
 

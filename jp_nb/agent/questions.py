@@ -19,13 +19,13 @@ from jp_nb.config.tree.app_config import QuestionConfig
 from jp_nb.record.events import (
     CancelReason,
     InquiryAnswerType,
-    InquiryOption,
     InquiryQuestion,
     InquiryRequest,
     InquiryResponse,
     InquirySource,
 )
-from jp_nb.tooling.question import Question, SecretAnswer, SelectAnswer
+from jp_nb.tooling.question import Question
+from jp_nb.tooling.question_kinds import Misfit
 
 CANCELLED_BY_USER = "Tool input cancelled by user."
 NOT_ANSWERED: Mapping[str, str] = {
@@ -79,7 +79,7 @@ class TurnState:
 
 def reusable(question: Question) -> bool:
     """Whether answers of `question` may be read from and written to the turn's memory."""
-    return question.persistence == "turn" and not isinstance(question.answer_type, SecretAnswer)
+    return question.persistence == "turn" and not question.answer_type.secret
 
 
 # --- routing ---------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def route(
     return AskModel()
 
 
-def _bad_static(tool: str, question_id: str, misfit: Literal["type", "option"]) -> str:
+def _bad_static(tool: str, question_id: str, misfit: Misfit) -> str:
     what = (
         "does not match the question's answer_type"
         if misfit == "type"
@@ -176,15 +176,12 @@ def _bad_static(tool: str, question_id: str, misfit: Literal["type", "option"]) 
 
 def inquiry_request(inquiry_id: str, source: InquirySource, question: Question) -> InquiryRequest:
     """The entry that opens an inquiry, as the tool declared the question."""
-    options = None
-    if isinstance(question.answer_type, SelectAnswer):
-        options = tuple(InquiryOption(value=option) for option in question.answer_type.options)
     return InquiryRequest(
         id=inquiry_id,
         source=source,
         question=InquiryQuestion(
             text=question.text,
-            answer_type=InquiryAnswerType(type=question.answer_type.type, options=options),
+            answer_type=InquiryAnswerType.model_validate(question.answer_type.recorded()),
             default=question.default,
             context=question.context,
             exclusive=question.exclusive,
@@ -198,7 +195,7 @@ def answered(
 ) -> InquiryResponse:
     """The entry that closes an inquiry with an answer; a secret is redacted."""
     metadata: dict[str, JsonValue] = {"end": "answered", "channel": channel}
-    if isinstance(question.answer_type, SecretAnswer):
+    if question.answer_type.secret:
         return InquiryResponse(id=inquiry_id, outcome="redacted", metadata=metadata)
     return InquiryResponse(id=inquiry_id, outcome="answered", answer=answer, metadata=metadata)
 

@@ -15,7 +15,7 @@ from urllib.parse import quote, quote_plus
 from pydantic import JsonValue
 
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
-from jp_nb.tooling.question import Question, SecretAnswer, SelectAnswer
+from jp_nb.tooling.question import Question
 
 HIDDEN = "(secret)"
 SHORTEST = 4
@@ -49,7 +49,7 @@ class Secrets:
 
     def answered(self, question: Question, answer: JsonValue) -> None:
         """Hide `answer` from now on, if `question` says that it is secret."""
-        if isinstance(question.answer_type, SecretAnswer):
+        if question.answer_type.secret:
             self.add(answer)
 
     def hide(self, text: str) -> str:
@@ -74,10 +74,7 @@ class Secrets:
                 lines = tuple(self.hide(line) for line in trace)
                 return outcome.model_copy(update={"message": self.hide(message), "trace": lines})
             case NeedsInput(question=question):
-                needed = [question.id]
-                if isinstance(question.answer_type, SelectAnswer):
-                    needed += question.answer_type.options
-                if self._is_in(needed):
+                if self._is_in([question.id, *question.answer_type.verbatim()]):
                     return Failure(MAY_NOT_BE_OFFERED.format(self.hide(question.text)))
                 return outcome.model_copy(update={"question": self.hide_in_question(question)})
 

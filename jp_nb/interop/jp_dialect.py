@@ -41,6 +41,8 @@ NO_MODEL = (
 )
 
 RUNS_IN_A_LINE = 20
+JP_QUESTIONS = ("boolean", "select", "text")
+"""The kinds of questions that JP reads."""
 UNSETTABLE = "JP cannot unset this: it stays as it was"
 
 _MODEL_ID = ("assistant", "model", "id")
@@ -139,8 +141,8 @@ def _unreadable(entries: Sequence[JsonObject]) -> dict[int, str]:
             waiting = {}
         elif isinstance(view, InquiryRequest):
             waiting.setdefault(view.id, []).append(index)
-            if view.question.answer_type.type == "secret":
-                found[index] = f"JP knows no secret questions ({view.id})"
+            if (kind := view.question.answer_type.type) not in JP_QUESTIONS:
+                found[index] = f"JP knows no {kind} questions ({view.id})"
         elif isinstance(view, InquiryResponse):
             asked = waiting.get(view.id)
             request = asked.pop(0) if asked else None

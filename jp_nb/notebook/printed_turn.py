@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jp_nb.agent.display_events import (
     ChangeEnds,
@@ -25,15 +25,12 @@ from jp_nb.agent.display_events import (
     ToolEnds,
     Waits,
 )
+from jp_nb.notebook.prompt.form_place import OwnOutput
 from jp_nb.rendering.transcript import TextPiece, ToolPiece, piece_plain
 from jp_nb.rendering.waiting import again_words, interrupt_words
 from jp_nb.rendering.wording import StaticRecord
 from jp_nb.safe_text import one_line, plain
 from jp_nb.session.cell_loop import CellLoop
-
-if TYPE_CHECKING:
-    from jp_nb.notebook.prompt.form import OwnOutput
-
 
 _HALF = re.compile(r"(?:\r|(?:\x1b|\x1b\[|\x9b)[0-?]{0,100}[ -/]{0,100})\Z")
 """What may be half of a line break or of an escape: the other half may come."""
@@ -198,8 +195,6 @@ class PrintedTurn:
 
     def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
         """Show a form below what is printed, in case that the front end knows forms."""
-        from jp_nb.notebook.prompt.form import OwnOutput
-
         self.catch_up()
         self._form = OwnOutput()
         self._form.show(bundle, so_far)

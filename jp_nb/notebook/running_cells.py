@@ -28,7 +28,7 @@ class _Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class CellOutputs:
     """What our code shows in a running cell.
 
     Attributes:
@@ -90,7 +90,7 @@ class RunningCells:
             if (running := self._cells.get(_id(request))) is not None:
                 running.outputs[display_id] = (data, metadata)
 
-    def show_again(self, show: Callable[[Shown], None]) -> None:
+    def show_again(self, show: Callable[[CellOutputs], None]) -> None:
         """Call `show` with what is shown in each running cell: none of them ends meanwhile."""
         with self._lock:
             for running in self._cells.values():
@@ -117,9 +117,9 @@ def _id(request: Any) -> str:
     return str(header.get("msg_id", "")) if isinstance(header, Mapping) else ""
 
 
-def _shown(running: _Running) -> Shown:
+def _shown(running: _Running) -> CellOutputs:
     cell = (running.request.get("metadata") or {}).get("cellId", "")
     code = (running.request.get("content") or {}).get("code", "")
     outputs = tuple((name, *output) for name, output in running.outputs.items())
     name = cell if isinstance(cell, str) else ""
-    return Shown(_id(running.request), name, str(code), outputs)
+    return CellOutputs(_id(running.request), name, str(code), outputs)

@@ -58,7 +58,7 @@ class Publish(Protocol):
 
 
 @dataclass(slots=True)
-class _Output:
+class _PartOutput:
     """The output of one part of the turn.
 
     Attributes:
@@ -130,7 +130,7 @@ class TurnDisplay:
         self._open_calls: set[str] = set()
         self._batch_over = False
         self._scheduled: float | None = None
-        self._outputs = [_Output(new_output())]
+        self._outputs = [_PartOutput(new_output())]
         self._settled = 0  # so many of them were shown as they will stay
         self._function: FunctionBegins | None = None
         self._ticks_elsewhere = False
@@ -304,7 +304,7 @@ class TurnDisplay:
     def _cut(self, held: list[Send], call_id: str | None = None) -> None:
         """Begin another part, behind what tools have shown."""
         if self._transcript.cut(call_id):
-            self._outputs.append(_Output(self._new_output()))
+            self._outputs.append(_PartOutput(self._new_output()))
         self._outputs[-1].above += held
 
     # --- functions on the cell's thread ------------------------------------------------------
@@ -377,7 +377,7 @@ class TurnDisplay:
             if any(bundle.values()) or output.shown is not None:
                 output.show(dict(bundle), final=True)
 
-    # --- a form in the same place: implements `prompt.form.Place` --------------------------------
+    # --- a form in the same place: implements `prompt.form_place.FormPlace` -----------------------
 
     def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
         """Give the output to a form; `so_far` takes what was shown, as it was shown."""

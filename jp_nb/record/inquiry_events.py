@@ -6,9 +6,9 @@ Source: `docs/record.md`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
-from pydantic import JsonValue, StrictBool, model_validator
+from pydantic import JsonValue, StrictBool, field_validator, model_validator
 
 from jp_nb.record.entry import Entry, Part, RawEntry
 
@@ -43,16 +43,34 @@ class InquiryOption(Part):
         return value if isinstance(value, Mapping) and "value" in value else {"value": value}
 
 
-class InquiryAnswerType(Part):
-    """`boolean`, `select` (with `options`), `text` or `secret`."""
+RECORDED_KINDS: Final[dict[str, tuple[str, ...]]] = {
+    "boolean": (),
+    "select": ("options",),
+    "text": (),
+    "secret": (),
+}
+"""The kinds of questions a record may hold, and the fields that each needs."""
 
-    type: Literal["boolean", "select", "text", "secret"]
+
+class InquiryAnswerType(Part):
+    """The kind of a recorded question, one of `RECORDED_KINDS`, with its fields."""
+
+    type: str
     options: tuple[InquiryOption, ...] | None = None
 
+    @field_validator("type")
+    @classmethod
+    def _known(cls, kind: str) -> str:
+        if kind not in RECORDED_KINDS:
+            known = ", ".join(f"`{name}`" for name in RECORDED_KINDS)
+            raise ValueError(f"{kind!r:.80} is not a kind of question: known are {known}")
+        return kind
+
     @model_validator(mode="after")
-    def _has_options(self) -> Self:
-        if self.type == "select" and self.options is None:
-            raise ValueError("a select question needs `options`")
+    def _complete(self) -> Self:
+        for key in RECORDED_KINDS[self.type]:
+            if getattr(self, key, None) is None:
+                raise ValueError(f"a {self.type} question needs `{key}`")
         return self
 
 

@@ -39,7 +39,6 @@ from jp_nb.safe_text import (
     spelled_lines,
     unspell,
 )
-from jp_nb.tooling.question import BooleanAnswer, SecretAnswer, SelectAnswer, TextAnswer
 
 SUBMIT = "Submit"
 CANCEL = "Cancel"
@@ -111,23 +110,23 @@ def context(prompt: Prompt) -> str | None:
     return plain(background).strip("\n") if background else None
 
 
-class Shown(NamedTuple):
+class CaptionedLines(NamedTuple):
     """A caption of ours, and below it lines that are not."""
 
     caption: str
     lines: list[str]
 
 
-def exhibits(prompt: Prompt) -> list[Shown]:
+def exhibits(prompt: Prompt) -> list[CaptionedLines]:
     """Return what is decided about, whole, however long: nobody may allow what is cut off."""
     shown = []
     for exhibit in prompt.exhibits if isinstance(prompt, ActionPrompt) else ():
         if isinstance(exhibit.value, str):
             count, lines = spelled_lines(exhibit.value)
             counted = "" if count == ONE_LINE else f": {count}"
-            shown.append(Shown(f"{exhibit.caption}{counted}", lines))
+            shown.append(CaptionedLines(f"{exhibit.caption}{counted}", lines))
         else:
-            shown.append(Shown(exhibit.caption, object_lines(exhibit.value)))
+            shown.append(CaptionedLines(exhibit.caption, object_lines(exhibit.value)))
     return shown
 
 
@@ -239,30 +238,20 @@ def _given(prompt: Prompt, end: Answered) -> str:
     if isinstance(prompt, ActionPrompt):
         labels = {action.value: action.label for action in prompt.actions}
         return spell_unseen(labels.get(str(end.value), str(end.value)))
-    match prompt.question.answer_type:
-        case BooleanAnswer():
-            word = "Yes" if end.value else "No"
-            return f"{word}, for this turn" if end.remember else word
-        case SecretAnswer():
-            return "(secret)"
-        case SelectAnswer():
-            return spell_unseen(str(end.value)) or '""'
-        case TextAnswer():
-            return one_line(str(end.value), limit=200) or '""'
-        case other:
-            assert_never(other)
+    words = prompt.question.answer_type.in_words(end.value) or '""'
+    return f"{words}, for this turn" if end.remember else words
 
 
 def preselected(prompt: QuestionPrompt) -> JsonValue:
     """Return the default if it is an answer to the question, else None."""
-    default = prompt.question.default
-    if isinstance(prompt.question.answer_type, SecretAnswer):
-        return None  # never a hint for a secret
-    return default if default is not None and prompt.question.misfit(default) is None else None
+    default, kind = prompt.question.default, prompt.question.answer_type
+    if default is None or kind.secret:  # never a hint for a secret
+        return None
+    return None if kind.misfit(default) else default
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class EditableText:
     """The text that somebody may edit, as the box holds it.
 
     Attributes:
@@ -278,9 +267,9 @@ class Draft:
         return text if self.hint is None else unspell(text)
 
 
-def draft(prompt: QuestionPrompt) -> Draft:
+def draft(prompt: QuestionPrompt) -> EditableText:
     """Return what stands in the box of a question for a text."""
     preset = preselected(prompt)
     text = preset if isinstance(preset, str) else ""
     shown = spell_editable(text)
-    return Draft(shown, SPELLED_OUT if shown != text else None)
+    return EditableText(shown, SPELLED_OUT if shown != text else None)

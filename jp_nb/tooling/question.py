@@ -18,52 +18,17 @@ from pydantic import (
     model_validator,
 )
 
+from jp_nb.tooling.question_kinds import (
+    AnswerType,
+    BooleanAnswer,
+    Misfit,
+    SecretAnswer,
+    SelectAnswer,
+    TextAnswer,
+    read_answer_type,
+)
+
 Persistence = Literal["none", "turn"]
-
-
-class _Typed(BaseModel):
-    model_config = ConfigDict(frozen=True, defer_build=True)
-
-
-class BooleanAnswer(_Typed):
-    """Answered by JSON `true` or `false`."""
-
-    type: Literal["boolean"] = "boolean"
-
-
-class SelectAnswer(_Typed):
-    """Answered by one of `options`."""
-
-    type: Literal["select"] = "select"
-    options: tuple[str, ...] = Field(min_length=1)
-
-
-class TextAnswer(_Typed):
-    """Answered by any string, also the empty one."""
-
-    type: Literal["text"] = "text"
-
-
-class SecretAnswer(_Typed):
-    """Answered by a string that is never shown, stored or sent to a model."""
-
-    type: Literal["secret"] = "secret"
-
-
-def _older_spelling(value: Any) -> Any:
-    """Accept `"Boolean"`, `"Text"` and `{"Select": {"options": […]}}`, which older tools write."""
-    if isinstance(value, str):
-        return {"type": value.lower()}
-    if isinstance(value, dict) and len(value) == 1 and "Select" in value:
-        return {"type": "select", **value["Select"]}
-    return value
-
-
-AnswerType = Annotated[
-    BooleanAnswer | SelectAnswer | TextAnswer | SecretAnswer,
-    Field(discriminator="type"),
-    BeforeValidator(_older_spelling),
-]
 
 
 class _MakeText(Protocol):
@@ -103,7 +68,7 @@ class Question(BaseModel):
     text: ClassVar[_Text] = _Text()
     id: str
     wording: str = Field(alias="text")
-    answer_type: AnswerType = TextAnswer()
+    answer_type: Annotated[AnswerType, BeforeValidator(read_answer_type)] = TextAnswer()
     context: str | None = None
     default: JsonValue = None
     exclusive: bool = False
@@ -185,17 +150,9 @@ class Question(BaseModel):
 
     @property
     def human_only(self) -> bool:
-        """Whether no model may answer it."""
-        return self.exclusive or isinstance(self.answer_type, SecretAnswer)
+        """True if no model may answer it."""
+        return self.exclusive or self.answer_type.secret
 
-    def misfit(self, answer: JsonValue) -> Literal["type", "option"] | None:
-        """Why `answer` is not an answer to this question; None when it is one."""
-        match self.answer_type:
-            case BooleanAnswer():
-                return None if isinstance(answer, bool) else "type"
-            case SelectAnswer(options=options):
-                if not isinstance(answer, str):
-                    return "type"
-                return None if answer in options else "option"
-            case _:
-                return None if isinstance(answer, str) else "type"
+    def misfit(self, answer: JsonValue) -> Misfit | None:
+        """Return why `answer` is not an answer to this question; None when it is one."""
+        return self.answer_type.misfit(answer)

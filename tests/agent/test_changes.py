@@ -41,7 +41,8 @@ from jp_nb.tooling.base import Tool, ToolDefaults
 from jp_nb.tooling.context import DeltaRejection, ToolContext
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
-from jp_nb.tooling.question import BooleanAnswer, Question
+from jp_nb.tooling.question import Question
+from jp_nb.tooling.question_kinds import BooleanAnswer
 from tests.support.fakes import (
     CANCELLED,
     Bench,

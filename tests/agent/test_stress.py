@@ -307,7 +307,7 @@ def an_answer(question: Question, random: Random) -> Any:
         case "boolean":
             return random.random() < 0.5
         case "select":
-            return random.choice(question.answer_type.options)
+            return random.choice(question.answer_type.verbatim())
         case _:
             return random.choice(["", "because", "hunter2"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jp_nb.notebook.running_cells import RunningCells, Shown
+from jp_nb.notebook.running_cells import CellOutputs, RunningCells
 
 
 def request(name: str, kind: str = "execute_request", **content: Any) -> dict[str, Any]:
@@ -60,9 +60,9 @@ def test_what_a_cell_shows_is_kept_until_it_ends() -> None:
     cells.shows(first, "a", {"text/plain": "3"}, {"x": 1})
     cells.shows(request("unknown"), "c", {}, {})
     outputs: Any = (("a", {"text/plain": "3"}, {"x": 1}), ("b", {"text/plain": "2"}, {}))
-    found: list[Shown] = []
+    found: list[CellOutputs] = []
     cells.show_again(found.append)
-    assert found == [Shown("first", "cell of first", "1", outputs)]
+    assert found == [CellOutputs("first", "cell of first", "1", outputs)]
     kernel._publish_status("idle", "shell")
     found.clear()
     cells.show_again(found.append)

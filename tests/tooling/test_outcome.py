@@ -10,7 +10,7 @@ import pytest
 
 from jp_nb.errors import ToolError
 from jp_nb.tooling.outcome import Failure, NeedsInput, Success, read_outcome
-from jp_nb.tooling.question import BooleanAnswer, SelectAnswer, TextAnswer
+from jp_nb.tooling.question_kinds import BooleanAnswer, SelectAnswer, TextAnswer
 
 SELECT = {"type": "select", "options": ["a", "b"]}
 

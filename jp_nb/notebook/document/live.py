@@ -35,7 +35,7 @@ from jp_nb.notebook.document.wire import (
     storable,
     take_batch,
 )
-from jp_nb.notebook.running_cells import RunningCells, Shown
+from jp_nb.notebook.running_cells import CellOutputs, RunningCells
 from jp_nb.record.document import VERSION, Document, NewerVersionError
 from jp_nb.record.merge import (
     JsonObject,
@@ -375,7 +375,7 @@ class LiveStore:
         if (cells := RunningCells.of(self._kernel)) is not None:
             cells.show_again(lambda shown: self._send(self._show(page, shown)))
 
-    def _show(self, page: str, shown: Shown) -> JsonObject:
+    def _show(self, page: str, shown: CellOutputs) -> JsonObject:
         outputs: list[JsonValue] = [
             {"display_id": name, "data": data, "metadata": metadata}
             for name, data, metadata in shown.outputs

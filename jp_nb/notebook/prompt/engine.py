@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, assert_never
 
 from jp_nb.agent.prompts import Channel, NotAnswered, Prompt, PromptEnd, Unavailable
 from jp_nb.notebook.prompt.deadline import Deadline, Expired
+from jp_nb.notebook.prompt.form_place import FormPlace, OwnOutput
 from jp_nb.notebook.prompt.presence import (
     FormRoute,
     Presence,
@@ -29,7 +30,7 @@ from jp_nb.rendering.wording import StaticRecord, static_record
 from jp_nb.session.cell_loop import CellLoop, Timer
 
 if TYPE_CHECKING:  # ipywidgets takes a fifth of a second: only a form needs it
-    from jp_nb.notebook.prompt.form import Form, Place
+    from jp_nb.notebook.prompt.form import Form
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ class NotebookPrompter:
         self._open: dict[_Waiting, None] = {}  # in order; filled by the thread that asks
         self._queue: deque[_Waiting] = deque()
         self._active: _Waiting | None = None
-        self._place: Place | None = None
+        self._place: FormPlace | None = None
         self._form: Form | None = None
         self._timers: list[Timer] = []
         self._pump: CommPump | None = None
@@ -103,7 +104,7 @@ class NotebookPrompter:
 
     # --- the cell's thread -------------------------------------------------------------------
 
-    def cell_begins(self, settings: PromptSettings, place: Place | None = None) -> None:
+    def cell_begins(self, settings: PromptSettings, place: FormPlace | None = None) -> None:
         """Look at who sent the running cell; `settings` hold until the next one.
 
         Forms are shown at `place`, which keeps no record of its own; None: each in an output of
@@ -211,7 +212,7 @@ class NotebookPrompter:
     def _show_form(self, waiting: _Waiting, route: FormRoute) -> None:
         try:
             self._hear()
-            from jp_nb.notebook.prompt.form import Form, OwnOutput
+            from jp_nb.notebook.prompt.form import Form
 
             self._form = Form(
                 waiting.prompt,

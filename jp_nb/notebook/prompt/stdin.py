@@ -8,7 +8,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, assert_never
+from typing import Final, Literal, Protocol
 
 from jp_nb.agent.prompts import (
     ActionPrompt,
@@ -21,7 +21,13 @@ from jp_nb.agent.prompts import (
 from jp_nb.rendering import wording
 from jp_nb.rendering.difference import difference
 from jp_nb.safe_text import BAR, left_to_right, one_line, plain, spell_unseen
-from jp_nb.tooling.question import BooleanAnswer, SecretAnswer, SelectAnswer, TextAnswer
+from jp_nb.tooling.question_kinds import (
+    AnswerType,
+    BooleanAnswer,
+    SecretAnswer,
+    SelectAnswer,
+    TextAnswer,
+)
 
 ATTEMPTS = 5
 MAX_COLUMNS = 100
@@ -30,6 +36,9 @@ GOES_ON = "┊ "
 DETAILS = "d"
 UNCHANGED = "="
 """Sends a text as it was proposed, where that lets something happen."""
+
+
+StdinChannel = Literal["stdin", "terminal"]
 
 
 class Console(Protocol):
@@ -50,17 +59,17 @@ class Console(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Again:
+class TryAgain:
     """The line is no answer: say why, and ask again."""
 
     why: str
 
 
-_Parse = Callable[[str], Answered | _Again]
+Parse = Callable[[str], Answered | TryAgain]
 
 
 @dataclass(frozen=True, slots=True)
-class _Dialogue:
+class StdinDialogue:
     """How one kind of prompt is asked.
 
     Attributes:
@@ -73,13 +82,11 @@ class _Dialogue:
     above: list[str]
     prompt: str
     told: Mapping[str, list[str]]
-    parse: _Parse
+    parse: Parse
     secret: bool = False
 
 
-def ask_on_stdin(
-    prompt: Prompt, console: Console, channel: Literal["stdin", "terminal"]
-) -> Answered | NotAnswered:
+def ask_on_stdin(prompt: Prompt, console: Console, channel: StdinChannel) -> Answered | NotAnswered:
     """Put `prompt` to the person at `console` and return what comes of it."""
     dialogue = _dialogue(prompt, channel)
     for line in (*_opening(prompt), *dialogue.above):
@@ -95,7 +102,7 @@ def ask_on_stdin(
                 console.write(explanation)
             continue
         match dialogue.parse(line):
-            case _Again(why=why):
+            case TryAgain(why=why):
                 attempt += 1
                 if attempt < ATTEMPTS:
                     console.write(why)
@@ -120,7 +127,7 @@ def _opening(prompt: Prompt) -> list[str]:
     return [*lines, question, *shown, *changes]
 
 
-def _exhibit(exhibit: wording.Shown) -> Iterator[str]:
+def _exhibit(exhibit: wording.CaptionedLines) -> Iterator[str]:
     yield exhibit.caption
     yield from _barred(exhibit.lines)
 
@@ -171,31 +178,21 @@ def _path(change: ProposedChange) -> str:
     return wording.exactly(change).path
 
 
-def _dialogue(prompt: Prompt, channel: Literal["stdin", "terminal"]) -> _Dialogue:
+def _dialogue(prompt: Prompt, channel: StdinChannel) -> StdinDialogue:
     if isinstance(prompt, ActionPrompt):
         return _actions(prompt, channel)
-    match prompt.question.answer_type:
-        case BooleanAnswer():
-            return _boolean(prompt, channel)
-        case SelectAnswer(options=options):
-            return _select(prompt, options, channel)
-        case TextAnswer():
-            return _text(prompt, channel)
-        case SecretAnswer():
-            return _secret(channel)
-        case other:
-            assert_never(other)
+    return STDIN_DIALOGUES[type(prompt.question.answer_type)](prompt, channel)
 
 
 def _bracket(keys: Iterable[str]) -> str:
     return f"[{'/'.join(keys)}/?]"
 
 
-def _again(keys: Iterable[str]) -> _Again:
-    return _Again(f"Please type one of {', '.join(keys)}, or ? for help.")
+def _again(keys: Iterable[str]) -> TryAgain:
+    return TryAgain(f"Please type one of {', '.join(keys)}, or ? for help.")
 
 
-def _actions(prompt: ActionPrompt, channel: Literal["stdin", "terminal"]) -> _Dialogue:
+def _actions(prompt: ActionPrompt, channel: StdinChannel) -> StdinDialogue:
     by_key = {action.key: action.value for action in prompt.actions}
     meanings = {action.key: action.label for action in prompt.actions}
     told: dict[str, list[str]] = {}
@@ -209,15 +206,15 @@ def _actions(prompt: ActionPrompt, channel: Literal["stdin", "terminal"]) -> _Di
     if prompt.help:
         told["?"].append(f"  {one_line(prompt.help)}")
 
-    def parse(line: str) -> Answered | _Again:
+    def parse(line: str) -> Answered | TryAgain:
         key = line.strip() if last_line is None else line.strip().lower()
         return Answered(by_key[key], channel) if key in by_key else _again(meanings)
 
     asked = f"{one_line(last_line)} " if last_line is not None else ""
-    return _Dialogue([], f"{asked}{_bracket(meanings)} ", told, parse)
+    return StdinDialogue([], f"{asked}{_bracket(meanings)} ", told, parse)
 
 
-def _boolean(prompt: QuestionPrompt, channel: Literal["stdin", "terminal"]) -> _Dialogue:
+def _boolean(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
     """Return a dialogue in which the tool's default is named, and an empty line is no answer."""
     offered = {choice.key: choice for choice in wording.choices(prompt)}
     suggested = wording.suggested(prompt)
@@ -228,24 +225,25 @@ def _boolean(prompt: QuestionPrompt, channel: Literal["stdin", "terminal"]) -> _
         for choice in offered.values()
     ]
 
-    def parse(line: str) -> Answered | _Again:
+    def parse(line: str) -> Answered | TryAgain:
         word = line.strip()
         choice = offered.get({"yes": "y", "no": "n"}.get(word, word))
         if choice is None:
             return _again(offered)
         return Answered(choice.value, channel, remember=choice.remember)
 
-    return _Dialogue([], f"{_bracket(offered)}{hint} ", {"?": explained}, parse)
+    return StdinDialogue([], f"{_bracket(offered)}{hint} ", {"?": explained}, parse)
 
 
-def _select(
-    prompt: QuestionPrompt, options: tuple[str, ...], channel: Literal["stdin", "terminal"]
-) -> _Dialogue:
+def _select(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
+    kind = prompt.question.answer_type
+    assert isinstance(kind, SelectAnswer)
+    options = kind.options
     labels = wording.option_labels(options)
     preset = wording.preselected(prompt)
     default = options.index(preset) if isinstance(preset, str) else None
 
-    def parse(line: str) -> Answered | _Again:
+    def parse(line: str) -> Answered | TryAgain:
         word = line.strip()
         if not word and default is not None:
             return Answered(options[default], channel)
@@ -257,10 +255,10 @@ def _select(
             for option, label in zip(options, labels, strict=True):
                 if word in (option, label):
                     return Answered(option, channel)
-        return _Again(f"Please type a number from 1 to {len(options)}, or ? for help.")
+        return TryAgain(f"Please type a number from 1 to {len(options)}, or ? for help.")
 
     width = len(str(len(options)))
-    return _Dialogue(
+    return StdinDialogue(
         above=[f"  {number:>{width}}  {label}" for number, label in enumerate(labels, start=1)],
         prompt=f"Number{'' if default is None else f' [{default + 1}]'}: ",
         told={
@@ -273,7 +271,7 @@ def _select(
     )
 
 
-def _text(prompt: QuestionPrompt, channel: Literal["stdin", "terminal"]) -> _Dialogue:
+def _text(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
     preset, draft = wording.preselected(prompt), wording.draft(prompt)
     default = preset if isinstance(preset, str) else ""
     shown_above = "\n" in default or prompt.consents
@@ -281,12 +279,12 @@ def _text(prompt: QuestionPrompt, channel: Literal["stdin", "terminal"]) -> _Dia
     hint = [draft.hint] if draft.hint else []
     alone = f"{UNCHANGED} alone" if prompt.consents else "Enter alone"
 
-    def parse(line: str) -> Answered | _Again:
+    def parse(line: str) -> Answered | TryAgain:
         typed = line.strip()
         if typed == '""':
             return Answered("", channel)
         if prompt.consents and not typed:
-            return _Again(f"Please type a text, {UNCHANGED} for the one above, or ? for help.")
+            return TryAgain(f"Please type a text, {UNCHANGED} for the one above, or ? for help.")
         unchanged = typed == UNCHANGED if prompt.consents else not typed
         return Answered(default if unchanged else draft.meant(line), channel)
 
@@ -300,16 +298,27 @@ def _text(prompt: QuestionPrompt, channel: Literal["stdin", "terminal"]) -> _Dia
     if prompt.consents:
         short = f"{UNCHANGED} for the one above"
     asked = f"Text [{short}]: " if default or prompt.consents else "Text: "
-    return _Dialogue([*hint, *above], asked, {"?": explained}, parse)
+    return StdinDialogue([*hint, *above], asked, {"?": explained}, parse)
 
 
-def _secret(channel: Literal["stdin", "terminal"]) -> _Dialogue:
-    def parse(line: str) -> Answered | _Again:
+def _secret(_: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
+    def parse(line: str) -> Answered | TryAgain:
         if not line:
-            return _Again("Nothing was typed.")
+            return TryAgain("Nothing was typed.")
         return Answered(line, channel)
 
-    return _Dialogue(above=[], prompt="Secret: ", told={}, parse=parse, secret=True)
+    return StdinDialogue(above=[], prompt="Secret: ", told={}, parse=parse, secret=True)
+
+
+STDIN_DIALOGUES: Final[
+    dict[type[AnswerType], Callable[[QuestionPrompt, StdinChannel], StdinDialogue]]
+] = {
+    BooleanAnswer: _boolean,
+    SelectAnswer: _select,
+    TextAnswer: _text,
+    SecretAnswer: _secret,
+}
+"""How each kind of question is asked on stdin."""
 
 
 class KernelConsole:

@@ -14,11 +14,14 @@ from jp_nb.record.events import InquirySource
 from jp_nb.tooling.base import CellThread, ToolDefaults
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
-from jp_nb.tooling.question import AnswerType, BooleanAnswer, Question, SelectAnswer, TextAnswer
+from jp_nb.tooling.question import Question
+from jp_nb.tooling.question_kinds import QUESTION_KINDS, AnswerType
 
 NAME = "ask_user"
 ANSWER = "answer"
 """The id of the one question."""
+KINDS = ("boolean", "select", "text")
+"""What a model may ask: no secrets, whatever other kinds there are (R083-3)."""
 
 DESCRIPTION = """\
 Ask the user one typed question and get the answer back.
@@ -44,7 +47,7 @@ PARAMETERS: dict[str, JsonValue] = {
     },
     "answer_type": {
         "type": "string",
-        "enum": ["boolean", "select", "text"],
+        "enum": [*KINDS],
         "description": 'What kind of answer is wanted. Default: "text".',
     },
     "options": {
@@ -125,28 +128,25 @@ def read_question(arguments: Mapping[str, JsonValue]) -> Question | Failure:
 
 def _answer_type(given: Mapping[str, JsonValue]) -> AnswerType | Failure:
     kind, options = given.get("answer_type", "text"), given.get("options")
-    if kind not in ("boolean", "select", "text"):
+    if not isinstance(kind, str) or kind not in KINDS:
         shown = kind if isinstance(kind, str) else json.dumps(kind)
         return Failure(f'Unknown `answer_type` "{shown}": use "boolean", "select" or "text".')
     if kind == "select":
-        if not isinstance(options, list) or not options:
+        texts = isinstance(options, list) and all(isinstance(option, str) for option in options)
+        if not options or not texts:
             return Failure('A "select" question needs a non-empty `options` array of strings.')
-        texts = tuple(option for option in options if isinstance(option, str))
-        if len(texts) != len(options):
-            return Failure('A "select" question needs a non-empty `options` array of strings.')
-        return SelectAnswer(options=texts)
+        return QUESTION_KINDS[kind].model_validate({"options": options})
     if options is not None:
         return Failure('The `options` argument is only allowed when `answer_type` is "select".')
-    return BooleanAnswer() if kind == "boolean" else TextAnswer()
+    return QUESTION_KINDS[kind].model_validate({})
 
 
 def _wrong_default(given: Mapping[str, JsonValue], answer_type: AnswerType) -> Failure | None:
     if "default" not in given:
         return None
-    default = given["default"]
-    wanted = bool if isinstance(answer_type, BooleanAnswer) else str
-    if not isinstance(default, wanted):
-        return Failure(f'The `default` value does not fit `answer_type` "{answer_type.type}".')
-    if isinstance(answer_type, SelectAnswer) and default not in answer_type.options:
-        return Failure("The `default` value is not one of `options`.")
+    match answer_type.misfit(given["default"]):
+        case "type":
+            return Failure(f'The `default` value does not fit `answer_type` "{answer_type.type}".')
+        case "option":
+            return Failure("The `default` value is not one of `options`.")
     return None

@@ -23,7 +23,8 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
     Unavailable,
 )
-from jp_nb.notebook.prompt.form import Form, OwnOutput
+from jp_nb.notebook.prompt.form import Form
+from jp_nb.notebook.prompt.form_place import OwnOutput
 from jp_nb.notebook.prompt.stdin import GOES_ON, ask_on_stdin
 from jp_nb.rendering.difference import difference
 from jp_nb.rendering.markdown import safe_markdown

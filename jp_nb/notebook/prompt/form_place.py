@@ -1,0 +1,52 @@
+"""Where a form is shown.
+
+Source: `docs/prompts.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from jp_nb.notebook.prompt.presence import running_kernel
+from jp_nb.notebook.turn_display import DisplayPublisher
+from jp_nb.rendering.wording import StaticRecord
+
+
+class FormPlace(Protocol):
+    """Where a form is shown: an output of its own, or the one that a turn has."""
+
+    def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
+        """Show `bundle`. `so_far` takes what stood there before: the form shows it above itself."""
+        ...
+
+    def end(self, note: str | None, record: StaticRecord | None) -> None:
+        """Take the form away. A `note` is for now, a `record` for good."""
+        ...
+
+    def catch_up(self) -> None:
+        """Show all that is to be shown before a question is asked on stdin."""
+        ...
+
+
+class OwnOutput:
+    """An output that only the form uses; implements `FormPlace`."""
+
+    def __init__(self) -> None:
+        from IPython.display import publish_display_data  # not before somebody is asked
+
+        self._publish = DisplayPublisher(publish_display_data, kernel=running_kernel())()
+
+    def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
+        """Display the form below what the cell has drawn so far."""
+        self._publish(bundle, update=False, final=False)
+
+    def end(self, note: str | None, record: StaticRecord | None) -> None:
+        """Put the note or the record where the form was."""
+        data = {"text/plain": note, "text/markdown": note} if note else {}
+        if record is not None:
+            data = {"text/plain": record.plain, "text/markdown": record.markdown}
+        self._publish(data, update=True, final=not note)
+
+    def catch_up(self) -> None:
+        """Do nothing: all is shown."""

@@ -1,0 +1,196 @@
+"""Each kind of question has an entry in every table, and a new one needs nothing else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar, Literal
+
+import ipywidgets
+import pytest
+from pydantic import JsonValue, ValidationError
+
+from jp_nb.agent.model_inquiry import InquiryError, ModelInquiry, answer_schema, extract_answer
+from jp_nb.agent.prompts import Answered, NotAnswered, QuestionPrompt
+from jp_nb.agent.questions import inquiry_request
+from jp_nb.errors import StorageError, ToolError
+from jp_nb.notebook.prompt.controls import FORM_CONTROLS, FormControl, Message
+from jp_nb.notebook.prompt.form import Form
+from jp_nb.notebook.prompt.form_place import OwnOutput
+from jp_nb.notebook.prompt.stdin import (
+    STDIN_DIALOGUES,
+    StdinChannel,
+    StdinDialogue,
+    TryAgain,
+    ask_on_stdin,
+)
+from jp_nb.record.events import ChatResponse, InquiryRequest, InquirySource, decode
+from jp_nb.record.inquiry_events import RECORDED_KINDS
+from jp_nb.rendering.wording import static_record
+from jp_nb.tooling.outcome import NeedsInput, read_outcome
+from jp_nb.tooling.question import Question
+from jp_nb.tooling.question_kinds import QUESTION_KINDS, AnswerType, Misfit, TextAnswer
+
+
+def test_every_kind_has_a_recorded_shape_a_form_control_and_a_dialogue_on_stdin() -> None:
+    assert list(QUESTION_KINDS) == list(RECORDED_KINDS)
+    assert list(QUESTION_KINDS.values()) == list(FORM_CONTROLS) == list(STDIN_DIALOGUES)
+    assert [kind.model_fields["type"].default for kind in QUESTION_KINDS.values()] == list(
+        QUESTION_KINDS
+    )
+
+
+# --- one more kind ---------------------------------------------------------------------------
+
+
+class NumberAnswer(AnswerType):
+    """Answered by an integer that is not less than `least`."""
+
+    type: Literal["number"] = "number"
+    least: int = 0
+    expects: ClassVar[str] = "an integer"
+
+    def answer_schema(self) -> dict[str, JsonValue]:
+        return {"type": "integer", "minimum": self.least}
+
+    def misfit(self, answer: JsonValue) -> Misfit | None:
+        whole = isinstance(answer, int) and not isinstance(answer, bool)
+        return None if whole and int(str(answer)) >= self.least else "type"
+
+    def in_words(self, answer: JsonValue) -> str:
+        return f"No. {answer}"
+
+
+def number_control(prompt: QuestionPrompt) -> FormControl:
+    entry = ipywidgets.IntText()
+
+    def read(message: Message) -> Answered | None:
+        value = message.get("value", entry.value)
+        return None if prompt.question.misfit(value) else Answered(value, "form")
+
+    return FormControl(entry, read=read, missing="Too small.")
+
+
+def number_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
+    def parse(line: str) -> Answered | TryAgain:
+        value = int(line)
+        return TryAgain("Too small.") if prompt.question.misfit(value) else Answered(value, channel)
+
+    return StdinDialogue(above=[], prompt="Number: ", told={}, parse=parse)
+
+
+@pytest.fixture
+def prompt(monkeypatch: pytest.MonkeyPatch) -> QuestionPrompt:
+    """A question of a kind that has one entry in each table, as a command asks it."""
+    kind: type[AnswerType] = NumberAnswer
+    monkeypatch.setitem(QUESTION_KINDS, "number", kind)
+    monkeypatch.setitem(RECORDED_KINDS, "number", ("least",))
+    monkeypatch.setitem(FORM_CONTROLS, kind, number_control)
+    monkeypatch.setitem(STDIN_DIALOGUES, kind, number_dialogue)
+    asked = {"id": "n", "text": "How many?", "answer_type": {"type": "number", "least": 3}}
+    outcome = read_outcome(json.dumps({"type": "needs_input", "question": asked}))
+    assert isinstance(outcome, NeedsInput)
+    return QuestionPrompt(outcome.question)
+
+
+class Typist:
+    def __init__(self, *lines: str) -> None:
+        self.lines, self.shown = list(lines), list[str]()
+
+    def write(self, text: str) -> None:
+        self.shown.append(text)
+
+    def read(self, prompt: str, *, secret: bool) -> str:
+        self.shown.append(prompt)
+        return self.lines.pop(0)
+
+
+def test_a_new_kind_is_answered_on_a_form(prompt: QuestionPrompt) -> None:
+    ends: list[Answered | NotAnswered] = []
+    form = Form(
+        prompt, place=OwnOutput(), notify=True, on_rendered=lambda: None, on_end=ends.append
+    )
+
+    def press_enter(value: int) -> None:
+        page: dict[str, Any] = {"type": "submit", "value": value}
+        form._beacon._handle_custom_msg(page, [])
+
+    try:
+        (control,) = form._controls
+        assert control.widget is not None
+        assert form._beacon.control == control.widget.model_id
+        press_enter(2)
+        assert (form._note.value, ends) == ("Too small.", [])
+        press_enter(3)
+    finally:
+        form.discard()
+    assert ends == [Answered(3, "form")]
+    assert static_record(prompt, ends[0]).plain == "How many? → No. 3"
+
+
+def test_a_new_kind_is_answered_on_stdin(prompt: QuestionPrompt) -> None:
+    typist = Typist("2", "7")
+    assert ask_on_stdin(prompt, typist, "stdin") == Answered(7, "stdin")
+    assert typist.shown == ["How many?", "Number: ", "Too small.", "Number: "]
+
+
+def test_a_new_kind_is_answered_by_a_model(prompt: QuestionPrompt) -> None:
+    inquiry = ModelInquiry("c.n.1", "c", "count", prompt.question)
+    properties = answer_schema(inquiry)["properties"]
+    assert isinstance(properties, dict)
+    assert properties["answer"] == {"type": "integer", "minimum": 3}
+
+    def said(answer: JsonValue) -> list[ChatResponse]:
+        return [ChatResponse(kind="structured", data={"answer": answer})]
+
+    assert extract_answer(said(4), inquiry) == 4
+    with pytest.raises(InquiryError, match="`answer` is not an integer"):
+        extract_answer(said("4"), inquiry)
+
+
+def test_a_new_kind_is_recorded_and_read(prompt: QuestionPrompt) -> None:
+    raw = inquiry_request("c.n.1", InquirySource.tool("count"), prompt.question).to_raw()
+    question = raw["question"]
+    assert isinstance(question, dict)
+    assert question["answer_type"] == {"type": "number", "least": 3}
+    read = decode(raw, 0)
+    assert isinstance(read, InquiryRequest)
+    assert read.to_raw() == raw
+    question["answer_type"] = {"type": "number"}
+    with pytest.raises(StorageError, match="a number question needs `least`"):
+        decode(raw, 0)
+
+
+# --- a kind that nobody knows ----------------------------------------------------------------
+
+KNOWN = "known are `boolean`, `select`, `text`, `secret`"
+
+
+@pytest.mark.parametrize("spelled", [{"type": "date"}, "Date", {"Date": {"format": "iso"}}])
+def test_a_kind_that_nobody_knows_is_an_error_that_names_it_and_the_known_ones(
+    spelled: Any,
+) -> None:
+    why = f"'date' is not a kind of question: {KNOWN}"
+    asked = {"id": "q", "text": "When?", "answer_type": spelled}
+    with pytest.raises(ValidationError, match=why):
+        Question.model_validate(asked)
+    with pytest.raises(ToolError, match=why):
+        read_outcome(json.dumps({"type": "needs_input", "question": asked}))
+
+
+def test_a_class_that_is_in_no_table_is_such_a_kind() -> None:
+    with pytest.raises(ValidationError, match=f"'number' is not a kind of question: {KNOWN}"):
+        Question(id="q", text="How many?", answer_type=NumberAnswer())
+
+    class Impostor(TextAnswer):
+        """Has the name of a kind that somebody else is."""
+
+    with pytest.raises(ValidationError, match="'text' is not a kind of question"):
+        Question(id="q", text="Why?", answer_type=Impostor())
+
+
+def test_a_record_with_a_kind_that_nobody_knows_says_so() -> None:
+    question: dict[str, JsonValue] = {"text": "When?", "answer_type": {"type": "date"}}
+    source: dict[str, JsonValue] = {"source": "tool", "name": "t"}
+    entry: dict[str, JsonValue] = {"type": "inquiry_request", "id": "q", "source": source}
+    with pytest.raises(StorageError, match=f"'date' is not a kind of question: {KNOWN}"):
+        decode({"timestamp": "", **entry, "question": question}, 0)
