@@ -326,7 +326,7 @@ def _kernel() -> tuple[bool, str]:
 def _configuration() -> tuple[bool, str]:
     from jp_nb.config.layers import fold
     from jp_nb.config.model_aliases import resolve
-    from jp_nb.config.partial import validate
+    from jp_nb.config.validation import validate
     from jp_nb.workspace.config_files import ConfigFiles
     from jp_nb.workspace.folder_trust import FolderTrust
 

@@ -21,8 +21,9 @@ from jp_nb.config.partial import (
     identity,
     strip_strategies,
 )
-from jp_nb.config.paths import Element, Keys, Node, format_path, node_at, parse_path
+from jp_nb.config.paths import Element, Keys, format_path, parse_path
 from jp_nb.config.proposal import ConfigSnapshot, Proposal, complete_model_ids
+from jp_nb.config.schema import SchemaNode, node_at
 
 
 def proposed_changes(proposal: Proposal, basis: ConfigSnapshot) -> Iterator[ProposedChange]:
@@ -83,7 +84,7 @@ def _line_of(keys: Keys) -> Keys:
     return keys[:-1] if above is not None and _is_model(above) else keys
 
 
-def _is_model(node: Node) -> bool:
+def _is_model(node: SchemaNode) -> bool:
     return node.requires == ["provider", "name"]
 
 

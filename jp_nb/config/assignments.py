@@ -23,16 +23,15 @@ from jp_nb.config.partial import Change, Partial, build, canonical_form, get_pat
 from jp_nb.config.paths import (
     MAX_DEPTH,
     Element,
-    Node,
     deeper,
     end_of_path,
     format_path,
     is_index,
-    node_at,
     parse_path,
 )
+from jp_nb.config.schema import SchemaNode, node_at, require
 from jp_nb.config.tree.node import shortened
-from jp_nb.config.validation import checked, require
+from jp_nb.config.validation import checked
 from jp_nb.errors import ConfigError, ConfigProblem
 
 FORMS = "path=value, path:=json, path+=value, path:+=json, or a JSON object"
@@ -124,7 +123,7 @@ def _no_business_of_files(fields: Sequence[str], layer: str) -> None:
         raise ConfigError(first.message, path=first.path, layer=layer, others=others)
 
 
-def _set(path: str, node: Node, value: JsonValue, current: Partial) -> Change:
+def _set(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> Change:
     if node.kind == "list":
         plain = unwrap(value, node)
         items: JsonValue = plain if isinstance(plain, list) else [plain]
@@ -153,7 +152,7 @@ def _meets_a_table(path: str, value: JsonValue, current: Partial) -> None:
     )
 
 
-def _added(path: str, node: Node, value: JsonValue, current: Partial) -> JsonValue:
+def _added(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> JsonValue:
     """What a delta holds that adds `value` at `path`."""
     if node.kind == "list":
         return value if isinstance(value, list) else [value]
@@ -187,7 +186,7 @@ def _list_above(keys: Sequence[str]) -> int | None:
 def _in_list(
     keys: Sequence[str],
     place: int,
-    node: Node,
+    node: SchemaNode,
     value: JsonValue,
     current: Partial,
     *,
@@ -212,7 +211,7 @@ def _in_list(
 
 
 def _replaced(
-    node: Node,
+    node: SchemaNode,
     item: JsonValue,
     rest: Sequence[str],
     value: JsonValue,
@@ -239,7 +238,7 @@ def _replaced(
     return {**table, str(key): _replaced(below, table.get(key), rest[1:], value, extend, keys)}
 
 
-def _grown(node: Node, item: JsonValue, value: JsonValue, path: str) -> JsonValue:
+def _grown(node: SchemaNode, item: JsonValue, value: JsonValue, path: str) -> JsonValue:
     match item, value:
         case list(), list():
             return [*item, *value]
@@ -292,7 +291,7 @@ def finite(text: str) -> float:
     return number
 
 
-def from_text(node: Node, text: str, path: str) -> JsonValue:
+def from_text(node: SchemaNode, text: str, path: str) -> JsonValue:
     """`text` as the target's type reads it; what does not fit is left for the check to name."""
     if node.kind == "list":
         pieces = [piece.strip() for piece in text.split(",")]
@@ -308,7 +307,7 @@ def from_text(node: Node, text: str, path: str) -> JsonValue:
     return value if isinstance(value, (bool, int, float)) else text
 
 
-def _reads(node: Node, text: str) -> bool:
+def _reads(node: SchemaNode, text: str) -> bool:
     """Whether the target reads `text` itself, as a word or a shorthand."""
     try:
         node.adapter.validate_python(text)

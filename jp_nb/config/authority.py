@@ -16,7 +16,8 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.config.partial import Partial, is_wrapper
-from jp_nb.config.paths import ROOT, Node, format_path, node_at
+from jp_nb.config.paths import format_path
+from jp_nb.config.schema import ROOT, SchemaNode, node_at
 from jp_nb.config.tree.attachment_url import attachment_parts
 from jp_nb.config.tree.style_config import REMOTE_IMAGES
 
@@ -133,7 +134,7 @@ def _without(
     """`partial` without its leaves that are `ruled_out`, and those by path."""
     left_out: dict[str, JsonValue] = {}
 
-    def admit(node: Node | None, part: Partial, above: tuple[str, ...]) -> Partial:
+    def admit(node: SchemaNode | None, part: Partial, above: tuple[str, ...]) -> Partial:
         kept: Partial = {}
         for key, value in part.items():
             keys, below = (*above, key), node.child(key) if node is not None else None
@@ -180,7 +181,7 @@ def always_reaches_out(keys: Sequence[str]) -> bool | None:
     return None if depends else True
 
 
-def _never_reaches_out(node: Node | None, keys: Sequence[str]) -> bool:
+def _never_reaches_out(node: SchemaNode | None, keys: Sequence[str]) -> bool:
     if any(_holds(pattern, keys) for pattern in (*_WORDS_ALONE, *_TAME)):
         return True
     if has_authority(keys) or node is None or node.kind != "table" or node.table is None:

@@ -19,7 +19,8 @@ from pydantic import JsonValue
 from jp_nb.config.authority import always_reaches_out
 from jp_nb.config.model_aliases import resolve_partial
 from jp_nb.config.partial import Partial, changed_leaves, get_path, identity
-from jp_nb.config.paths import ROOT, Element, Node, format_path, lookup, node_at, parse_path
+from jp_nb.config.paths import Element, format_path, lookup, parse_path
+from jp_nb.config.schema import ROOT, SchemaNode, node_at
 from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.errors import ConfigError
@@ -244,7 +245,7 @@ def asks(rule: ConfigRule) -> bool | None:
 
 def names_nothing(rule: ConfigRule) -> bool:
     """Whether the configuration has no place that `rule` could match."""
-    node: Node | None = ROOT
+    node: SchemaNode | None = ROOT
     for key in parse_path(rule.path):
         if node is None or (node.kind == "list" and not isinstance(key, Element)):
             return True  # items have names here, not numbers

@@ -18,7 +18,8 @@ from jp_nb.config.assignments import FILE_ONLY as FILE_ONLY
 from jp_nb.config.assignments import assign, read_json
 from jp_nb.config.defaults import ENVIRONMENT_PREFIX
 from jp_nb.config.partial import Partial, apply, get_path, merge
-from jp_nb.config.validation import checked, require, without_left_out
+from jp_nb.config.schema import require
+from jp_nb.config.validation import checked, without_left_out
 from jp_nb.errors import ConfigError
 
 REGISTRATIONS = "registrations"

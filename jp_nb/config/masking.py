@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-from jp_nb.config.paths import Element, node_at
+from jp_nb.config.paths import Element
+from jp_nb.config.schema import node_at
 
 HIDDEN = "(set, not shown)"
 

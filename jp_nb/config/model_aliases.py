@@ -11,7 +11,8 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.config.partial import is_wrapper
-from jp_nb.config.paths import ROOT, Node, format_path
+from jp_nb.config.paths import format_path
+from jp_nb.config.schema import ROOT, SchemaNode
 from jp_nb.config.tree.app_config import AppConfig, ModelId
 from jp_nb.config.tree.model_config import read_model_id
 from jp_nb.config.tree.node import shortened
@@ -156,7 +157,9 @@ Settle = Callable[[str, Any], Any]
 """From the path of a reference, and the reference, to what is to stand there."""
 
 
-def _with_models(node: Node | None, value: Any, settle: Settle, keys: tuple[str, ...] = ()) -> Any:
+def _with_models(
+    node: SchemaNode | None, value: Any, settle: Settle, keys: tuple[str, ...] = ()
+) -> Any:
     """`value` of `node`, with every reference in it settled."""
     if value is None or node is None or node.kind == "json" or keys == _ALIAS_KEYS:
         return value

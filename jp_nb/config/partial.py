@@ -1,7 +1,7 @@
 """Partial configurations: nested objects that hold only what somebody set.
 
 A partial is a plain JSON object; what is absent (or null) says nothing. `merge` lays one over
-another, `Change` is what a delta of the record says, `validate` makes an `AppConfig`.
+another, `Change` is what a delta of the record says.
 
 Layers are folded from the lowest up: a list that appends means something only above what it is
 appended to.
@@ -18,18 +18,8 @@ from typing import Any, TypeGuard
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from jp_nb.config.paths import (
-    JSON,
-    ROOT,
-    Element,
-    Node,
-    canonical,
-    format_path,
-    lookup,
-    node_at,
-    parse_path,
-)
-from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.config.paths import Element, canonical, format_path, lookup, parse_path
+from jp_nb.config.schema import JSON, ROOT, SchemaNode, node_at
 
 Partial = dict[str, JsonValue]
 
@@ -56,7 +46,7 @@ class Change:
 # --- values with a strategy ------------------------------------------------------------------
 
 
-def is_wrapper(value: object, node: Node | None) -> TypeGuard[dict[str, JsonValue]]:
+def is_wrapper(value: object, node: SchemaNode | None) -> TypeGuard[dict[str, JsonValue]]:
     """Whether `value` for `node` is written as `{value, strategy}`.
 
     Where keys are free, both are needed: a map may have a key `value` of its own.
@@ -70,12 +60,14 @@ def is_wrapper(value: object, node: Node | None) -> TypeGuard[dict[str, JsonValu
     return node.kind in ("list", "text")
 
 
-def unwrap(value: JsonValue, node: Node | None) -> JsonValue:
+def unwrap(value: JsonValue, node: SchemaNode | None) -> JsonValue:
     """`value` without its strategy, if it was written with one."""
     return value["value"] if is_wrapper(value, node) else value
 
 
-def _rewrap(node: Node, old: JsonValue, value: JsonValue, *, replaces: bool = False) -> JsonValue:
+def _rewrap(
+    node: SchemaNode, old: JsonValue, value: JsonValue, *, replaces: bool = False
+) -> JsonValue:
     """`value` with what `old` says about meeting what lies below it."""
     if not is_wrapper(old, node):
         return {"value": value, "strategy": "replace"} if replaces else value
@@ -96,7 +88,9 @@ def merge(base: Mapping[str, JsonValue], over: Mapping[str, JsonValue]) -> Parti
     return _merge(ROOT, base, over)
 
 
-def _merge(node: Node, base: Mapping[str, JsonValue], over: Mapping[str, JsonValue]) -> Partial:
+def _merge(
+    node: SchemaNode, base: Mapping[str, JsonValue], over: Mapping[str, JsonValue]
+) -> Partial:
     result = dict(base)
     for key, value in over.items():
         below = node.child(key)
@@ -106,7 +100,7 @@ def _merge(node: Node, base: Mapping[str, JsonValue], over: Mapping[str, JsonVal
     return result
 
 
-def combine(node: Node, old: JsonValue, new: JsonValue) -> JsonValue:
+def combine(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
     """What the value `old` of `node` becomes under `new`."""
     if isinstance(old, dict) != isinstance(new, dict):  # a shorthand meets a table
         old, new = canonical_form(node, old), canonical_form(node, new)
@@ -126,7 +120,7 @@ def combine(node: Node, old: JsonValue, new: JsonValue) -> JsonValue:
     return _rewrap(node, old, _merge(node, below, new))
 
 
-def canonical_form(node: Node, value: JsonValue) -> JsonValue:
+def canonical_form(node: SchemaNode, value: JsonValue) -> JsonValue:
     """A shorthand of a table written out, so that tables merge field by field."""
     if node.kind != "table" or value is None or isinstance(value, dict):
         return value
@@ -139,7 +133,7 @@ def canonical_form(node: Node, value: JsonValue) -> JsonValue:
     return found.model_dump(mode="json", exclude_unset=True, by_alias=True)
 
 
-def _combine_lists(node: Node, old: JsonValue, new: JsonValue) -> JsonValue:
+def _combine_lists(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
     below, above = unwrap(old, node), unwrap(new, node)
     if not isinstance(above, list):
         return new  # reported by `validate`
@@ -167,7 +161,7 @@ def _combine_lists(node: Node, old: JsonValue, new: JsonValue) -> JsonValue:
     return result
 
 
-def _dedup(node: Node, old: JsonValue, new: JsonValue) -> bool:
+def _dedup(node: SchemaNode, old: JsonValue, new: JsonValue) -> bool:
     """Whether equal items are dropped: the newer value says so, else the older, else the field."""
     for value in (new, old):
         says = value.get("dedup") if is_wrapper(value, node) else None
@@ -176,7 +170,7 @@ def _dedup(node: Node, old: JsonValue, new: JsonValue) -> bool:
     return node.merge.dedup
 
 
-def _combine_wrapped(node: Node, old: JsonValue, wrapped: dict[str, JsonValue]) -> JsonValue:
+def _combine_wrapped(node: SchemaNode, old: JsonValue, wrapped: dict[str, JsonValue]) -> JsonValue:
     """A text, a map, or any JSON, written with a strategy."""
     below, above = unwrap(old, node), wrapped["value"]
     strategy = wrapped.get("strategy", "append")
@@ -206,7 +200,7 @@ def strip_strategies(partial: Mapping[str, JsonValue]) -> Partial:
     return _settled(ROOT, partial)
 
 
-def _settled(node: Node | None, partial: Mapping[str, JsonValue]) -> Partial:
+def _settled(node: SchemaNode | None, partial: Mapping[str, JsonValue]) -> Partial:
     result: Partial = {}
     for key, value in partial.items():
         below = node.child(key) if node is not None else None
@@ -225,7 +219,7 @@ def as_replacement(partial: Mapping[str, JsonValue]) -> Partial:
     return _pinned(ROOT, strip_strategies(partial))
 
 
-def _pinned(node: Node, partial: Mapping[str, JsonValue]) -> Partial:
+def _pinned(node: SchemaNode, partial: Mapping[str, JsonValue]) -> Partial:
     result: Partial = {}
     for key, value in partial.items():
         below = node.child(key) or JSON
@@ -238,16 +232,11 @@ def _pinned(node: Node, partial: Mapping[str, JsonValue]) -> Partial:
     return result
 
 
-def _verbatim(node: Node, value: JsonValue) -> JsonValue:
+def _verbatim(node: SchemaNode, value: JsonValue) -> JsonValue:
     """`value` so that it replaces whatever it meets, and is not taken for a wrapper."""
     if node.kind == "list" or (node.kind == "json" and is_wrapper(value, node)):
         return {"value": value, "strategy": "replace"}
     return value
-
-
-def to_partial(config: AppConfig) -> Partial:
-    """The partial that yields `config` over anything (but for keys of maps: those stay)."""
-    return _pinned(ROOT, config.model_dump(mode="json", exclude_none=True, by_alias=True))
 
 
 # --- reading ---------------------------------------------------------------------------------
@@ -261,7 +250,7 @@ def leaves(partial: Mapping[str, JsonValue], prefix: str = "") -> Iterator[tuple
 
 
 def walk(
-    partial: Mapping[str, JsonValue], node: Node | None = ROOT, above: tuple[str, ...] = ()
+    partial: Mapping[str, JsonValue], node: SchemaNode | None = ROOT, above: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], JsonValue]]:
     """As `leaves`, with keys instead of paths."""
     for key, value in partial.items():
@@ -274,7 +263,7 @@ def walk(
 
 
 def changed_leaves(
-    partial: Mapping[str, JsonValue], node: Node | None = ROOT, above: tuple[str, ...] = ()
+    partial: Mapping[str, JsonValue], node: SchemaNode | None = ROOT, above: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], JsonValue]]:
     """Everything that merging `partial` may change, one leaf at a time, with its value.
 
@@ -303,7 +292,7 @@ def changed_leaves(
             yield from changed_leaves(plain, below, keys)
 
 
-def without_empty(partial: Mapping[str, JsonValue], node: Node = ROOT) -> Partial:
+def without_empty(partial: Mapping[str, JsonValue], node: SchemaNode = ROOT) -> Partial:
     """`partial` without what touches nothing: tables, and lists that add, in which nothing is."""
     kept: Partial = {}
     for key, value in partial.items():
@@ -316,7 +305,7 @@ def without_empty(partial: Mapping[str, JsonValue], node: Node = ROOT) -> Partia
     return kept
 
 
-def _is_one_leaf(node: Node, value: JsonValue) -> bool:
+def _is_one_leaf(node: SchemaNode, value: JsonValue) -> bool:
     """Whether `value` of `node`, a table or list perhaps, counts as a whole.
 
     Free JSON does; so does what takes the place of what was there, or says how repeats and later
@@ -330,7 +319,7 @@ def _is_one_leaf(node: Node, value: JsonValue) -> bool:
     return says or _strategy(node, value) == "replace"
 
 
-def _strategy(node: Node, value: JsonValue) -> JsonValue:
+def _strategy(node: SchemaNode, value: JsonValue) -> JsonValue:
     """How the list or map `value` of `node` meets an earlier one."""
     says = value.get("strategy") if is_wrapper(value, node) else None
     if node.kind == "map" and node.merge.strategy == "replace":
@@ -345,7 +334,7 @@ def get_path(partial: Mapping[str, Any], path: str) -> Any:
         ConfigError: If `path` is no path.
     """
     value: Any = partial
-    node: Node | None = ROOT
+    node: SchemaNode | None = ROOT
     for key in parse_path(path):
         value = lookup(value, (key,))
         node = node.child(key) if node is not None else None
@@ -380,7 +369,7 @@ def unset(partial: Partial, path: str, below: Mapping[str, JsonValue] | None = N
 
 
 def _unset(
-    node: Node | None, value: Partial, keys: Sequence[str], below: Mapping[str, JsonValue]
+    node: SchemaNode | None, value: Partial, keys: Sequence[str], below: Mapping[str, JsonValue]
 ) -> Partial:
     key, rest = keys[0], keys[1:]
     inner = node.child(key) if node is not None else None
@@ -401,7 +390,7 @@ def _unset(
 
 
 def _without_items(
-    node: Node, value: Partial, key: str, keys: Sequence[str], lower: JsonValue
+    node: SchemaNode, value: Partial, key: str, keys: Sequence[str], lower: JsonValue
 ) -> Partial:
     """`value` in whose list `key` nothing is what `keys` name, but for what is so in `lower`."""
     mine = value.get(key)
@@ -436,7 +425,7 @@ def _with_shown(
     return found
 
 
-def _fewer(node: Node, items: Sequence[JsonValue], keys: Sequence[str]) -> list[JsonValue]:
+def _fewer(node: SchemaNode, items: Sequence[JsonValue], keys: Sequence[str]) -> list[JsonValue]:
     """`items` without the one that `keys` name, or without what they name inside of it."""
     key, rest = keys[0], keys[1:]
     if isinstance(key, _Items):
@@ -466,7 +455,7 @@ class _Items(str):
         made._forms = {canonical(element.json) for element in elements}
         return made
 
-    def name(self, node: Node, item: JsonValue) -> bool:
+    def name(self, node: SchemaNode, item: JsonValue) -> bool:
         """Whether `item` of the list `node` is one of them."""
         return identity(node, item) in self._names or canonical(item) in self._forms
 
@@ -484,7 +473,7 @@ def _together(paths: Iterable[str]) -> Iterator[tuple[str, ...]]:
             yield from several
 
 
-def identity(node: Node, item: JsonValue) -> str | None:
+def identity(node: SchemaNode, item: JsonValue) -> str | None:
     """What names `item` of the list `node`: itself if it is a text, else one of its fields."""
     if isinstance(item, str):
         return item
@@ -497,7 +486,7 @@ def identity(node: Node, item: JsonValue) -> str | None:
     return None
 
 
-def _as_text(node: Node, item: JsonValue) -> str | None:
+def _as_text(node: SchemaNode, item: JsonValue) -> str | None:
     """The shorthand of a table, where its class knows one."""
     try:
         found = node.adapter.validate_python(item)
@@ -542,7 +531,7 @@ def _is_item(keys: Sequence[str]) -> bool:
 
 
 def _cleared(
-    node: Node | None,
+    node: SchemaNode | None,
     partial: Partial,
     delta: Mapping[str, JsonValue],
     above: tuple[str, ...],
@@ -577,7 +566,11 @@ def diff(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> Cha
 
 
 def _diff(
-    node: Node | None, before: Partial, after: Partial, above: tuple[str, ...], unsets: list[str]
+    node: SchemaNode | None,
+    before: Partial,
+    after: Partial,
+    above: tuple[str, ...],
+    unsets: list[str],
 ) -> Partial:
     delta: Partial = {}
     for key in before:
@@ -596,12 +589,12 @@ def _diff(
     return delta
 
 
-def _is_whole(node: Node) -> bool:
+def _is_whole(node: SchemaNode) -> bool:
     """Whether a table is stored whole: half a model id is hard to read."""
     return node.table is not None and node.takes_any_text and bool(node.requires)
 
 
-def _step(node: Node, old: JsonValue, new: JsonValue) -> JsonValue:
+def _step(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
     """The shortest way to write `new` so that it becomes that over `old`."""
     forms: list[JsonValue] = [new]
     if isinstance(new, list) and isinstance(old, list) and new[: len(old)] == old:
@@ -613,22 +606,3 @@ def _step(node: Node, old: JsonValue, new: JsonValue) -> JsonValue:
         if form != [] and unwrap(combine(node, old, form), node) == new:
             return form
     return new
-
-
-# --- the whole configuration -----------------------------------------------------------------
-
-
-def validate(
-    partial: Mapping[str, JsonValue], *, layer: str | None = None, file: str | None = None
-) -> AppConfig:
-    """The whole configuration: `partial` with defaults where it says nothing.
-
-    Raises:
-        ConfigError: If a key is unknown or a value is wrong. All of them are named.
-    """
-    try:
-        return AppConfig.model_validate(strip_strategies(partial))
-    except ValidationError as exc:
-        from jp_nb.config.validation import explain
-
-        raise explain(exc, layer=layer, file=file) from exc

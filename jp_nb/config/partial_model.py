@@ -26,11 +26,12 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from jp_nb.config.paths import ROOT, Node, format_path, forms_of, is_model, node_at, unknown_key
-from jp_nb.config.tree.app_config import CONFIG_PROBLEMS, AppConfig
+from jp_nb.config.paths import format_path
+from jp_nb.config.schema import ROOT, SchemaNode, forms_of, is_model, node_at, unknown_key
+from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.left_out import left_out
 from jp_nb.config.tree.model_config import ModelParameters
-from jp_nb.config.tree.node import PLAIN, TABLE, TABLE_OR_PLAIN, ShortNode, found
+from jp_nb.config.tree.node import PLAIN, TABLE, TABLE_OR_PLAIN, ShortTable, found
 from jp_nb.config.tree.strategy import Merge
 from jp_nb.errors import ConfigProblem
 
@@ -138,7 +139,7 @@ def partial_of(model: type[BaseModel]) -> type[BaseModel]:
         key: (_partial_field(field, model), None) for key, field in model.model_fields.items()
     }
     hooks: dict[str, Any] = {}
-    if issubclass(model, ShortNode):
+    if issubclass(model, ShortTable):
         hooks["expand"] = model_validator(mode="before")(_expand_as(model))
     made = create_model(
         name,
@@ -152,7 +153,7 @@ def partial_of(model: type[BaseModel]) -> type[BaseModel]:
     return made
 
 
-def _expand_as(model: type[ShortNode]) -> Any:
+def _expand_as(model: type[ShortTable]) -> Any:
     def expand(cls: type[BaseModel], value: Any) -> Any:
         return model.expand(value)
 
@@ -227,14 +228,10 @@ _HINTS = 20
 
 
 def _problems(exc: ValidationError) -> dict[str, tuple[tuple[str, ...], ConfigProblem]]:
-    """The first problem of every path, with its keys (none if fields do not fit together)."""
+    """The first problem of every path, with its keys."""
     told: dict[str, tuple[tuple[str, ...], ConfigProblem]] = {}
     hints = _HINTS
     for error in exc.errors(include_url=False):
-        if error["type"] == CONFIG_PROBLEMS:
-            for path, message in error["ctx"]["problems"]:
-                told.setdefault(path, ((), ConfigProblem(path, "value", message)))
-            continue
         keys = _keys(error)
         path = format_path(keys)
         if path in told:
@@ -258,7 +255,7 @@ def _keys(error: ErrorDetails) -> tuple[str, ...]:
     """The keys that lead to an error, without the names that unions give their members."""
     unknown = error["type"] == "extra_forbidden"
     keys: list[str] = []
-    nodes: list[Node | None] = [ROOT]
+    nodes: list[SchemaNode | None] = [ROOT]
     told_apart = False
     for part in map(str, error["loc"]):
         node = nodes[-1]
@@ -274,7 +271,7 @@ def _keys(error: ErrorDetails) -> tuple[str, ...]:
     return tuple(keys)
 
 
-def _is_map(node: Node | None) -> bool:
+def _is_map(node: SchemaNode | None) -> bool:
     return node is not None and node.kind == "map"
 
 

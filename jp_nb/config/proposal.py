@@ -32,20 +32,10 @@ from jp_nb.config.partial import (
     merge,
     without_empty,
 )
-from jp_nb.config.paths import (
-    ROOT,
-    Element,
-    Keys,
-    Node,
-    format_path,
-    is_index,
-    lookup,
-    node_at,
-    parse_path,
-    unknown_key,
-)
+from jp_nb.config.paths import Element, Keys, format_path, is_index, lookup, parse_path
+from jp_nb.config.schema import ROOT, SchemaNode, node_at, unknown_key
 from jp_nb.config.tree.app_config import AppConfig, ModelId
-from jp_nb.config.tree.node import ShortNode, shortened
+from jp_nb.config.tree.node import ShortTable, shortened
 from jp_nb.config.tree.style_config import REMOTE_IMAGES
 from jp_nb.errors import ConfigError, ConfigProblem
 
@@ -175,7 +165,7 @@ def complete_model_ids(delta: Partial, basis: ConfigSnapshot) -> Partial:
     return _completed(ROOT, delta, basis.partial, basis.values)
 
 
-def _completed(node: Node, delta: Partial, before: JsonValue, values: JsonValue) -> Partial:
+def _completed(node: SchemaNode, delta: Partial, before: JsonValue, values: JsonValue) -> Partial:
     result: Partial = {}
     for key, value in delta.items():
         below = node.child(key)
@@ -215,7 +205,9 @@ def _is_path(keys: Keys) -> bool:
         return False
 
 
-def _turned(delta: Partial, values: JsonValue, node: Node = ROOT, above: Keys = ()) -> _Leaves:
+def _turned(
+    delta: Partial, values: JsonValue, node: SchemaNode = ROOT, above: Keys = ()
+) -> _Leaves:
     """The fields that something plain stands in, of which `delta` makes a table.
 
     What a rule for a part of that table allows is not to put the table there.
@@ -406,7 +398,7 @@ def _unset_problem(keys: Keys) -> str | None:
     """
     if keys[0] in FILE_ONLY:
         return "only a configuration file says this: about itself"
-    node: Node = ROOT
+    node: SchemaNode = ROOT
     for place, key in enumerate(keys):
         if node.kind == "json":
             return "a free-form value is unset as a whole"
@@ -425,10 +417,10 @@ def _unset_problem(keys: Keys) -> str | None:
     return "cannot be unset: expected an optional value, a list, or an item of one"
 
 
-def _is_optional_value(node: Node, *, is_entry: bool) -> bool:
+def _is_optional_value(node: SchemaNode, *, is_entry: bool) -> bool:
     is_value = node.kind in ("text", "scalar", "json")
     if node.kind == "table" and node.table is not None:  # of several forms, one of them plain
-        is_value = node.tagged or issubclass(node.table, ShortNode)
+        is_value = node.tagged or issubclass(node.table, ShortTable)
     return is_value and (node.optional or is_entry)
 
 

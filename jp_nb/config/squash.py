@@ -23,17 +23,9 @@ from jp_nb.config.partial import (
     unwrap,
     without_empty,
 )
-from jp_nb.config.paths import (
-    JSON,
-    ROOT,
-    Element,
-    Keys,
-    Node,
-    format_path,
-    node_at,
-    parse_path,
-)
-from jp_nb.config.tree.node import ShortNode
+from jp_nb.config.paths import Element, Keys, format_path, parse_path
+from jp_nb.config.schema import JSON, ROOT, SchemaNode, node_at
+from jp_nb.config.tree.node import ShortTable
 
 
 def squash(changes: Sequence[Change], before: Partial, defaults: Mapping[str, JsonValue]) -> Change:
@@ -108,7 +100,7 @@ def _restated(change: Change, keys: Keys, before: Partial, after: Partial) -> Ch
 # --- fields ----------------------------------------------------------------------------------
 
 
-def _fields(partial: Partial, node: Node = ROOT, above: Keys = ()) -> Iterator[Keys]:
+def _fields(partial: Partial, node: SchemaNode = ROOT, above: Keys = ()) -> Iterator[Keys]:
     """The keys of everything in `partial` that is set, or unset, as a whole.
 
     That is a value, a list, or a table that may also be something plain. Any other table counts
@@ -141,12 +133,12 @@ def _said(partial: Partial, keys: Keys) -> JsonValue:
     return get_path(strip_strategies(build(format_path(keys), value)), format_path(keys))  # type: ignore[no-any-return]
 
 
-def _node(keys: Keys) -> Node:
+def _node(keys: Keys) -> SchemaNode:
     return node_at(keys) or JSON
 
 
-def _is_group(node: Node) -> bool:
+def _is_group(node: SchemaNode) -> bool:
     """Whether `node` is a table and never something plain, or a map that knows no strategies."""
     if node.kind == "table" and node.table is not None:
-        return not node.tagged and not issubclass(node.table, ShortNode)
+        return not node.tagged and not issubclass(node.table, ShortTable)
     return node.kind == "map" and not node.merge.annotated

@@ -1,4 +1,4 @@
-"""What is wrong with a partial configuration, all of it at once, in words.
+"""What is wrong with a partial or a whole configuration, all of it at once, in words.
 
 Source: `docs/configuration.md`.
 """
@@ -12,30 +12,15 @@ from typing import Any
 from pydantic import JsonValue, ValidationError
 
 from jp_nb.config.grants import rule_problems, rules_in
-from jp_nb.config.partial import Partial, is_wrapper
+from jp_nb.config.partial import Partial, is_wrapper, strip_strategies
 from jp_nb.config.partial_model import normal, placed_problems, problems_of
-from jp_nb.config.paths import MAX_DEPTH, ROOT, Node, format_path, parse_path, unknown_key
+from jp_nb.config.paths import MAX_DEPTH, format_path
+from jp_nb.config.schema import ROOT, SchemaNode
+from jp_nb.config.tree.access_config import Access
+from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.left_out import LEFT_OUT
+from jp_nb.config.tree.tool_config import DEFAULTABLE, STAR, Tool, enabling
 from jp_nb.errors import ConfigError, ConfigProblem
-
-
-def require(path: str) -> Node:
-    """The schema node at `path`.
-
-    Raises:
-        ConfigError: If there is none; the message offers the nearest known key.
-    """
-    node: Node = ROOT
-    seen: list[str] = []
-    for key in parse_path(path):
-        below = node.child(key)
-        if below is None:
-            raise ConfigError(
-                unknown_key(node, key, seen), path=format_path([*seen, key]), kind="unknown_key"
-            )
-        node = below
-        seen.append(key)
-    return node
 
 
 def checked(partial: Mapping[str, JsonValue], *, layer: str, file: str | None = None) -> Partial:
@@ -60,11 +45,70 @@ def _rule_problems(partial: Partial) -> Iterator[ConfigProblem]:
             yield ConfigProblem(path, "value", message)
 
 
-def explain(
-    exc: ValidationError, *, layer: str | None = None, file: str | None = None
-) -> ConfigError:
-    """What the whole configuration says against its parts, as one error."""
-    return _error(problems_of(exc), layer, file)
+# --- the whole configuration -----------------------------------------------------------------
+
+
+def validate(
+    partial: Mapping[str, JsonValue], *, layer: str | None = None, file: str | None = None
+) -> AppConfig:
+    """Return the whole configuration: `partial`, with defaults where it says nothing.
+
+    Raises:
+        ConfigError: If a key is unknown, a value is wrong, or values do not fit together. All of
+            them are named.
+    """
+    try:
+        config = AppConfig.model_validate(strip_strategies(partial))
+    except ValidationError as exc:
+        raise _error(problems_of(exc), layer, file) from exc
+    if found := [ConfigProblem(path, "value", message) for path, message in _misfits(config)]:
+        raise _error(found, layer, file)
+    return config
+
+
+def _misfits(config: AppConfig) -> Iterator[tuple[str, str]]:
+    tools = config.conversation.tools
+    star = tools.get(STAR, Tool())
+    for key in sorted(star.model_fields_set - DEFAULTABLE):
+        if getattr(star, key) not in (None, {}, []):
+            known = ", ".join(sorted(DEFAULTABLE))
+            yield (
+                f"conversation.tools.{STAR}.{key}",
+                f"'{STAR}' holds defaults and has no {key}, expected one of: {known}",
+            )
+    for name, tool in tools.items():
+        if name != STAR and tool.access is not None:
+            yield from _access_misfits(name, tool.access, tool.kind)
+    choice = config.assistant.tool_choice
+    chosen = tools.get(choice)
+    if chosen is not None and choice not in ("auto", "none", "required", STAR):
+        state, toggle = enabling(chosen, star)
+        if not state and toggle == "never":
+            yield (
+                "assistant.tool_choice",
+                f"assistant.tool_choice names {choice!r}, which "
+                f"conversation.tools.{choice}.enable keeps off for good: choose another tool, or "
+                "let it be turned on",
+            )
+
+
+def _access_misfits(name: str, access: Access, kind: str) -> Iterator[tuple[str, str]]:
+    path = f"conversation.tools.{name}"
+    if kind in ("builtin", "mcp"):
+        yield (
+            f"{path}.access",
+            f"{path}: `access` is only supported on local tools, but '{name}' is a {kind} tool",
+        )
+    elif kind == "python":
+        for field in ("fs", "net", "env"):
+            if getattr(access, field):
+                yield (
+                    f"{path}.access.{field}",
+                    f"{path}: `access.{field}` is only supported on local tools, but '{name}' is "
+                    "a python tool: what runs in the kernel cannot be held to it",
+                )
+    if access.config:
+        yield from rule_problems(name, access.config)
 
 
 def _error(found: Sequence[ConfigProblem], layer: str | None, file: str | None) -> ConfigError:
@@ -124,7 +168,7 @@ class _Gone:
         self.whole = False
         self._below: dict[str, _Gone] = {}
 
-    def add(self, node: Node | None, value: JsonValue, keys: Sequence[str]) -> None:
+    def add(self, node: SchemaNode | None, value: JsonValue, keys: Sequence[str]) -> None:
         """Add what `keys` lead to in `value`, or as far as they lead."""
         place: _Gone = self
         for key in keys:
@@ -139,7 +183,7 @@ class _Gone:
             place = place._below.setdefault(key, _Gone())
         place.whole = True
 
-    def taken_from(self, node: Node | None, value: Any) -> Any:
+    def taken_from(self, node: SchemaNode | None, value: Any) -> Any:
         """`value` without it."""
         if not self._below:
             return value
@@ -153,7 +197,7 @@ class _Gone:
     def _takes(self, key: str) -> bool:
         return key in self._below and self._below[key].whole
 
-    def _item(self, node: Node | None, key: str, value: Any) -> Any:
+    def _item(self, node: SchemaNode | None, key: str, value: Any) -> Any:
         below = self._below.get(key)
         if below is None:
             return value

@@ -17,9 +17,10 @@ from typing import Final, Literal, Protocol
 from pydantic import ValidationError
 
 from jp_nb.config.assignments import from_text
-from jp_nb.config.paths import ROOT, Node, node_of, parse_path
+from jp_nb.config.paths import parse_path
+from jp_nb.config.schema import ROOT, SchemaNode, node_of
 from jp_nb.config.tree.app_config import EFFORTS, PROVIDER_NAMES, STAR, ModelId
-from jp_nb.config.tree.node import ShortNode
+from jp_nb.config.tree.node import ShortTable
 from jp_nb.config.tree.tool_config import JSON_TYPES, SOURCES
 from jp_nb.errors import ConfigError
 
@@ -356,7 +357,7 @@ def _path(text: str, facts: Facts) -> Completions:
     return Completions(len(text), [])
 
 
-def _next_key(text: str, node: Node, above: str, start: int, facts: Facts) -> Completions:
+def _next_key(text: str, node: SchemaNode, above: str, start: int, facts: Facts) -> Completions:
     """The keys below `node`, behind a dot or a bracket in `text` at `start`."""
     behind = text[start : start + 1] if above else ""
     typed = text[start + len(behind) :]
@@ -377,7 +378,7 @@ def _next_key(text: str, node: Node, above: str, start: int, facts: Facts) -> Co
     return Completions(start, [*(f".{text}" for text in texts), *in_brackets])
 
 
-def _keys(node: Node, path: str, facts: Facts) -> list[str]:
+def _keys(node: SchemaNode, path: str, facts: Facts) -> list[str]:
     own = [*node.fields, *([STAR] if path == _TOOLS else [])]
     open_ended = node.kind != "table" or node.child(STAR) is not None
     return list(dict.fromkeys([*own, *(facts.keys(path) if open_ended else [])]))
@@ -385,7 +386,7 @@ def _keys(node: Node, path: str, facts: Facts) -> list[str]:
 
 def _written(
     keys: Iterable[str],
-    node: Node,
+    node: SchemaNode,
     above: str,
     facts: Facts,
     *,
@@ -402,12 +403,12 @@ def _written(
     return found
 
 
-def _ends(node: Node, path: str, facts: Facts) -> tuple[str, ...]:
+def _ends(node: SchemaNode, path: str, facts: Facts) -> tuple[str, ...]:
     if node.kind == "map":
         return (".",) if path == _TOOLS or facts.keys(path) else ("",)
     if node.table is None:
         return ("",)
-    has_short_form = node.takes_any_text or node.words or issubclass(node.table, ShortNode)
+    has_short_form = node.takes_any_text or node.words or issubclass(node.table, ShortTable)
     return ("", ".") if has_short_form else (".",)
 
 
@@ -444,7 +445,7 @@ def _assignment(text: str, facts: Facts) -> Completions:
     return _starting(text, _values(node, path, text[start:], facts), start)
 
 
-def _values(node: Node, path: str, text: str, facts: Facts) -> list[str]:
+def _values(node: SchemaNode, path: str, text: str, facts: Facts) -> list[str]:
     if node.table is ModelId:
         return _models(text, facts)
     if parse_path(path)[-1] == "tool_choice":
@@ -454,7 +455,7 @@ def _values(node: Node, path: str, text: str, facts: Facts) -> list[str]:
     return list(dict.fromkeys([*node.words, *(w for w in _KNOWN_WORDS if _takes(node, w))]))
 
 
-def _takes(node: Node, word: str) -> bool:
+def _takes(node: SchemaNode, word: str) -> bool:
     try:
         node.adapter.validate_python(from_text(node, word, ""))
     except (ValidationError, ConfigError):

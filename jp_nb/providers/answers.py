@@ -9,7 +9,7 @@ import json
 from typing import Final, Literal
 
 from jp_nb.agent.model_events import ProviderEvent, TextPart
-from jp_nb.providers.schema import AnswerSchema
+from jp_nb.providers.answer_schema import AnswerSchema
 
 Kind = Literal["message", "reasoning"]
 

@@ -28,7 +28,7 @@ from jp_nb.agent.model_events import (
     Usage,
 )
 from jp_nb.errors import ProviderError
-from jp_nb.providers import schema as schemas
+from jp_nb.providers import answer_schema as schemas
 from jp_nb.providers.answers import AnswerText, is_json_object
 from jp_nb.providers.attachment_parts import (
     IMAGES,

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from pydantic import JsonValue
 
 from jp_nb.config.partial import Change, Partial, diff, is_wrapper
-from jp_nb.config.paths import JSON, ROOT, Keys, Node, format_path
+from jp_nb.config.paths import Keys, format_path
+from jp_nb.config.schema import JSON, ROOT, SchemaNode
 from jp_nb.record.events import ConfigDelta, TurnStart
 from jp_nb.record.projection import Projection
 from jp_nb.record.say import Say
@@ -49,7 +50,7 @@ def where(change: Change, wanted: Callable[[str], bool]) -> Change:
 
 
 def _where(
-    partial: Mapping[str, JsonValue], wanted: Callable[[str], bool], node: Node, above: Keys
+    partial: Mapping[str, JsonValue], wanted: Callable[[str], bool], node: SchemaNode, above: Keys
 ) -> Partial:
     kept: Partial = {}
     for key, value in partial.items():

@@ -25,7 +25,8 @@ from jp_nb.config.partial import (
     merge,
     unwrap,
 )
-from jp_nb.config.paths import ROOT, Element, Node, canonical, format_path, node_at, parse_path
+from jp_nb.config.paths import Element, canonical, format_path, parse_path
+from jp_nb.config.schema import ROOT, SchemaNode, node_at
 from jp_nb.errors import ConfigError
 from jp_nb.record.events import claim_of
 from jp_nb.record.projection import Step, related
@@ -85,7 +86,7 @@ def claims_for(change: Change, source: Source | None) -> dict[str, JsonValue]:
 
 
 def _set_paths(
-    node: Node | None, delta: Mapping[str, JsonValue], above: tuple[str, ...]
+    node: SchemaNode | None, delta: Mapping[str, JsonValue], above: tuple[str, ...]
 ) -> Iterator[str]:
     for key, value in delta.items():
         keys, below = (*above, key), node.child(key) if node is not None else None
@@ -103,16 +104,16 @@ def _set_paths(
             yield format_path(keys)
 
 
-def _is_union(node: Node | None) -> bool:
+def _is_union(node: SchemaNode | None) -> bool:
     """Whether a table stands here that may be one text too: half of one means nothing."""
     return node is not None and node.table is not None and node.takes_any_text
 
 
-def _has_named_items(node: Node | None) -> bool:
+def _has_named_items(node: SchemaNode | None) -> bool:
     return node is not None and node.kind == "list" and node.merge.items != "sequence"
 
 
-def _name(node: Node, item: JsonValue) -> Element:
+def _name(node: SchemaNode, item: JsonValue) -> Element:
     found = identity(node, item)
     return Element(item if found is None else found)
 
@@ -300,5 +301,5 @@ def _revert(below: Partial, back: Iterable[tuple[tuple[str, ...], _State]]) -> R
     return Revert(Change(delta, tuple(claims), frozenset(uncovers)), claims)
 
 
-def _is_list(node: Node | None) -> bool:
+def _is_list(node: SchemaNode | None) -> bool:
     return node is not None and node.kind == "list"

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from jp_nb.config.partial import Change, Partial, apply, diff, strip_strategies, validate
+from jp_nb.config.partial import Change, Partial, apply, diff, strip_strategies
 from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.config.validation import validate
 from jp_nb.record.claims import Claims
 from jp_nb.record.events import UNCOVERS, ConfigDelta
 from jp_nb.record.projection import Projection, Step

@@ -17,19 +17,11 @@ from pydantic import JsonValue
 from jp_nb.config.authority import stranger_may_unset, strip_untrusted
 from jp_nb.config.layers import REGISTRATIONS, Layer, fold
 from jp_nb.config.model_aliases import resolve
-from jp_nb.config.partial import (
-    Change,
-    Partial,
-    apply,
-    get_path,
-    merge,
-    strip_strategies,
-    unset,
-    validate,
-)
-from jp_nb.config.paths import node_of, parse_path
+from jp_nb.config.partial import Change, Partial, apply, get_path, merge, strip_strategies, unset
+from jp_nb.config.paths import parse_path
+from jp_nb.config.schema import node_of
 from jp_nb.config.tree.app_config import AppConfig
-from jp_nb.config.validation import split_unknown
+from jp_nb.config.validation import split_unknown, validate
 from jp_nb.errors import ConfigError, ConfigProblem
 from jp_nb.record.budget import Budget
 from jp_nb.record.events import ConfigDelta

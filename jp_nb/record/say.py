@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jp_nb.config.partial import Change, get_path, unwrap
-from jp_nb.config.paths import ROOT, Node, parse_path
+from jp_nb.config.paths import parse_path
+from jp_nb.config.schema import ROOT, SchemaNode
 from jp_nb.record.projection import Step
 
 NEVER = -1
@@ -79,7 +80,7 @@ class Say:
 
 
 def _leaves(
-    partial: Mapping[str, Any], node: Node | None, above: tuple[str, ...]
+    partial: Mapping[str, Any], node: SchemaNode | None, above: tuple[str, ...]
 ) -> Iterator[tuple[str, ...]]:
     """The keys of every value that is no object with something in it."""
     for key, value in partial.items():

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from jp_nb.config.masking import masked
 from jp_nb.config.partial import Change, Partial, get_path, walk
-from jp_nb.config.paths import Keys, format_path, node_at, parse_path
+from jp_nb.config.paths import Keys, format_path, parse_path
+from jp_nb.config.schema import node_at
 from jp_nb.safe_text import one_line
 
 MAX_LISTED = 10

@@ -20,7 +20,7 @@ from jp_nb.agent.turn import Resolved
 from jp_nb.config import inquiry_overrides as inquiries
 from jp_nb.config.layers import Layer
 from jp_nb.config.model_aliases import resolve
-from jp_nb.config.partial import get_path, validate
+from jp_nb.config.partial import get_path
 from jp_nb.config.paths import Element, format_path, parse_path
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app_config import STAR, AppConfig, Llm
@@ -28,6 +28,7 @@ from jp_nb.config.tree.app_config import Tool as ToolConfig
 from jp_nb.config.tree.assistant_config import Assistant, QuestionAssistant
 from jp_nb.config.tree.model_config import ModelId
 from jp_nb.config.tree.model_config import ModelParameters as ParameterConfig
+from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.providers import registry
 from jp_nb.tooling.base import Tool

@@ -42,13 +42,13 @@ from jp_nb.config.partial import (
     leaves,
     merge,
     strip_strategies,
-    validate,
 )
-from jp_nb.config.paths import Element, format_path, node_of, parse_path
+from jp_nb.config.paths import Element, format_path, parse_path
+from jp_nb.config.schema import node_of, require
 from jp_nb.config.toggles import require_tools, toggled
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.attachment_url import attachment_argument
-from jp_nb.config.validation import require
+from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.record.carried import carried_over, where
 from jp_nb.record.claims import Source, claims_for, revert_source, revert_value

@@ -20,17 +20,8 @@ from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.directives import Directive
 from jp_nb.config.layers import Layer, from_text
 from jp_nb.config.partial import Change, Partial, apply, is_wrapper, strip_strategies, without_empty
-from jp_nb.config.paths import (
-    JSON,
-    ROOT,
-    Keys,
-    Node,
-    format_path,
-    lookup,
-    node_at,
-    parse_path,
-)
-from jp_nb.config.validation import require
+from jp_nb.config.paths import Keys, format_path, lookup, parse_path
+from jp_nb.config.schema import JSON, ROOT, SchemaNode, node_at, require
 from jp_nb.errors import ConfigError, StorageError, UsageError
 from jp_nb.workspace.own_files import NotOwnError, read_own
 
@@ -184,7 +175,9 @@ class ConfigFile:
             return 0o666 & ~mask
 
 
-def _units(partial: Mapping[str, JsonValue], node: Node = ROOT, above: Keys = ()) -> Iterator[Keys]:
+def _units(
+    partial: Mapping[str, JsonValue], node: SchemaNode = ROOT, above: Keys = ()
+) -> Iterator[Keys]:
     """The keys of everything that `partial` sets and that is written in one piece."""
     for key, value in partial.items():
         keys, below = (*above, key), node.child(key) or JSON
@@ -200,7 +193,7 @@ def _means(partial: Partial) -> Partial:
     return without_empty(strip_strategies(partial))
 
 
-def _short(value: JsonValue, node: Node | None) -> JsonValue:
+def _short(value: JsonValue, node: SchemaNode | None) -> JsonValue:
     """`value` as people write it: a model as `provider/name`."""
     is_model = node is not None and node.requires == ["provider", "name"]
     if is_model and isinstance(value, dict) and value.keys() == {"provider", "name"}:

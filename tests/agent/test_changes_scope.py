@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.partial import Partial, validate
+from jp_nb.config.partial import Partial
+from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError
 from jp_nb.tooling.builtin import BUILTINS
 from jp_nb.tooling.command import CommandTool

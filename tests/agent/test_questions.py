@@ -14,7 +14,8 @@ from jp_nb.agent.display_events import QuestionEnds
 from jp_nb.agent.prompts import NotAnswered, QuestionPrompt, Unavailable
 from jp_nb.agent.questions import TurnState
 from jp_nb.config.layers import Layer, fold
-from jp_nb.config.partial import Partial, validate
+from jp_nb.config.partial import Partial
+from jp_nb.config.validation import validate
 from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallResponse
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.tooling.base import NotFound

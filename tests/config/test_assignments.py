@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from jp_nb.config.assignments import parse_assignment
-from jp_nb.config.partial import Partial, apply, get_path, merge, strip_strategies, validate
+from jp_nb.config.partial import Partial, apply, get_path, merge, strip_strategies
+from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError
 
 WORDS = "assistant.model.parameters.stop_words"

@@ -25,18 +25,11 @@ from jp_nb.config.grants import (
 )
 from jp_nb.config.layers import fold, from_environment, from_text
 from jp_nb.config.model_aliases import resolve_partial
-from jp_nb.config.partial import (
-    Partial,
-    build,
-    changed_leaves,
-    get_path,
-    strip_strategies,
-    validate,
-)
+from jp_nb.config.partial import Partial, build, changed_leaves, get_path, strip_strategies
 from jp_nb.config.paths import parse_path
 from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.config.tree.app_config import AppConfig
-from jp_nb.config.validation import checked
+from jp_nb.config.validation import checked, validate
 from jp_nb.errors import ConfigError
 from tests.support.config_strategies import partials
 

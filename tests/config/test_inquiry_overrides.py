@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from jp_nb.config.inquiry_overrides import for_inquiries, for_question, target_path
-from jp_nb.config.partial import merge, validate
+from jp_nb.config.partial import merge
 from jp_nb.config.tree.app_config import AppConfig, ModelId
 from jp_nb.config.tree.assistant_config import Assistant, QuestionAssistant
+from jp_nb.config.validation import validate
 
 OWN: dict[str, Any] = {
     "name": "Tess",

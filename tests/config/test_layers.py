@@ -19,7 +19,7 @@ from jp_nb.config.layers import (
     inherited,
 )
 from jp_nb.config.partial import Partial, build, get_path, strip_strategies
-from jp_nb.config.paths import fields
+from jp_nb.config.schema import field_paths
 from jp_nb.config.validation import checked, split_unknown
 from jp_nb.errors import ConfigError
 
@@ -389,7 +389,7 @@ AUTHORITY = [
 def test_whether_a_stranger_may_set_it_is_judged_for_every_field_once() -> None:
     """A new field belongs into one of the lists: may whoever wrote the notebook decide it?"""
     judged = [*HARMLESS, *BY_VALUE, *AUTHORITY]
-    assert sorted(judged) == sorted(fields())
+    assert sorted(judged) == sorted(field_paths())
 
 
 @pytest.mark.parametrize("path", [*AUTHORITY, "not.a.field"])

@@ -6,7 +6,8 @@ import pytest
 from pydantic import JsonValue
 
 from jp_nb.config.masking import HIDDEN, is_secret, masked, without_credentials
-from jp_nb.config.paths import Element, fields, parse_path
+from jp_nb.config.paths import Element, parse_path
+from jp_nb.config.schema import field_paths
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,7 @@ def test_a_tool_with_the_name_of_a_secret_is_seen(name: str, below: str) -> None
 
 
 def test_no_setting_of_the_tree_is_a_secret() -> None:
-    assert not [path for path in fields() if is_secret(parse_path(path))]
+    assert not [path for path in field_paths() if is_secret(parse_path(path))]
 
 
 def test_the_text_of_an_item_is_no_name_of_it_and_a_key_in_brackets_is() -> None:

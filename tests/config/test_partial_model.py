@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from jp_nb.config.partial import strip_strategies, validate
+from jp_nb.config.partial import strip_strategies
 from jp_nb.config.partial_model import normal, partial_of, placed_problems, problems_of
 from jp_nb.config.tree.app_config import AppConfig, ModelId, Param
-from jp_nb.config.validation import without_left_out
-from jp_nb.errors import ConfigProblem
+from jp_nb.config.validation import validate, without_left_out
+from jp_nb.errors import ConfigError, ConfigProblem
 from tests.support.config_spellings import (
     ANNOTATED,
     CASES,
@@ -320,9 +320,9 @@ def test_fields_that_do_not_fit_together_are_each_told() -> None:
     tools = {"a": {"source": "mcp.s", "access": {}}, "b": {"source": "builtin", "access": {}}}
     partial: Any = {"conversation": {"tools": tools}}
     assert problems(partial) == []
-    with pytest.raises(ValidationError) as caught:
-        AppConfig.model_validate(partial)
-    assert [problem.path for problem in problems_of(caught.value)] == [
+    with pytest.raises(ConfigError) as caught:
+        validate(partial)
+    assert [problem.path for problem in caught.value.problems] == [
         "conversation.tools.a.access",
         "conversation.tools.b.access",
     ]

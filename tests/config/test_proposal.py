@@ -10,15 +10,7 @@ import pytest
 
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.grants import Grants
-from jp_nb.config.partial import (
-    Change,
-    Partial,
-    apply,
-    changed_leaves,
-    merge,
-    strip_strategies,
-    validate,
-)
+from jp_nb.config.partial import Change, Partial, apply, changed_leaves, merge, strip_strategies
 from jp_nb.config.paths import format_path
 from jp_nb.config.proposal import (
     MAX_CHARS,
@@ -31,6 +23,7 @@ from jp_nb.config.proposal import (
     review,
 )
 from jp_nb.config.tree.access_config import ConfigRule
+from jp_nb.config.validation import validate
 
 ALL = ("assistant", "conversation", "style", "providers", "template", "user")
 PROVIDERS = "anthropic, cerebras, deepseek, google, llamacpp, ollama, openai, openrouter"

@@ -22,10 +22,11 @@ from jp_nb.config.partial import (
     get_path,
     merge,
     strip_strategies,
-    validate,
 )
-from jp_nb.config.paths import JSON, ROOT, Element, Node, parse_path
+from jp_nb.config.paths import Element, parse_path
+from jp_nb.config.schema import JSON, ROOT, SchemaNode
 from jp_nb.config.squash import squash
+from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError
 
 NAME = "assistant.name"
@@ -382,7 +383,7 @@ def batches(draw: st.DrawFn) -> tuple[list[Change], Partial, Partial]:
     return changes, merge(below, base), below
 
 
-def comparable(partial: Mapping[str, JsonValue], node: Node = ROOT) -> Partial:
+def comparable(partial: Mapping[str, JsonValue], node: SchemaNode = ROOT) -> Partial:
     """`partial` without what says nothing: tables in which nothing is set, and empty lists.
 
     An entry of a map says that it is there. A list that came to hold nothing item by item is

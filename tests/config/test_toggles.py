@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.partial import apply, strip_strategies, to_partial, validate
+from jp_nb.config.partial import apply, as_replacement, strip_strategies
 from jp_nb.config.toggles import require_tools, toggled
 from jp_nb.config.tree.app_config import STAR, AppConfig, Tool, enabling
+from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError
 from jp_nb.notebook.magics import ask_options
 from tests.support.fakes import configured
@@ -29,7 +30,8 @@ def states(config: AppConfig) -> dict[str, bool]:
 
 def after(config: AppConfig, *directives: tuple[str, bool]) -> AppConfig:
     for name, on in directives:
-        config = validate(strip_strategies(apply(to_partial(config), toggled(config, name, on=on))))
+        written = as_replacement(config.model_dump(mode="json", exclude_none=True))
+        config = validate(strip_strategies(apply(written, toggled(config, name, on=on))))
     return config
 
 

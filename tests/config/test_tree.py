@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from jp_nb.agent.tool_set import offer
-from jp_nb.config.paths import node_of
+from jp_nb.config.schema import node_of
 from jp_nb.config.tree import durations
-from jp_nb.config.tree.app_config import CONFIG_PROBLEMS, AppConfig, Enable, Param
+from jp_nb.config.tree.app_config import AppConfig, Enable, Param
 from jp_nb.config.tree.attachment_url import AttachmentParts, attachment_parts
 from jp_nb.config.tree.left_out import LEFT_OUT, left_out
 from jp_nb.config.tree.strategy import (
@@ -25,6 +25,7 @@ from jp_nb.config.tree.strategy import (
     Merge,
     keyed,
 )
+from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError
 from jp_nb.providers.registry import create
 from jp_nb.tooling.python import PythonTool
@@ -307,13 +308,11 @@ def test_halves_of_enable_that_are_not_set_stay_unset() -> None:
     ],
 )  # fmt: skip
 def test_the_whole_tells_what_does_not_fit_together(config: Any, path: str, says: str) -> None:
-    with pytest.raises(ValidationError) as caught:
-        AppConfig.model_validate(config)
-    (error,) = caught.value.errors()
-    assert error["type"] == CONFIG_PROBLEMS
-    ((where, message),) = error["ctx"]["problems"]
-    assert where == path
-    assert says in message
+    with pytest.raises(ConfigError) as caught:
+        validate(config)
+    (problem,) = caught.value.problems
+    assert problem.path == path
+    assert says in problem.message
 
 
 @pytest.mark.parametrize(
@@ -329,7 +328,7 @@ def test_the_whole_tells_what_does_not_fit_together(config: Any, path: str, says
     ],
 )  # fmt: skip
 def test_what_fits_together_is_accepted(config: Any) -> None:
-    AppConfig.model_validate(config)
+    assert validate(config) == AppConfig.model_validate(config)
 
 
 # --- what can be configured and is not there yet ---------------------------------------------

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.config.paths import fields, node_of, parse_path
+from jp_nb.config.paths import parse_path
+from jp_nb.config.schema import field_paths, node_of
 from jp_nb.config.tree.model_config import PROVIDER_NAMES
 from jp_nb.notebook.completion import (
     ASK,
@@ -245,7 +246,7 @@ def test_every_path_is_reached_level_by_level() -> None:
             path = line.removeprefix("%jp config ")
             reached.add(path.removesuffix("."))
             levels += [line] if path.endswith(".") and path.count(".") < 8 else []
-    assert {p.replace("*", "k") for p in fields() if p.count(".") < 8} <= reached
+    assert {p.replace("*", "k") for p in field_paths() if p.count(".") < 8} <= reached
 
 
 def test_what_is_completed_names_the_key_whatever_is_in_it() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.model_inquiry import ModelInquiry, answer_schema
-from jp_nb.providers.schema import for_anthropic, for_openai, plain
+from jp_nb.providers.answer_schema import for_anthropic, for_openai, plain
 from jp_nb.tooling.question import Question
 
 

@@ -30,10 +30,11 @@ from jp_nb.agent.tool_set import ToolSet, offer
 from jp_nb.agent.turn import Resolved, TurnEnd, TurnLoop
 from jp_nb.config.layers import REGISTRATIONS, Layer, fold
 from jp_nb.config.model_aliases import resolve
-from jp_nb.config.partial import Partial, validate
+from jp_nb.config.partial import Partial
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.app_config import Request as RequestConfig
+from jp_nb.config.validation import validate
 from jp_nb.record.events import ChatRequest, Entry
 from jp_nb.record.projection import Projection
 from jp_nb.record.stream import ConversationStream

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from jp_nb.config.tree.node import Flag, Node, before, found, word
+from jp_nb.config.tree.node import ConfigTable, Flag, before, found, word
 from jp_nb.config.tree.strategy import keyed
 
 
@@ -25,7 +25,7 @@ def _a_path(value: str) -> str:
 RulePath = Annotated[str, AfterValidator(_a_path)]
 
 
-class FileRule(Node):
+class FileRule(ConfigTable):
     """What may be done below a path of the workspace. `write` is create, update and delete."""
 
     path: RulePath
@@ -38,7 +38,7 @@ class FileRule(Node):
     execute: Flag | None = None
 
 
-class HostRule(Node):
+class HostRule(ConfigTable):
     """Whether a host may be reached."""
 
     host: str
@@ -48,7 +48,7 @@ class HostRule(Node):
     allow: Flag | None = None
 
 
-class VariableRule(Node):
+class VariableRule(ConfigTable):
     """Whether an environment variable may be read."""
 
     name: str
@@ -64,7 +64,7 @@ def _write(value: Any) -> Any:
 Apply = Literal["ask", "unattended"]
 
 
-class ConfigRule(Node):
+class ConfigRule(ConfigTable):
     """What a tool may see and propose to change below a path of the configuration.
 
     In Python the path needs no name: `ConfigRule("assistant.model", read=True)`.
@@ -81,7 +81,7 @@ class ConfigRule(Node):
         super().__init__(**named, **fields)
 
 
-class Access(Node):
+class Access(ConfigTable):
     """Rules by kind. An empty `config` grants nothing; any other empty list, everything."""
 
     fs: Annotated[list[FileRule], keyed("path")] = Field(default_factory=list)

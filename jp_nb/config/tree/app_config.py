@@ -1,20 +1,17 @@
 """The configuration tree: every field, its type, its default.
 
 Extra keys are errors everywhere but in `model.parameters`; maps are `dict[str, …]`. The tables
-are in modules of their own, by topic; here is the root, and what only the whole can tell.
+are in modules of their own, by topic; here is the root.
 
 Source: `docs/configuration.md`, `docs/guide.md`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, JsonValue, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, Field, JsonValue
 
-from jp_nb.config.tree.access_config import Access
 from jp_nb.config.tree.assistant_config import Assistant, AssistantOverrides, QuestionAssistant
 from jp_nb.config.tree.conversation_config import Conversation
 from jp_nb.config.tree.left_out import LEFT_OUT, left_out
@@ -32,7 +29,7 @@ from jp_nb.config.tree.model_config import (
     RequestOverrides,
     model_problem,
 )
-from jp_nb.config.tree.node import Flag, Node, ShortNode, found, word
+from jp_nb.config.tree.node import ConfigTable, Flag, ShortTable, found, word
 from jp_nb.config.tree.prompt_parts import Contrast, Instruction, Section
 from jp_nb.config.tree.provider_config import (
     Anthropic,
@@ -46,7 +43,6 @@ from jp_nb.config.tree.strategy import APPEND_SET, PRESERVE
 from jp_nb.config.tree.style_config import Interpolation, Interrupt, Prompt, Record, Style
 from jp_nb.config.tree.tool_config import (
     CANCELLATION,
-    DEFAULTABLE,
     STAR,
     Enable,
     Param,
@@ -60,7 +56,6 @@ from jp_nb.config.tree.tool_config import (
 
 __all__ = [
     "CANCELLATION",
-    "CONFIG_PROBLEMS",
     "EFFORTS",
     "LEFT_OUT",
     "MODEL_NAME",
@@ -70,6 +65,7 @@ __all__ = [
     "AppConfig",
     "Assistant",
     "AssistantOverrides",
+    "ConfigTable",
     "Contrast",
     "Conversation",
     "Enable",
@@ -82,7 +78,6 @@ __all__ = [
     "ModelId",
     "ModelIdOrAlias",
     "ModelParameters",
-    "Node",
     "OpenAi",
     "OpenRouter",
     "Param",
@@ -107,13 +102,13 @@ __all__ = [
 ]
 
 
-class User(Node):
+class User(ConfigTable):
     """Who asks; never sent to a provider."""
 
     name: str | None = None
 
 
-class Template(Node):
+class Template(ConfigTable):
     """Variables of prompt templates."""
 
     values: dict[str, JsonValue] = Field(default_factory=dict)
@@ -122,7 +117,7 @@ class Template(Node):
 Reset = Literal["none"]
 
 
-class Loader(Node):
+class Loader(ConfigTable):
     """What a file asks of its reader: with `none`, that nothing before it counts."""
 
     reset: Annotated[Reset | None, word(Reset)] = None
@@ -131,7 +126,7 @@ class Loader(Node):
 Place = Literal["before", "after"]
 
 
-class Extend(ShortNode):
+class Extend(ShortTable):
     """Another file to read with this one. `before` makes it weaker than this one."""
 
     path: str
@@ -156,7 +151,7 @@ def _relative(value: str) -> str:
     return value
 
 
-class AppConfig(Node):
+class AppConfig(ConfigTable):
     """The whole configuration."""
 
     inherit: Flag | None = None
@@ -176,66 +171,3 @@ class AppConfig(Node):
     prompt: Prompt = Field(default_factory=Prompt)
     record: Record = Field(default_factory=Record)
     interpolation: Interpolation = Field(default_factory=Interpolation)
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        problems = tuple(_misfits(self))
-        if problems:
-            text = "\n".join(message for _, message in problems)
-            raise PydanticCustomError(
-                CONFIG_PROBLEMS, "{text}", {"text": text, "problems": problems}
-            )
-        return self
-
-
-# --- what several fields say together --------------------------------------------------------
-
-CONFIG_PROBLEMS = "config_problems"
-"""Type of the error of fields that do not fit together; its context lists path and message."""
-
-
-def _misfits(config: AppConfig) -> Iterator[tuple[str, str]]:
-    tools = config.conversation.tools
-    star = tools.get(STAR, Tool())
-    for key in sorted(star.model_fields_set - DEFAULTABLE):
-        if getattr(star, key) not in (None, {}, []):
-            known = ", ".join(sorted(DEFAULTABLE))
-            yield (
-                f"conversation.tools.{STAR}.{key}",
-                f"'{STAR}' holds defaults and has no {key}, expected one of: {known}",
-            )
-    for name, tool in tools.items():
-        if name != STAR and tool.access is not None:
-            yield from _access_misfits(name, tool.access, tool.kind)
-    choice = config.assistant.tool_choice
-    chosen = tools.get(choice)
-    if chosen is not None and choice not in ("auto", "none", "required", STAR):
-        state, toggle = enabling(chosen, star)
-        if not state and toggle == "never":
-            yield (
-                "assistant.tool_choice",
-                f"assistant.tool_choice names {choice!r}, which "
-                f"conversation.tools.{choice}.enable keeps off for good: choose another tool, or "
-                "let it be turned on",
-            )
-
-
-def _access_misfits(name: str, access: Access, kind: str) -> Iterator[tuple[str, str]]:
-    path = f"conversation.tools.{name}"
-    if kind in ("builtin", "mcp"):
-        yield (
-            f"{path}.access",
-            f"{path}: `access` is only supported on local tools, but '{name}' is a {kind} tool",
-        )
-    elif kind == "python":
-        for field in ("fs", "net", "env"):
-            if getattr(access, field):
-                yield (
-                    f"{path}.access.{field}",
-                    f"{path}: `access.{field}` is only supported on local tools, but '{name}' is "
-                    "a python tool: what runs in the kernel cannot be held to it",
-                )
-    if access.config:
-        from jp_nb.config.grants import rule_problems  # which asks this tree what is a map
-
-        yield from rule_problems(name, access.config)

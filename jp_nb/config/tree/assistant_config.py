@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from jp_nb.config.tree.model_config import Model, ModelChoice, Request, RequestOverrides
-from jp_nb.config.tree.node import Node
+from jp_nb.config.tree.node import ConfigTable
 from jp_nb.config.tree.prompt_parts import Instruction, Section, how_to_respond
 from jp_nb.config.tree.strategy import REPLACE, TEXT, keyed
 
@@ -27,7 +27,7 @@ def _a_choice(value: str) -> str:
 ToolChoice = Annotated[str, AfterValidator(_a_choice)]
 
 
-class Assistant(Node):
+class Assistant(ConfigTable):
     """Who answers."""
 
     name: str | None = None
@@ -49,7 +49,7 @@ def _position(section: Section) -> int:
     return section.position
 
 
-class AssistantOverrides(Node):
+class AssistantOverrides(ConfigTable):
     """What differs from `assistant`; unset fields are as there."""
 
     system_prompt: str | None = None

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from jp_nb.config.tree.node import Flag, ShortNode, found, shortened
+from jp_nb.config.tree.node import Flag, ShortTable, found, shortened
 from jp_nb.config.tree.strategy import APPEND
 
 
@@ -19,7 +19,7 @@ def _a_program(value: str) -> str:
     return value
 
 
-class Command(ShortNode):
+class Command(ShortTable):
     """What to run. A text is split as a shell would."""
 
     program: Annotated[str, AfterValidator(_a_program)]

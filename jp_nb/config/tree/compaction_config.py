@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from jp_nb.config.tree import durations
 from jp_nb.config.tree.model_config import ModelChoice
-from jp_nb.config.tree.node import Node, before, found, word
+from jp_nb.config.tree.node import ConfigTable, before, found, word
 from jp_nb.config.tree.strategy import Merge
 
 LAST_COMPACTION = "last-compaction"
@@ -57,7 +57,7 @@ def _tool_calls(value: Any) -> Any:
     return _SHORT.get(value, value) if isinstance(value, str) else value
 
 
-class Summary(Node):
+class Summary(ConfigTable):
     """A text by a model in place of what it sums up."""
 
     model: ModelChoice | None = None
@@ -68,7 +68,7 @@ class Summary(Node):
 ReasoningPolicy = Literal["strip"]
 
 
-class Rule(Node):
+class Rule(ConfigTable):
     """What is left out of the turns between two bounds. A summary replaces them whole."""
 
     keep_first: Annotated[str, before(_first_bound)] = "1"

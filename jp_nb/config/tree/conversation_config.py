@@ -19,9 +19,9 @@ from jp_nb.config.tree.node import (
     PLAIN,
     TABLE,
     TABLE_OR_PLAIN,
+    ConfigTable,
     Flag,
-    Node,
-    ShortNode,
+    ShortTable,
     before,
     found,
     shortened,
@@ -33,14 +33,14 @@ from jp_nb.config.tree.tool_config import Tool
 # --- title -----------------------------------------------------------------------------------
 
 
-class GenerateTitle(Node):
+class GenerateTitle(ConfigTable):
     """Whether a model makes up a title, and which."""
 
     auto: Flag = True
     model: ModelChoice | None = None
 
 
-class Title(Node):
+class Title(ConfigTable):
     """Where a conversation's title comes from."""
 
     generate: GenerateTitle = Field(default_factory=GenerateTitle)
@@ -61,7 +61,7 @@ def _label_key(value: str) -> str:
     return value
 
 
-class LabelCommand(Node):
+class LabelCommand(ConfigTable):
     """A label whose value a command prints."""
 
     cmd: Command
@@ -73,7 +73,7 @@ def _label_value(value: Any) -> Any:
     raise ValueError(f"expected a text, or a table with the command `cmd`, {found(value)}")
 
 
-class ApplyOn(Node):
+class ApplyOn(ConfigTable):
     """Which conversations get a label when they are made."""
 
     new: Flag = True
@@ -83,7 +83,7 @@ class ApplyOn(Node):
 LabelRun = Literal["ask", "unattended", "deny"]
 
 
-class Label(ShortNode):
+class Label(ShortTable):
     """A label that conversations get. A text is its value."""
 
     value: Annotated[
@@ -108,13 +108,13 @@ LabelKey = Annotated[str, AfterValidator(_label_key)]
 # --- the conversation ------------------------------------------------------------------------
 
 
-class Compaction(Node):
+class Compaction(ConfigTable):
     """How old turns are made smaller."""
 
     rules: Annotated[list[Rule], RULES] = Field(default_factory=default_rules)
 
 
-class InquiryConfig(Node):
+class InquiryConfig(ConfigTable):
     """The model that answers tools' questions."""
 
     assistant: AssistantOverrides = Field(default_factory=AssistantOverrides)
@@ -123,7 +123,7 @@ class InquiryConfig(Node):
 ATTACHMENTS = Merge("append", dedup=True, items="set", annotated=True)
 
 
-class Conversation(Node):
+class Conversation(ConfigTable):
     """What a conversation may use."""
 
     title: Title = Field(default_factory=Title)

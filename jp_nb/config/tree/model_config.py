@@ -16,9 +16,9 @@ from jp_nb.config.tree.node import (
     PLAIN,
     TABLE,
     TABLE_OR_PLAIN,
+    ConfigTable,
     Count,
     Flag,
-    Node,
     Number,
     Positive,
     before,
@@ -77,7 +77,7 @@ def _model_name(value: str) -> str:
     return value
 
 
-class ModelId(Node):
+class ModelId(ConfigTable):
     """A model: the provider that serves it, and that provider's name for it."""
 
     provider: Annotated[str, AfterValidator(_known_provider)]
@@ -141,7 +141,7 @@ def _effort(value: Any) -> Any:
     return value if tokens is None else tokens
 
 
-class Reasoning(Node):
+class Reasoning(ConfigTable):
     """How much a model thinks, and whether that is shown."""
 
     effort: Annotated[Effort | int, before(_effort)] = "medium"
@@ -190,14 +190,14 @@ def _welcome() -> ModelId:
     return ModelId(provider=provider, name=name)
 
 
-class Model(Node):
+class Model(ConfigTable):
     """Which model answers, and how."""
 
     id: ModelIdOrAlias = Field(default_factory=_welcome)
     parameters: ModelParameters = Field(default_factory=ModelParameters)
 
 
-class ModelChoice(Node):
+class ModelChoice(ConfigTable):
     """Another model for a task of its own. Without an `id` it is the conversation's model."""
 
     id: ModelIdOrAlias | None = None
@@ -240,7 +240,7 @@ IdleTimeout = Annotated[Count, AfterValidator(_idle_timeout)]
 Cache = Annotated[bool | str, before(_cache)]
 
 
-class Request(Node):
+class Request(ConfigTable):
     """Retries and limits of one model request, and how long a provider may cache it.
 
     `cache` is `true` (a short time), `false`, `long`, or a duration. `max_tool_calls` is how many
@@ -257,7 +257,7 @@ class Request(Node):
     cache: Cache = True
 
 
-class RequestOverrides(Node):
+class RequestOverrides(ConfigTable):
     """Those of `Request` that differ for a task of its own; the rest is as in the main one."""
 
     max_retries: Count | None = None

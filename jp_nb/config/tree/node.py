@@ -1,6 +1,6 @@
 """What every table of the configuration tree is made of.
 
-A table is a `Node`. One that may also be written in a short form is a `ShortNode`, whose
+A table is a `ConfigTable`. One that may also be written in a short form is a `ShortTable`, whose
 `expand` turns that form into the table. A field of several forms holds either a table or something
 plain, told apart by `TABLE_OR_PLAIN`, so that an error inside the table keeps its place.
 """
@@ -23,13 +23,13 @@ from pydantic import (
 )
 
 
-class Node(BaseModel):
+class ConfigTable(BaseModel):
     """A group of fields. Unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
-class ShortNode(Node):
+class ShortTable(ConfigTable):
     """A table that may be written shorter."""
 
     @classmethod

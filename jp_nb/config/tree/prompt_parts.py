@@ -13,8 +13,8 @@ from jp_nb.config.tree.node import (
     PLAIN,
     TABLE,
     TABLE_OR_PLAIN,
-    Node,
-    ShortNode,
+    ConfigTable,
+    ShortTable,
     Whole,
     before,
     found,
@@ -22,7 +22,7 @@ from jp_nb.config.tree.node import (
 from jp_nb.config.tree.strategy import APPEND
 
 
-class Section(ShortNode):
+class Section(ShortTable):
     """A part of the system prompt. A text is its content."""
 
     content: str
@@ -56,7 +56,7 @@ class Section(ShortNode):
         return f"<{self.tag}{title}>\n{content}\n</{self.tag}>"
 
 
-class Contrast(Node):
+class Contrast(ConfigTable):
     """A good and a bad example."""
 
     good: str
@@ -75,7 +75,7 @@ Example = Annotated[
 ]
 
 
-class Instruction(Node):
+class Instruction(ConfigTable):
     """A titled list of instructions in the system prompt."""
 
     title: str | None = None

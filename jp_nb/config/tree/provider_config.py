@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from jp_nb.config.tree.model_config import ModelIdOrAlias
-from jp_nb.config.tree.node import Count, Flag, Node, shortened, word
+from jp_nb.config.tree.node import ConfigTable, Count, Flag, shortened, word
 from jp_nb.config.tree.strategy import APPEND, APPEND_SET
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -50,7 +50,7 @@ Variable = Annotated[str, AfterValidator(_a_variable)]
 # --- models ----------------------------------------------------------------------------------
 
 
-class ProviderConfig(Node):
+class ProviderConfig(ConfigTable):
     """Where a provider is reached and which environment variable holds its key."""
 
     api_key_env: Variable | None = None
@@ -96,7 +96,7 @@ def _alias(value: str) -> str:
     return value
 
 
-class Llm(Node):
+class Llm(ConfigTable):
     """Providers by name, and short names for models."""
 
     aliases: dict[Annotated[str, AfterValidator(_alias)], ModelIdOrAlias] = Field(
@@ -147,7 +147,7 @@ def _hex(value: str) -> str:
     return value
 
 
-class Checksum(Node):
+class Checksum(ConfigTable):
     """What a server's program must hash to."""
 
     algorithm: Annotated[Algorithm, word(Algorithm)]
@@ -157,7 +157,7 @@ class Checksum(Node):
 Transport = Literal["stdio"]
 
 
-class McpServer(Node):
+class McpServer(ConfigTable):
     """A server of tools, and how it is started.
 
     `variables` names the environment variables that it is given. `startup_timeout_secs` 0 waits
@@ -173,7 +173,7 @@ class McpServer(Node):
     startup_timeout_secs: Count = 60
 
 
-class Providers(Node):
+class Providers(ConfigTable):
     """Model providers and tool servers."""
 
     llm: Llm = Field(default_factory=Llm)

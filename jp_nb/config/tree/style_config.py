@@ -11,9 +11,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field
 
 from jp_nb.config.tree.node import (
+    ConfigTable,
     Count,
     Flag,
-    Node,
     Number,
     Positive,
     before,
@@ -26,7 +26,7 @@ from jp_nb.config.tree.strategy import APPEND_SET
 # --- what a cell shows -----------------------------------------------------------------------
 
 
-class Progress(Node):
+class Progress(ConfigTable):
     """A line that tells that something goes on: after how long, and how often it changes."""
 
     show: Flag = True
@@ -60,19 +60,19 @@ def _display(value: Any) -> Any:
     )
 
 
-class ReasoningStyle(Node):
+class ReasoningStyle(ConfigTable):
     """Whether reasoning is shown: folded, not at all, as a note, or so many characters of it."""
 
     display: Annotated[Literal["full", "hidden", "static"] | int, before(_display)] = "full"
 
 
-class StreamingStyle(Node):
+class StreamingStyle(ConfigTable):
     """How waiting for a model shows."""
 
     progress: Progress = Field(default_factory=Progress)
 
 
-class ToolCallStyle(Node):
+class ToolCallStyle(ConfigTable):
     """Whether tool calls are shown, and how waiting for them shows."""
 
     show: Flag = True
@@ -96,7 +96,7 @@ REMOTE_IMAGES: Final = ("style", "remote_images")
 """Hosts that are sent what an image's address holds, as soon as an answer is shown."""
 
 
-class Style(Node):
+class Style(ConfigTable):
     """What a cell shows.
 
     `remote_images` names the hosts whose images are loaded; those of all others are links.
@@ -116,19 +116,19 @@ StreamingAction = Literal["prompt", "continue", "stop", "abort", "reply"]
 ToolCallAction = Literal["prompt", "continue", "restart", "respond", "stop"]
 
 
-class StreamingInterrupt(Node):
+class StreamingInterrupt(ConfigTable):
     """What an interrupt does while a model answers."""
 
     action: Annotated[StreamingAction, word(StreamingAction)] = "prompt"
 
 
-class ToolCallInterrupt(Node):
+class ToolCallInterrupt(ConfigTable):
     """What an interrupt does while tools run."""
 
     action: Annotated[ToolCallAction, word(ToolCallAction)] = "prompt"
 
 
-class Interrupt(Node):
+class Interrupt(ConfigTable):
     """What an interrupt of the kernel does to a turn."""
 
     escalation_cooldown_secs: Count = 2
@@ -147,7 +147,7 @@ def _on_off(value: Any) -> Any:
     return ("off", "on")[value] if isinstance(value, bool) else value
 
 
-class Prompt(Node):
+class Prompt(ConfigTable):
     """How a person is asked."""
 
     channel: Annotated[Channel, word(Channel)] = "auto"
@@ -159,14 +159,14 @@ class Prompt(Node):
 Headless = Literal["new", "continue"]
 
 
-class Record(Node):
+class Record(ConfigTable):
     """How the record is kept."""
 
     headless: Annotated[Headless, word(Headless)] = "new"
     journal: Flag = True
 
 
-class Interpolation(Node):
+class Interpolation(ConfigTable):
     """Bounds of `{{value}}`."""
 
     max_chars: Positive = 20_000

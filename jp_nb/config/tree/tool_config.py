@@ -16,10 +16,10 @@ from jp_nb.config.tree.node import (
     PLAIN,
     TABLE,
     TABLE_OR_PLAIN,
+    ConfigTable,
     Count,
     Flag,
-    Node,
-    ShortNode,
+    ShortTable,
     before,
     found,
     shortened,
@@ -52,7 +52,7 @@ _ENABLE_WORDS: dict[str, dict[str, JsonValue]] = {
 }
 
 
-class Enable(ShortNode):
+class Enable(ShortTable):
     """Whether a tool is offered, and which directives may change that. Unset halves inherit."""
 
     state: Flag | None = None
@@ -90,7 +90,7 @@ def _types(value: Any) -> Any:
     raise ValueError(f"expected one of {', '.join(JSON_TYPES)}, or a list of them, {found(wrong)}")
 
 
-class Param(Node):
+class Param(ConfigTable):
     """One parameter of a tool, like a node of a JSON schema."""
 
     type: Annotated[str | list[str] | None, before(_types)] = None
@@ -118,7 +118,7 @@ def _target(value: Any) -> Any:
     )
 
 
-class QuestionConfig(Node):
+class QuestionConfig(ConfigTable):
     """What a user decides about one question of a tool."""
 
     target: Annotated[
@@ -181,13 +181,13 @@ ParametersStyle = Annotated[
 ]
 
 
-class ErrorStyle(Node):
+class ErrorStyle(ConfigTable):
     """How failed results are shown, where that differs."""
 
     inline_results: InlineResults | None = None
 
 
-class ToolStyle(Node):
+class ToolStyle(ConfigTable):
     """How a tool's calls are shown. Unset fields are as in the defaults for all tools."""
 
     hidden: Flag | None = None
@@ -217,7 +217,7 @@ def _source(value: str) -> str:
     return value
 
 
-class Tool(Node):
+class Tool(ConfigTable):
     """One tool, or with the key `*` the defaults of all tools. Unset fields fall back to those."""
 
     source: Annotated[str, AfterValidator(_source)] | None = None

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jp_nb.errors import UsageError
-from jp_nb.providers.schema import (
+from jp_nb.providers.answer_schema import (
     check_anthropic,
     check_references,
     for_anthropic,

@@ -1,0 +1,259 @@
+"""The shape of the configuration tree, read from the annotations of its models.
+
+Source: `docs/configuration.md`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import types
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel, JsonValue, TypeAdapter
+
+from jp_nb.config.paths import Element, format_path, is_index, parse_path
+from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.config.tree.node import TABLE_OR_PLAIN
+from jp_nb.config.tree.strategy import APPEND, REPLACE, Merge
+from jp_nb.errors import ConfigError
+
+Kind = Literal["table", "map", "list", "text", "scalar", "json"]
+
+_fields_of: dict[type[BaseModel] | None, dict[str, SchemaNode]] = {}
+"""The nodes of each table's fields, made when they are first asked for.
+
+Shared by all places that hold such a table: a parameter that holds parameters has no end.
+"""
+
+
+class SchemaNode:
+    """One place of the schema.
+
+    Attributes:
+        annotation: What stands in the tree, metadata and all forms included.
+        kind: `table` (named fields, perhaps with shorthands), `map` (free keys), `list`, `text`,
+            `scalar` (numbers, closed sets of words, several of those), `json` (anything).
+        table: The model of a `table`.
+        merge: How a later value meets an earlier one.
+        optional: True if nothing is a value too.
+        tagged: True if validation tells a table here from something plain.
+    """
+
+    def __init__(self, annotation: Any, metadata: Sequence[Any] = ()) -> None:
+        self.annotation = Annotated[annotation, *metadata] if metadata else annotation
+        _, found = _bare(annotation)
+        forms = forms_of(annotation)
+        self.optional = type(None) in forms
+        forms = [form for form in forms if form is not type(None)]
+        self.kind: Kind = _kind(forms)
+        self.optional = self.optional or self.kind == "json"
+        self.table: type[BaseModel] | None = next((f for f in forms if is_model(f)), None)
+        self._below = [get_args(f)[-1] for f in forms if get_origin(f) in (dict, list)]
+        own = [item for item in (*metadata, *found) if isinstance(item, Merge)]
+        self.merge = own[0] if own else (APPEND if self.kind == "list" else REPLACE)
+        self.tagged = _is_tagged(self.annotation)
+        self._fields = _fields_of.setdefault(self.table, {})
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.annotation}>"
+
+    @cached_property
+    def item(self) -> SchemaNode:
+        """What an item of the list, or a value of the map, is."""
+        return JSON if self.kind == "json" else SchemaNode(self._below[0])
+
+    @cached_property
+    def adapter(self) -> TypeAdapter[Any]:
+        """A validator of a whole value."""
+        annotation: Any = self.annotation
+        return TypeAdapter(annotation)
+
+    def child(self, key: str) -> SchemaNode | None:
+        """The node below at `key`; None if there is no such field. Maps answer for every key."""
+        match self.kind:
+            case "json":
+                return JSON
+            case "map":
+                return self.item
+            case "list":
+                return self.item if is_index(key) or isinstance(key, Element) else None
+            case "table":
+                return self._fields.get(key) or self._field(key)
+        return None
+
+    def _field(self, key: str) -> SchemaNode | None:
+        assert self.table is not None
+        field = self.table.model_fields.get(key)
+        if field is None:
+            return JSON if self.has_free_keys else None
+        return self._fields.setdefault(key, SchemaNode(field.annotation, field.metadata))
+
+    @property
+    def has_free_keys(self) -> bool:
+        """True for a table that also takes keys which no field names; they hold any JSON."""
+        return self.table is not None and self.table.model_config.get("extra") == "allow"
+
+    @cached_property
+    def fields(self) -> dict[str, SchemaNode]:
+        """The named fields of a table, in the order of the model."""
+        names = self.table.model_fields if self.table is not None else ()
+        return {name: node for name in names if (node := self.child(name)) is not None}
+
+    @property
+    def words(self) -> list[str]:
+        """The words that may stand here, if it is a closed set (or partly one)."""
+        found: list[str] = []
+        for form in forms_of(self.annotation):
+            if form is bool:
+                found += ["true", "false"]
+            elif get_origin(form) is Literal:
+                found += [str(word) for word in get_args(form)]
+        return found
+
+    @cached_property
+    def takes_any_text(self) -> bool:
+        """True if a text stands for itself here, whatever it says."""
+        return self.kind in ("json", "text") or str in forms_of(self.annotation)
+
+    @property
+    def requires(self) -> list[str]:
+        """The fields of a table that have no default."""
+        fields = self.table.model_fields if self.table is not None else {}
+        return [name for name, field in fields.items() if field.is_required()]
+
+
+# --- annotations -----------------------------------------------------------------------------
+
+
+def _kind(forms: Sequence[Any]) -> Kind:
+    if any(is_model(form) for form in forms):
+        return "table"
+    if any(_is_json(form) for form in forms):
+        return "json"
+    origins = {get_origin(form) for form in forms}
+    if origins == {dict}:
+        return "map"
+    if origins == {list}:
+        return "list"
+    return "text" if list(forms) == [str] else "scalar"
+
+
+def is_model(annotation: Any) -> bool:
+    """True if `annotation` is a pydantic model."""
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _bare(annotation: Any) -> tuple[Any, list[Any]]:
+    """`annotation` without metadata, and the metadata."""
+    found: list[Any] = []
+    while not _is_json(annotation):
+        if get_origin(annotation) is Annotated:
+            annotation, *metadata = get_args(annotation)
+            found += metadata
+        elif hasattr(annotation, "__value__"):  # `type X = …`
+            annotation = annotation.__value__
+        else:
+            break
+    return annotation, found
+
+
+def forms_of(annotation: Any) -> list[Any]:
+    """The members of a union, otherwise the annotation alone, without metadata."""
+    bare, _ = _bare(annotation)
+    if get_origin(bare) in (Union, types.UnionType):
+        return [form for arg in get_args(bare) for form in forms_of(arg)]
+    return [bare]
+
+
+def _is_tagged(annotation: Any) -> bool:
+    bare, found = _bare(annotation)
+    members = get_args(bare) if get_origin(bare) in (Union, types.UnionType) else ()
+    return TABLE_OR_PLAIN in found or any(_is_tagged(member) for member in members)
+
+
+def _is_json(annotation: Any) -> bool:
+    return annotation is Any or getattr(annotation, "__name__", None) == "JsonValue"
+
+
+# --- places ----------------------------------------------------------------------------------
+
+JSON: Final = SchemaNode(JsonValue)
+ROOT: Final = SchemaNode(AppConfig)
+
+
+def node_at(keys: Sequence[str]) -> SchemaNode | None:
+    """The node below the root at `keys`; None if the schema has none."""
+    node: SchemaNode | None = ROOT
+    for key in keys:
+        node = node.child(key) if node is not None else None
+    return node
+
+
+def node_of(path: str) -> SchemaNode | None:
+    """The node at `path`, "" for the root; None if the schema has none, or it is not a path."""
+    try:
+        return node_at(parse_path(path)) if path else ROOT
+    except ConfigError:
+        return None
+
+
+def require(path: str) -> SchemaNode:
+    """The node at `path`.
+
+    Raises:
+        ConfigError: If there is none; the message offers the nearest known key.
+    """
+    node = ROOT
+    keys = parse_path(path)
+    for place, key in enumerate(keys):
+        below = node.child(key)
+        if below is None:
+            raise ConfigError(
+                unknown_key(node, key, keys[:place]),
+                path=format_path(keys[: place + 1]),
+                kind="unknown_key",
+            )
+        node = below
+    return node
+
+
+def unknown_key(node: SchemaNode, key: str, above: Sequence[str] = (), *, hint: bool = True) -> str:
+    """Say that `node` does not have `key`, and what it has.
+
+    Args:
+        node: Where it was looked for.
+        key: What was looked for.
+        above: The keys that lead to `node`.
+        hint: True to look for the nearest key, which takes its time.
+    """
+    if node.kind == "list":
+        return "expected the number of an item, or an item in brackets"
+    known = sorted(node.fields)
+    if not known:
+        return "unknown key, nothing lies below it"
+    near = difflib.get_close_matches(key, known, n=1) if hint else []
+    meant = f"did you mean {format_path([*above, near[0]])!r}? " if near else ""
+    return f"unknown key, {meant}expected one of: {', '.join(known)}"
+
+
+def field_paths() -> list[str]:
+    """The path of every field of the tree, `*` for a key of a map; lists are not entered."""
+    return list(_field_paths(ROOT, (), ()))
+
+
+def _field_paths(node: SchemaNode, keys: tuple[str, ...], above: tuple[Any, ...]) -> list[str]:
+    found: list[str] = []
+    if node.table in above:
+        return found  # a table that may hold itself
+    below = dict(node.fields)
+    if node.kind == "map":
+        below["*"] = node.item
+    for key, child in below.items():
+        path = (*keys, key)
+        inner = _field_paths(child, path, (*above, node.table) if node.table else above)
+        found += inner if inner and child.kind != "json" else []
+        if not inner or child.kind != "table" or child.takes_any_text:
+            found.append(format_path(path))
+    return found
