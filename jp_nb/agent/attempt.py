@@ -73,7 +73,7 @@ class Attempt:
         seam: Where an answer is gone on with: what it repeats is left out; so is its reasoning.
         most_calls: So many tool calls of it run; 0: all.
         text_ended: Whether the last text is complete, and that was not shown yet.
-        reason: How the response ended.
+        finished: How the response ended; None if it broke off.
         calls: How many there were.
     """
 
@@ -85,7 +85,7 @@ class Attempt:
     retry: Retry | None = None
     has_content: bool = False
     text_ended: bool = False
-    reason: str = ""
+    finished: Finished | None = None
     calls: int = 0
     held_index: int | None = None
 
@@ -117,7 +117,8 @@ class Attempt:
     def cut_call(self) -> list[str]:
         """The name of the call within which the token limit was reached, if one was."""
         last = self.entries[-1] if self.entries else None
-        if self.reason != "max_tokens" or not isinstance(last, ToolCallRequest):
+        limit_reached = self.finished is not None and self.finished.reason == "max_tokens"
+        if not limit_reached or not isinstance(last, ToolCallRequest):
             return []
         broken = {*self.builder.bad_arguments, *self.builder.without_arguments}
         return [last.name] if self.calls - 1 in broken else []

@@ -11,7 +11,6 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from time import monotonic
 from typing import Final, Protocol
 
 from pydantic import JsonValue
@@ -27,7 +26,7 @@ from jp_nb.agent.model_events import (
     Usage,
 )
 from jp_nb.agent.response import ResponseBuilder
-from jp_nb.agent.retry_words import retry_words, say_tries
+from jp_nb.agent.retries import WaitCallback, with_retries
 from jp_nb.config.inquiry_overrides import background_request
 from jp_nb.config.tree.app_config import Request as RequestConfig
 from jp_nb.errors import JpNbError, ProviderError
@@ -48,20 +47,10 @@ MARK: Final = "inquiry"
 PAUSED: Final = "Tool paused: "
 INTERRUPTED: Final = "Tool call was interrupted."
 BESIDE: Final = "No result yet: this call was made together with the one that is paused."
-MAX_PATCHES: Final = 10
-"""How often in a row a provider may mend its rendering and ask to be called again."""
 
 
 class InquiryError(JpNbError):
     """A model gave no valid answer. The text is for the model that called the tool."""
-
-
-class HearsOfWait(Protocol):
-    """Is told whom a question waits for, and until when if that is known."""
-
-    def __call__(self, model: str, *, again: str = "", until: float | None = None) -> None:
-        """`model` is asked; or `again` at `until`, with the reason."""
-        ...
 
 
 def _unheard(model: str, *, again: str = "", until: float | None = None) -> None:
@@ -86,7 +75,7 @@ class ModelInquiry:
     tool: str
     question: Question
     number: int = 1
-    waits: HearsOfWait = field(default=_unheard, compare=False)
+    waits: WaitCallback = field(default=_unheard, compare=False)
 
     @property
     def schema_id(self) -> str:
@@ -309,36 +298,20 @@ class LlmInquiryBackend:
     async def _respond(
         self, model: InquiryModel, request: ModelRequest, inquiry: ModelInquiry
     ) -> list[Entry]:
-        """The entries of one whole response, with as many attempts as it takes."""
-        limits = model.request
-        name = model.full_name or model.model
-        attempt = patches = 0
-        while True:
-            inquiry.waits(name)
-            try:
-                entries = await self._attempt(model.provider, request)
-            except ProviderError as exc:
-                attempt += 1
-                if not exc.retryable or attempt > limits.max_retries:
-                    say_tries(exc, attempt)
-                    raise
-                wait = _delay(limits, attempt, exc.retry_after)
-                again = retry_words(exc, attempt, limits.max_retries)
-            else:
-                if entries is not None:
-                    return entries
-                patches += 1
-                if patches > MAX_PATCHES:
-                    raise ProviderError("the provider keeps rejecting the thread")
-                continue
-            inquiry.waits(name, again=again, until=monotonic() + wait)
-            await self.sleep(wait)
+        """Return the entries of one whole response, with as many attempts as it takes."""
+        return await with_retries(
+            lambda: self._attempt(model.provider, request),
+            model=model.full_name or model.model,
+            limits=model.request,
+            waits=inquiry.waits,
+            sleep=self.sleep,
+        )
 
-    async def _attempt(self, provider: Provider, request: ModelRequest) -> list[Entry] | None:
-        """The entries of one response; None if the provider asks to be called again."""
+    async def _attempt(self, provider: Provider, request: ModelRequest) -> list[Entry] | Retry:
+        """Return the entries of one response; `Retry` if the provider asks to be called again."""
         builder = ResponseBuilder()
         entries: list[Entry] = []
-        retry = False
+        retry: Retry | None = None
         finished: Finished | None = None
         try:
             async with aclosing(provider.stream(request)) as events:
@@ -346,15 +319,15 @@ class LlmInquiryBackend:
                     if isinstance(event, Finished):
                         finished = event
                     elif isinstance(event, Retry):
-                        retry = True
+                        retry = event
                     elif (entry := builder.feed(event)) is not None:
                         entries.append(entry)
         finally:
             if self.on_usage is not None and builder.usage != Usage():
                 self.on_usage(builder.usage)
         if finished is None:
-            if retry:
-                return None
+            if retry is not None:
+                return retry
             raise ProviderError("the stream ended before the answer did", kind="transient")
         _refuse_unless_whole(finished)
         return entries + builder.finish()[0]
@@ -369,14 +342,6 @@ def _refuse_unless_whole(finished: Finished) -> None:
         raise ProviderError(
             "the answer reached the token limit and is cut off", kind="output_limit"
         )
-
-
-def _delay(limits: RequestConfig, attempt: int, retry_after: float | None) -> float:
-    """Seconds to wait after attempt number `attempt` (from 1): the server's hint, or doubling."""
-    wait = retry_after
-    if wait is None:
-        wait = limits.base_backoff_ms / 1000 * 2 ** (attempt - 1)
-    return float(min(wait, limits.max_backoff_secs))
 
 
 # --- what another model may read -------------------------------------------------------------

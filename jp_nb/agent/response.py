@@ -169,12 +169,3 @@ def _json_or_text(text: str) -> JsonValue:
         return read_json(text)
     except ValueError:
         return text
-
-
-def add_usage(total: Usage, more: Usage) -> Usage:
-    """Tokens of both; None only where neither was reported."""
-    summed = {}
-    for each in fields(Usage):
-        a, b = getattr(total, each.name), getattr(more, each.name)
-        summed[each.name] = b if a is None else a if b is None else a + b
-    return Usage(**summed)

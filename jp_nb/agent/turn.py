@@ -8,72 +8,34 @@ Source: `docs/turns.md`, `docs/providers.md`.
 from __future__ import annotations
 
 import asyncio
-import logging
-import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
+from jp_nb.agent.answer_stream import AnswerStream
 from jp_nb.agent.asking import BatchContext
-from jp_nb.agent.attempt import MAX_TOOL_CALLS, Attempt, Chain
 from jp_nb.agent.calls import Call
 from jp_nb.agent.coordinator import NEVER_RAN, BatchEnd, Coordinator
-from jp_nb.agent.display_events import (
-    MODEL_WAITS,
-    DiscardText,
-    Display,
-    EndOfText,
-    InterruptHeard,
-    Notice,
-    PersonSays,
-    ShowText,
-    Waits,
-)
-from jp_nb.agent.interrupts import STOP, Interrupts, Verdict, menu
-from jp_nb.agent.model_events import (
-    Attachment,
-    Finished,
-    Flush,
-    KeepAlive,
-    ModelParameters,
-    ModelRequest,
-    Provider,
-    ProviderEvent,
-    Retry,
-    TextPart,
-    ToolCallStart,
-    Usage,
-)
-from jp_nb.agent.model_inquiry import InquiryBackend
-from jp_nb.agent.prompt_queue import Ask, asking
+from jp_nb.agent.display_events import Display, InterruptHeard, Notice
+from jp_nb.agent.interrupts import Interrupts
+from jp_nb.agent.model_events import Usage
 from jp_nb.agent.prompts import Prompter
 from jp_nb.agent.questions import TurnState
-from jp_nb.agent.response import add_usage
-from jp_nb.agent.retry_words import retry_words, say_tries
+from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.secret_answers import Secrets
-from jp_nb.agent.tool_set import ToolSet
-from jp_nb.config.proposal import ConfigSnapshot
+from jp_nb.agent.token_count import TokenCount
+from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.config.tree.app_config import Request as RequestConfig
-from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
-from jp_nb.record.events import (
-    ChatRequest,
-    ChatResponse,
-    Entry,
-    ToolCallRequest,
-    ToolCallResponse,
-)
+from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread
 from jp_nb.record.turn_marks import demanding, uncalled
 from jp_nb.record.unanswered import NoAnswer, is_unanswered, marked
 from jp_nb.tooling.base import CellThread
-
-log = logging.getLogger(__name__)
 
 MODEL_ID = "assistant.model.id"
 PROVIDERS = "providers.llm"
@@ -82,41 +44,6 @@ MAX_TOTAL_TOKENS = "assistant.request.max_total_tokens"
 TOO_MANY_TOKENS = "This tool call did not run: the turn had taken as many tokens as it may."
 NO_ANSWER = "⚠ There was no answer: the request stays in the record and is not sent again"
 TAKEN_BACK = "; what its options had set is taken back"
-MAX_PATCHES = 10
-MAX_BREAKS = 4
-"""An answer that goes on a little at each attempt gets so many times `max_retries` attempts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """What the configuration in force comes to: all that one model request needs.
-
-    Attributes:
-        inquiry: Answers questions of tools by asking a model.
-        interrupts: What an interrupt of the kernel does.
-        basis: The configuration itself, which tools may propose to change.
-        chains: Whether an answer that reaches the token limit is gone on with.
-    """
-
-    provider: Provider
-    provider_name: str
-    model: str
-    system: tuple[str, ...]
-    offer: ToolSet
-    tool_choice: str
-    parameters: ModelParameters
-    request: RequestConfig
-    attachments: tuple[Attachment, ...] = ()
-    inquiry: InquiryBackend | None = None
-    interrupts: InterruptConfig = field(default_factory=InterruptConfig)
-    basis: ConfigSnapshot = field(default_factory=ConfigSnapshot)
-    chains: bool = False
-
-    @property
-    def full_name(self) -> str:
-        """The model's name as it is configured: `provider/name`."""
-        return f"{self.provider_name}/{self.model}"
-
 
 CycleResult = Literal["follow_up", "config_changed", "completed", "stopped"]
 """How a cycle ended: the model is asked again, under another configuration or not, or it is over.
@@ -140,18 +67,18 @@ class TurnLoop:
     Attributes:
         stream: The record; every entry is appended as it happens.
         thread: The provider's view of it, grown alongside.
-        resolve: What the configuration in force comes to.
+        resolve: Resolves the configuration in force.
         prompter: Asks the person.
         cell: The cell's thread.
         display: Shows what happens.
-        strict: End the turn as soon as nobody could decide what only a person may (D21).
+        strict: End the turn as soon as nobody could decide what only a person may
+            (`docs/decisions.md` D21).
         context: `root` and `conversation_id` for tools.
         secrets: What tools may not repeat.
         changes: So many of the last changes of the configuration were made for this turn. They
             are taken back if it fails, or is interrupted, before the model said anything.
         sleep: Waits before a retry.
         clock: Seconds, for the time between two interrupts.
-        usage: Tokens so far.
         interrupts_heard: How many interrupts this turn took notice of; none after its end.
         left_out: Whether the turn got no answer, so that its request is not sent again.
     """
@@ -168,17 +95,21 @@ class TurnLoop:
     changes: int = 0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = monotonic
-    usage: Usage = field(default_factory=Usage)
     interrupts_heard: int = 0
     left_out: bool = False
+    _record: TurnRecord = field(init=False)
+    _tokens: TokenCount = field(init=False, default_factory=TokenCount)
     _phase: Callable[[], None] | None = None
-    _provider_name: str = ""
-    _interrupts: Interrupts | None = None
-    _listening: _Listening | None = None
     _began: bool = False
-    _late: bool = False
-    _kept: str = ""
     _over: bool = False
+
+    def __post_init__(self) -> None:
+        self._record = TurnRecord(self.stream, self.thread)
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens so far."""
+        return self._tokens.usage
 
     async def run(self, request: ChatRequest) -> TurnEnd:
         """Append `request` as a new turn and see it through.
@@ -208,16 +139,14 @@ class TurnLoop:
         schema = request.response_schema
         if schema is not None:
             resolved.provider.check_schema(schema)
-        self.stream.start_turn(demanding(request, resolved.tool_choice))
+        self._record.start_turn(demanding(request, resolved.tool_choice))
         self._began = True
-        self.thread.add(self.stream.entries[-1], self._provider_name)
-        self._interrupts = Interrupts(self.prompter, clock=self.clock)
-        return await self._cycles(resolved, schema, self._interrupts)
+        return await self._cycles(resolved, schema)
 
     def _close(self, status: Literal["completed", "interrupted", "failed"]) -> None:
         """Leave a record that is well formed, and that says if the turn got no answer."""
         for call in self.stream.unanswered() if self._began else ():
-            self._record(ToolCallResponse(id=call.id, content=NEVER_RAN, is_error=True))
+            self._record.add(ToolCallResponse(id=call.id, content=NEVER_RAN, is_error=True))
         turn = self.stream.current_turn() if self._began else []
         self.left_out = is_unanswered(turn)
         if status == "completed" or (self._began and not self.left_out):
@@ -225,7 +154,7 @@ class TurnLoop:
         silent = not any(isinstance(entry, ChatResponse) for entry in turn)
         takes_back = self.changes if silent else 0
         if self._began or takes_back:
-            self._record(marked(NoAnswer(status, takes_back)))
+            self._record.add(marked(NoAnswer(status, takes_back)))
         if self._began:
             self.display(Notice(NO_ANSWER + (TAKEN_BACK if takes_back else "")))
 
@@ -243,26 +172,28 @@ class TurnLoop:
 
     def _resolve(self) -> Resolved:
         resolved = self.resolve()
-        self._provider_name = resolved.provider_name
+        self._record.provider = resolved.provider_name
         if resolved.inquiry is not None:
-            resolved.inquiry.on_usage = self.add_usage
+            resolved.inquiry.on_usage = self._tokens.add
         return resolved
 
-    def _record(self, entry: Entry) -> None:
-        self.stream.append(entry)
-        self.thread.add(self.stream.entries[-1], self._provider_name)
-
-    def add_usage(self, more: Usage) -> None:
-        """Count tokens that something beside the main stream took."""
-        self.usage = add_usage(self.usage, more)
-
     async def _cycles(
-        self, resolved: Resolved, schema: Mapping[str, JsonValue] | None, interrupts: Interrupts
+        self, resolved: Resolved, schema: Mapping[str, JsonValue] | None
     ) -> Literal["completed", "interrupted"]:
-        """Cycle after cycle; what the configuration comes to is looked up between them."""
+        """Run cycle after cycle; the configuration is resolved again when a tool changed it."""
         choice = resolved.tool_choice
+        interrupts = Interrupts(self.prompter, clock=self.clock)
+        answers = AnswerStream(
+            self._record,
+            self._tokens,
+            interrupts=interrupts,
+            prompter=self.prompter,
+            cell=self.cell,
+            display=self.display,
+            sleep=self.sleep,
+        )
         coordinator = Coordinator(
-            record=self._record,
+            record=self._record.add,
             prompter=self.prompter,
             cell=self.cell,
             display=self.display,
@@ -273,7 +204,7 @@ class TurnLoop:
         changed = False
         while True:
             try:
-                result = await self._cycle(coordinator, resolved, choice, schema, interrupts)
+                result = await self._cycle(answers, coordinator, resolved, choice, schema)
             except ProviderError as exc:
                 if changed and (chosen := self._chosen_by_tools(exc)):
                     exc.args = (f"{str(exc).rstrip('.')}; {_stays(chosen, CHOOSE_ANOTHER)}",)
@@ -297,14 +228,15 @@ class TurnLoop:
 
     async def _cycle(
         self,
+        answers: AnswerStream,
         coordinator: Coordinator,
         resolved: Resolved,
         choice: str,
         schema: Mapping[str, JsonValue] | None,
-        interrupts: Interrupts,
     ) -> CycleResult:
-        """One response of the model, and the tool calls in it."""
-        calls = await self._response(resolved, choice, schema, interrupts)
+        """Have the model answer once, and run the tool calls in the answer."""
+        self._phase = answers.interrupt
+        calls = await answers.calls(resolved, choice, schema)
         if calls is None:
             return "stopped"
         self._say_uncalled(choice, calls)
@@ -312,7 +244,7 @@ class TurnLoop:
             return "stopped" if calls else "completed"
         if not calls:
             return "completed"
-        end = await self._execute(coordinator, calls, resolved)
+        end = await self._execute(coordinator, calls, resolved, late=answers.late)
         if end.stopped:
             return "stopped"
         if self.strict and coordinator.unavailable is not None:
@@ -330,19 +262,13 @@ class TurnLoop:
         if missing is not None:
             self.display(Notice(f"⚠ The model did not call {missing}, which this turn demanded"))
 
-    def _tokens(self) -> int:
-        return (self.usage.input_tokens or 0) + (self.usage.output_tokens or 0)
-
-    def _is_over(self, limits: RequestConfig) -> bool:
-        return 0 < limits.max_total_tokens < self._tokens()
-
     def _took_too_much(self, limits: RequestConfig, calls: Sequence[Call]) -> bool:
-        """Whether the turn took more tokens than it may: `calls` then do not run."""
-        if not self._is_over(limits):
+        """True if the turn took more tokens than it may: `calls` then do not run."""
+        if not self._tokens.is_over(limits):
             return False
-        total, most = self._tokens(), limits.max_total_tokens
+        total, most = self._tokens.total, limits.max_total_tokens
         for call in calls:
-            self._record(
+            self._record.add(
                 ToolCallResponse(id=call.request.id, content=TOO_MANY_TOKENS, is_error=True)
             )
         ends = ": it ends here, and the calls of the last answer did not run" if calls else ""
@@ -350,10 +276,10 @@ class TurnLoop:
         return True
 
     def _resolve_again(self, schema: Mapping[str, JsonValue] | None) -> Resolved:
-        """What the configuration comes to after tools changed it.
+        """Resolve the configuration after tools changed it.
 
         Raises:
-            ConfigError: If it comes to nothing; it names the path. The change stays: the next
+            ConfigError: If it does not resolve; it names the path. The change stays: the next
                 one mends it.
         """
         try:
@@ -369,7 +295,7 @@ class TurnLoop:
 
     @staticmethod
     def _unusable(error: ConfigError) -> ConfigError:
-        """`error`, with what led to it and what to do."""
+        """Add to `error` what led to it and what to do."""
         first, *others = error.problems
         how = f"`%jp config --explain {first.path}` tells what it was before"
         return ConfigError(
@@ -382,7 +308,7 @@ class TurnLoop:
         )
 
     def _chosen_by_tools(self, error: ProviderError) -> str:
-        """Which part of the model the last change of tools chose, to blame; "" if none.
+        """Return the part of the model that the last change of tools chose; "" if none.
 
         A server that answers knows no such model; without an answer it is about the provider.
         """
@@ -390,10 +316,8 @@ class TurnLoop:
         wanted = f"{MODEL_ID}.{'provider' if error.status is None else 'name'}"
         return wanted if wanted in touched else next(iter(touched), "")
 
-    # --- executing ---------------------------------------------------------------------------
-
     async def _execute(
-        self, coordinator: Coordinator, calls: Sequence[Call], resolved: Resolved
+        self, coordinator: Coordinator, calls: Sequence[Call], resolved: Resolved, *, late: bool
     ) -> BatchEnd:
         """Run `calls`; record their responses and what they changed, in one step."""
         self._phase = coordinator.interrupt
@@ -404,373 +328,18 @@ class TurnLoop:
             interrupts=resolved.interrupts,
             basis=resolved.basis,
         )
-        if self._late:
+        if late:  # it came when the answer was just complete
             coordinator.interrupt()
         try:
             end = await coordinator.run(calls, batch)
         except (asyncio.CancelledError, Exception):  # the record stays well formed
-            self._commit(await coordinator.stop())
+            self._record.add(*await coordinator.stop())
             raise
-        self._commit([*end.responses, *([end.change] if end.change is not None else [])])
+        self._record.add(*end.responses, *([end.change] if end.change is not None else []))
         if end.unsaid:
-            self._say(end.unsaid)
+            self._record.say(end.unsaid, self.display)
         return end
-
-    def _commit(self, entries: Sequence[Entry]) -> None:
-        start = len(self.stream)
-        self.stream.append(*entries)
-        for entry in self.stream.entries[start:]:
-            self.thread.add(entry, self._provider_name)
-
-    def _say(self, text: str) -> None:
-        """Record what the person says to the model in the middle of a turn."""
-        self._record(ChatRequest(content=text))
-        self.display(PersonSays(text))
-
-    # --- streaming, and what an interrupt makes of it ------------------------------------------
-
-    async def _response(
-        self,
-        resolved: Resolved,
-        choice: str,
-        schema: Mapping[str, JsonValue] | None,
-        interrupts: Interrupts,
-    ) -> list[Call] | None:
-        """The tool calls of the model's response; None if the turn is to end."""
-        while True:
-            self._kept = ""
-            work = asyncio.ensure_future(self._stream(resolved, choice, schema))
-            listening = _Listening(
-                work,
-                interrupts,
-                resolved.interrupts,
-                asking(self.prompter),
-                self.cell.release,
-                self.display,
-            )
-            self._listening, self._phase = listening, listening.interrupt
-            try:
-                calls = await work
-                self._late = listening.late
-                return calls if calls or not listening.late else None
-            except asyncio.CancelledError:
-                if listening.verdict is None:
-                    raise
-            finally:
-                listening.close()
-                self._listening = None
-            if listening.verdict.choice == "abort":
-                self._say_aborted()
-            if listening.verdict.choice != "reply":
-                return None
-            self._say(listening.verdict.text)
-
-    def _say_aborted(self) -> None:
-        if self._kept:  # the record only grows
-            self.display(Notice(f"⚠ Aborted: only what came before {self._kept} is kept"))
-        else:
-            self.display(DiscardText())
-            self.display(Notice("⚠ Aborted: what the model had begun to say is discarded"))
-
-    # --- streaming ---------------------------------------------------------------------------
-
-    async def _stream(
-        self, resolved: Resolved, choice: str, schema: Mapping[str, JsonValue] | None
-    ) -> list[Call]:
-        """One model response, with as many attempts as it takes; the tool calls in it."""
-        attempt = patches = breaks = 0
-        request = self._request(resolved, choice, schema)
-        chain = Chain(resolved.chains and schema is None and choice in ("auto", "none"))
-        while True:
-            limit = resolved.request.max_tool_calls
-            one = Attempt(resolved.full_name, limit, seam=chain.seam())
-            self._wait_for(one.model)
-            try:
-                finished = await self._attempt(resolved.provider, request, one)
-            except ProviderError as exc:
-                attempt = 1 if one.has_content else attempt + 1
-                breaks += 1
-                chain.keep(self._keep_partial(one))
-                most = resolved.request.max_retries
-                if not exc.retryable or attempt > most or breaks > MAX_BREAKS * max(most, 1):
-                    say_tries(exc, breaks)
-                    raise
-                await self._wait(exc, attempt, resolved)
-                await self._decided()
-                continue
-            except BaseException:  # interrupted, or a provider's fault
-                self._keep_or_discard(one)
-                raise
-            if finished is not None:
-                if self._finish(finished, one, chain, resolved.request):
-                    attempt = patches = breaks = 0
-                    continue
-                self._wait_for("")
-                return self._calls(one, resolved.offer)
-            assert one.retry is not None
-            patches += 1
-            if patches > MAX_PATCHES:
-                raise ProviderError(f"the provider keeps rejecting the thread: {one.retry.reason}")
-
-    def _request(
-        self, resolved: Resolved, choice: str, schema: Mapping[str, JsonValue] | None
-    ) -> ModelRequest:
-        limits = resolved.request
-        return ModelRequest(
-            model=resolved.model,
-            thread=self.thread,
-            system=resolved.system,
-            attachments=resolved.attachments,
-            tools=tuple(tool.definition for tool in resolved.offer.tools.values()),
-            tool_choice=choice,
-            parameters=resolved.parameters,
-            schema=schema,
-            idle_timeout=float(limits.stream_idle_timeout_secs),
-            max_response_bytes=limits.max_response_bytes,
-            conversation_id=self.stream.id,
-        )
-
-    async def _wait(self, error: ProviderError, attempt: int, resolved: Resolved) -> None:
-        limits = resolved.request
-        seconds = backoff(limits, attempt, error.retry_after)
-        again = retry_words(error, attempt, limits.max_retries)
-        self._wait_for(f"{resolved.full_name}: {again}", until=monotonic() + seconds)
-        await self.sleep(seconds)
-
-    def _wait_for(self, text: str, *, until: float | None = None) -> None:
-        self.display(Waits(MODEL_WAITS, text, until))
-
-    async def _attempt(
-        self, provider: Provider, request: ModelRequest, one: Attempt
-    ) -> Finished | None:
-        """How one response ended; None if the provider asks to be called again.
-
-        Not before it is decided what an interrupt does: until then nothing is recorded.
-        """
-        try:
-            finished = await self._consume(provider, request, one)
-            if finished is None and one.retry is None:
-                raise ProviderError("the stream ended before the answer did", kind="transient")
-        except Exception:
-            await self._decided()
-            raise
-        finally:
-            self.add_usage(one.builder.usage)
-        await self._decided()
-        return finished
-
-    async def _decided(self) -> None:
-        if self._listening is not None:
-            await self._listening.decided.wait()
-
-    async def _consume(
-        self, provider: Provider, request: ModelRequest, one: Attempt
-    ) -> Finished | None:
-        feed, display = one.builder.feed, self.display
-        finished = None
-        async with aclosing(provider.stream(request)) as events:
-            async for event in events:
-                if isinstance(event, TextPart):
-                    one.has_content = True
-                    part = event if one.seam is None else one.trimmed(event)
-                    if part is None:
-                        continue
-                    feed(part)
-                    if one.text_ended:
-                        one.text_ended = False
-                        display(EndOfText())
-                    display(ShowText(part.kind, part.text))
-                elif isinstance(event, KeepAlive):
-                    continue
-                elif isinstance(event, Finished):
-                    finished = event
-                elif isinstance(event, Retry):
-                    one.retry = event
-                else:
-                    self._item(event, one)
-        return finished
-
-    def _item(self, event: ProviderEvent, one: Attempt) -> None:
-        one.has_content = one.has_content or not isinstance(event, Usage)
-        if isinstance(event, ToolCallStart):
-            self._wait_for(f"{one.model}, which writes a call of {event.name}")
-        if not isinstance(event, Usage):
-            self._release(one)
-        entry = one.builder.feed(event)
-        if entry is not None and one.keeps(entry):
-            one.entries.append(entry)
-        if isinstance(event, Flush) and isinstance(entry, ChatResponse):
-            one.text_ended = True  # it is shown once more comes: an answer may be gone on with
-
-    def _release(self, one: Attempt) -> None:
-        """Take what was held back of a continued answer: no more of that text comes."""
-        if (part := one.held()) is not None:
-            one.builder.feed(part)
-            self.display(ShowText(part.kind, part.text))
-
-    def _finish(
-        self, finished: Finished, one: Attempt, chain: Chain, limits: RequestConfig
-    ) -> bool:
-        """Store the response, whole: until here a refusal or a break takes nothing back.
-
-        Returns whether the answer is to be gone on with.
-        """
-        if finished.reason == "refused":
-            self._refused(finished, one, chain)
-            return False
-        self._release(one)
-        one.reason = finished.reason
-        rest, unfinished = one.builder.finish()
-        entries = one.stored(rest)
-        for entry in entries:
-            self._record(entry)
-        may = not (one.calls or unfinished or self._is_over(limits))
-        if chain.goes_on(finished, entries, may=may):
-            self._kept = "the continuation"
-            return True
-        self.display(EndOfText())
-        self._say_end(finished, one, unfinished, chain)
-        return False
-
-    def _refused(self, finished: Finished, one: Attempt, chain: Chain) -> None:
-        detail = f": {finished.detail}" if finished.detail else ""
-        one.entries.clear()
-        self.display(DiscardText())
-        for part in chain.kept:  # they are in the record
-            self.display(ShowText(part.kind, part.text))
-            self.display(EndOfText())
-        self.display(Notice(f"⚠ The model refused to answer{detail}"))
-
-    def _say_end(
-        self, finished: Finished, one: Attempt, unfinished: Sequence[str], chain: Chain
-    ) -> None:
-        for name in (*unfinished, *one.cut_call()):
-            self.display(Notice(f"⚠ The call of {name} was cut off and did not run"))
-        if one.most_calls and one.calls > one.most_calls:
-            told = f"⚠ Of {one.calls} tool calls in one answer the first {one.most_calls} run"
-            self.display(Notice(f"{told} ({MAX_TOOL_CALLS})"))
-        if finished.reason == "max_tokens":
-            times = f" {chain.parts + 1} times" if chain.parts else ""
-            self.display(Notice(f"⚠ The answer reached the token limit{times} and is cut off"))
-        elif finished.reason == "other":
-            self.display(Notice(f"⚠ The model stopped: {finished.detail or 'no reason given'}"))
-
-    def _keep_or_discard(self, one: Attempt) -> None:
-        verdict = self._listening.verdict if self._listening is not None else None
-        if verdict is None or verdict.choice != "abort":
-            self._keep_partial(one)
-
-    def _keep_partial(self, one: Attempt) -> list[ChatResponse]:
-        """Store the texts of an answer that broke off, and return them.
-
-        Tool calls in it never ran: they drop.
-        """
-        self._release(one)
-        texts = [e for e in one.stored(one.builder.peek()) if isinstance(e, ChatResponse)]
-        for entry in texts:
-            self._kept = "the retry"
-            self._record(entry)
-        if one.has_content and one.seam is None:  # one that is gone on with stays one text
-            self.display(EndOfText())
-        return texts
-
-    @staticmethod
-    def _calls(one: Attempt, offer: ToolSet) -> list[Call]:
-        bad = one.problems()
-        requests = (entry for entry in one.entries if isinstance(entry, ToolCallRequest))
-        return [
-            Call(request, offer.tools.get(request.name), bad.get(number))
-            for number, request in enumerate(requests)
-        ]
-
-
-class _Listening:
-    """Hears interrupts while a model answers, and asks the person what to do.
-
-    Attributes:
-        decided: Set unless the person is being asked.
-        verdict: Why `work` was cancelled; None if it was not, or not from here.
-        late: Whether an interrupt came when the answer was just complete.
-    """
-
-    def __init__(
-        self,
-        work: asyncio.Future[list[Call]],
-        interrupts: Interrupts,
-        settings: InterruptConfig,
-        ask: Ask,
-        release: Callable[[], None],
-        display: Display,
-    ) -> None:
-        self._work = work
-        self._interrupts = interrupts
-        self._settings = settings
-        self._ask = ask
-        self._release = release
-        self._display = display
-        self._menu: asyncio.Task[None] | None = None
-        self.decided = asyncio.Event()
-        self.decided.set()
-        self.verdict: Verdict | None = None
-        self.late = False
-
-    def interrupt(self) -> None:
-        """The kernel was interrupted."""
-        if self._work.done():
-            self.late = True
-            return
-        if self.verdict is not None:  # it is ending, and something holds that up
-            self._work.cancel()
-            return
-        in_menu = self._menu is not None
-        verdict = self._interrupts.at_once("streaming", self._settings, in_menu=in_menu)
-        if verdict is not None:
-            self.close()
-            self._carry_out(verdict)
-            return
-        self._display(InterruptHeard("menu"))
-        self.decided.clear()
-        self._menu = asyncio.get_running_loop().create_task(self._have_menu())
-
-    def close(self) -> None:
-        """Take the menu away."""
-        menu_task, self._menu = self._menu, None
-        if menu_task is not None:
-            menu_task.cancel()
-
-    async def _have_menu(self) -> None:
-        try:
-            verdict = await menu(self._ask, "streaming", self._settings)
-        except Exception:
-            log.exception("The menu failed")
-            verdict = STOP
-        self._menu = None
-        self._carry_out(verdict)
-
-    def _carry_out(self, verdict: Verdict) -> None:
-        self._display(InterruptHeard(verdict.choice))
-        if verdict.choice in ("continue", "reply"):
-            self._release()
-        if verdict.choice == "continue":
-            self.decided.set()
-        elif self.verdict is None:
-            self.verdict = verdict
-            self._work.cancel()
 
 
 def _stays(what: str, how: str) -> str:
     return f"a tool changed {what} in this turn, and it stays so until you change it: {how}"
-
-
-def backoff(limits: RequestConfig, attempt: int, retry_after: float | None) -> float:
-    """Seconds to wait before attempt number `attempt` (from 1) is followed by the next.
-
-    The server's wish counts, capped; without one the wait doubles, with up to half a second of
-    jitter.
-    """
-    ceiling = float(limits.max_backoff_secs)
-    if retry_after is not None:
-        return min(retry_after, ceiling)
-    base = limits.base_backoff_ms / 1000
-    jitter = random.uniform(0, min(0.5, base))
-    return float(min(base * 2 ** (attempt - 1) + jitter, ceiling))

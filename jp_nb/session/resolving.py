@@ -15,8 +15,8 @@ from pydantic import JsonValue
 
 from jp_nb.agent.model_events import Attachment, ModelParameters, Provider, ToolChoice
 from jp_nb.agent.model_inquiry import InquiryModel, LlmInquiryBackend
+from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.tool_set import ToolSet, is_enabled, offer
-from jp_nb.agent.turn import Resolved
 from jp_nb.config import inquiry_overrides as inquiries
 from jp_nb.config.layers import Layer
 from jp_nb.config.model_aliases import resolve

@@ -12,7 +12,7 @@ import pytest
 from jp_nb.agent.display_events import QuestionEnds, ShowText, ToolEnds
 from jp_nb.agent.model_events import Flush, Provider, ProviderEvent, TextPart, Usage
 from jp_nb.agent.model_inquiry import BESIDE, InquiryError, InquiryModel, LlmInquiryBackend
-from jp_nb.agent.turn import Resolved
+from jp_nb.agent.resolved import Resolved
 from jp_nb.config.partial import Partial, merge
 from jp_nb.errors import ProviderError
 from jp_nb.providers.registry import create

@@ -117,7 +117,7 @@ async def test_continue_goes_on_with_the_same_stream() -> None:
     task = asyncio.create_task(bench.run())
     await until(has_said(bench))
     bench.loop.interrupt()
-    await until(lambda: bench.loop._listening and bench.loop._listening.decided.is_set())
+    await until(lambda: InterruptHeard("continue") in bench.passing)
     gate.set()
     assert (await task).status == "completed"
     assert bench.turn.text == "So far and more"
@@ -749,7 +749,7 @@ async def test_an_interrupt_ends_what_holds_up_an_ending_turn() -> None:
     task = asyncio.create_task(bench.run())
     await until(has_said(bench))
     bench.loop.interrupt()
-    await until(lambda: bench.loop._listening and bench.loop._listening.verdict)
+    await until(lambda: InterruptHeard("stop") in bench.passing)
     await asyncio.sleep(0.01)
     assert not task.done()
     bench.loop.interrupt()

@@ -321,6 +321,21 @@ async def test_an_answer_that_was_stopped_is_none(
 # --- again -----------------------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True)
+def jitter(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Chosen by chance otherwise: what it is, to be replaced."""
+    found = [0.0]
+    monkeypatch.setattr("jp_nb.agent.retries.random.uniform", lambda low, high: found[0])
+    return found
+
+
+async def test_pauses_of_many_kernels_do_not_end_together(jitter: list[float]) -> None:
+    jitter[0] = 0.25
+    backend = Backend([BROKEN], answering(True))
+    assert await backend.ask() is True
+    assert backend.slept == [1.25]
+
+
 @pytest.mark.req("R028-12")
 async def test_transient_errors_are_retried_with_growing_waits() -> None:
     cut = answering(False)[:-1]  # a stream without its end
@@ -374,7 +389,9 @@ async def test_a_provider_that_mends_its_rendering_is_called_again_within_bounds
     assert await backend.ask() is True
     assert backend.slept == []
     backend = Backend(*[[Retry("stale")]] * 11)
-    assert await backend.failure() == "LLM provider error: the provider keeps rejecting the thread"
+    assert await backend.failure() == (
+        "LLM provider error: the provider keeps rejecting the thread: stale"
+    )
 
 
 async def test_a_schema_that_the_provider_cannot_take_fails_before_anything_is_sent() -> None:

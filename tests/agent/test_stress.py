@@ -28,8 +28,9 @@ from jp_nb.agent.display_events import DisplayEvent, QuestionEnds, ToolBegins, T
 from jp_nb.agent.model_events import ModelParameters, ModelRequest, ProviderEvent
 from jp_nb.agent.model_inquiry import InquiryError, ModelInquiry
 from jp_nb.agent.prompts import ActionPrompt, Answered, NotAnswered, Prompt, PromptEnd, Unavailable
+from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.tool_set import offer
-from jp_nb.agent.turn import Resolved, TurnLoop
+from jp_nb.agent.turn import TurnLoop
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.app_config import Request as RequestConfig
 from jp_nb.errors import ProviderError, ToolError

@@ -35,7 +35,8 @@ from jp_nb.agent.model_events import (
     Usage,
 )
 from jp_nb.agent.prompts import Action, ActionPrompt, Exhibit
-from jp_nb.agent.turn import NO_ANSWER, backoff
+from jp_nb.agent.retries import backoff
+from jp_nb.agent.turn import NO_ANSWER
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.app_config import CANCELLATION
 from jp_nb.config.tree.app_config import Request as RequestConfig

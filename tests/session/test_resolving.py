@@ -10,7 +10,7 @@ import pytest
 
 from jp_nb.agent import model_inquiry as backend
 from jp_nb.agent.model_inquiry import InquiryModel, LlmInquiryBackend
-from jp_nb.agent.turn import Resolved
+from jp_nb.agent.resolved import Resolved
 from jp_nb.config import inquiry_overrides as inquiries
 from jp_nb.config.partial import Partial, merge
 from jp_nb.errors import ConfigError

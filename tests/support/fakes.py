@@ -26,8 +26,9 @@ from jp_nb.agent.model_events import (
 )
 from jp_nb.agent.model_inquiry import InquiryBackend, InquiryError, ModelInquiry
 from jp_nb.agent.prompts import Answered, NotAnswered, Prompt, PromptEnd, Unavailable
+from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.tool_set import ToolSet, offer
-from jp_nb.agent.turn import Resolved, TurnEnd, TurnLoop
+from jp_nb.agent.turn import TurnEnd, TurnLoop
 from jp_nb.config.layers import REGISTRATIONS, Layer, fold
 from jp_nb.config.model_aliases import resolve
 from jp_nb.config.partial import Partial

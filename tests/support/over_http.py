@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from jp_nb.agent.model_events import Provider
-from jp_nb.agent.turn import Resolved
+from jp_nb.agent.resolved import Resolved
 from tests.support.fakes import Bench
 
 

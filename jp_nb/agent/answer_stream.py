@@ -1,0 +1,336 @@
+"""One answer of the model, from the request to the entries in the record.
+
+Source: `docs/turns.md`, `docs/providers.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+
+from pydantic import JsonValue
+
+from jp_nb.agent.attempt import MAX_TOOL_CALLS, Attempt, Chain
+from jp_nb.agent.calls import Call
+from jp_nb.agent.display_events import (
+    MODEL_WAITS,
+    DiscardText,
+    Display,
+    EndOfText,
+    Notice,
+    ShowText,
+    Waits,
+)
+from jp_nb.agent.interrupts import Interrupts
+from jp_nb.agent.model_events import (
+    Finished,
+    Flush,
+    KeepAlive,
+    ModelRequest,
+    Provider,
+    ProviderEvent,
+    Retry,
+    TextPart,
+    ToolCallStart,
+    Usage,
+)
+from jp_nb.agent.prompt_queue import asking
+from jp_nb.agent.prompts import Prompter
+from jp_nb.agent.resolved import Resolved
+from jp_nb.agent.retries import with_retries
+from jp_nb.agent.stream_interrupts import StreamInterrupts
+from jp_nb.agent.token_count import TokenCount
+from jp_nb.agent.tool_set import ToolSet
+from jp_nb.agent.turn_record import TurnRecord
+from jp_nb.config.tree.app_config import Request as RequestConfig
+from jp_nb.errors import ProviderError
+from jp_nb.record.events import ChatResponse, ToolCallRequest
+from jp_nb.tooling.base import CellThread
+
+
+class AnswerStream:
+    """Asks the model, shows its answer as it comes, and records it when it is complete.
+
+    An answer may take several requests: it is tried again, gone on with at the token limit, and
+    given up or asked for anew when the kernel is interrupted.
+
+    Args:
+        record: Where the answer is appended.
+        tokens: Counts the tokens.
+        interrupts: Decides what an interrupt does.
+        prompter: Asks the person.
+        cell: The cell's thread, held back while an interrupt is decided.
+        display: Shows what happens.
+        sleep: Waits before a retry.
+
+    Attributes:
+        late: True if an interrupt came when the last answer was just complete.
+    """
+
+    def __init__(
+        self,
+        record: TurnRecord,
+        tokens: TokenCount,
+        *,
+        interrupts: Interrupts,
+        prompter: Prompter,
+        cell: CellThread,
+        display: Display,
+        sleep: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self._record = record
+        self._tokens = tokens
+        self._interrupts = interrupts
+        self._ask = asking(prompter)
+        self._cell = cell
+        self._display = display
+        self._sleep = sleep
+        self._listening: StreamInterrupts | None = None
+        self._attempt = Attempt("")
+        self._kept = ""
+        self.late = False
+
+    def interrupt(self) -> None:
+        """The kernel was interrupted; from the agent's loop."""
+        if self._listening is not None:
+            self._listening.interrupt()
+
+    async def calls(
+        self, resolved: Resolved, choice: str, schema: Mapping[str, JsonValue] | None
+    ) -> list[Call] | None:
+        """Have the model answer; return the tool calls in it, None if the turn is to end.
+
+        Raises:
+            ProviderError: If the model cannot be reached or refuses for good.
+        """
+        while True:
+            self._kept = ""
+            work = asyncio.ensure_future(self._answer(resolved, choice, schema))
+            listening = StreamInterrupts(
+                work,
+                self._interrupts,
+                resolved.interrupts,
+                self._ask,
+                self._cell.release,
+                self._display,
+            )
+            self._listening = listening
+            try:
+                calls = await work
+                self.late = listening.late
+                return calls if calls or not listening.late else None
+            except asyncio.CancelledError:
+                if listening.verdict is None:
+                    raise
+            finally:
+                listening.close()
+                self._listening = None
+            if listening.verdict.choice == "abort":
+                self._say_aborted()
+            if listening.verdict.choice != "reply":
+                return None
+            self._record.say(listening.verdict.text, self._display)
+
+    def _say_aborted(self) -> None:
+        if self._kept:  # the record only grows
+            self._display(Notice(f"⚠ Aborted: only what came before {self._kept} is kept"))
+        else:
+            self._display(DiscardText())
+            self._display(Notice("⚠ Aborted: what the model had begun to say is discarded"))
+
+    async def _answer(
+        self, resolved: Resolved, choice: str, schema: Mapping[str, JsonValue] | None
+    ) -> list[Call]:
+        """Return the tool calls of one answer, however many requests it takes."""
+        request = self._request(resolved, choice, schema)
+        chain = Chain(resolved.chains and schema is None and choice in ("auto", "none"))
+        while True:
+            one = await with_retries(
+                lambda: self._try(resolved, request, chain),
+                model=resolved.full_name,
+                limits=resolved.request,
+                waits=self._wait_for_model,
+                sleep=self._sleep,
+                got_on=lambda: self._attempt.has_content,
+            )
+            if not self._finish(one, chain, resolved.request):
+                self._wait_for("")
+                return self._calls(one, resolved.offer)
+
+    def _request(
+        self, resolved: Resolved, choice: str, schema: Mapping[str, JsonValue] | None
+    ) -> ModelRequest:
+        limits = resolved.request
+        return ModelRequest(
+            model=resolved.model,
+            thread=self._record.thread,
+            system=resolved.system,
+            attachments=resolved.attachments,
+            tools=tuple(tool.definition for tool in resolved.offer.tools.values()),
+            tool_choice=choice,
+            parameters=resolved.parameters,
+            schema=schema,
+            idle_timeout=float(limits.stream_idle_timeout_secs),
+            max_response_bytes=limits.max_response_bytes,
+            conversation_id=self._record.stream.id,
+        )
+
+    def _wait_for(self, text: str, until: float | None = None) -> None:
+        self._display(Waits(MODEL_WAITS, text, until))
+
+    def _wait_for_model(self, model: str, *, again: str = "", until: float | None = None) -> None:
+        self._wait_for(f"{model}: {again}" if again else model, until)
+
+    async def _try(
+        self, resolved: Resolved, request: ModelRequest, chain: Chain
+    ) -> Attempt | Retry:
+        """Send `request` once; `Retry` if the provider asks to be called again.
+
+        Nothing is recorded before it is decided what an interrupt does.
+        """
+        await self._decided()  # an interrupt in the pause before
+        one = Attempt(resolved.full_name, resolved.request.max_tool_calls, seam=chain.seam())
+        self._attempt = one
+        try:
+            await self._hear_out(resolved.provider, request, one)
+        except ProviderError:
+            chain.keep(self._keep_partial(one))
+            raise
+        except BaseException:  # interrupted, or a provider's fault
+            self._keep_or_discard(one)
+            raise
+        if one.finished is None and one.retry is not None:
+            return one.retry
+        return one
+
+    async def _hear_out(self, provider: Provider, request: ModelRequest, one: Attempt) -> None:
+        try:
+            await self._consume(provider, request, one)
+            if one.finished is None and one.retry is None:
+                raise ProviderError("the stream ended before the answer did", kind="transient")
+        except Exception:
+            await self._decided()
+            raise
+        finally:
+            self._tokens.add(one.builder.usage)
+        await self._decided()
+
+    async def _decided(self) -> None:
+        if self._listening is not None:
+            await self._listening.decided.wait()
+
+    async def _consume(self, provider: Provider, request: ModelRequest, one: Attempt) -> None:
+        feed, display = one.builder.feed, self._display
+        async with aclosing(provider.stream(request)) as events:
+            async for event in events:
+                if isinstance(event, TextPart):
+                    one.has_content = True
+                    part = event if one.seam is None else one.trimmed(event)
+                    if part is None:
+                        continue
+                    feed(part)
+                    if one.text_ended:
+                        one.text_ended = False
+                        display(EndOfText())
+                    display(ShowText(part.kind, part.text))
+                elif isinstance(event, KeepAlive):
+                    continue
+                elif isinstance(event, Finished):
+                    one.finished = event
+                elif isinstance(event, Retry):
+                    one.retry = event
+                else:
+                    self._item(event, one)
+
+    def _item(self, event: ProviderEvent, one: Attempt) -> None:
+        one.has_content = one.has_content or not isinstance(event, Usage)
+        if isinstance(event, ToolCallStart):
+            self._wait_for(f"{one.model}, which writes a call of {event.name}")
+        if not isinstance(event, Usage):
+            self._release(one)
+        entry = one.builder.feed(event)
+        if entry is not None and one.keeps(entry):
+            one.entries.append(entry)
+        if isinstance(event, Flush) and isinstance(entry, ChatResponse):
+            one.text_ended = True  # it is shown once more comes: an answer may be gone on with
+
+    def _release(self, one: Attempt) -> None:
+        """Take what was held back of a continued answer: no more of that text comes."""
+        if (part := one.held()) is not None:
+            one.builder.feed(part)
+            self._display(ShowText(part.kind, part.text))
+
+    def _finish(self, one: Attempt, chain: Chain, limits: RequestConfig) -> bool:
+        """Store the response, whole: until here a refusal or a break takes nothing back.
+
+        Returns whether the answer is to be gone on with.
+        """
+        finished = one.finished
+        assert finished is not None
+        if finished.reason == "refused":
+            self._refused(finished, one, chain)
+            return False
+        self._release(one)
+        rest, unfinished = one.builder.finish()
+        entries = one.stored(rest)
+        for entry in entries:
+            self._record.add(entry)
+        may = not (one.calls or unfinished or self._tokens.is_over(limits))
+        if chain.goes_on(finished, entries, may=may):
+            self._kept = "the continuation"
+            return True
+        self._display(EndOfText())
+        self._say_end(finished, one, unfinished, chain)
+        return False
+
+    def _refused(self, finished: Finished, one: Attempt, chain: Chain) -> None:
+        detail = f": {finished.detail}" if finished.detail else ""
+        one.entries.clear()
+        self._display(DiscardText())
+        for part in chain.kept:  # they are in the record
+            self._display(ShowText(part.kind, part.text))
+            self._display(EndOfText())
+        self._display(Notice(f"⚠ The model refused to answer{detail}"))
+
+    def _say_end(
+        self, finished: Finished, one: Attempt, unfinished: Sequence[str], chain: Chain
+    ) -> None:
+        for name in (*unfinished, *one.cut_call()):
+            self._display(Notice(f"⚠ The call of {name} was cut off and did not run"))
+        if one.most_calls and one.calls > one.most_calls:
+            told = f"⚠ Of {one.calls} tool calls in one answer the first {one.most_calls} run"
+            self._display(Notice(f"{told} ({MAX_TOOL_CALLS})"))
+        if finished.reason == "max_tokens":
+            times = f" {chain.parts + 1} times" if chain.parts else ""
+            self._display(Notice(f"⚠ The answer reached the token limit{times} and is cut off"))
+        elif finished.reason == "other":
+            self._display(Notice(f"⚠ The model stopped: {finished.detail or 'no reason given'}"))
+
+    def _keep_or_discard(self, one: Attempt) -> None:
+        verdict = self._listening.verdict if self._listening is not None else None
+        if verdict is None or verdict.choice != "abort":
+            self._keep_partial(one)
+
+    def _keep_partial(self, one: Attempt) -> list[ChatResponse]:
+        """Store the texts of an answer that broke off, and return them.
+
+        Tool calls in it never ran: they drop.
+        """
+        self._release(one)
+        texts = [e for e in one.stored(one.builder.peek()) if isinstance(e, ChatResponse)]
+        for entry in texts:
+            self._kept = "the retry"
+            self._record.add(entry)
+        if one.has_content and one.seam is None:  # one that is gone on with stays one text
+            self._display(EndOfText())
+        return texts
+
+    @staticmethod
+    def _calls(one: Attempt, offer: ToolSet) -> list[Call]:
+        bad = one.problems()
+        requests = (entry for entry in one.entries if isinstance(entry, ToolCallRequest))
+        return [
+            Call(request, offer.tools.get(request.name), bad.get(number))
+            for number, request in enumerate(requests)
+        ]
