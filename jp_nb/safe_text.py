@@ -32,13 +32,13 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from jp_nb.json_values import MAX_SHOWN_LEVELS
+
 BAR: Final = "│ "
 """Stands before each line of a text."""
 ONE_LINE: Final = "1 line"
 MAX_INLINE_CHARS: Final = 100
 """Of a list or an object that is shown in one line."""
-MAX_DEPTH: Final = 20
-"""Lists and objects within one another; what lies deeper is shown in one line."""
 MAX_MARKS: Final = 4
 """Marks on one letter: more of them cover the lines above and below."""
 MAX_CHARS: Final = 20_000
@@ -144,7 +144,7 @@ def spelled_lines(text: str) -> tuple[str, list[str]]:
 
 def object_lines(values: Mapping[str, JsonValue]) -> list[str]:
     """Return the lines that show `values`, key by key."""
-    return list(_children(values, "", MAX_DEPTH))
+    return list(_children(values, "", MAX_SHOWN_LEVELS))
 
 
 def lookalike_key(text: str) -> str:

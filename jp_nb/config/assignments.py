@@ -14,16 +14,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from math import isfinite
 from typing import Final
 
 from pydantic import JsonValue, ValidationError
 
 from jp_nb.config.partial import Change, Partial, build, canonical_form, get_path, unwrap
 from jp_nb.config.paths import (
-    MAX_DEPTH,
     Element,
-    deeper,
     end_of_path,
     format_path,
     is_index,
@@ -33,6 +30,7 @@ from jp_nb.config.schema import SchemaNode, node_at, require
 from jp_nb.config.tree.node import shortened
 from jp_nb.config.validation import checked
 from jp_nb.errors import ConfigError, ConfigProblem
+from jp_nb.json_values import MAX_CONFIG_LEVELS, read_json
 
 FORMS = "path=value, path:=json, path+=value, path:+=json, or a JSON object"
 LAYER = "assignment"
@@ -258,37 +256,9 @@ def _grown(node: SchemaNode, item: JsonValue, value: JsonValue, path: str) -> Js
 
 def _json(text: str, path: str) -> JsonValue:
     try:
-        return read_json(text)
+        return read_json(text, max_levels=MAX_CONFIG_LEVELS)
     except ValueError as exc:
         raise ConfigError(f"not JSON: {exc}", path=path, kind="malformed") from exc
-
-
-def read_json(text: str) -> JsonValue:
-    """`text` as JSON that a notebook can keep.
-
-    Raises:
-        ValueError: If it is no JSON, or JSON nested too deep, or Python alone reads it (`NaN`).
-    """
-    try:
-        value = json.loads(text, parse_constant=finite, parse_float=finite)
-    except RecursionError:
-        value = None
-    else:
-        if not deeper(value, MAX_DEPTH):
-            return value  # type: ignore[no-any-return]
-    raise ValueError(f"more than {MAX_DEPTH} tables and lists lie within one another")
-
-
-def finite(text: str) -> float:
-    """The number that `text` is.
-
-    Raises:
-        ValueError: If it is none that JSON has: too large, or none at all.
-    """
-    number = float(text)
-    if not isfinite(number):
-        raise ValueError(f"{text} is no number in JSON")
-    return number
 
 
 def from_text(node: SchemaNode, text: str, path: str) -> JsonValue:
@@ -301,7 +271,7 @@ def from_text(node: SchemaNode, text: str, path: str) -> JsonValue:
     if node.takes_any_text or _reads(node, text):
         return text
     try:
-        value = read_json(text)
+        value = read_json(text, max_levels=MAX_CONFIG_LEVELS)
     except ValueError:
         return text
     return value if isinstance(value, (bool, int, float)) else text

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jp_nb.config.assignments import FILE_ONLY as FILE_ONLY
-from jp_nb.config.assignments import assign, read_json
+from jp_nb.config.assignments import assign
 from jp_nb.config.defaults import ENVIRONMENT_PREFIX
 from jp_nb.config.partial import Partial, apply, get_path, merge
 from jp_nb.config.schema import require
 from jp_nb.config.validation import checked, without_left_out
 from jp_nb.errors import ConfigError
+from jp_nb.json_values import MAX_CONFIG_LEVELS, read_json
 
 REGISTRATIONS = "registrations"
 USER_FILE = "user file"
@@ -64,7 +65,9 @@ def from_text(text: str, name: str, file: str) -> Layer:
     text = text.removeprefix("\ufeff")  # some editors begin a file with a byte order mark
     form = "JSON" if file.endswith(".json") else "TOML"
     try:
-        partial = read_json(text) if form == "JSON" else tomllib.loads(text)
+        partial = (
+            read_json(text, max_levels=MAX_CONFIG_LEVELS) if form == "JSON" else tomllib.loads(text)
+        )
     except (ValueError, RecursionError) as exc:
         why = "nested too deep" if isinstance(exc, RecursionError) else str(exc)
         raise ConfigError(f"not {form}: {why}", kind="malformed", layer=name, file=file) from exc

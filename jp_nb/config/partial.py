@@ -18,8 +18,9 @@ from typing import Any, TypeGuard
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from jp_nb.config.paths import Element, canonical, format_path, lookup, parse_path
+from jp_nb.config.paths import Element, format_path, lookup, parse_path
 from jp_nb.config.schema import JSON, ROOT, SchemaNode, node_at
+from jp_nb.json_values import sorted_json
 
 Partial = dict[str, JsonValue]
 
@@ -148,7 +149,7 @@ def _combine_lists(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValu
     if dedup:
         first_of = dict[str, JsonValue]()
         for item in whole:
-            first_of.setdefault(canonical(item), item)
+            first_of.setdefault(sorted_json(item), item)
         whole = list(first_of.values())
     replaces = strategy == "replace"
     if old is None and is_wrapper(new, node):
@@ -398,8 +399,8 @@ def _without_items(
     items: list[JsonValue] = plain if isinstance(plain, list) else []
     fewer = _fewer(node, items, keys)
     if isinstance(lower, list) and len(keys) == 1 and isinstance(keys[0], (Element, _Items)):
-        kept = {canonical(item) for item in _fewer(node, lower, keys)}
-        fewer = _with_shown(fewer, lower, {canonical(item) for item in lower} - kept)
+        kept = {sorted_json(item) for item in _fewer(node, lower, keys)}
+        fewer = _with_shown(fewer, lower, {sorted_json(item) for item in lower} - kept)
     if fewer == items:
         return value
     return {**value, key: _rewrap(node, mine, fewer)}
@@ -409,11 +410,11 @@ def _with_shown(
     items: Sequence[JsonValue], lower: Sequence[JsonValue], shown: Set[str]
 ) -> list[JsonValue]:
     """`items` and those of `lower` that are `shown`, before what comes behind them in `lower`."""
-    places = {canonical(item): place for place, item in reversed(list(enumerate(items)))}
+    places = {sorted_json(item): place for place, item in reversed(list(enumerate(items)))}
     before: dict[int, list[JsonValue]] = {}
     place = len(items)
     for item in reversed(lower):
-        form = canonical(item)
+        form = sorted_json(item)
         if form in shown:
             before.setdefault(place, []).append(item)
         else:
@@ -452,12 +453,12 @@ class _Items(str):
     def __new__(cls, elements: Iterable[Element]) -> _Items:
         made = super().__new__(cls)
         made._names = set(elements)
-        made._forms = {canonical(element.json) for element in elements}
+        made._forms = {sorted_json(element.json) for element in elements}
         return made
 
     def name(self, node: SchemaNode, item: JsonValue) -> bool:
         """Whether `item` of the list `node` is one of them."""
-        return identity(node, item) in self._names or canonical(item) in self._forms
+        return identity(node, item) in self._names or sorted_json(item) in self._forms
 
 
 def _together(paths: Iterable[str]) -> Iterator[tuple[str, ...]]:

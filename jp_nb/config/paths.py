@@ -21,6 +21,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.tree.node import shortened
 from jp_nb.errors import ConfigError
+from jp_nb.json_values import MAX_CONFIG_LEVELS, is_deeper, sorted_json
 
 Keys = tuple[str, ...]
 """A path, read: see `parse_path`."""
@@ -31,8 +32,6 @@ _DECODER = json.JSONDecoder()
 
 MAX_LENGTH: Final = 100_000
 """Characters of a path: an item of a list may be named by all that it says."""
-MAX_DEPTH: Final = 32
-"""Keys of a path, and tables and lists within one another: what lies deeper nobody looks at."""
 
 
 class Element(str):
@@ -43,7 +42,7 @@ class Element(str):
 
     def __new__(cls, value: JsonValue) -> Element:
         """An item of a list, or a key."""
-        text = value if isinstance(value, str) else canonical(value)
+        text = value if isinstance(value, str) else sorted_json(value)
         made = super().__new__(cls, text)
         made.json = value
         return made
@@ -52,11 +51,6 @@ class Element(str):
 def is_index(key: str) -> bool:
     """Whether `key` is the number of an item of a list."""
     return key.isascii() and key.isdigit() and len(key) < 10
-
-
-def canonical(value: JsonValue) -> str:
-    """The one JSON text of `value`: compact, keys sorted."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 @lru_cache(maxsize=4096)
@@ -68,7 +62,7 @@ def parse_path(path: str) -> tuple[str, ...]:
     """
     keys: list[str] = []
     place = 0
-    while place < len(path) <= MAX_LENGTH and len(keys) <= MAX_DEPTH:
+    while place < len(path) <= MAX_LENGTH and len(keys) <= MAX_CONFIG_LEVELS:
         if path[place] == "[":
             element, place = _element(path, place)
             keys.append(element)
@@ -85,7 +79,8 @@ def parse_path(path: str) -> tuple[str, ...]:
         elif path[place] != "[":
             break
     raise ConfigError(
-        f"{shortened(path)!r} is no path, expected keys with dots between, at most {MAX_DEPTH}",
+        f"{shortened(path)!r} is no path, expected keys with dots between, "
+        f"at most {MAX_CONFIG_LEVELS}",
         kind="malformed",
     )
 
@@ -93,7 +88,7 @@ def parse_path(path: str) -> tuple[str, ...]:
 def _element(path: str, start: int) -> tuple[Element, int]:
     try:
         value, end = _DECODER.raw_decode(path, start + 1)
-        if path[end : end + 1] == "]" and not deeper(value, MAX_DEPTH):
+        if path[end : end + 1] == "]" and not is_deeper(value, MAX_CONFIG_LEVELS):
             return Element(value), end + 1
     except (ValueError, RecursionError):
         pass  # the other form: a bare identity
@@ -103,17 +98,6 @@ def _element(path: str, start: int) -> tuple[Element, int]:
             f"{shortened(path)!r}: a bracket is not closed, or empty", kind="malformed"
         )
     return Element(found[1]), found.end()
-
-
-def deeper(value: object, depth: int) -> bool:
-    """Whether more than `depth` tables and lists lie within one another in `value`."""
-    level = [value]
-    while level := [x for x in level if isinstance(x, (dict, list))]:
-        if depth == 0:
-            return True
-        depth -= 1
-        level = [x for one in level for x in (one.values() if isinstance(one, dict) else one)]
-    return False
 
 
 def end_of_path(text: str) -> int:
@@ -135,11 +119,11 @@ def format_path(keys: Sequence[str]) -> str:
     text = ""
     for key in keys:
         if isinstance(key, Element):
-            text += f"[{canonical(key.json)}]"
+            text += f"[{sorted_json(key.json)}]"
         elif _PLAIN_KEY.fullmatch(key):
             text += f".{key}" if text else key
         else:
-            text += f"[{canonical(key)}]"
+            text += f"[{sorted_json(key)}]"
     return text
 
 

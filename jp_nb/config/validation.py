@@ -14,13 +14,14 @@ from pydantic import JsonValue, ValidationError
 from jp_nb.config.grants import rule_problems, rules_in
 from jp_nb.config.partial import Partial, is_wrapper, strip_strategies
 from jp_nb.config.partial_model import normal, placed_problems, problems_of
-from jp_nb.config.paths import MAX_DEPTH, format_path
+from jp_nb.config.paths import format_path
 from jp_nb.config.schema import ROOT, SchemaNode
 from jp_nb.config.tree.access_config import Access
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.left_out import LEFT_OUT
 from jp_nb.config.tree.tool_config import DEFAULTABLE, STAR, Tool, enabling
 from jp_nb.errors import ConfigError, ConfigProblem
+from jp_nb.json_values import MAX_CONFIG_LEVELS
 
 
 def checked(partial: Mapping[str, JsonValue], *, layer: str, file: str | None = None) -> Partial:
@@ -215,8 +216,8 @@ def _bounded(partial: Mapping[str, JsonValue]) -> tuple[Partial, _Placed]:
         message = None
         if isinstance(value, float) and not isfinite(value):
             message = f"expected a number, found {value}, which no notebook can keep"
-        elif isinstance(value, (dict, list)) and len(keys) >= MAX_DEPTH:
-            message = f"more than {MAX_DEPTH} tables and lists lie within one another here"
+        elif isinstance(value, (dict, list)) and len(keys) >= MAX_CONFIG_LEVELS:
+            message = f"more than {MAX_CONFIG_LEVELS} tables and lists lie within one another here"
         if message is not None:
             unfit.append((keys, ConfigProblem(format_path(keys), "value", message)))
         return message is None

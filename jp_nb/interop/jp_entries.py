@@ -31,8 +31,8 @@ from jp_nb.interop.jp_json import (
     same,
     spelled,
     spelling,
-    to_bytes,
 )
+from jp_nb.json_values import whole_text
 from jp_nb.record.events import BESIDE_CONFIG, CONVERSATION_KINDS
 
 PAD = "  "
@@ -172,7 +172,7 @@ def from_base64(text: str) -> str | None:
 
 def to_base64(text: str) -> str:
     """`text` as JP encodes it."""
-    return base64.b64encode(to_bytes(text)).decode()
+    return base64.b64encode(whole_text(text).encode()).decode()
 
 
 # --- the order of keys -----------------------------------------------------------------------

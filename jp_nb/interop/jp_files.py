@@ -45,8 +45,8 @@ from jp_nb.interop.jp_json import (
     same,
     spelled,
     spelling,
-    to_bytes,
 )
+from jp_nb.json_values import whole_text
 from jp_nb.record.document import VERSION
 from jp_nb.record.timestamps import Clock, conversation_id, format_timestamp, parse_timestamp
 
@@ -184,7 +184,7 @@ def _others(files: Mapping[str, bytes], unread: Iterable[str]) -> JsonObject:
 def is_other_name(file: str) -> bool:
     """Whether a conversation may bring a file of that name: a plain one, and not hidden."""
     plain = _OTHER_NAME.fullmatch(file) is not None and not file.endswith((".", " "))
-    short = len(to_bytes(file)) <= MAX_NAME_BYTES
+    short = len(whole_text(file).encode()) <= MAX_NAME_BYTES
     return plain and short and file.casefold() not in FILES and not is_temporary(file)
 
 
@@ -324,7 +324,7 @@ def _write(jp: Mapping[str, JsonValue], dialect: Dialect, there: str | None) -> 
     if isinstance(files, dict):
         names = sorted(name for name in files if is_other_name(name))
         texts |= {name: text for name in names if isinstance(text := files[name], str)}
-    contents = {name: to_bytes(text) for name, text in texts.items()}
+    contents = {name: whole_text(text).encode() for name, text in texts.items()}
     return Directory(contents, dropped)
 
 

@@ -26,6 +26,7 @@ from typing import Any, NoReturn
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
+from jp_nb.json_values import whole_text
 
 JsonObject = dict[str, JsonValue]
 BOM = "\ufeff"
@@ -323,14 +324,6 @@ def number_text(number: int | float) -> str:
     return f"{mantissa}e{int(power)}"
 
 
-def to_bytes(text: str) -> bytes:
-    """`text` in UTF-8; half a character that UTF-8 cannot express becomes U+FFFD."""
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
-
-
 # --- comparing -------------------------------------------------------------------------------
 
 
@@ -359,12 +352,12 @@ def same(one: JsonValue, other: JsonValue) -> bool:
     if isinstance(one, (int, float)) and isinstance(other, (int, float)):
         return one == other or _as_float(one) == _as_float(other)
     if isinstance(one, str) and isinstance(other, str):
-        return one == other or to_bytes(one) == to_bytes(other)
+        return one == other or whole_text(one) == whole_text(other)
     return one == other
 
 
 def _whole_keys(value: JsonObject) -> JsonObject:
-    return {to_bytes(key).decode(): item for key, item in value.items()}
+    return {whole_text(key): item for key, item in value.items()}
 
 
 def _as_float(number: int | float) -> float:

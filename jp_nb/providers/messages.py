@@ -17,6 +17,7 @@ from typing import Any, Final, Generic, TypeVar
 from pydantic import JsonValue
 
 from jp_nb.agent.model_events import ToolDefinition
+from jp_nb.json_values import compact_json, to_utf8
 from jp_nb.record.events import ChatResponse
 from jp_nb.record.thread import Thread, ThreadItem
 
@@ -32,8 +33,7 @@ _USER_PARTS: Final = b'{"role":"user","content":['
 
 def encode(value: object) -> bytes:
     """JSON as it is sent: compact, in the order given, the same bytes every time."""
-    # Half a surrogate pair, which a model's `\\ud83d` may leave, is no text: sent as `?`.
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+    return to_utf8(compact_json(value))
 
 
 def encode_body(head: Mapping[str, object], messages: bytes) -> bytes:

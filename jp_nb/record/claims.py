@@ -25,9 +25,10 @@ from jp_nb.config.partial import (
     merge,
     unwrap,
 )
-from jp_nb.config.paths import Element, canonical, format_path, parse_path
+from jp_nb.config.paths import Element, format_path, parse_path
 from jp_nb.config.schema import ROOT, SchemaNode, node_at
 from jp_nb.errors import ConfigError
+from jp_nb.json_values import sorted_json
 from jp_nb.record.events import claim_of
 from jp_nb.record.projection import Step, related
 
@@ -55,7 +56,7 @@ class Source:
     def assignment(cls, change: Change) -> Source:
         """An assignment goes by what it sets; people read the paths alone, and not all of many."""
         settings = _settings(change)
-        text = ", ".join(f"{path}={canonical(value)}" for path, value in settings)
+        text = ", ".join(f"{path}={sorted_json(value)}" for path, value in settings)
         paths = ", ".join(path for path, _ in settings)
         shown = paths if len(paths) <= MAX_LABEL_CHARS else f"{paths[: MAX_LABEL_CHARS - 1]}…"
         return cls.named(f"kv:{text}", label=shown)

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from jp_nb.config.tree.app_config import AppConfig
-from jp_nb.record.entry import RawEntry, json_copy
+from jp_nb.json_values import json_copy
+from jp_nb.record.entry import RawEntry
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_view import Turn
 

@@ -5,19 +5,15 @@ Source: `docs/record.md`.
 
 from __future__ import annotations
 
-import json
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from jp_nb.json_values import json_copy
+
 RawEntry = dict[str, JsonValue]
 LINKS = ("event_id", "request_id")
 """The keys that the stream alone writes."""
-
-
-def json_copy(value: Any) -> Any:
-    """A copy of JSON `value` that shares nothing with it, however deep it is nested."""
-    return json.loads(json.dumps(value))
 
 
 class Entry(BaseModel):

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
+from jp_nb.json_values import json_copy
 from jp_nb.record.editing import retain_first
-from jp_nb.record.entry import json_copy
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.ids import Draw, random_id
 from jp_nb.record.proposals import end_of_turn

@@ -16,8 +16,8 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from jp_nb.json_values import canonical_json
 from jp_nb.record.document import VERSION
-from jp_nb.record.signature import canonical
 
 JsonObject = dict[str, JsonValue]
 Kind = Literal["readable", "damaged", "newer"]
@@ -140,7 +140,7 @@ def _beginnings(entry: JsonValue) -> Iterator[bytes]:
 
 
 def _digest(value: JsonValue) -> bytes:
-    return sha256(canonical(value).encode("ascii")).digest()
+    return sha256(canonical_json(value).encode("ascii")).digest()
 
 
 def merge(

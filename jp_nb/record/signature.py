@@ -15,15 +15,13 @@ leaves this module).
 from __future__ import annotations
 
 import hmac
-import json
-import math
 import re
 from collections.abc import Mapping
 from typing import Any, Self, TypeGuard
 
 from pydantic import JsonValue, SecretBytes
 
-from jp_nb.errors import StorageError
+from jp_nb.json_values import canonical_json
 from jp_nb.record.entry import RawEntry
 from jp_nb.record.stream import ConversationStream
 
@@ -108,48 +106,4 @@ class Signer:
         return is_signature(signature) and hmac.compare_digest(signature, self.signature())
 
     def _add_line(self, value: Any) -> None:
-        self._mac.update(canonical(value).encode("ascii") + b"\n")
-
-
-def canonical(value: Any) -> str:
-    """JSON text in ASCII, without newlines, that is the same for all ways to write `value`.
-
-    Raises:
-        StorageError: If it is nested too deeply.
-    """
-    try:
-        return json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
-    except RecursionError:
-        raise StorageError("the record is nested too deeply to be signed") from None
-
-
-def _canonical(value: Any) -> Any:
-    match value:
-        case bool() | None:
-            return value
-        case int() | float():
-            return _number(value)
-        case str():
-            return _text(value)
-        case Mapping():
-            return {_text(str(key)): _canonical(item) for key, item in value.items()}
-        case _:
-            return [_canonical(item) for item in value]
-
-
-def _number(value: float) -> float | None:
-    """The double that a page reads; null where it writes null."""
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number + 0.0 if math.isfinite(number) else None  # -0.0 + 0.0 is 0.0
-
-
-def _text(value: str) -> str:
-    """Halves of a surrogate pair become the character, a lone one U+FFFD."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return value
+        self._mac.update(canonical_json(value).encode("ascii") + b"\n")

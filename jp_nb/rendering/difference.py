@@ -25,6 +25,7 @@ from typing import Literal, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.agent.prompts import UNSET, ProposedChange
+from jp_nb.json_values import MAX_INDENTED_LEVELS, indented_json, is_deeper
 from jp_nb.safe_text import escape_unseen
 
 SHORT = 100
@@ -33,12 +34,9 @@ CONTEXT_LINES = 3
 CONTEXT_CHARS = 60
 """On either side of what differs."""
 PASSES = 12
-MAX_DEPTH = 16
-"""JSON that is nested deeper stays in one line: indented, it might grow without bounds."""
 
 Sign = Literal["-", "+", " ", "…"]
 _WORDS = re.compile(r"\w+|\W")
-_NESTING = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{\]}]')
 
 
 class Piece(NamedTuple):
@@ -130,17 +128,9 @@ def _value(text: str | None) -> _Value:
         return _Value("JSON", (text,), _of_json)
     if isinstance(value, str):
         return _Value("text", tuple(value.split("\n")), _of_text)
-    if _depth(text) <= MAX_DEPTH:
-        text = json.dumps(value, ensure_ascii=False, indent=2)
+    if not is_deeper(value, MAX_INDENTED_LEVELS):
+        text = indented_json(value)
     return _Value("JSON", tuple(text.split("\n")), _of_json)
-
-
-def _depth(text: str) -> int:
-    deepest = depth = 0
-    for found in _NESTING.finditer(text):
-        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)
-        deepest = max(deepest, depth)
-    return deepest
 
 
 def _of_json(text: str) -> str:

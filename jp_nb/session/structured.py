@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import BaseModel, JsonValue, TypeAdapter
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
-from jp_nb.config.paths import deeper
 from jp_nb.errors import AnswerError, UsageError
 from jp_nb.json_schema import Schema, loop, parts, place
+from jp_nb.json_values import MAX_SCHEMA_LEVELS, is_deeper
 from jp_nb.record.events import ChatResponse, Entry
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError  # type: ignore[import-untyped]
     from jsonschema.protocols import Validator  # type: ignore[import-untyped]
 
-MAX_DEPTH: Final = 64
-"""Of objects and lists within one another, in a schema."""
 MAX_EXCERPT: Final = 200
 _TAKES: Final = (
     "a pydantic model, a dataclass, a TypedDict or another type that pydantic can describe, or a "
@@ -107,10 +105,10 @@ def _json(name: str, value: object) -> dict[str, JsonValue]:
         raise UsageError(
             f"{name!r} is no JSON schema: {type(exc).__name__}: {_first_line(exc)}"
         ) from exc
-    if deeper(schema, MAX_DEPTH):
+    if is_deeper(schema, MAX_SCHEMA_LEVELS):
         raise UsageError(
-            f"{name!r} is no JSON schema to ask for: more than {MAX_DEPTH} objects and lists lie "
-            "within one another"
+            f"{name!r} is no JSON schema to ask for: more than {MAX_SCHEMA_LEVELS} objects and "
+            "lists lie within one another"
         )
     return schema
 

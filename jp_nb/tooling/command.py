@@ -7,7 +7,6 @@ Source: `docs/turns.md`.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -20,6 +19,7 @@ from pydantic import JsonValue
 from jp_nb.config.tree.command_line import Command
 from jp_nb.config.tree.tool_config import Tool as ToolConfig
 from jp_nb.errors import ToolError
+from jp_nb.json_values import compact_json, to_utf8
 from jp_nb.tooling import process
 from jp_nb.tooling.arguments import bad_arguments, fill_defaults
 from jp_nb.tooling.base import CellThread, CommandLine, ToolDefaults
@@ -192,8 +192,7 @@ def format_document(
 async def _run(command: Command, document: Document, subject: str, root: str) -> Outcome:
     from jp_nb.tooling.templates import TemplateError  # loads jinja2: not before a command runs
 
-    # Half a surrogate pair, which a model may send, is no UTF-8.
-    stdin = (_json(document) + "\n").encode("utf-8", "replace")
+    stdin = to_utf8(compact_json(document) + "\n")
     try:
         done = await process.run(_argv(command, document), stdin=stdin, cwd=root)
     except TemplateError as exc:
@@ -268,9 +267,5 @@ def _printed(name: str, text: str) -> str:
 def _error_text(failure: Failure, stdout: str) -> str:
     """What the model reads of an error that the tool reported itself (A35)."""
     if failure.transient:
-        return _json({"message": failure.message, "trace": list(failure.trace)})
+        return compact_json({"message": failure.message, "trace": list(failure.trace)})
     return stdout
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from jp_nb.errors import ToolError
+from jp_nb.json_values import is_storable, to_utf8
 from jp_nb.tooling.question import Question
 
 log = logging.getLogger(__name__)
@@ -90,7 +91,7 @@ def read_outcome(stdout: str) -> Outcome | None:
     try:
         data = json.loads(stdout, parse_int=_integer)
         if "\\u" in stdout:  # half a surrogate pair, which no other text may hold
-            whole = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
+            whole = to_utf8(json.dumps(data, ensure_ascii=False))
             data = json.loads(whole, parse_int=_integer)
     except (ValueError, RecursionError):
         return None
@@ -121,7 +122,7 @@ def _success(data: Mapping[str, Any]) -> Success:
     malformed = None
     if config is not None and not isinstance(config, dict):
         malformed = "expected `config` to be an object"
-    elif not _is_json(config):
+    elif not is_storable(config):
         malformed = "`config` holds a number that is none, or too many levels"
     elif unset is not None and not _are_texts(unset):
         malformed = "expected `unset` to be a list of strings"
@@ -141,7 +142,7 @@ def _question(data: Any) -> Question:
         raise _unaskable("expected `question` to be an object")
     if data.get("answer_type") is None:
         raise _unaskable("`question.answer_type` is missing")
-    if not _is_json(data):
+    if not is_storable(data):
         raise _unaskable("`question` holds a number that is none, or too many levels")
     try:
         return Question.model_validate(data)
@@ -168,13 +169,3 @@ def _are_texts(value: Any) -> bool:
 
 def _texts(value: Any) -> tuple[str, ...]:
     return tuple(value) if _are_texts(value) else ()
-
-
-def _is_json(value: Any, levels: int = 100) -> bool:
-    """Whether `value` can be kept: its numbers are numbers, its levels not too many."""
-    if isinstance(value, float):
-        return math.isfinite(value)
-    if not isinstance(value, (dict, list)):
-        return True
-    below = value.values() if isinstance(value, dict) else value
-    return levels > 0 and all(_is_json(item, levels - 1) for item in below)

@@ -163,7 +163,7 @@ async def test_arguments_that_were_not_changed_are_the_models_own() -> None:
     [
         ('{"city": ', "Invalid JSON: Expecting value"),
         ('["Delft"]', "Invalid JSON: expected an object"),
-        ('{"city": NaN}', "Invalid JSON: NaN is no JSON number"),
+        ('{"city": NaN}', "Invalid JSON: NaN is not a JSON number"),
         ("[" * 100_000, "Invalid JSON: "),
     ],
 )

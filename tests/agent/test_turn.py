@@ -309,7 +309,7 @@ async def test_the_traceback_for_the_person_begins_in_the_tool(kind: str) -> Non
     [
         ('{"city": ', "The arguments are not JSON: "),
         ("[1]", "The arguments are not a JSON object."),
-        ('{"city": NaN}', "The arguments are not JSON: NaN is no JSON number"),
+        ('{"city": NaN}', "The arguments are not JSON: NaN is not a JSON number"),
         ("[" * 100_000, "The arguments are not JSON: nested too deeply"),
         ('{"town": "x"}', "Invalid arguments for weather: city: Field required"),
     ],

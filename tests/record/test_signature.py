@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from pydantic import SecretBytes
 
 from jp_nb.errors import StorageError
+from jp_nb.json_values import canonical_json
 from jp_nb.record import signature as module
 from jp_nb.record.editing import pop
 from jp_nb.record.events import ChatRequest, ConfigDelta
-from jp_nb.record.signature import Signer, canonical, is_signature
+from jp_nb.record.signature import Signer, is_signature
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.timestamps import utc_now
 from tests.support.record_strategies import QUICK, STAMP, json_values, texts
@@ -127,7 +128,7 @@ def test_what_pages_and_files_do_to_json_keeps_it(record: dict[str, Any], times:
     ],
 )
 def test_two_ways_to_write_one_thing(ours: Any, theirs: Any) -> None:
-    assert canonical(ours) == canonical(theirs)
+    assert canonical_json(ours) == canonical_json(theirs)
 
 
 @pytest.mark.parametrize(
@@ -149,15 +150,15 @@ def test_two_ways_to_write_one_thing(ours: Any, theirs: Any) -> None:
     ],
 )
 def test_different_things_stay_different(one: Any, other: Any) -> None:
-    assert canonical(one) != canonical(other)
+    assert canonical_json(one) != canonical_json(other)
 
 
 @given(json_values)
 def test_the_canonical_form_is_one_line_of_ascii_json(value: Any) -> None:
-    text = canonical(value)
+    text = canonical_json(value)
     assert text.isascii()
     assert "\n" not in text
-    assert canonical(json.loads(text)) == text
+    assert canonical_json(json.loads(text)) == text
 
 
 Change = Callable[[dict[str, Any]], Any]
@@ -223,7 +224,7 @@ def test_two_records_that_say_different_things_never_share_one(
     one: dict[str, Any], other: dict[str, Any]
 ) -> None:
     def said(record: dict[str, Any]) -> str:
-        return canonical([record["id"], record["base"], record["deltas"]])
+        return canonical_json([record["id"], record["base"], record["deltas"]])
 
     assert (signature(one) == signature(other)) == (said(one) == said(other))
 
@@ -246,9 +247,9 @@ def test_one_more_entry_costs_that_entry_alone(monkeypatch: pytest.MonkeyPatch) 
 
     def counted(value: Any) -> str:
         calls.append(value)
-        return canonical(value)
+        return canonical_json(value)
 
-    monkeypatch.setattr(module, "canonical", counted)
+    monkeypatch.setattr(module, "canonical_json", counted)
     stream.append(ConfigDelta(delta={"n": 2}))
     assert not signer.is_current(stream)
     signer.catch_up(stream)

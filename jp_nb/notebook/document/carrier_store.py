@@ -15,9 +15,9 @@ from typing import Any
 
 from pydantic import JsonValue
 
+from jp_nb.json_values import storable, storable_and_size
 from jp_nb.notebook.document.cell_context import CellContext
 from jp_nb.notebook.document.stores import IN_NOTEBOOK
-from jp_nb.notebook.document.wire import measured, storable
 from jp_nb.record.carrier import MODEL, MODULE
 from jp_nb.record.document import Document
 from jp_nb.record.merge import JsonObject
@@ -105,7 +105,7 @@ class CarrierStore:
         touched: JsonObject = {}
         raw = self._document.conversation.raw
         for entry in raw[self._stored :]:
-            clean, size = measured(entry)
+            clean, size = storable_and_size(entry)
             if not self._chunks or size > self._room:
                 self._chunks.append([])
                 self._room = CHUNK_BYTES

@@ -22,6 +22,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
+from jp_nb.json_values import storable
 from jp_nb.notebook.document import control
 from jp_nb.notebook.document.cell_context import CellContext
 from jp_nb.notebook.document.stores import IN_NOTEBOOK, in_memory
@@ -32,7 +33,6 @@ from jp_nb.notebook.document.wire import (
     Pieces,
     as_ascii,
     split,
-    storable,
     take_batch,
 )
 from jp_nb.notebook.running_cells import CellOutputs, RunningCells

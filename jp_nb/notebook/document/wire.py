@@ -8,7 +8,6 @@ Source: `docs/protocol.md`.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
+from jp_nb.json_values import storable, storable_and_size
 
 PROTOCOL = 1
 TARGET = "jp_nb.document"
@@ -100,38 +100,9 @@ def take_batch(entries: Iterable[Any], limit: int = MAX_BATCH_BYTES) -> tuple[li
     batch: list[JsonValue] = []
     total = 0
     for entry in entries:
-        clean, size = measured(entry)
+        clean, size = storable_and_size(entry)
         if batch and total + size > limit:
             break
         batch.append(clean)
         total += size
     return batch, total
-
-
-def measured(value: JsonValue) -> tuple[JsonValue, int]:
-    """`value` as a notebook can hold it, and its size as JSON in bytes."""
-    try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-        return value, len(text.encode())
-    except ValueError:  # a number or a character that a file cannot hold: rare
-        clean = _cleaned(value)
-        return clean, len(json.dumps(clean, ensure_ascii=False).encode())
-
-
-def storable(value: JsonValue) -> JsonValue:
-    """`value`, with what UTF-8 or JSON cannot express replaced: such a file would not open."""
-    return measured(value)[0]
-
-
-def _cleaned(value: JsonValue) -> JsonValue:
-    match value:
-        case str():
-            # Halves of a pair become the character, a lone one U+FFFD.
-            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        case float() if not math.isfinite(value):
-            return None
-        case dict():
-            return {str(_cleaned(key)): _cleaned(item) for key, item in value.items()}
-        case list():
-            return [_cleaned(item) for item in value]
-    return value

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
+from jp_nb.json_values import compact_json
 from jp_nb.record.events import InquirySource
 from jp_nb.tooling.base import CellThread, ToolDefaults
 from jp_nb.tooling.context import ToolContext
@@ -93,7 +94,7 @@ class AskUser(ToolDefaults):
         if question.misfit(answer):
             return Failure("the accumulated answer does not match the requested answer type")
         body = {"answer_type": question.answer_type.type, "answer": answer}
-        return Success(json.dumps(body, ensure_ascii=False, separators=(",", ":")))
+        return Success(compact_json(body))
 
 
 def read_question(arguments: Mapping[str, JsonValue]) -> Question | Failure:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
+from jp_nb.json_values import storable
 from jp_nb.notebook.document.carrier_store import CarrierStore
-from jp_nb.notebook.document.wire import storable
 from jp_nb.record import carrier
 from jp_nb.record.conversations import drop, listing, switch
 from jp_nb.record.document import Document

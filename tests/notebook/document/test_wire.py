@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.errors import StorageError
-from jp_nb.notebook.document.wire import Pieces, as_ascii, split, storable, take_batch
+from jp_nb.json_values import storable
+from jp_nb.notebook.document.wire import Pieces, as_ascii, split, take_batch
 
 
 def test_a_batch_stays_within_its_bound_but_takes_one_entry_at_least() -> None:
