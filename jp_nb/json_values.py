@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from pydantic import JsonValue
@@ -48,13 +49,11 @@ def read_json(text: str, *, max_levels: int = MAX_LEVELS) -> JsonValue:
     Raises:
         ValueError: If it is not JSON, or has numbers or nesting that a stored record cannot have.
     """
-    try:
+    with suppress(RecursionError):
         value: JsonValue = json.loads(text, parse_constant=_no_number, parse_float=_finite)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    if is_deeper(value, max_levels):
-        raise ValueError(f"nested too deeply: more than {max_levels} levels")
-    return value
+        if not is_deeper(value, max_levels):
+            return value
+    raise ValueError(f"nested too deeply: more than {max_levels} levels")
 
 
 def _no_number(text: str) -> JsonValue:

@@ -436,9 +436,9 @@ def test_a_turn_without_a_schema_asks_for_none_and_loads_nothing_of_it(session: 
         assert ask(session, server, "openai", None).text == "Hello."
     assert "response_format" not in server.requests[0].body
     code = (
-        "import sys; from jp_nb.notebook import magics, session, turns\n"
+        "import sys; from jp_nb.notebook import magics; from jp_nb.session import session, turns\n"
         "assert 'jp_nb.session.structured' not in sys.modules\n"
-        "from jp_nb.notebook import structured\n"
+        "from jp_nb.session import structured\n"
         "assert 'jsonschema' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
