@@ -7,12 +7,13 @@ path alone: whatever is set about a tool called `token` is seen.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-from jp_nb.config.paths import Element
+from jp_nb.config.paths import Element, parse_path
 from jp_nb.config.schema import node_at
 
 HIDDEN = "(set, not shown)"
@@ -84,6 +85,13 @@ def masked(value: JsonValue, keys: Sequence[str] = ()) -> JsonValue:
     if is_secret(keys):
         return HIDDEN
     return [masked(item, keys) for item in value] if isinstance(value, list) else value
+
+
+def shown_value(path: str, value: JsonValue) -> str:
+    """Return `value`, which is at `path`, as it is shown: `unset`, or JSON without secrets."""
+    if value is None:
+        return "unset"
+    return json.dumps(masked(value, parse_path(path)), ensure_ascii=False)
 
 
 def without_credentials(text: str) -> str:

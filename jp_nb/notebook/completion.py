@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Literal, Protocol, assert_never
 
 from pydantic import ValidationError
 
@@ -23,12 +23,11 @@ from jp_nb.config.tree.app_config import EFFORTS, PROVIDER_NAMES, STAR, ModelId
 from jp_nb.config.tree.node import ShortTable
 from jp_nb.config.tree.tool_config import JSON_TYPES, SOURCES
 from jp_nb.errors import ConfigError
+from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, Offer, Option, Subcommand
 
 MAX_OFFERED = 300
 MAX_CHARS = 200
 """Of one text: longer ones are nobody's choice."""
-ASK: Final = ""
-"""The name under which `Facts.options` knows `%%jp`."""
 
 
 # --- what is asked and answered --------------------------------------------------------------
@@ -47,23 +46,8 @@ class Completions:
     texts: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One option of a magic: how it is written, and whether a value follows."""
-
-    flags: tuple[str, ...]
-    takes: Literal["nothing", "one", "perhaps one"] = "nothing"
-    choices: tuple[str, ...] = ()
-
-
 class Facts(Protocol):
     """What a line may name. Only what the line needs is asked for."""
-
-    def subcommands(self) -> Sequence[str]:
-        """Of `%jp`."""
-
-    def options(self, command: str) -> Sequence[Option]:
-        """Of a subcommand, or of `%%jp`, which is `ASK`."""
 
     def keys(self, path: str) -> Sequence[str]:
         """What lies below `path` in the configuration in force; of a list its numbers."""
@@ -83,8 +67,8 @@ class Facts(Protocol):
     def entries(self, folder: str) -> Sequence[str]:
         """What lies in `folder`, as seen from the notebook; folders end with `/`."""
 
-    def conversations(self, command: str) -> Sequence[str]:
-        """Ids that `command` takes."""
+    def conversations(self, *, damaged: bool) -> Sequence[str]:
+        """Ids of the conversations that are not active, `damaged` ones included or not."""
 
     def turns(self) -> int:
         """How many turns the active conversation has."""
@@ -127,11 +111,13 @@ def complete(before: str, facts: Facts) -> Completions:
         return _bounded(_variables(before, facts))
     done, typed = _words(before, magic.start("asks") if magic["asks"] else magic.end())
     if magic["mark"] == "%%":
-        found = _word(ASK, done, typed.text, facts)
+        found = _word(ASK_OPTIONS, None, done, typed.text, facts)
     elif not done:
-        found = _starting(typed.text, facts.subcommands())
+        found = _starting(typed.text, SUBCOMMANDS)
+    elif command := SUBCOMMANDS.get(done[0]):
+        found = _word(command.options, command, done[1:], typed.text, facts)
     else:
-        found = _word(done[0], done[1:], typed.text, facts)
+        return Completions(len(before), [])
     quote = typed.quotes[found.start]
     written = [_quoted(text, quote) for text in found.texts]
     return _bounded(Completions(typed.places[found.start], [text for text in written if text]))
@@ -157,7 +143,7 @@ def _variables(before: str, facts: Facts) -> Completions:
     return _starting(before, names, place.start("name"))
 
 
-class _Typed:
+class _TypedWord:
     """The word that is being typed, read as a shell does.
 
     Attributes:
@@ -178,10 +164,10 @@ class _Typed:
         self.quotes.append(quote)
 
 
-def _words(line: str, place: int) -> tuple[list[str], _Typed]:
+def _words(line: str, place: int) -> tuple[list[str], _TypedWord]:
     """The words of `line` from `place` on: whole ones, and the one that ends at the cursor."""
     done: list[str] = []
-    typed, begun, quote = _Typed(), False, ""
+    typed, begun, quote = _TypedWord(), False, ""
     while place < len(line):
         char, following = line[place], line[place + 1 : place + 2]
         escapes = char == "\\" and (not quote or (quote == '"' and following in ('"', "\\")))
@@ -192,7 +178,7 @@ def _words(line: str, place: int) -> tuple[list[str], _Typed]:
             quote = "" if quote else char
         elif char in " \t\r\n" and not quote:
             done += [typed.text] if begun else []
-            typed = _Typed()
+            typed = _TypedWord()
         elif not escapes:
             typed.add(char, place, quote)
         begun = bool(quote) or char not in " \t\r\n" or escapes
@@ -213,79 +199,62 @@ def _quoted(text: str, quote: str) -> str | None:
 
 # --- options and arguments -------------------------------------------------------------------
 
-Kind = Literal[
-    "path", "setting", "change", "model", "tool", "id", "turn", "folder", "file", "schema"
-]  # fmt: skip
 
-_OF_SUBCOMMANDS: Final[dict[str, Kind]] = {
-    "config": "setting",
-    "drop": "id",
-    "export": "folder",
-    "fork": "turn",
-    "import": "folder",
-    "switch": "id",
-    "tools": "tool",
-}
-_TAKE_ONE: Final = ("drop", "fork", "import", "switch", "tools")
-_OF_OPTIONS: Final[dict[str, Kind]] = {
-    "--attachment": "file",
-    "--cfg": "change",
-    "--explain": "path",
-    "--model": "model",
-    "--no-cfg": "change",
-    "--schema": "schema",
-    "--unset": "path",
-    "-T": "tool",
-    "-t": "tool",
-    "-u": "tool",
-}
-"""What the value of an option is, by one of its flags."""
-
-
-def _word(command: str, done: Sequence[str], text: str, facts: Facts) -> Completions:
-    """What the last word of a magic may be, when it begins as `text` does."""
-    options = facts.options(command)
+def _word(
+    options: Sequence[Option],
+    command: Subcommand | None,
+    done: Sequence[str],
+    text: str,
+    facts: Facts,
+) -> Completions:
+    """Return what the last word of a magic may be, when it begins as `text` does."""
     last = _option(options, done[-1]) if done else None
-    if last is not None and last.takes != "nothing":
-        found = _value(last, command, text, facts)
-        if found.texts or last.takes == "one":
+    if last is not None and last.takes:
+        found = _value(last, text, facts)
+        if found.texts or not last.may_stand_alone:
             return found
     flag, equals, value = text.partition("=")
     if flag.startswith("--") and equals:
         option = _option(options, flag)
-        if option is None or option.takes == "nothing":
+        if option is None or not option.takes:
             return Completions(len(text), [])
-        return _moved(_value(option, command, value, facts), len(flag) + 1)
+        return _moved(_value(option, value, facts), len(flag) + 1)
     flags = _starting(text, [flag for option in options for flag in option.flags])
     if text.startswith("-"):
         return flags
-    if done and command in _TAKE_ONE:
-        return Completions(len(text), [])
-    found = _argument(_OF_SUBCOMMANDS.get(command), command, text, facts)
+    if command is None or not command.takes_words(_count(options, done) + 1):
+        return Completions(len(text), []) if text else flags
+    found = _argument(command.offers, text, facts)
     return found if found.texts or text else flags
+
+
+def _count(options: Iterable[Option], done: Sequence[str]) -> int:
+    """Return how many of the words `done` are neither options nor what follows one."""
+    pairs = zip(["", *done], done, strict=False)
+    takers = {flag for option in options if option.takes for flag in option.flags}
+    return sum(before not in takers and not word.startswith("-") for before, word in pairs)
 
 
 def _option(options: Iterable[Option], flag: str) -> Option | None:
     return next((option for option in options if flag in option.flags), None)
 
 
-def _value(option: Option, command: str, text: str, facts: Facts) -> Completions:
+def _value(option: Option, text: str, facts: Facts) -> Completions:
     if option.choices:
         return _starting(text, option.choices)
-    kind = next((_OF_OPTIONS[flag] for flag in option.flags if flag in _OF_OPTIONS), None)
-    return _argument(kind, command, text, facts)
+    return _argument(option.offers, text, facts)
 
 
-def _argument(kind: Kind | None, command: str, text: str, facts: Facts) -> Completions:
-    match kind:
+def _argument(offer: Offer | None, text: str, facts: Facts) -> Completions:
+    match offer:
         case "path" | "setting" | "change":
-            return _setting(kind, text, facts)
+            return _setting(offer, text, facts)
         case "model":
             return _starting(text, _models(text, facts))
         case "tool":
             return _starting(text, facts.tools())
-        case "id":
-            return _starting(text, facts.conversations(command))
+        case "conversation" | "stored conversation":
+            return _starting(text, facts.conversations(damaged=offer == "stored conversation"))
         case "turn":
             return _starting(text, map(str, reversed(range(facts.turns()))))
         case "folder":
@@ -294,7 +263,9 @@ def _argument(kind: Kind | None, command: str, text: str, facts: Facts) -> Compl
             return _file(text, facts.entries, suffixes=("",))
         case "schema":
             return _starting(text, sorted(facts.schemas()))
-    return Completions(len(text), [])
+        case None:
+            return Completions(len(text), [])
+    assert_never(offer)
 
 
 def _setting(kind: Literal["path", "setting", "change"], text: str, facts: Facts) -> Completions:

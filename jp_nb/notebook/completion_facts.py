@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import logging
 import os
-from argparse import Action
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from jp_nb.config.paths import lookup, parse_path
 from jp_nb.config.tree.app_config import STAR, AppConfig
 from jp_nb.errors import JpNbError
-from jp_nb.notebook.completion import ASK, Completions, Option, complete_cell
+from jp_nb.notebook.completion import Completions, complete_cell
 from jp_nb.session.session import Session
 
 MAX_ENTRIES = 5000
@@ -52,22 +51,6 @@ class SessionFacts:
     @cached_property
     def _dumped(self) -> dict[str, Any]:
         return self._config.model_dump(mode="json", exclude_none=True, by_alias=True)
-
-    # --- magics ------------------------------------------------------------------------------
-
-    def subcommands(self) -> Sequence[str]:
-        """The first words of what a bare `%jp` lists."""
-        from jp_nb.notebook.usage import SUBCOMMANDS
-
-        return [part.split()[0] for how, _ in SUBCOMMANDS for part in how.split(", ")]
-
-    def options(self, command: str) -> Sequence[Option]:
-        """What `%%jp` takes, or a subcommand."""
-        from jp_nb.notebook import commands, magics
-
-        parser = magics.ask_options() if command == ASK else commands.OPTIONS.get(command)
-        actions: Sequence[Action] = parser._actions if parser is not None else ()
-        return [_described(action) for action in actions if action.option_strings]
 
     # --- configuration -----------------------------------------------------------------------
 
@@ -114,12 +97,12 @@ class SessionFacts:
 
     # --- the record and the notebook ---------------------------------------------------------
 
-    def conversations(self, command: str) -> Sequence[str]:
-        """Ids of the conversations that are not active; damaged ones can only be dropped."""
+    def conversations(self, *, damaged: bool) -> Sequence[str]:
+        """Ids of the conversations that are not active."""
         from jp_nb.record.conversations import Listed, listing
 
         found: list[Listed] = _or([], lambda: listing(self._session.document))
-        return [x.id for x in found if not x.active and (command == "drop" or not x.damaged)]
+        return [x.id for x in found if not x.active and (damaged or not x.damaged)]
 
     def turns(self) -> int:
         """How many turns `fork` may keep."""
@@ -138,13 +121,6 @@ class SessionFacts:
         values = self._session.shell.user_ns
         names = (name for name in self.variables() if not name.startswith("_"))
         return [name for name in names if may_describe(values.get(name))]
-
-
-def _described(action: Action) -> Option:
-    takes: Literal["nothing", "one", "perhaps one"] = "one"
-    if action.nargs in ("?", "*", 0):
-        takes = "nothing" if action.nargs == 0 else "perhaps one"
-    return Option(tuple(action.option_strings), takes, tuple(map(str, action.choices or ())))
 
 
 def _entries(folder: Path) -> list[str]:

@@ -11,51 +11,24 @@ import re
 import tokenize
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from IPython.core.completer import context_matcher
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 
 import jp_nb
-from jp_nb.config.directives import (
-    add_attachment_option,
-    add_options,
-    add_tool_choice,
-    add_tool_options,
-    tool_choice,
-)
-from jp_nb.errors import JpNbError, UsageError
-from jp_nb.notebook.options import OptionParser
-from jp_nb.notebook.usage import USAGE, help_on_ask, help_on_commands
+from jp_nb.errors import JpNbError
+from jp_nb.notebook.subcommands import help_on_ask, help_on_commands
 from jp_nb.safe_text import one_line, plain
 from jp_nb.session.session import Session
-
-if TYPE_CHECKING:
-    from jp_nb.notebook.commands import Commands
 
 _Magic = TypeVar("_Magic", bound=Callable[..., None])
 _KEPT = "_jp_nb_session"
 """Attribute of the shell that keeps the session while the extension is unloaded."""
 
 
-def ask_options() -> OptionParser:
-    """What `%%jp` takes."""
-    parser = OptionParser(USAGE)
-    parser.add_argument("-m", "--model")
-    add_options(parser)
-    add_tool_options(parser)
-    add_attachment_option(parser)
-    add_tool_choice(parser)
-    parser.add_argument("-n", "--new", action="store_true")
-    parser.add_argument("-s", "--schema", metavar="NAME")
-    parser.add_argument("-o", "--out")
-    parser.add_argument("--strict", action="store_true")
-    return parser
-
-
 def _documented(text: str) -> Callable[[_Magic], _Magic]:
-    """A decorator that has `?` show `text`."""
+    """Return a decorator that has `?` show `text`."""
 
     def decorate(magic: _Magic) -> _Magic:
         magic.__doc__ = text
@@ -73,58 +46,26 @@ class JpMagics(Magics):
         self._shell = shell
         self._session = session
 
-    @cached_property
-    def _commands(self) -> Commands:
-        from jp_nb.notebook.commands import Commands
-
-        return Commands(self._shell, self._session)
-
     @no_var_expand
     @cell_magic("jp")  # type: ignore[arg-type]  # IPython's own annotation
     @_documented(help_on_ask())
     def ask(self, line: str, cell: str) -> None:
         """Ask the model: `%%jp [options]` and the request below."""
+        from jp_nb.notebook import commands  # not before something is asked
+
         with guarded(self._session):
-            self._ask(line, cell)
+            commands.ask(self._shell, self._session, line, cell)
 
     @no_var_expand
     @line_magic("jp")  # type: ignore[arg-type]
     @_documented(help_on_commands())
     def command(self, line: str) -> None:
         """`%jp SUBCOMMAND`; bare, it lists them."""
+        from jp_nb.notebook import commands
+
         name, rest = [*line.split(maxsplit=1), "", ""][:2]
         with guarded(self._session):
-            if name == "q":
-                self._q(rest)
-            else:
-                self._commands.run(name, rest.strip())
-
-    def _q(self, text: str) -> None:
-        if not text.strip():
-            raise UsageError("there is nothing to ask: %jp q TEXT")
-        self._ask("", text)
-
-    def _ask(self, line: str, cell: str) -> None:
-        from jp_nb.notebook.commands import split
-
-        options = ask_options().parse_args(split(line))
-        if options.out is not None and not options.out.isidentifier():
-            raise UsageError(f"-o takes a name, {options.out!r} is none")
-        before = self._session.last
-        try:
-            self._session.ask(
-                cell,
-                model=options.model,
-                directives=options.directives,
-                new=options.new,
-                schema=options.schema,
-                tool_choice=tool_choice(*options.tool_uses),
-                strict=options.strict,
-            )
-        finally:
-            turn = self._session.last
-            if turn is not None and turn is not before and options.out is not None:
-                self._shell.user_ns[options.out] = turn
+            commands.run_subcommand(self._shell, self._session, name, rest.strip())
 
 
 def keep_question_marks(lines: list[str]) -> list[str]:

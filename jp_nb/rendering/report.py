@@ -14,7 +14,6 @@ from typing import Any, assert_never
 from jp_nb.config.masking import HIDDEN, is_secret, masked, without_credentials
 from jp_nb.config.paths import Element, format_path, parse_path
 from jp_nb.errors import ConfigError
-from jp_nb.notebook.usage import SUBCOMMANDS
 from jp_nb.record.conversations import Listed, listing
 from jp_nb.record.document import Document
 from jp_nb.record.proposals import ProposedBy
@@ -87,13 +86,6 @@ def table(
         *(f"| {' | '.join(row)} |" for row in marked),
     ]
     return Report("\n".join(markdown), "\n".join(line(row) for row in [list(head), *cells]))
-
-
-def subcommands(rows: Sequence[tuple[str, str]] = SUBCOMMANDS) -> Report:
-    """What `%jp` can do."""
-    listed = table(("%jp", "does"), rows)
-    rest = "A request to the model is written below %%jp; %%jp? says what that takes."
-    return Report(f"{listed.markdown}\n\n{rest}", f"{listed.text}\n{rest}")
 
 
 def log(

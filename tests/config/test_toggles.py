@@ -11,7 +11,7 @@ from jp_nb.config.toggles import require_tools, toggled
 from jp_nb.config.tree.app_config import STAR, AppConfig, Tool, enabling
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError
-from jp_nb.notebook.magics import ask_options
+from jp_nb.notebook.options import read_ask_options
 from tests.support.fakes import configured
 
 RULES = ("any", "if_named", "if_named_or_group", "never")
@@ -108,8 +108,8 @@ def test_by_its_name_it_goes_too_and_both_together_turn_off_all_but_what_is_lock
 
 
 def test_options_keep_their_order_with_those_of_the_configuration() -> None:
-    line = ["-T", "-T", "ask_user", "-c", "a=1", "-t", "mine", "-C", "a=1", "-t"]
-    found = [(x.kind, x.text) for x in ask_options().parse_args(line).directives]
+    line = "-T -T ask_user -c a=1 -t mine -C a=1 -t"
+    found = [(x.kind, x.text) for x in read_ask_options(line).directives]
     assert found == [
         ("no_tool", ""),
         ("no_tool", "ask_user"),

@@ -12,13 +12,12 @@ from jp_nb.config.paths import parse_path
 from jp_nb.config.schema import field_paths, node_of
 from jp_nb.config.tree.model_config import PROVIDER_NAMES
 from jp_nb.notebook.completion import (
-    ASK,
     MAX_OFFERED,
     Facts,
-    Option,
     complete,
     complete_cell,
 )
+from jp_nb.notebook.subcommands import SUBCOMMANDS
 from tests.support.kernel_client import PATIENCE, FrontEnd, front_end
 
 PROVIDERS = [f"{name}/" for name in PROVIDER_NAMES]
@@ -36,27 +35,6 @@ class Known:
         "assistant.model.parameters": ["max_tokens", "seed"],
     }
     FILES = {"": ["docs/", "my notes/", ".git/", "a.toml", "b.txt"], "docs/": ["x.json", "old/"]}  # noqa: RUF012
-
-    def subcommands(self) -> Sequence[str]:
-        return ["q", "config", "tools", "log", "switch", "drop"]
-
-    def options(self, command: str) -> Sequence[Option]:
-        changes = [Option(("-c", "--cfg"), "one"), Option(("-C", "--no-cfg"), "one")]
-        return {
-            ASK: [
-                Option(("-m", "--model"), "one"),
-                *changes,
-                Option(("-t",), "perhaps one"),
-                Option(("-u", "--tool-use"), "perhaps one"),
-                Option(("-U", "--no-tool-use")),
-                Option(("-s", "--schema"), "one"),
-                Option(("--strict",)),
-                Option(("-a", "--attachment"), "one"),
-            ],
-            "config": [*changes, Option(("--unset",), "one"), Option(("--explain",), "one")],
-            "export": [Option(("--dialect",), "one", ("native", "jp-head"))],
-            "trust": [Option(("--workspace",)), Option(("--yes",)), Option(("--revoke",))],
-        }.get(command, [])
 
     def keys(self, path: str) -> Sequence[str]:
         return self.KEYS.get(path, [])
@@ -76,8 +54,8 @@ class Known:
     def entries(self, folder: str) -> Sequence[str]:
         return self.FILES.get(folder, [])
 
-    def conversations(self, command: str) -> Sequence[str]:
-        return ["jp-c2", "jp-c1", *(["damaged"] if command == "drop" else [])]
+    def conversations(self, *, damaged: bool) -> Sequence[str]:
+        return ["jp-c2", "jp-c1", *(["damaged"] if damaged else [])]
 
     def turns(self) -> int:
         return 12
@@ -103,7 +81,7 @@ def lines(before: str, facts: Facts = FACTS) -> list[str]:
     ("marked", "texts"),
     [
         # subcommands
-        ("%jp ^", ["q", "config", "tools", "log", "switch", "drop"]),
+        ("%jp ^", list(SUBCOMMANDS)),
         ("%jp ^c", ["config"]),
         ("  %jp  ^to", ["tools"]),
         # paths, level by level
@@ -193,8 +171,8 @@ def lines(before: str, facts: Facts = FACTS) -> list[str]:
         ("%jp export d ^--d", ["--dialect"]),
         ("%jp trust ^", ["--workspace", "--yes", "--revoke"]),
         ("%%jp ^--s", ["--schema", "--strict"]),
-        ("%%jp ^--", ["--model", "--cfg", "--no-cfg", "--tool-use", "--no-tool-use", "--schema",
-                     "--strict", "--attachment"]),
+        ("%%jp ^--", ["--model", "--cfg", "--no-cfg", "--tool", "--no-tool", "--attachment",
+                     "--tool-use", "--no-tool-use", "--new", "--schema", "--out", "--strict"]),
         ("%%jp -s ^", ["Row", "Trip"]),
         ("%%jp --schema=^T", ["Trip"]),
         ("%%jp -s ro", []),
@@ -204,7 +182,8 @@ def lines(before: str, facts: Facts = FACTS) -> list[str]:
         ("%%jp -a ^", ["a.toml", "b.txt", "docs/", r"my\ notes/"]),
         ("%%jp --attachment=docs/^x", ["x.json"]),
         ("%%jp -U as", []),
-        ("%jp config ^-", ["-c", "--cfg", "-C", "--no-cfg", "--unset", "--explain"]),
+        ("%jp config ^-", ["--explain", "--unset", "-c", "--cfg", "-C", "--no-cfg", "--user",
+                           "--workspace"]),
         ("%jp trust --yes=", []),
         # names in a request
         ("%jp q What is in {{^na", ["name", "names"]),
@@ -261,7 +240,7 @@ def test_what_is_completed_names_the_key_whatever_is_in_it() -> None:
 
 def test_what_a_stranger_wrote_is_bounded_and_plain() -> None:
     class Strange(Known):
-        def conversations(self, command: str) -> Sequence[str]:
+        def conversations(self, *, damaged: bool) -> Sequence[str]:
             many = [f"c{number}" for number in range(MAX_OFFERED + 100)]
             return ["c\x1b[2J", "c\u202e", "c\nd", "c" * 1000, *many]
 

@@ -16,7 +16,7 @@ import jp_nb as jp
 from jp_nb.config.grants import Grants
 from jp_nb.config.paths import parse_path
 from jp_nb.errors import ConfigError
-from jp_nb.notebook.commands import Commands
+from jp_nb.notebook.commands import run_subcommand
 from jp_nb.session.session import Session
 from jp_nb.tooling.python import REGISTRY
 from jp_nb.workspace import config_files
@@ -79,7 +79,7 @@ def report(session: Session, name: str) -> str:
     session.shell.display_pub = SimpleNamespace(
         publish=lambda data, metadata=None, **_: shown.append(data["text/plain"])
     )
-    Commands(session.shell, session).run("tools", name)
+    run_subcommand(session.shell, session, "tools", name)
     (text,) = shown
     return text
 
@@ -132,7 +132,7 @@ def test_an_assignment_cannot_grant_what_a_file_cannot(
     session = load()
     rule = '{"path": "conversation", "write": true}'
     with pytest.raises(ConfigError) as caught:
-        Commands(session.shell, session).run("config", f"'{TOOL}.access.config:=[{rule}]'")
+        run_subcommand(session.shell, session, "config", f"'{TOOL}.access.config:=[{rule}]'")
     assert SENTENCE in str(caught.value)
     assert session.config.conversation.tools.get("x") is None
 

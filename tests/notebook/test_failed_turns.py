@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from jp_nb.errors import ConfigError, ProviderError
+from jp_nb.notebook import commands
 from jp_nb.notebook.magics import JpMagics
 from jp_nb.record.unanswered import NoAnswer, no_answer
 from jp_nb.rendering import report
@@ -48,7 +49,7 @@ def magics(session: Session) -> JpMagics:
 
 
 def ask(session: Session, line: str, text: str) -> None:
-    magics(session)._ask(line, text)
+    commands.ask(session.shell, session, line, text)
 
 
 def fail(session: Session, line: str, text: str) -> None:

@@ -13,8 +13,8 @@ import pytest
 import jp_nb
 from jp_nb.config.directives import Directive, tool_choice
 from jp_nb.errors import ConfigError, UsageError
-from jp_nb.notebook.commands import split
-from jp_nb.notebook.magics import JpMagics, ask_options
+from jp_nb.notebook import commands
+from jp_nb.notebook.options import read_ask_options
 from jp_nb.record.events import ConfigDelta
 from jp_nb.rendering import report
 from jp_nb.session.session import Session
@@ -53,10 +53,8 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
 
 def ask(session: Session, server: LoopbackServer, line: str, provider: str = "openai") -> None:
     """`%%jp LINE` in `session`, whose model is the server."""
-    magics = JpMagics.__new__(JpMagics)
-    magics._session, magics._shell = session, session.shell
     url = f"-c providers.llm.{provider}.base_url={server.url}"
-    magics._ask(f"-m {provider}/m {url} {line}", "Go.")
+    commands.ask(session.shell, session, f"-m {provider}/m {url} {line}", "Go.")
 
 
 def choices(server: LoopbackServer) -> list[Any]:
@@ -181,7 +179,7 @@ def test_from_python_it_is_said_with_the_names_of_the_options(
 
 
 def test_an_empty_line_demands_nothing() -> None:
-    assert tool_choice(*ask_options().parse_args(split("-n")).tool_uses) is None
+    assert tool_choice(*read_ask_options("-n").tool_uses) is None
     assert tool_choice(None) is None
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 
 import pytest
 
-from jp_nb.notebook.commands import OPTIONS
-from jp_nb.notebook.magics import ask_options
-from jp_nb.notebook.usage import ASK_OPTIONS, SUBCOMMANDS
+import jp_nb
+from jp_nb.notebook.commands import action_of
+from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, Subcommand, subcommand_rows
 from tests.support.cells import error, said, value
 from tests.support.kernel_client import FrontEnd, front_end
 
@@ -36,7 +37,10 @@ def paged(user: FrontEnd, code: str) -> str:
 @pytest.mark.parametrize("code", ["%%jp?", "?%%jp"])
 def test_a_question_mark_behind_the_cell_magic_shows_its_options(user: FrontEnd, code: str) -> None:
     shown = paged(user, code)
-    for how, does in (*ASK_OPTIONS, *SUBCOMMANDS):
+    for option in ASK_OPTIONS:
+        assert all(flag in shown for flag in option.flags)
+        assert option.help in shown
+    for how, does in subcommand_rows():
         assert how in shown
         assert does in shown
 
@@ -46,19 +50,29 @@ def test_a_question_mark_behind_the_line_magic_shows_what_it_does(
     user: FrontEnd, code: str
 ) -> None:
     shown = paged(user, code)
-    for how, does in SUBCOMMANDS:
+    for how, does in subcommand_rows():
         assert f"%jp {how}" in shown
         assert does in shown
 
 
-def test_the_tables_name_every_option_there_is() -> None:
-    listed = " ".join(how for how, _ in ASK_OPTIONS)
-    for action in ask_options()._actions:
-        assert any(flag in listed.replace(",", "").split() for flag in action.option_strings)
-    rows = " ".join(how for how, _ in SUBCOMMANDS)
-    for flag in ("--keep-config", "--user", "--workspace", "--explain", "--unset", "--revoke"):
-        assert flag in rows
-        assert any(flag in a.option_strings for p in OPTIONS.values() for a in p._actions)
+@pytest.mark.parametrize("subcommand", SUBCOMMANDS.values(), ids=SUBCOMMANDS)
+def test_every_subcommand_does_something_and_is_listed_whole(subcommand: Subcommand) -> None:
+    assert callable(action_of(subcommand))
+    (how, does), *others = subcommand.rows
+    assert how.split()[0] == subcommand.name
+    assert does
+    assert len(others) == len(subcommand.options)
+    for option, (how, does) in zip(subcommand.options, others, strict=True):
+        assert option.flags[0] in how
+        assert option.flags[0] in subcommand.usage
+        assert does
+
+
+def test_what_the_function_takes_is_what_the_cell_takes() -> None:
+    keywords = set(inspect.signature(jp_nb.query).parameters) - {"text", "interpolate"}
+    names = {option.flags[-1].lstrip("-").replace("-", "_") for option in ASK_OPTIONS}
+    assert keywords - {"attach"} <= names
+    assert "attachment" in names
 
 
 def test_a_question_mark_behind_a_subcommand_shows_its_rows(user: FrontEnd) -> None:

@@ -5,23 +5,26 @@ from __future__ import annotations
 import pytest
 
 from jp_nb.errors import UsageError
-from jp_nb.notebook.magics import JpMagics, ask_options, keep_question_marks
+from jp_nb.notebook import commands
+from jp_nb.notebook.magics import JpMagics, keep_question_marks
+from jp_nb.notebook.options import read_ask_options
 
 
 @pytest.mark.parametrize("option", ["-t", "-T", "--tool", "--no-tool"])
 @pytest.mark.parametrize("name", ["", " "])
 def test_an_empty_name_of_a_tool_does_not_mean_all_tools(option: str, name: str) -> None:
     with pytest.raises(UsageError, match=rf"^{option} takes the name of a tool, or nothing"):
-        ask_options().parse_args([option, name])
-    (everything,) = ask_options().parse_args([option]).directives
+        read_ask_options(f"{option} {name!r}")
+    (everything,) = read_ask_options(option).directives
     assert everything.text == ""
 
 
 @pytest.mark.parametrize("line", ["config x", "config\tx", "config \t x "])
-def test_any_space_ends_the_subcommand(line: str) -> None:
-    class Ran:
-        def run(self, *said: str) -> None:
-            assert said == ("config", "x")
+def test_any_space_ends_the_subcommand(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[tuple[str, ...]] = []
+    monkeypatch.setattr(
+        commands, "run_subcommand", lambda _shell, _session, *said: ran.append(said)
+    )
 
     class Session:
         shell = None
@@ -30,8 +33,9 @@ def test_any_space_ends_the_subcommand(line: str) -> None:
         note_what_arose = staticmethod(lambda: None)
 
     magics = JpMagics.__new__(JpMagics)
-    vars(magics).update(_session=Session(), _commands=Ran())
+    vars(magics).update(_session=Session(), _shell=None)
     magics.command(line)
+    assert ran == [("config", "x")]
 
 
 ASKED = "get_ipython().run_line_magic('jp', 'q Why?')\n"

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import jp_nb
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ConfigError, UsageError
-from jp_nb.notebook.commands import Commands
+from jp_nb.notebook.commands import run_subcommand
 from jp_nb.notebook.magics import say_notices
 from jp_nb.record.document import Document
 from jp_nb.record.timestamps import utc_now
@@ -71,7 +71,7 @@ class Talk:
     def table(self) -> dict[str, str]:
         """What `%jp tools` says of each tool."""
         self.shown.clear()
-        Commands(self.session.shell, self.session).run("tools", "")
+        run_subcommand(self.session.shell, self.session, "tools", "")
         rows = [re.split(r"\s{2,}", line.strip()) for line in self.shown[0].splitlines()]
         return {row[0]: row[1] for row in rows[1:]}
 
@@ -246,9 +246,9 @@ def test_a_function_named_like_a_configured_tool_is_said_once_and_shown(
     (said,) = notices(talk, capsys)
     assert says in said
     assert notices(talk, capsys) == []
-    Commands(talk.session.shell, talk.session).run("tools", "")
+    run_subcommand(talk.session.shell, talk.session, "tools", "")
     assert says in talk.shown[-1]
-    Commands(talk.session.shell, talk.session).run("tools", "look")
+    run_subcommand(talk.session.shell, talk.session, "tools", "look")
     assert says in talk.shown[-1]
     jp_nb.remove_tool("look")
     assert notices(talk, capsys) == []

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jp_nb.config.directives import Directive
-from jp_nb.notebook.commands import Commands
+from jp_nb.notebook.commands import run_subcommand
 from jp_nb.record.timestamps import utc_now
 from jp_nb.session.session import Session
 from jp_nb.workspace import config_files
@@ -34,13 +34,12 @@ class Notebook:
             ),
         )
         self.session = Session(shell, clock=lambda: utc_now() + timedelta(days=days))
-        self._commands = Commands(shell, self.session)
 
     def jp(self, line: str) -> str:
         """Run `%jp LINE` and return what it displayed."""
         self.shown.clear()
         name, _, rest = line.partition(" ")
-        self._commands.run(name, rest)
+        run_subcommand(self.session.shell, self.session, name, rest)
         return "\n".join(self.shown)
 
     def told(self) -> list[str]:

@@ -1,0 +1,104 @@
+"""`%jp config`: shows the configuration, explains it, changes it.
+
+Source: `docs/guide.md`, `docs/configuration.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from jp_nb.config.directives import Directive
+from jp_nb.config.layers import to_text
+from jp_nb.config.masking import masked, shown_value
+from jp_nb.config.partial import get_path
+from jp_nb.config.paths import parse_path
+from jp_nb.errors import ConfigError, UsageError
+from jp_nb.notebook.commands import Invocation
+from jp_nb.record.projection import BASE, CONVERSATION, Provenance
+from jp_nb.rendering import report
+from jp_nb.session.session import Session
+
+Layer = Literal["user", "workspace"]
+
+
+def config(call: Invocation) -> None:
+    """Show values, say who set them, or change them."""
+    options, session = call.options, call.session
+    changes: list[Directive] = options.directives
+    paths: list[str] = options.words
+    if changes and (paths or options.explain):
+        raise UsageError(
+            f"%jp config shows or changes, not both at once: {(paths or options.explain)[0]!r}"
+        )
+    layers: list[Layer] = [x for x in ("user", "workspace") if getattr(options, x)]
+    if len(layers) > 1:
+        raise UsageError("%jp config writes into one file: --user and --workspace are two")
+    for layer in layers:
+        if not changes:
+            raise UsageError(f"--{layer} takes what to write: PATH=VALUE, or --unset PATH")
+        session.write_config(layer, *changes)
+    if layers:
+        return
+    if changes:
+        session.configure(*changes)
+    elif options.explain:
+        _explain(call, [*options.explain, *paths])
+    else:
+        _show(call, paths or session.settings.set_paths())
+
+
+def _show(call: Invocation, paths: Sequence[str]) -> None:
+    said, value_at = call.session.settings.explain(paths), _values(call.session)
+    rows = [
+        (
+            path,
+            value_at(path),
+            _who(decider, path) if (decider := _decider(said[path])) else "default",
+        )
+        for path in paths
+    ]
+    call.show(report.table(("path", "value", "set by"), rows))
+
+
+def _explain(call: Invocation, paths: Sequence[str]) -> None:
+    rows: list[tuple[str, str, str]] = []
+    value_at = _values(call.session)
+    for path, said in call.session.settings.explain(paths).items():
+        rows += [
+            (path, _who(x, path), "taken back" if x.taken_back else shown_value(path, x.value))
+            for x in said
+        ]
+        rows.append((path, "in force", value_at(path)))
+    call.show(report.table(("path", "says", "value"), rows))
+
+
+def _values(session: Session) -> Callable[[str], str]:
+    """Return what says in words what is in force at a path, also while the whole is not valid."""
+    try:
+        config = session.config.model_dump(mode="json", exclude_none=True, by_alias=True)
+    except ConfigError as exc:
+        partial = session.settings.readable_partial()
+        print(f"jp_nb: this configuration is not valid: {report.plain_text(str(exc))}")
+        return lambda path: f"{shown_value(path, get_path(partial, path))} (not valid as a whole)"
+    return lambda path: to_text(masked(get_path(config, path), parse_path(path)))
+
+
+def _decider(said: Sequence[Provenance]) -> Provenance | None:
+    """Return who a value is from; None if it is nobody's.
+
+    If a conversation began with what a file says, it is the file; likewise if a conversation took
+    back what it had set. What it unset is unset by it.
+    """
+    last = said[-1] if said else None
+    below = [x for x in said if x.source not in (BASE, CONVERSATION)]
+    if last is None or last.taken_back:
+        return below[-1] if below else None
+    begun = last.source == BASE and below and below[-1].value == last.value
+    return below[-1] if begun else last
+
+
+def _who(said: Provenance, path: str) -> str:
+    """Return where the value of `path` comes from: layer, and file, variable, turn or tools."""
+    where = [said.source, *filter(None, (said.file, said.when))]
+    return ", ".join([*where, *report.by_tools(said.tools(path))])

@@ -1,0 +1,269 @@
+"""What the magics take: `%%jp` its options, `%jp` its subcommands. A new one is one entry here.
+
+Parsing, errors, a bare `%jp`, `%jp?` and Tab all read these tables. A subcommand's action lies in
+another module, which is loaded when it first runs.
+
+Source: `docs/guide.md`, `docs/extending.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from jp_nb.config.directives import Directive, Kind
+from jp_nb.errors import UsageError
+
+Offer = Literal[
+    "path", "setting", "change", "model", "tool", "conversation", "stored conversation",
+    "turn", "folder", "file", "schema",
+]  # fmt: skip
+"""What Tab may offer. A `stored conversation` may be damaged; a `setting` is a path or an
+assignment, a `change` a configuration file's name besides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: how it is written, what follows it, what Tab offers, where its value goes.
+
+    Attributes:
+        flags: All spellings, the short one first.
+        help: What it does.
+        takes: What follows it, such as `NAME`; in brackets if that may be left out.
+        offers: What Tab offers for that.
+        choices: Or all that it may be.
+        into: Its name among the values that are read; without one, the longest flag's.
+        reads: If it may be given several times: makes a value of the flag and what follows it.
+            The values of all options with the same `into` are listed as they are written.
+        beside: What else the line holds, where help lists the option.
+    """
+
+    flags: tuple[str, ...]
+    help: str
+    takes: str = ""
+    offers: Offer | None = None
+    choices: tuple[str, ...] = ()
+    into: str = ""
+    reads: Callable[[str, str | None], object] | None = None
+    beside: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the name of its value among those that are read."""
+        return self.into or self.flags[-1].lstrip("-").replace("-", "_")
+
+    @property
+    def may_stand_alone(self) -> bool:
+        """True if nothing has to follow it."""
+        return not self.takes or self.takes.startswith("[")
+
+    @property
+    def usage(self) -> str:
+        """Return how it is written in a usage line."""
+        again = "…" if self.reads is not None and self.into == "directives" else ""
+        return f"[{f'{self.flags[0]} {self.takes}'.strip()}]{again}"
+
+    @property
+    def spellings(self) -> str:
+        """Return each of its flags, with what follows."""
+        return ", ".join(f"{flag} {self.takes or self.beside}".strip() for flag in self.flags)
+
+
+@dataclass(frozen=True, slots=True)
+class Subcommand:
+    """One subcommand of `%jp`.
+
+    Attributes:
+        name: Its first word.
+        help: What it does.
+        action: `module:function`; the module is in `jp_nb.notebook`, and the function is called
+            with an `invocation.Invocation`.
+        takes: The words that follow, such as `DIR`; in brackets if they may be left out, with `…`
+            if they may be several. Nothing if it is empty.
+        what: The same in words, for errors.
+        offers: What Tab offers for a word.
+        options: Its options.
+        is_text: True if what follows is a text of any words, quotes included.
+        assigns: True if a word such as `path=value` is the value of a `-c`.
+    """
+
+    name: str
+    help: str
+    action: str
+    takes: str = ""
+    what: str = "nothing"
+    offers: Offer | None = None
+    options: tuple[Option, ...] = ()
+    is_text: bool = False
+    assigns: bool = False
+
+    def takes_words(self, count: int) -> bool:
+        """True if as many words may follow."""
+        at_least = 0 if not self.takes or self.takes.startswith("[") else 1
+        return at_least <= count and ("…" in self.takes or count <= bool(self.takes))
+
+    @property
+    def usage(self) -> str:
+        """Return its usage line."""
+        options = " ".join(option.usage for option in self.options)
+        return " ".join(filter(None, ("%jp", self.name, self.takes, options)))
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """Return what help lists: how it is written and what that does, then each option."""
+        ways = [(f"{self.name} {self.takes}".strip(), self.help)]
+        for option in self.options:
+            what = " ".join(filter(None, (option.flags[0], option.takes, option.beside)))
+            ways.append((f"{self.name} {what}", option.help))
+        return ways
+
+
+# --- the tables --------------------------------------------------------------------------------
+
+
+def _change(
+    kind: Kind,
+    flags: tuple[str, ...],
+    does: str,
+    takes: str,
+    offers: Offer,
+) -> Option:
+    """Return an option that changes the configuration; those of a line count in their order."""
+
+    def read(flag: str, text: str | None) -> Directive:
+        if kind in ("tool", "no_tool") and text is not None and not text.strip():
+            raise UsageError(f"{flag} takes the name of a tool, or nothing for all tools")
+        return Directive(kind, text or "")
+
+    return Option(flags, does, takes, offers, into="directives", reads=read)
+
+
+# One entry, one paragraph.
+# fmt: off
+ASK_OPTIONS: Final = (
+    Option(("-m", "--model"), "model `provider/name`, or an alias, for this and later turns",
+           "ID", "model"),
+    _change("cfg", ("-c", "--cfg"),
+            "path=value, path:=json, path+=value, a JSON object, or a file's name", "X", "change"),
+    _change("no_cfg", ("-C", "--no-cfg"), "take back what that set", "X", "change"),
+    _change("tool", ("-t", "--tool"), "enable a tool for this and later turns; bare: all of them",
+            "[NAME]", "tool"),
+    _change("no_tool", ("-T", "--no-tool"), "disable a tool likewise", "[NAME]", "tool"),
+    _change("attach", ("-a", "--attachment"),
+            "attach a file or a pattern, for this and later turns", "FILE", "file"),
+    Option(("-u", "--tool-use"), "force a tool for the first request of this turn; bare: any tool",
+           "[NAME]", "tool", into="tool_uses",
+           reads=lambda _, name: True if name is None else name),
+    Option(("-U", "--no-tool-use"), "forbid tools for the first request of this turn",
+           into="tool_uses", reads=lambda *_: False),
+    Option(("-n", "--new"), "start a new conversation in this notebook"),
+    Option(("-s", "--schema"), "an answer that fits the type or JSON schema NAME of the notebook",
+           "NAME", "schema"),
+    Option(("-o", "--out"), "also bind the result to NAME; it is `_jp` anyway", "NAME"),
+    Option(("--strict",), "a question that nobody can answer fails the cell"),
+)
+"""What `%%jp` takes."""
+
+_TABLE: Final = (
+    Subcommand("q", "ask in one line", "commands:ask_in_one_line", "TEXT", is_text=True),
+    Subcommand(
+        "config", "show or change the configuration", "config_commands:config",
+        "[PATH… | PATH=VALUE…]", offers="setting", assigns=True,
+        options=(
+            Option(("--explain",), "say which layer and file set it", "PATH", "path",
+                   reads=lambda _, path: path),
+            _change("unset", ("--unset",), "take back what this conversation set there",
+                    "PATH", "path"),
+            _change("cfg", ("-c", "--cfg"), "apply a configuration file", "X", "change"),
+            _change("no_cfg", ("-C", "--no-cfg"), "take back what that set", "X", "change"),
+            Option(("--user",), "write it into your own configuration file, for all notebooks",
+                   beside="PATH=VALUE"),
+            Option(("--workspace",), "write it into the file of this workspace",
+                   beside="PATH=VALUE"),
+        ),
+    ),
+    Subcommand("tools", "the tools the model may call, or all about one", "report_commands:tools",
+               "[NAME]", "the name of one tool", "tool"),
+    Subcommand("log", "the last turns, and the other conversations of this notebook",
+               "report_commands:log", "[N]", "a number of turns"),
+    Subcommand("new", "start a new conversation in this notebook", "conversation_commands:new",
+               options=(Option(("--keep-config",), "likewise, with what this one has set"),)),
+    Subcommand("fork", "go on from a turn in a conversation of its own",
+               "conversation_commands:fork", "[TURN]", "the number of the last turn to keep",
+               "turn"),
+    Subcommand("undo", "go on without the last turn", "conversation_commands:undo"),
+    Subcommand("switch", "go to another conversation", "conversation_commands:switch",
+               "ID", "the id of a conversation", "conversation"),
+    Subcommand("drop", "take a conversation out of this notebook for good",
+               "conversation_commands:drop", "ID", "the whole id of a conversation",
+               "stored conversation"),
+    Subcommand("save", "store the record now", "conversation_commands:save",
+               what="nothing (the notebook holds the record; %jp export writes it elsewhere)"),
+    Subcommand(
+        "export", "write the conversation as a directory of JP",
+        "conversation_commands:export_directory", "DIR", "the name of a directory", "folder",
+        options=(Option(("--dialect",), "in our own form, or in the one JP reads",
+                        "native|jp-head", choices=("native", "jp-head")),),
+    ),
+    Subcommand("import", "go on with a conversation from a directory of JP",
+               "conversation_commands:import_directory", "DIR", "a JP conversation directory",
+               "folder"),
+    Subcommand(
+        "trust", "let what this record configures count in full", "trust_commands:trust",
+        options=(Option(("--workspace",), "likewise what the files of this folder configure"),
+                 Option(("--yes",), "without a question"),
+                 Option(("--revoke",), "take that back")),
+    ),
+    Subcommand("doctor", "what works here, and why not", "report_commands:doctor"),
+)
+# fmt: on
+SUBCOMMANDS: Final[Mapping[str, Subcommand]] = {each.name: each for each in _TABLE}
+"""What `%jp` takes, in the order of its help."""
+ASK_USAGE: Final = f"%%jp {' '.join(x.usage for x in ASK_OPTIONS)}   and the request below"
+
+
+# --- help --------------------------------------------------------------------------------------
+
+
+def subcommand_rows(subcommands: Iterable[Subcommand] = _TABLE) -> list[tuple[str, str]]:
+    """Return what a bare `%jp` lists."""
+    return [row for subcommand in subcommands for row in subcommand.rows]
+
+
+def help_on_ask() -> str:
+    """Return the text of `%%jp?`."""
+    return "\n".join(
+        [
+            "Ask the model: `%%jp [options]`, and the request below.",
+            "",
+            ASK_USAGE,
+            "",
+            *_columns([(option.spellings, option.help) for option in ASK_OPTIONS]),
+            "",
+            "`{{name}}` in the request is replaced by that value of the notebook.",
+            "",
+            "Beside it there are:",
+            "",
+            *_columns([(f"%jp {how}", does) for how, does in subcommand_rows()]),
+        ]
+    )
+
+
+def help_on_commands() -> str:
+    """Return the text of `%jp?`."""
+    return "\n".join(
+        [
+            "`%jp SUBCOMMAND`; bare, it lists them.",
+            "",
+            *_columns([(f"%jp {how}", does) for how, does in subcommand_rows()]),
+            "",
+            "A request is written below `%%jp`; `%%jp?` says what that takes.",
+        ]
+    )
+
+
+def _columns(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
+    width = max(len(how) for how, _ in rows)
+    for how, does in rows:
+        yield f"  {how:<{width}}  {does}"
