@@ -15,7 +15,11 @@ from jp_nb.workspace.variables import TRUST_FOLDERS
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
 
-pytest_plugins = ["tests.support.browser", "tests.support.magic_shell"]
+pytest_plugins = [
+    "tests.support.browser",
+    "tests.support.folder_trust",
+    "tests.support.magic_shell",
+]
 
 
 @pytest.fixture(scope="session", autouse=True)
