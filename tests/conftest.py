@@ -17,8 +17,8 @@ settings.load_profile("busy")
 
 pytest_plugins = [
     "tests.support.browser",
-    "tests.support.folder_trust",
     "tests.support.magic_shell",
+    "tests.support.folder_trust",
 ]
 
 
