@@ -3,6 +3,10 @@
 Source: https://json-schema.org/draft/2020-12/json-schema-core sections 8.2, 10 and 11
 """
 
+# Not by `jsonschema` and `referencing`, which check schemas and answers (`session/structured.py`):
+# they return the schema that a reference names and those within a schema, but not where these
+# are. Messages here name the place, and only places tell a loop from two schemas that are equal.
+
 from __future__ import annotations
 
 import re
@@ -14,7 +18,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
 
-Path = tuple[str | int, ...]
+SchemaPath = tuple[str | int, ...]
 Schema = Mapping[str, JsonValue]
 
 DEFINITIONS: Final = ("$defs", "definitions")
@@ -33,8 +37,8 @@ _SAME_VALUE: Final = frozenset(
 _PLAIN_KEY: Final = re.compile(r"[\w$-]+")
 
 
-def place(path: Iterable[str | int]) -> str:
-    """`path` in words: `$.properties.x.items`, `$.anyOf[0]`, `$.properties["a b"]`."""
+def format_place(path: Iterable[str | int]) -> str:
+    """Return `path` as text: `$.properties.x.items`, `$.anyOf[0]`, `$.properties["a b"]`."""
     steps = []
     for key in path:
         if isinstance(key, int):
@@ -44,10 +48,10 @@ def place(path: Iterable[str | int]) -> str:
     return "$" + "".join(steps)
 
 
-def children(schema: Schema) -> Iterator[tuple[Path, Schema | bool]]:
-    """The schemas directly in `schema`, with the way to them; the first key is the keyword."""
+def child_schemas(schema: Schema) -> Iterator[tuple[SchemaPath, Schema | bool]]:
+    """Yield the schemas directly in `schema`, with the way there, which begins with a keyword."""
     for keyword, value in schema.items():
-        inner: Iterable[tuple[Path, JsonValue]] = ()
+        inner: Iterable[tuple[SchemaPath, JsonValue]] = ()
         if isinstance(value, list) and keyword in _SEVERAL:
             inner = (((keyword, number), item) for number, item in enumerate(value))
         elif isinstance(value, dict) and keyword in _NAMED:
@@ -59,8 +63,8 @@ def children(schema: Schema) -> Iterator[tuple[Path, Schema | bool]]:
                 yield path, item
 
 
-def target(root: Schema, reference: str) -> tuple[Path, JsonValue]:
-    """What `reference`, such as `#/$defs/City`, names in `root`, and where that is.
+def resolve_reference(root: Schema, reference: str) -> tuple[SchemaPath, JsonValue]:
+    """Return where `reference`, such as `#/$defs/City`, leads in `root`, and what is there.
 
     Raises:
         LookupError: If it leads out of `root`, or to nothing there; says which.
@@ -78,42 +82,46 @@ def target(root: Schema, reference: str) -> tuple[Path, JsonValue]:
             found = found[int(key)]
             path.append(int(key))
         else:
-            raise LookupError(f"leads to nothing: there is no {place([*path, key])}")
+            raise LookupError(f"leads to nothing: there is no {format_place([*path, key])}")
     return tuple(path), found
 
 
-def parts(root: Schema) -> dict[Path, Schema]:
-    """Every schema in `root` that is an object, itself included, by its path.
+def all_schemas(root: Schema) -> dict[SchemaPath, Schema]:
+    """Return every schema in `root` that is an object, itself included, by its path.
 
     Raises:
-        UsageError: If a reference leads out of `root`, or to no schema; names its place.
+        UsageError: If a reference leads out of `root`, or to what is not a schema; names its place.
     """
-    found: dict[Path, Schema] = {}
-    waiting: list[tuple[Path, Schema]] = [((), root)]
+    found: dict[SchemaPath, Schema] = {}
+    waiting: list[tuple[SchemaPath, Schema]] = [((), root)]
     while waiting:
         path, schema = waiting.pop()
         if path in found:
             continue
         found[path] = schema
-        below = [((*path, *way), child) for way, child in children(schema)]
+        below = [((*path, *way), child) for way, child in child_schemas(schema)]
         for where, child in (*_referred(root, path, schema), *reversed(below)):
             if not isinstance(child, bool):
                 waiting.append((where, child))
     return found
 
 
-def _referred(root: Schema, path: Path, schema: Schema) -> list[tuple[Path, Schema | bool]]:
+def _referred(
+    root: Schema, path: SchemaPath, schema: Schema
+) -> list[tuple[SchemaPath, Schema | bool]]:
     for keyword in ("$dynamicRef", "$recursiveRef"):
         if keyword in schema:
-            raise UsageError(f"{place((*path, keyword))}: only `$ref` is followed here: write that")
+            raise UsageError(
+                f"{format_place((*path, keyword))}: only `$ref` is followed here: write that"
+            )
     reference = schema.get("$ref")
     if reference is None:
         return []
-    at = place((*path, "$ref"))
+    at = format_place((*path, "$ref"))
     if not isinstance(reference, str):
         raise UsageError(f"{at}: a reference is a text such as `#/$defs/NAME`")
     try:
-        where, found = target(root, reference)
+        where, found = resolve_reference(root, reference)
     except LookupError as exc:
         raise UsageError(f"{at}: {reference!r} {exc.args[0]}") from exc
     if not isinstance(found, dict | bool):
@@ -121,15 +129,15 @@ def _referred(root: Schema, path: Path, schema: Schema) -> list[tuple[Path, Sche
     return [(where, found)]
 
 
-def loop(root: Schema, *, same_value: bool = False) -> Path | None:
-    """Where `root` leads back to a schema that it comes from; None if nowhere.
+def find_loop(root: Schema, *, same_value: bool = False) -> SchemaPath | None:
+    """Return the path at which `root` leads back to a schema it comes from; None if none does.
 
     Args:
         root: A schema whose references are in order.
         same_value: Only loops that never come to a part of the value, and so never end.
     """
-    known = parts(root)
-    done: set[Path] = set()
+    known = all_schemas(root)
+    done: set[SchemaPath] = set()
     for start in known:
         trail = [(start, _next(root, start, known[start], same_value=same_value))]
         on_trail = {start}
@@ -148,9 +156,11 @@ def loop(root: Schema, *, same_value: bool = False) -> Path | None:
     return None
 
 
-def _next(root: Schema, path: Path, schema: Schema, *, same_value: bool) -> Iterator[Path]:
+def _next(
+    root: Schema, path: SchemaPath, schema: Schema, *, same_value: bool
+) -> Iterator[SchemaPath]:
     for where, _ in _referred(root, path, schema):
         yield where
-    for way, _ in children(schema):
+    for way, _ in child_schemas(schema):
         if way[0] not in DEFINITIONS and (not same_value or way[0] in _SAME_VALUE):
             yield (*path, *way)

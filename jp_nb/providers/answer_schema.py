@@ -17,7 +17,15 @@ from typing import Final, Literal
 from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
-from jp_nb.json_schema import DEFINITIONS, Path, children, loop, parts, place, target
+from jp_nb.json_schema import (
+    DEFINITIONS,
+    SchemaPath,
+    all_schemas,
+    child_schemas,
+    find_loop,
+    format_place,
+    resolve_reference,
+)
 
 Schema = dict[str, JsonValue]
 
@@ -166,8 +174,8 @@ def for_openai(schema: Mapping[str, JsonValue]) -> AnswerSchema:
 
 def check_references(schema: Mapping[str, JsonValue]) -> None:
     """Raise `UsageError` if a reference in `schema` leads nowhere, or only to itself."""
-    if (path := loop(schema, same_value=True)) is not None:
-        raise UsageError(f"{place(path)}: it refers to itself and says nothing else")
+    if (path := find_loop(schema, same_value=True)) is not None:
+        raise UsageError(f"{format_place(path)}: it refers to itself and says nothing else")
 
 
 def check_anthropic(schema: Mapping[str, JsonValue]) -> None:
@@ -177,12 +185,12 @@ def check_anthropic(schema: Mapping[str, JsonValue]) -> None:
     https://platform.claude.com/docs/en/build-with-claude/structured-outputs
     """
     check_references(schema)
-    if (path := loop(schema)) is not None:
+    if (path := find_loop(schema)) is not None:
         raise _refusal(path, "it leads back to itself; write out as many levels as you need")
-    for path, part in parts(schema).items():
+    for path, part in all_schemas(schema).items():
         if why := _anthropic_misfit(part, schema):
             raise _refusal(path, why)
-        for way, child in children(part):
+        for way, child in child_schemas(part):
             if isinstance(child, bool) and way[0] != "additionalProperties":
                 word = json.dumps(child)
                 raise _refusal((*path, *way), f"`{word}` stands for a schema; write one out")
@@ -192,8 +200,8 @@ def check_anthropic(schema: Mapping[str, JsonValue]) -> None:
     for_anthropic(schema)
 
 
-def _refusal(path: Path, why: str) -> UsageError:
-    return UsageError(f"anthropic cannot answer in this schema: {place(path)}: {why}")
+def _refusal(path: SchemaPath, why: str) -> UsageError:
+    return UsageError(f"anthropic cannot answer in this schema: {format_place(path)}: {why}")
 
 
 def _anthropic_misfit(part: Mapping[str, JsonValue], root: Mapping[str, JsonValue]) -> str | None:
@@ -229,7 +237,7 @@ def _is_open(part: Mapping[str, JsonValue]) -> bool:
 def _too_large(strict: Schema) -> bool:
     """Whether OpenAI would refuse to enforce `strict` for its size."""
     properties = choices = deepest = 0
-    for path, part in parts(strict).items():
+    for path, part in all_schemas(strict).items():
         names, values = part.get("properties"), part.get("enum")
         properties += len(names) if isinstance(names, dict) else 0
         choices += len(values) if isinstance(values, list) else 0
@@ -307,7 +315,7 @@ def expanded(
         if reference not in known:
             # What leads back to `within` leads back to itself: it is None wherever it stands.
             try:
-                found = target(root, reference)[1]
+                found = resolve_reference(root, reference)[1]
             except LookupError:
                 return None
             known[reference] = (

@@ -1,7 +1,6 @@
-"""Structured answers: the schema that a name of the notebook stands for, and what fits it.
+"""Structured answers: the schema that a name in the notebook stands for, and what fits it.
 
-Source: `docs/guide.md`, `docs/providers.md`,
-`docs/turns.md`.
+Source: `docs/guide.md`, `docs/providers.md`, `docs/turns.md`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from pydantic import BaseModel, JsonValue, TypeAdapter
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
 from jp_nb.errors import AnswerError, UsageError
-from jp_nb.json_schema import Schema, loop, parts, place
+from jp_nb.json_schema import Schema, all_schemas, find_loop, format_place
 from jp_nb.json_values import MAX_SCHEMA_LEVELS, is_deeper
 from jp_nb.record.events import ChatResponse, Entry
 
@@ -37,11 +36,11 @@ _TYPING: Final = frozenset({"typing", "types", "typing_extensions"})
 
 
 def describe(what: object, namespace: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """The JSON schema that `what` stands for: a type, a schema, or the name of one of these.
+    """Return the JSON schema that `what` stands for: a type, a schema, or the name of either.
 
     Raises:
-        UsageError: If there is no such name, it is no schema, or the schema is not in order; the
-            message names the place in it.
+        UsageError: If there is no such name, it is not a schema, or the schema is not in order;
+            the message names the place in it.
     """
     name = what if isinstance(what, str) else getattr(what, "__name__", "schema")
     value = _named(what, namespace) if isinstance(what, str) else what
@@ -56,7 +55,7 @@ def describe(what: object, namespace: Mapping[str, Any]) -> dict[str, JsonValue]
 
 
 def may_describe(value: Any) -> bool:
-    """Whether Tab should offer `value`: a model, a typed record, or what looks like a schema.
+    """Return True if Tab should offer `value`: a model, a typed record, or a likely schema.
 
     Nothing of `value` is run.
     """
@@ -96,7 +95,7 @@ def _of_type(name: str, value: Any) -> object:
 
 
 def _json(name: str, value: object) -> dict[str, JsonValue]:
-    """A copy of `value` that nothing changes any more."""
+    """Return a copy of `value` that nobody else can change."""
     try:
         schema: dict[str, JsonValue] = json.loads(json.dumps(dict(value), allow_nan=False))  # type: ignore[call-overload]  # a mapping
     except (TypeError, ValueError, RecursionError) as exc:
@@ -106,14 +105,14 @@ def _json(name: str, value: object) -> dict[str, JsonValue]:
             f"{name!r} is no JSON schema: {type(exc).__name__}: {_first_line(exc)}"
         ) from exc
     if is_deeper(schema, MAX_SCHEMA_LEVELS):
-        raise UsageError(
-            f"{name!r} is no JSON schema to ask for: more than {MAX_SCHEMA_LEVELS} objects and "
-            "lists lie within one another"
+        raise _unfit(
+            name, f"more than {MAX_SCHEMA_LEVELS} objects and lists lie within one another"
         )
     return schema
 
 
 def _check(name: str, schema: dict[str, JsonValue]) -> None:
+    """Refuse what is not a schema, or one whose references could not be followed to an end."""
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import (  # type: ignore[import-untyped]
         Draft3Validator,
@@ -124,24 +123,23 @@ def _check(name: str, schema: dict[str, JsonValue]) -> None:
     try:
         validator.check_schema(schema)
     except SchemaError as exc:
-        path = place(exc.absolute_path)
-        raise UsageError(f"{name!r} is no JSON schema: {path}: {_misfit(exc)}") from exc
+        where = format_place(exc.absolute_path)
+        raise UsageError(f"{name!r} is no JSON schema: {where}: {_misfit(exc)}") from exc
     try:
-        endless = loop(schema, same_value=True)
+        endless = find_loop(schema, same_value=True)
     except UsageError as exc:
-        raise UsageError(f"{name!r} is no JSON schema to ask for: {exc}") from exc
+        raise _unfit(name, str(exc)) from exc
     base = "id" if validator in (Draft3Validator, Draft4Validator) else "$id"
-    for where, part in parts(schema).items():
-        if where and base in part:
-            raise UsageError(
-                f"{name!r} is no JSON schema to ask for: {place(where)}: it has an `{base}` of its "
-                "own, from which references would start: leave it out"
-            )
+    for path, part in all_schemas(schema).items():
+        if path and base in part:
+            why = f"it has an `{base}` of its own, from which references would start: leave it out"
+            raise _unfit(name, f"{format_place(path)}: {why}")
     if endless is not None:
-        raise UsageError(
-            f"{name!r} is no JSON schema to ask for: {place(endless)}: it refers to itself and "
-            "says nothing else"
-        )
+        raise _unfit(name, f"{format_place(endless)}: it refers to itself and says nothing else")
+
+
+def _unfit(name: str, why: str) -> UsageError:
+    return UsageError(f"{name!r} is no JSON schema to ask for: {why}")
 
 
 def _validator(schema: Schema) -> type[Validator]:
@@ -158,7 +156,7 @@ def _validator(schema: Schema) -> type[Validator]:
 
 
 def check_answer(entries: Sequence[Entry], schema: Schema, *, text: str) -> None:
-    """See whether the turn that `entries` record came to an answer that fits `schema`.
+    """Check that the turn recorded in `entries` came to an answer that fits `schema`.
 
     Args:
         entries: Of one turn; the last structured response counts.
@@ -176,7 +174,7 @@ def check_answer(entries: Sequence[Entry], schema: Schema, *, text: str) -> None
     error = _first_misfit(data, schema)
     if error is None:
         return
-    where = place(error.absolute_path)
+    where = format_place(error.absolute_path)
     found = _excerpt(error.instance) if error.absolute_path else ""
     whole = f"{where}: {_misfit(error)}{f', found {found}' if found else ''}"
     raise AnswerError(
@@ -229,7 +227,7 @@ _EXPECTED: Final[Mapping[str, str]] = {
 
 
 def _misfit(error: ValidationError) -> str:
-    """What was expected, in words and bounded: the library quotes whole values."""
+    """Return what was expected, in words and bounded: the library quotes whole values."""
     keyword, demand = str(error.validator), error.validator_value
     if keyword == "type":
         return f"expected {' or '.join([demand] if isinstance(demand, str) else demand)}"
