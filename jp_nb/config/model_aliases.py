@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.config.partial import is_wrapper
+from jp_nb.config.partial import get_path, is_wrapper
 from jp_nb.config.paths import format_path
 from jp_nb.config.schema import ROOT, SchemaNode
 from jp_nb.config.tree.app_config import AppConfig, ModelId
@@ -24,6 +24,12 @@ _ALIAS_KEYS = tuple(ALIASES.split("."))
 
 Aliases = Mapping[str, Any]
 """Model ids, names of aliases, and tables of provider and name, by alias."""
+
+
+def aliases_in(partial: Mapping[str, Any]) -> Aliases:
+    """The aliases that `partial` sets."""
+    found = get_path(partial, ALIASES)
+    return found if isinstance(found, dict) else {}
 
 
 # --- one reference ---------------------------------------------------------------------------

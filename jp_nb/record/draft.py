@@ -19,17 +19,20 @@ from jp_nb.record.say import Say
 
 
 class Draft:
-    """Changes on top of a projection, one after the other.
+    """Changes on top of a projection, one after the other; `record` appends them all.
 
     Attributes:
-        deltas: The entries to append, all of them or none.
+        deltas: The entries to append.
+        notices: What the person should be told of them.
     """
 
     def __init__(self, projection: Projection) -> None:
         self._projection = projection
-        self._now = projection.now()
+        self._began = self._now = projection.now()
         self._made: list[Step] = []
+        self._config: AppConfig | None = None
         self.deltas: list[ConfigDelta] = []
+        self.notices: list[str] = []
 
     def add(self, change: Change, claims: Mapping[str, JsonValue]) -> bool:
         """Make `change`, without what is so already; returns whether anything is left of it.
@@ -55,7 +58,13 @@ class Draft:
     def _append(self, delta: ConfigDelta) -> None:
         self._now = self._projection.step(self._now, self._now.number + 1, delta)
         self._made.append(self._now)
+        self._config = None
         self.deltas.append(delta)
+
+    def record(self) -> None:
+        """Append the deltas; the projection goes on from what they were found to come to."""
+        if self.deltas:
+            self._projection.record(self.deltas, self._began, self._now, self._config)
 
     def _reduced(self, change: Change) -> Change:
         """The smallest change that does the same now."""
@@ -86,12 +95,20 @@ class Draft:
         return strip_strategies(self._now.after)
 
     def config(self) -> AppConfig:
-        """The configuration that would be in force.
+        """The configuration that would be in force; the same object until something changes.
 
         Raises:
             ConfigError: If it is none.
         """
-        return validate(self._now.after)
+        if not self.deltas:
+            return self._projection.config()
+        if self._config is None:
+            self._config = validate(self._now.after)
+        return self._config
+
+    def now(self) -> Step:
+        """The last step."""
+        return self._now
 
     def steps(self) -> list[Step]:
         """All changes since the last reset, with those made here."""

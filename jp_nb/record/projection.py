@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.authority import stranger_may_unset, strip_untrusted
 from jp_nb.config.layers import REGISTRATIONS, Layer, fold
-from jp_nb.config.model_aliases import resolve
+from jp_nb.config.model_aliases import aliases_in, resolve
 from jp_nb.config.partial import Change, Partial, apply, get_path, merge, strip_strategies, unset
 from jp_nb.config.paths import parse_path
 from jp_nb.config.schema import node_of
@@ -184,6 +184,18 @@ class Projection:
             self._config = None
         assert self._last is not None
         return self._last
+
+    def record(
+        self, deltas: Sequence[ConfigDelta], began: Step, now: Step, config: AppConfig | None
+    ) -> None:
+        """Append `deltas`, which lead from the step `began` to `now`.
+
+        They are not followed again, nor is `config` validated again, which they come to.
+        """
+        self._stream.append(*deltas)
+        if self._last is began:
+            self._last = replace(now, delta=self._stream.deltas[now.number])
+            self._config = config
 
     def _steps(self, last: Step | None = None) -> Iterator[Step]:
         self._follow_marks()
@@ -368,7 +380,7 @@ def _provider(partial: Partial) -> str:
     found = get_path(partial, "assistant.model.id")
     if isinstance(found, str):
         try:
-            return resolve(found, get_path(partial, "providers.llm.aliases") or {}).provider
+            return resolve(found, aliases_in(partial)).provider
         except ConfigError:
             return ""
     provider = found.get("provider") if isinstance(found, dict) else None

@@ -52,19 +52,26 @@ class Resolver:
         self._providers: dict[str, Provider] = {}
         self._attachments = Attachments()
 
-    def for_turn(self, tool_choice: ToolChoice | None) -> Callable[[], Resolved]:
-        """What resolves the configuration in force, again and again; first with `tool_choice`."""
-        waiting = [tool_choice]
+    def for_turn(self, first: Resolved) -> Callable[[], Resolved]:
+        """Return what gives `first`, and then what the configuration in force resolves to."""
+        waiting = [first]
 
         def resolve() -> Resolved:
-            return self.resolve(tool_choice=waiting.pop() if waiting else None)
+            if waiting:
+                return waiting.pop()
+            conversation_id = self._session.document.conversation.id
+            return self.resolve(self._session.settings.snapshot(), conversation_id)
 
         return resolve
 
     def resolve(
-        self, config: AppConfig | None = None, *, tool_choice: ToolChoice | None = None
+        self,
+        basis: ConfigSnapshot,
+        conversation_id: str,
+        *,
+        tool_choice: ToolChoice | None = None,
     ) -> Resolved:
-        """Provider, model, tools and attachments of `config`, else of the configuration in force.
+        """Resolve `basis` into provider, model, tools and attachments.
 
         `tool_choice` counts instead of the configured one.
 
@@ -72,7 +79,6 @@ class Resolver:
             ConfigError: If one of them cannot be had; the message names the path.
             UsageError: If no tool is as `tool_choice` says.
         """
-        basis = self._in_force() if config is None else ConfigSnapshot(config=config)
         config = basis.config
         model, provider = self.model(config)
         tools = self.offer(config)
@@ -91,16 +97,11 @@ class Resolver:
             parameters=_parameters(config.assistant.model.parameters),
             request=config.assistant.request,
             attachments=attachments,
-            inquiry=self._inquiry(config, tools, (provider, model), attachments),
+            inquiry=self._inquiry(config, tools, (provider, model), attachments, conversation_id),
             interrupts=config.interrupt,
             basis=basis,
             chains=_chains(model.provider, config),
         )
-
-    def _in_force(self) -> ConfigSnapshot:
-        projection = self._session.settings.projection
-        config, now = projection.config(), projection.now()
-        return ConfigSnapshot(now.after, now.defaults, config, self._session.files.is_inside)
 
     def model(self, config: AppConfig) -> tuple[ModelId, Provider]:
         """The model of `config` and who provides it.
@@ -142,6 +143,7 @@ class Resolver:
         tools: ToolSet,
         own: tuple[Provider, ModelId],
         attachments: tuple[Attachment, ...],
+        conversation_id: str,
     ) -> LlmInquiryBackend:
         """What answers the questions of `tools`; `own` is the conversation's provider and model.
 
@@ -167,7 +169,7 @@ class Resolver:
             overrides=overrides,
             tools=tuple(tool.definition for tool in tools.tools.values()),
             attachments=attachments,
-            conversation_id=self._session.document.conversation.id,
+            conversation_id=conversation_id,
         )
 
     def _override(self, assistant: Assistant, llm: Llm, path: str) -> tuple[Provider, ModelId]:

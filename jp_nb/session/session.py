@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -563,26 +563,36 @@ class Session:
         fresh = self._begin_again() if again else None
         fresh = self._empty_conversation(with_parent=True) if new else fresh
         wanted = self._described(schema)
-        self._check(fresh, directives, model, wanted, tool_choice)
+        settings = self.settings
+        if fresh is not None:
+            settings = type(settings)(fresh, self.files, trusted=True, made_here=True)
+        draft = settings.draft(directives, model=model)  # before anything changes
+        resolved = turns.resolver.resolve(
+            settings.snapshot(draft),
+            (fresh or self.document.conversation).id,
+            tool_choice=tool_choice,
+        )
+        if wanted is not None:
+            resolved.provider.check_schema(wanted)
         left, old = self.settings.projection, self.document.conversation
         if fresh is not None:
             self._install(fresh, made_here=True)
+            self.settings = settings
         if again:
             self.notices.append(
                 "this cell began the conversation, so a new one starts here; "
                 f"`%jp switch {old.id}` goes back to the earlier one"
             )
         self._remember_beginning()
-        before = len(self.document.conversation.deltas)
-        self.configure(*directives, model=model)
-        changes = len(self.document.conversation.deltas) - before
+        draft.record()
+        self.notices += [*draft.notices, *self.files.take_notices()]
         if fresh is not None:
             self._left = left
             self._say_left_behind(left, asks=True)
         metadata: dict[str, JsonValue] = {"cell_id": cell_id} if cell_id else {}
-        author = self.config.user.name
+        author = resolved.basis.config.user.name
         request = ChatRequest(content=content, schema=wanted, author=author, metadata=metadata)
-        turn = turns.run(request, strict=strict, tool_choice=tool_choice, changes=changes)
+        turn = turns.run(request, resolved=resolved, strict=strict, changes=len(draft.deltas))
         if wanted is not None:
             from jp_nb.session.structured import check_answer
 
@@ -596,23 +606,6 @@ class Session:
         from jp_nb.session.structured import describe
 
         return describe(schema, self.shell.user_ns)
-
-    def _check(
-        self,
-        fresh: ConversationStream | None,
-        directives: Sequence[Directive],
-        model: str | None,
-        schema: Mapping[str, JsonValue] | None,
-        tool_choice: ToolChoice | None,
-    ) -> None:
-        """Raise what is wrong with the options, before they change anything."""
-        settings = self.settings
-        if fresh is not None:
-            settings = type(settings)(fresh, self.files, trusted=True, made_here=True)
-        preview = settings.preview(directives, model=model)
-        resolved = self.turns.resolver.resolve(preview, tool_choice=tool_choice)
-        if schema is not None:
-            resolved.provider.check_schema(schema)
 
     def _remember_beginning(self) -> None:
         """Keep how the active conversation begins, if this request is its first."""

@@ -30,7 +30,7 @@ from jp_nb.config.layers import (
     fold,
 )
 from jp_nb.config.masking import is_secret, masked
-from jp_nb.config.model_aliases import parse, resolve, resolve_partial
+from jp_nb.config.model_aliases import aliases_in, parse, resolve, resolve_partial
 from jp_nb.config.partial import (
     Change,
     Partial,
@@ -44,6 +44,7 @@ from jp_nb.config.partial import (
     strip_strategies,
 )
 from jp_nb.config.paths import Element, format_path, parse_path
+from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.schema import node_of, require
 from jp_nb.config.toggles import require_tools, toggled
 from jp_nb.config.tree.app_config import AppConfig
@@ -77,6 +78,7 @@ def base_config(files: ConfigFiles) -> Partial:
         ConfigError: If a file or a variable is wrong.
     """
     partial = _with_model(fold(files.layers()))
+    validate(partial)
     return strip_untrusted(_to_store(partial))[0]
 
 
@@ -86,7 +88,7 @@ def _to_store(partial: Partial) -> Partial:
 
 def _with_model(partial: Partial) -> Partial:
     """`partial` with its model resolved, or the default one."""
-    return merge(partial, _model(validate(partial).assistant.model.id, partial))
+    return merge(partial, _model(get_path(partial, MODEL) or DEFAULT_MODEL, partial))
 
 
 def overrides() -> list[Directive]:
@@ -97,8 +99,11 @@ def overrides() -> list[Directive]:
 
 def with_overrides(base: Partial, files: ConfigFiles) -> Partial:
     """`base` with the arguments of the run in it (D34)."""
+    given = overrides()
+    if not given:
+        return base
     below = fold(files.layers())
-    for directive in overrides():
+    for directive in given:
         for change, _ in _read(directive.text, merge(below, base), files):
             base = apply(base, change)
     validate(merge(below, base))
@@ -255,18 +260,19 @@ class Settings:
         Raises:
             ConfigError: If one is malformed, or the result is no valid configuration.
         """
-        draft, said = self._drafted(directives, model)
-        if draft.deltas:
-            self._stream.append(*draft.deltas)
-        return said
+        draft = self.draft(directives, model=model)
+        draft.record()
+        return draft.notices
 
-    def preview(self, directives: Sequence[Directive], *, model: str | None = None) -> AppConfig:
-        """The configuration that would be in force after `change`.
+    def snapshot(self, draft: Draft | None = None) -> ConfigSnapshot:
+        """The configuration in force, or what would be after `draft`, for a cycle of a turn.
 
         Raises:
-            ConfigError: As `change` does.
+            ConfigError: If it is not valid.
         """
-        return self._drafted(directives, model)[0].config()
+        source = draft or self.projection
+        config, now = source.config(), source.now()
+        return ConfigSnapshot(now.after, now.defaults, config, self._files.is_inside)
 
     def carried_over(self, other: Projection) -> Change:
         """What would have this conversation go on with what that of `other` had set.
@@ -288,8 +294,7 @@ class Settings:
         draft = Draft(self.projection)
         draft.add(change, claims_for(change, None))
         draft.config()
-        if draft.deltas:
-            self._stream.append(*draft.deltas)
+        draft.record()
 
     def write(
         self, where: Literal["user", "workspace"], directives: Sequence[Directive]
@@ -338,30 +343,30 @@ class Settings:
             change = Change(unsets=(path,), uncovers=frozenset({path}))
             draft.add(change, claims_for(change, None))
         draft.config()
-        if draft.deltas:
-            self._stream.append(*draft.deltas)
+        draft.record()
         for path, said in self.projection.explain(file.paths).items():
             below = [x for x in said if x.source not in (BASE, CONVERSATION)]
             if below and below[-1].file != str(file.path):
                 where = ", ".join(filter(None, (below[-1].source, below[-1].file)))
                 yield f"{path} is from {where} here, which is stronger than that file"
 
-    def _drafted(
-        self, directives: Iterable[Directive], model: str | None
-    ) -> tuple[Draft, list[str]]:
-        directives = list(directives)
+    def draft(self, directives: Sequence[Directive], *, model: str | None = None) -> Draft:
+        """Make the changes that `change` records, without recording them.
+
+        Raises:
+            ConfigError: As `change` does.
+        """
         mends = model is None and all(x.kind == "unset" for x in directives)
         with self.lenient() if mends else nullcontext():
             self.projection.below_changed()
         draft = Draft(self.projection)
-        said: list[str] = []
         if {"NONE", "WORKSPACE"} <= {x.text for x in directives if x.kind == "cfg"}:
             raise UsageError("-c takes NONE or WORKSPACE, not both")
         names = [x.text for x in directives if x.kind in ("tool", "no_tool") and x.text]
         if names:
             require_tools(draft.config(), names)
         for directive in directives:
-            said += self._apply(draft, directive)
+            draft.notices += self._apply(draft, directive)
         if model is not None:
             change = Change(_model(parse(model), draft.partial()))
             draft.add(change, claims_for(change, Source.assignment(change)))
@@ -371,7 +376,7 @@ class Settings:
         except ConfigError:
             if not (mends and self._is_wrong()):
                 raise
-        return draft, said
+        return draft
 
     def _is_wrong(self) -> bool:
         """Whether what is in force is no valid configuration."""
@@ -446,7 +451,7 @@ class Settings:
     def _take_back(self, draft: Draft, text: str) -> list[str]:
         """Take back what `-C` names: a file's changes, or values wherever they are from."""
         if not is_assignment(text):
-            load_paths = validate(draft.partial()).config_load_paths
+            load_paths = _load_paths(draft.partial())
             hashes: frozenset[str] = frozenset()
             for layer in self._files.named(text, load_paths):
                 names, label = self._files.claim_names(layer)
@@ -507,7 +512,7 @@ def _read(text: str, current: Partial, files: ConfigFiles) -> list[tuple[Change,
         change = Change(_resolved(change.delta, apply(current, change)), change.unsets)
         return [(change, Source.assignment(change))]
     found = []
-    for layer in files.named(text, validate(current).config_load_paths):
+    for layer in files.named(text, _load_paths(current)):
         delta = {key: value for key, value in layer.partial.items() if key not in FILE_ONLY}
         names, label = files.claim_names(layer)
         change = Change(_resolved(delta, merge(current, delta)))
@@ -518,10 +523,16 @@ def _read(text: str, current: Partial, files: ConfigFiles) -> list[tuple[Change,
 
 def _resolved(delta: Partial, current: Partial) -> Partial:
     """`delta` with its models resolved: an alias may mean another one later."""
-    return resolve_partial(delta, validate(current).providers.llm.aliases)
+    return resolve_partial(delta, aliases_in(current))
+
+
+def _load_paths(current: Partial) -> list[str]:
+    """The folders in which configuration files are looked for by name."""
+    found: list[str] = get_path(current, "config_load_paths") or []
+    return found
 
 
 def _model(reference: Any, current: Partial) -> Partial:
     """A partial that sets the model which `reference` names under `current`'s aliases."""
-    model = resolve(reference, validate(current).providers.llm.aliases)
+    model = resolve(reference, aliases_in(current))
     return build(MODEL, {"provider": model.provider, "name": model.name})

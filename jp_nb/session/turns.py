@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, assert_never
 from pydantic import JsonValue
 
 from jp_nb.agent.display_events import InterruptHeard, Notice
-from jp_nb.agent.model_events import ToolChoice
 from jp_nb.agent.prompts import Answered, NotAnswered, QuestionPrompt, Unavailable
 from jp_nb.agent.secret_answers import Secrets
-from jp_nb.agent.turn import TurnEnd, TurnLoop
+from jp_nb.agent.turn import Resolved, TurnEnd, TurnLoop
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, UsageError
 from jp_nb.notebook.document import homes
@@ -96,14 +95,14 @@ class TurnRunner:
         self,
         request: ChatRequest,
         *,
+        resolved: Resolved,
         strict: bool,
-        tool_choice: ToolChoice | None = None,
         changes: int = 0,
     ) -> Turn:
         """Run `request` as a turn of the active conversation and show it in the cell.
 
-        `tool_choice` counts for the first request to the model, instead of the configured one.
-        The last `changes` of the configuration were made for this turn.
+        `resolved` counts until tools change the configuration. Its last `changes` were made for
+        this turn.
         """
         session = self._session
         stream = session.document.conversation
@@ -111,14 +110,14 @@ class TurnRunner:
             self._threads = None
             session.trust.sign()
             session.store.replaced()
-        config = session.config
+        config = resolved.basis.config
         display = self._make_display(config)
         self._prompter.cell_begins(_prompt_settings(config), place=display)
         self._display = display
         turn = TurnLoop(
             stream=stream,
             thread=self._thread(stream),
-            resolve=self.resolver.for_turn(tool_choice),
+            resolve=self.resolver.for_turn(resolved),
             prompter=self._prompter,
             cell=self._cell,
             display=display,

@@ -13,6 +13,7 @@ from jp_nb.agent.model_inquiry import InquiryModel, LlmInquiryBackend
 from jp_nb.agent.resolved import Resolved
 from jp_nb.config import inquiry_overrides as inquiries
 from jp_nb.config.partial import Partial, merge
+from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.errors import ConfigError
 from jp_nb.session.resolving import Resolver
 from tests.support.fakes import configured, for_tool
@@ -22,10 +23,7 @@ ANSWER = ("ask_user", "answer")
 
 @pytest.fixture
 def resolver(tmp_path: Path) -> Resolver:
-    session: Any = SimpleNamespace(
-        files=SimpleNamespace(folder=tmp_path),
-        document=SimpleNamespace(conversation=SimpleNamespace(id="jp-c1")),
-    )
+    session: Any = SimpleNamespace(files=SimpleNamespace(folder=tmp_path))
     return Resolver(session)
 
 
@@ -48,7 +46,7 @@ def resolved(resolver: Resolver, *partials: Partial) -> Resolved:
     }
     for partial in partials:
         whole = merge(whole, partial)
-    return resolver.resolve(configured(whole))
+    return resolver.resolve(ConfigSnapshot(config=configured(whole)), "jp-c1")
 
 
 def asked(found: Resolved) -> LlmInquiryBackend:
