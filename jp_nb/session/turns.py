@@ -17,8 +17,9 @@ from pydantic import JsonValue
 
 from jp_nb.agent.display_events import InterruptHeard, Notice
 from jp_nb.agent.prompts import Answered, NotAnswered, QuestionPrompt, Unavailable
+from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.secret_answers import Secrets
-from jp_nb.agent.turn import Resolved, TurnEnd, TurnLoop
+from jp_nb.agent.turn import TurnEnd, TurnLoop
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, UsageError
 from jp_nb.notebook.document import homes
