@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import copy
 import os
 import traceback
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -14,10 +16,13 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
+from jp_nb.agent.prompt_queue import summary
 from jp_nb.agent.prompts import Channel, Unavailable
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
+from jp_nb.tooling.arguments import coerce_arguments
 from jp_nb.tooling.context import DeltaRejection
+from jp_nb.tooling.outcome import Failure
 
 MACHINERY = tuple(
     str(folder) + os.sep
@@ -116,3 +121,14 @@ def traceback_of(exc: BaseException) -> str:
     while frame is not None and frame.tb_frame.f_code.co_filename.startswith(MACHINERY):
         frame = frame.tb_next
     return "".join(traceback.format_exception(type(exc), exc, frame))
+
+
+def prepare(tool: OfferedTool, given: Mapping[str, JsonValue]) -> dict[str, JsonValue] | Failure:
+    """Return the arguments `given` as `tool` will get them, or why it cannot run with them."""
+    schema = tool.definition.parameters
+    own = copy.deepcopy(dict(given))  # the record's are nobody else's
+    try:
+        prepared = tool.executor.prepare(tool.name, coerce_arguments(own, schema), schema)
+    except Exception as exc:  # a tool's own code
+        return Failure(summary(exc))
+    return prepared if isinstance(prepared, Failure) else dict(prepared)

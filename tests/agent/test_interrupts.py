@@ -579,7 +579,7 @@ async def test_a_function_of_the_cell_that_was_cut_short_is_run_again_on_restart
 async def test_a_result_that_comes_after_the_cut_is_not_heard(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("jp_nb.agent.coordinator.STOP_GRACE", 0.02)
+    monkeypatch.setattr("jp_nb.agent.batch_events.STOP_GRACE", 0.02)
     stale, runs = asyncio.Event(), 0
 
     async def stubborn() -> str:

@@ -849,7 +849,7 @@ async def test_the_response_to_a_cancelled_call_can_be_configured() -> None:
 async def test_a_tool_that_ignores_its_cancellation_does_not_hold_up_the_interrupt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("jp_nb.agent.coordinator.STOP_GRACE", 0.05)
+    monkeypatch.setattr("jp_nb.agent.batch_events.STOP_GRACE", 0.05)
     release = asyncio.Event()
 
     async def stubborn() -> str:

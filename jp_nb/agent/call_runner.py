@@ -1,0 +1,308 @@
+"""One tool call: its arguments, permission, runs, questions and result.
+
+No tool is known here by name.
+
+Source: `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import assert_never
+
+from pydantic import JsonValue
+
+from jp_nb.agent.asking import Asking, BatchContext
+from jp_nb.agent.batch_events import BatchEvents
+from jp_nb.agent.call_display import call_begins, call_ends
+from jp_nb.agent.calls import Call, prepare, traceback_of
+from jp_nb.agent.cell_functions import CellFunctions, was_interrupted
+from jp_nb.agent.changes import Changes
+from jp_nb.agent.consent import Consent
+from jp_nb.agent.decisions import NOT_DELIVERED_BY_CONFIGURATION, SKIPPED, Delivery
+from jp_nb.agent.display_events import Display, Waits
+from jp_nb.agent.prompt_queue import Event, PromptQueue, is_cancelled, summary
+from jp_nb.agent.prompts import Prompter, Unavailable
+from jp_nb.agent.questions import TurnState
+from jp_nb.agent.tool_set import OfferedTool
+from jp_nb.errors import ToolError
+from jp_nb.record.edited_calls import edited_by_person
+from jp_nb.record.events import Entry, ToolCallResponse
+from jp_nb.record.thread import Thread
+from jp_nb.tooling.base import RUN, Run
+from jp_nb.tooling.context import ToolContext
+from jp_nb.tooling.long_results import cut_middle
+from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
+from jp_nb.tooling.question import Question
+
+log = logging.getLogger(__name__)
+
+UNAVAILABLE = (
+    "Tool '{}' is not available. It may have been available earlier in this conversation but is "
+    "no longer enabled. Do not retry this tool until it is available again in the list of enabled "
+    "tools."
+)
+NOT_FORMATTED = "Tool '{}' was not executed because the argument formatter failed: {}"
+RESTARTED = "restarted"
+
+
+class CallRunner:
+    """Takes each call of a batch from its arguments to its response.
+
+    All of it in the coordinator's loop, but for the runs themselves.
+
+    Args:
+        events: Runs work beside the loop.
+        prompts: Where prompts wait.
+        cell: The cell's thread, for tools that need it.
+        record: Appends an entry to the conversation.
+        prompter: Asks the person.
+        display: Shows what happens.
+        state: What is remembered in this turn.
+        context: Fields of `ToolContext` that are the same for every call.
+        cut_short: Called when an interrupt of the cell cut the function of a call, with the number
+            of interrupts that were heard when it began.
+
+    Attributes:
+        changes: The configuration changes that the calls proposed.
+        unavailable: Why nobody could decide something that only a person may; None so far.
+    """
+
+    def __init__(
+        self,
+        events: BatchEvents,
+        prompts: PromptQueue,
+        cell: CellFunctions,
+        *,
+        record: Callable[[Entry], None],
+        prompter: Prompter,
+        display: Display,
+        state: TurnState,
+        context: Mapping[str, str],
+        cut_short: Callable[[Call, int], None],
+    ) -> None:
+        self._events = events
+        self._cell = cell
+        self._display = display
+        self._state = state
+        self._context = context
+        self._cut_short = cut_short
+        self._batch = BatchContext(Thread())
+        self._asking = Asking(
+            self,
+            record=record,
+            display=display,
+            prompter=prompter,
+            prompts=prompts,
+            spawn=events.spawn,
+            state=state,
+        )
+        self._consent = Consent(
+            self, display=display, prompter=prompter, prompts=prompts, state=state
+        )
+        self.changes = Changes(self, display=display, prompter=prompter, prompts=prompts)
+        self.unavailable: str | None = None
+
+    def begin_batch(self, batch: BatchContext) -> None:
+        """Take what the next calls have in common."""
+        self._batch = batch
+        self.changes.begin(batch.basis)
+
+    def drop_questions(self) -> None:
+        """Close the questions that are open: the calls that asked were cut."""
+        self._asking.drop()
+
+    def restart(self, call: Call) -> None:
+        """Run `call` again from the beginning."""
+        if call.begun and call.response is None:
+            self._show_end(call, RESTARTED, is_error=False, skipped=True)
+        call.begin_again()
+        self.begin(call)
+
+    def begin(self, call: Call) -> None:
+        """Run `call`, ask for permission to, or say why it cannot run."""
+        tool = call.tool
+        if tool is None:
+            self.fail(call, UNAVAILABLE.format(call.request.name))
+            return
+        if call.bad_arguments is not None:
+            self.fail(call, call.bad_arguments)
+            return
+        prepared = prepare(tool, call.request.arguments)
+        if isinstance(prepared, Failure):
+            self.fail(call, prepared.message)
+            return
+        call.arguments = prepared
+        match tool.run:
+            case "skip":
+                self.finish(call, SKIPPED, skipped=True)
+            case "unattended":
+                self.start(call, tool)
+            case "ask" | "edit":
+                self._show_begin(call, tool)
+                self._consent.to_run(call, tool)
+            case _:
+                assert_never(tool.run)
+
+    def start(self, call: Call, tool: OfferedTool) -> None:
+        """Run `tool`: that is permitted."""
+        self.formatted(call, tool, lambda: self._start_formatted(call, tool))
+
+    def _start_formatted(self, call: Call, tool: OfferedTool) -> None:
+        self._show_begin(call, tool)
+        self.run_again(call, tool)
+
+    def _show_begin(self, call: Call, tool: OfferedTool) -> None:
+        """Show the call; again only if it changed."""
+        if not call.begun or call.changed:
+            call.begun, call.changed = True, False
+            self._display(call_begins(call, tool))
+
+    def formatted(self, call: Call, tool: OfferedTool, then: Event) -> None:
+        """Have the arguments written for the person, if that is configured, and go on."""
+        formatter = tool.formatter
+        if formatter is None or call.formatted is not None:
+            then()
+            return
+        context = self.tool_context(call, tool, shows=True)
+
+        async def write() -> Event:
+            try:
+                text = await formatter.format(copy.deepcopy(call.arguments), context)
+            except (Exception, asyncio.CancelledError) as exc:
+                if is_cancelled():
+                    raise
+                problem = str(exc) if isinstance(exc, ToolError) else summary(exc)
+                return lambda: self.fail(call, NOT_FORMATTED.format(tool.name, problem))
+            return lambda: shown(text)
+
+        def shown(text: str) -> None:
+            call.formatted, call.changed = text, True
+            if call.begun:
+                self._show_begin(call, tool)
+            then()
+
+        self._events.spawn(write)
+
+    def run_again(self, call: Call, tool: OfferedTool) -> None:
+        """Run `tool` for `call`, with all that is known by now."""
+        self._display(Waits(call.key, call.title))
+        self._events.spawn(lambda: self._execute(call, tool))
+
+    def tool_context(self, call: Call, tool: OfferedTool, *, shows: bool = False) -> ToolContext:
+        """Return what a run of `tool` is told; one that only `shows` the call learns less."""
+        return ToolContext(
+            name=tool.name,
+            call_id=call.request.id,
+            answers=copy.deepcopy(call.answers),
+            options=copy.deepcopy(dict(tool.options)),
+            access=copy.deepcopy(tool.access),
+            config=None if shows else self.changes.visible(tool),
+            delta_rejection=None if shows else call.rejection,
+            catalog=self._batch.catalog,
+            action="format_arguments" if shows else "run",
+            **self._context,
+        )
+
+    async def _execute(self, call: Call, tool: OfferedTool) -> Event:
+        call.ran = True
+        context, run = self.tool_context(call, tool), Run()
+        cell = self._cell.for_run(call)
+        RUN.set(run)  # in the context of this task
+        try:
+            arguments = copy.deepcopy(call.arguments)  # a run may change what it gets
+            outcome = await tool.executor.run(arguments, context, cell)
+        except asyncio.CancelledError:
+            if is_cancelled():
+                raise
+            outcome = Failure("The tool cancelled itself.")
+        except ToolError as exc:
+            outcome = Failure(str(exc))
+        except BaseException as exc:
+            if was_interrupted(exc):
+                return lambda: self._cut_short(call, cell.interrupts)
+            # SystemExit and KeyboardInterrupt out of a task would end the agent's loop.
+            outcome = Failure(summary(exc))
+            call.traceback = traceback_of(exc)
+        finally:
+            run.over = True
+        outcome = self._state.secrets.hide_in(outcome)
+        return lambda: self._settle_run(call, tool, outcome)
+
+    def _settle_run(self, call: Call, tool: OfferedTool, outcome: Outcome) -> None:
+        match outcome:
+            case Success() if outcome.proposes and tool.executor.may_propose:
+                # Once all is being ended nobody may agree any more, nor may the tool run again.
+                if not self._events.cutting:
+                    self.changes.propose(call, tool, outcome)
+            case Success(content=content):
+                if outcome.proposes:
+                    log.warning("%s may not propose configuration changes: dropped", tool.name)
+                self.config_settled(call, tool, content)
+            case Failure(message=message, trace=trace):
+                text = "\n".join([message, "", "Trace:", *trace]) if trace else message
+                self._deliver(call, tool, Delivery(text, is_error=True))
+            case NeedsInput(question=question):
+                self._asking.ask(call, tool, question, self._batch)
+            case _:
+                assert_never(outcome)
+
+    def config_settled(self, call: Call, tool: OfferedTool, content: str) -> None:
+        """Deliver what a run came to: whatever it proposed is decided."""
+        self._deliver(call, tool, Delivery(content))
+
+    def answered(
+        self, call: Call, tool: OfferedTool, question: Question, answer: JsonValue
+    ) -> None:
+        """Run `tool` again, with one answer more."""
+        call.answers[question.id] = answer
+        self._state.secrets.answered(question, answer)
+        self.run_again(call, tool)
+
+    def nobody_decides(self, nobody: Unavailable) -> None:
+        """Note that a person was needed and nobody is there."""
+        self.unavailable = nobody.reason
+
+    def fail(self, call: Call, text: str) -> None:
+        """End `call` with an error."""
+        shown = text if call.tool is None else _shortened(text, call.tool)
+        self.finish(call, shown, is_error=True)
+
+    def finish(
+        self, call: Call, content: str, *, is_error: bool = False, skipped: bool = False
+    ) -> None:
+        """Give `call` its response, and show it."""
+        metadata: dict[str, JsonValue] = {}
+        if call.edited is not None:
+            metadata = edited_by_person(copy.deepcopy(call.arguments), call.edited)
+        call.response = ToolCallResponse(
+            id=call.request.id, content=content, is_error=is_error, metadata=metadata
+        )
+        self._show_end(call, content, is_error=is_error, skipped=skipped)
+
+    def _deliver(self, call: Call, tool: OfferedTool, result: Delivery) -> None:
+        result = replace(result, content=_shortened(result.content, tool))
+        match tool.result:
+            case "skip":
+                self.finish(call, NOT_DELIVERED_BY_CONFIGURATION, skipped=True)
+            case "unattended":
+                self.finish(call, result.content, is_error=result.is_error)
+            case "ask" | "edit":
+                self._consent.to_deliver(call, tool, result)
+            case _:
+                assert_never(tool.result)
+
+    def _show_end(self, call: Call, content: str, *, is_error: bool, skipped: bool) -> None:
+        traceback = self._state.secrets.hide(call.traceback) if call.traceback else None
+        self._display(
+            call_ends(call, content, traceback=traceback, is_error=is_error, skipped=skipped)
+        )
+
+
+def _shortened(text: str, tool: OfferedTool) -> str:
+    path = f"conversation.tools.{tool.name}.result_max_chars"
+    return cut_middle(text, tool.result_max_chars, path)

@@ -1,0 +1,83 @@
+"""Functions of tools on the cell's thread, and the interrupts that cut them short.
+
+Source: `docs/turns.md`, `docs/decisions.md` D55.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from jp_nb.agent.calls import Call
+from jp_nb.agent.display_events import Display, FunctionBegins, FunctionEnds
+from jp_nb.tooling.base import CallInterrupted, CellThread
+
+T = TypeVar("T")
+
+
+class CellFunctions:
+    """The functions that the runs of a batch have on the cell's thread.
+
+    Args:
+        cell: The cell's thread.
+        display: Shows when a function begins and ends.
+        ended: Called when one has ended.
+
+    Attributes:
+        running: Those that have begun and not ended.
+        interrupts: How many interrupts were heard so far.
+    """
+
+    def __init__(self, cell: CellThread, display: Display, ended: Callable[[], None]) -> None:
+        self.cell = cell
+        self.display = display
+        self.ended = ended
+        self.running: set[CellOfRun] = set()
+        self.interrupts = 0
+
+    def for_run(self, call: Call) -> CellOfRun:
+        """Return the cell's thread for one run of the tool of `call`."""
+        return CellOfRun(self, call)
+
+
+class CellOfRun:
+    """The cell's thread for one run of a tool.
+
+    Functions wait for each other, and for what an interrupt of the one before comes to: what was
+    heard when the run was asked for says nothing about the interrupt that cuts its function.
+
+    Attributes:
+        interrupts: How many interrupts were heard when the function began.
+    """
+
+    def __init__(self, functions: CellFunctions, call: Call) -> None:
+        self._all = functions
+        self._call = call
+        self.interrupts = functions.interrupts
+
+    async def call(self, function: Callable[[], T]) -> T:
+        """Run `function` there, and show that it does."""
+
+        def begin() -> T:
+            self.interrupts = self._all.interrupts
+            self._all.running.add(self)
+            self._all.display(FunctionBegins(self._call.key, self._call.title))
+            try:
+                return function()
+            finally:
+                self._all.display(FunctionEnds(self._call.key))
+
+        try:
+            return await self._all.cell.call(begin)
+        finally:
+            self._all.running.discard(self)
+            self._all.ended()
+
+    def release(self) -> None:
+        """Let functions run that were held back."""
+        self._all.cell.release()
+
+
+def was_interrupted(exc: BaseException) -> bool:
+    """True if the cell was interrupted while the function ran; the turn hears of that too."""
+    return isinstance(exc, CallInterrupted) and isinstance(exc.__cause__, KeyboardInterrupt)
