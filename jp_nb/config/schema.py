@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import difflib
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, Union, cast, get_args, get_origin
 
-from pydantic import BaseModel, JsonValue, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, JsonValue, TypeAdapter
 
 from jp_nb.config.paths import Element, format_path, is_index, parse_path
 from jp_nb.config.tree.app_config import AppConfig
@@ -33,6 +33,7 @@ class SchemaNode:
 
     Attributes:
         annotation: What stands in the tree, metadata and all forms included.
+        forms: The members of a union, or what else stands there, without metadata and None.
         kind: `table` (named fields, perhaps with shorthands), `map` (free keys), `list`, `text`,
             `scalar` (numbers, closed sets of words, several of those), `json` (anything).
         table: The model of a `table`.
@@ -43,17 +44,15 @@ class SchemaNode:
 
     def __init__(self, annotation: Any, metadata: Sequence[Any] = ()) -> None:
         self.annotation = Annotated[annotation, *metadata] if metadata else annotation
-        _, found = _bare(annotation)
-        forms = forms_of(annotation)
-        self.optional = type(None) in forms
-        forms = [form for form in forms if form is not type(None)]
-        self.kind: Kind = _kind(forms)
-        self.optional = self.optional or self.kind == "json"
-        self.table: type[BaseModel] | None = next((f for f in forms if is_model(f)), None)
-        self._below = [get_args(f)[-1] for f in forms if get_origin(f) in (dict, list)]
-        own = [item for item in (*metadata, *found) if isinstance(item, Merge)]
-        self.merge = own[0] if own else (APPEND if self.kind == "list" else REPLACE)
-        self.tagged = _is_tagged(self.annotation)
+        found, self._metadata = _taken_apart(self.annotation)
+        self.forms = [form for form in found if form is not type(None)]
+        self.kind = _kind(self.forms)
+        self.optional = len(self.forms) < len(found) or self.kind == "json"
+        self.table: type[BaseModel] | None = next(filter(_is_model, self.forms), None)
+        self._below = next((get_args(x) for x in self.forms if get_origin(x) in (dict, list)), ())
+        merges = (item for item in self._metadata if isinstance(item, Merge))
+        self.merge = next(merges, APPEND if self.kind == "list" else REPLACE)
+        self.tagged = TABLE_OR_PLAIN in self._metadata
         self._fields = _fields_of.setdefault(self.table, {})
 
     def __repr__(self) -> str:
@@ -62,7 +61,19 @@ class SchemaNode:
     @cached_property
     def item(self) -> SchemaNode:
         """What an item of the list, or a value of the map, is."""
-        return JSON if self.kind == "json" else SchemaNode(self._below[0])
+        below = JsonValue if self.kind == "json" else self._below[-1]
+        return JSON if below is JsonValue else SchemaNode(below)
+
+    @cached_property
+    def key(self) -> TypeAdapter[str]:
+        """A validator of a key of the map."""
+        return TypeAdapter(self._below[0])
+
+    @cached_property
+    def shorthands(self) -> list[Callable[[Any], Any]]:
+        """What brings every accepted spelling of a whole value into one form, in this order."""
+        found = [item for item in self._metadata if isinstance(item, BeforeValidator)]
+        return [cast(Callable[[Any], Any], item.func) for item in reversed(found)]
 
     @cached_property
     def adapter(self) -> TypeAdapter[Any]:
@@ -105,7 +116,7 @@ class SchemaNode:
     def words(self) -> list[str]:
         """The words that may stand here, if it is a closed set (or partly one)."""
         found: list[str] = []
-        for form in forms_of(self.annotation):
+        for form in self.forms:
             if form is bool:
                 found += ["true", "false"]
             elif get_origin(form) is Literal:
@@ -115,7 +126,7 @@ class SchemaNode:
     @cached_property
     def takes_any_text(self) -> bool:
         """True if a text stands for itself here, whatever it says."""
-        return self.kind in ("json", "text") or str in forms_of(self.annotation)
+        return self.kind in ("json", "text") or str in self.forms
 
     @property
     def requires(self) -> list[str]:
@@ -128,9 +139,9 @@ class SchemaNode:
 
 
 def _kind(forms: Sequence[Any]) -> Kind:
-    if any(is_model(form) for form in forms):
+    if any(map(_is_model, forms)):
         return "table"
-    if any(_is_json(form) for form in forms):
+    if Any in forms or JsonValue in forms:
         return "json"
     origins = {get_origin(form) for form in forms}
     if origins == {dict}:
@@ -140,41 +151,24 @@ def _kind(forms: Sequence[Any]) -> Kind:
     return "text" if list(forms) == [str] else "scalar"
 
 
-def is_model(annotation: Any) -> bool:
+def _is_model(annotation: Any) -> bool:
     """True if `annotation` is a pydantic model."""
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
-def _bare(annotation: Any) -> tuple[Any, list[Any]]:
-    """`annotation` without metadata, and the metadata."""
-    found: list[Any] = []
-    while not _is_json(annotation):
-        if get_origin(annotation) is Annotated:
-            annotation, *metadata = get_args(annotation)
-            found += metadata
-        elif hasattr(annotation, "__value__"):  # `type X = …`
-            annotation = annotation.__value__
-        else:
-            break
-    return annotation, found
+def _taken_apart(annotation: Any) -> tuple[list[Any], list[Any]]:
+    """Return the members of a union, or the annotation alone, and the metadata of all of it.
 
-
-def forms_of(annotation: Any) -> list[Any]:
-    """The members of a union, otherwise the annotation alone, without metadata."""
-    bare, _ = _bare(annotation)
-    if get_origin(bare) in (Union, types.UnionType):
-        return [form for arg in get_args(bare) for form in forms_of(arg)]
-    return [bare]
-
-
-def _is_tagged(annotation: Any) -> bool:
-    bare, found = _bare(annotation)
-    members = get_args(bare) if get_origin(bare) in (Union, types.UnionType) else ()
-    return TABLE_OR_PLAIN in found or any(_is_tagged(member) for member in members)
-
-
-def _is_json(annotation: Any) -> bool:
-    return annotation is Any or getattr(annotation, "__name__", None) == "JsonValue"
+    The outermost metadata are last.
+    """
+    own: Sequence[Any] = ()
+    if get_origin(annotation) is Annotated:
+        annotation, *own = get_args(annotation)
+    if get_origin(annotation) not in (Union, types.UnionType):
+        return [annotation], [*own]
+    members = [_taken_apart(member) for member in get_args(annotation)]
+    forms = [form for found, _ in members for form in found]
+    return forms, [*(item for _, found in members for item in found), *own]
 
 
 # --- places ----------------------------------------------------------------------------------

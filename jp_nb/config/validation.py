@@ -13,7 +13,7 @@ from pydantic import JsonValue, ValidationError
 
 from jp_nb.config.grants import rule_problems, rules_in
 from jp_nb.config.partial import Partial, is_wrapper, strip_strategies
-from jp_nb.config.partial_model import normal, placed_problems, problems_of
+from jp_nb.config.partial_reading import Placed, problems_in, read_layer
 from jp_nb.config.paths import format_path
 from jp_nb.config.schema import ROOT, SchemaNode
 from jp_nb.config.tree.access_config import Access
@@ -31,10 +31,9 @@ def checked(partial: Mapping[str, JsonValue], *, layer: str, file: str | None = 
         ConfigError: With everything that is wrong in it.
     """
     bounded, unfit = _bounded(partial)
-    found = [problem for _, problem in [*unfit, *placed_problems(bounded)]]
-    if found:
+    result, wrong = read_layer(bounded)
+    if found := [problem for _, problem in [*unfit, *wrong]]:
         raise _error(found, layer, file)
-    result = normal(partial)
     if found := list(_rule_problems(result)):
         raise _error(found, layer, file)
     return result
@@ -61,7 +60,7 @@ def validate(
     try:
         config = AppConfig.model_validate(strip_strategies(partial))
     except ValidationError as exc:
-        raise _error(problems_of(exc), layer, file) from exc
+        raise _error(problems_in(exc), layer, file) from exc
     if found := [ConfigProblem(path, "value", message) for path, message in _misfits(config)]:
         raise _error(found, layer, file)
     return config
@@ -153,13 +152,15 @@ def split_unknown(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[Confi
     """
     kept, found = _bounded(without_left_out(partial))
     unknown = [problem for _, problem in found]
-    while found := placed_problems(kept):
+    while True:
+        result, found = read_layer(kept)
+        if not found:
+            return result, unknown
         unknown += [problem for _, problem in found]
         gone = _Gone()
         for keys, _ in found:
             gone.add(ROOT, kept, keys)
         kept = {} if gone.whole else gone.taken_from(ROOT, kept)
-    return normal(kept), unknown
 
 
 class _Gone:
@@ -205,12 +206,9 @@ class _Gone:
         return below.taken_from(node.child(key) if node is not None else None, value)
 
 
-_Placed = list[tuple[tuple[str, ...], ConfigProblem]]
-
-
-def _bounded(partial: Mapping[str, JsonValue]) -> tuple[Partial, _Placed]:
+def _bounded(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[Placed]]:
     """`partial` without what no notebook can keep: what lies too deep, numbers that are none."""
-    unfit: _Placed = []
+    unfit: list[Placed] = []
 
     def fits(keys: tuple[str, ...], value: JsonValue) -> bool:
         message = None

@@ -22,8 +22,8 @@ from jp_nb.config.partial import (
     merge,
     strip_strategies,
 )
-from jp_nb.config.partial_model import normal
 from jp_nb.config.paths import Element, format_path, parse_path
+from jp_nb.config.validation import checked
 from jp_nb.errors import ConfigError
 from jp_nb.record import projection as projecting
 from jp_nb.record.draft import Draft
@@ -208,7 +208,7 @@ def test_folding_as_it_grows_is_what_replaying_everything_comes_to(
     for number, entry in enumerate(entries):
         growing.append(decode(entry, number))
         again = Projection(new_stream(*growing.raw, base_config=base), lambda: layers, trusted=True)
-        assert normal(found.partial()) == normal(again.partial())
+        assert checked(found.partial(), layer="") == checked(again.partial(), layer="")
         assert found.config() == again.config()
     stranger = new_stream(*entries, base_config=base)
     assert Projection(stranger, lambda: layers, trusted=trusted).config()
@@ -258,7 +258,7 @@ def test_what_the_record_unsets_is_unset_whatever_lies_below_until_it_is_taken_b
         now = reread(stream, below)
         assert found_at(now.partial(), path) is None
         again = now.partial()
-        assert normal(apply(again, Change(unsets=(path,)))) == normal(again)
+        assert checked(apply(again, Change(unsets=(path,))), layer="") == checked(again, layer="")
     is_reset = any(entry.get("op") == "reset" for entry in entries)
     draft = Draft(projection(stream, lower))
     change = Change(unsets=(path,), uncovers=frozenset({path}))

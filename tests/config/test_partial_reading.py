@@ -1,4 +1,4 @@
-"""Models of partials, made from the tree, and what they say about a wrong layer."""
+"""A layer is read in its stored form, or everything that is wrong in it is told."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from jp_nb.config.partial import strip_strategies
-from jp_nb.config.partial_model import normal, partial_of, placed_problems, problems_of
-from jp_nb.config.tree.app_config import AppConfig, ModelId, Param
+from jp_nb.config.partial import Partial, strip_strategies
+from jp_nb.config.partial_reading import problems_in, read_layer
+from jp_nb.config.schema import field_paths
+from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.validation import validate, without_left_out
 from jp_nb.errors import ConfigError, ConfigProblem
 from tests.support.config_spellings import (
@@ -32,7 +33,14 @@ TOOL = "conversation.tools.t"
 def problems(partial: Any) -> list[ConfigProblem]:
     """What is wrong in a layer as a file may write it."""
     known = without_left_out(partial) if isinstance(partial, dict) else partial
-    return [problem for _, problem in placed_problems(known)]
+    return [problem for _, problem in read_layer(known)[1]]
+
+
+def normal(partial: Any) -> Partial:
+    """The stored form of a layer in which nothing is wrong."""
+    kept, found = read_layer(partial)
+    assert found == []
+    return kept
 
 
 def one(partial: Any) -> ConfigProblem:
@@ -89,25 +97,15 @@ def test_nothing_is_kept_of_what_is_null_or_absent() -> None:
     }
 
 
-# --- the models ------------------------------------------------------------------------------
+@pytest.mark.parametrize("path", field_paths())
+def test_no_field_is_needed_and_null_says_nothing(path: str) -> None:
+    assert problems(under({}, path.replace("*", "k"), None)) == []
 
 
-def test_a_partial_is_made_once_and_needs_no_field() -> None:
-    assert partial_of(ModelId) is partial_of(ModelId)
-    for model in (ModelId, Param, AppConfig):
-        made = partial_of(model)
-        assert set(made.model_fields) == set(model.model_fields)
-        assert made().model_fields_set == set()
-        assert not any(field.is_required() for field in made.model_fields.values())
-
-
-def test_a_table_that_holds_itself_has_a_partial() -> None:
-    made = partial_of(Param)
-    read = made.model_validate({"items": {"items": {"properties": {"a": {"required": None}}}}})
-    assert isinstance(read, BaseModel)
-    assert read.model_dump(exclude_unset=True, exclude_none=True) == {
-        "items": {"items": {"properties": {"a": {}}}}
-    }
+def test_a_table_that_holds_itself_is_read_at_any_depth() -> None:
+    inner: Any = {"items": {"items": {"properties": {"a": {"required": None}}}}}
+    kept = lookup(normal(under({}, f"{TOOL}.parameters.p", inner)), f"{TOOL}.parameters.p")
+    assert kept == {"items": {"items": {"properties": {"a": {}}}}}
 
 
 # --- what is wrong ---------------------------------------------------------------------------
@@ -312,7 +310,7 @@ def test_a_legal_layer_alone_makes_a_configuration_unless_something_is_missing(
     try:
         AppConfig.model_validate(whole)
     except ValidationError as exc:
-        found = problems_of(exc)
+        found = problems_in(exc)
     assert [problem for problem in found if "is needed here" not in problem.message] == []
 
 
