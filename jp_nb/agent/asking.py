@@ -84,12 +84,17 @@ class BatchContext:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Round:
-    """One question of one call, from the request to the response in the record."""
+    """One question of one call, from the request to the response in the record.
+
+    Attributes:
+        others: Those that the call asks after this one.
+    """
 
     id: str
     call: Call
     tool: OfferedTool
     question: Question
+    others: tuple[Question, ...]
     batch: BatchContext
 
     @property
@@ -101,10 +106,8 @@ class _Round:
 class CallCallbacks(EndCallbacks, Protocol):
     """What becomes of the calls that ask."""
 
-    def answered(
-        self, call: Call, tool: OfferedTool, question: Question, answer: JsonValue
-    ) -> None:
-        """There is an answer: `tool` runs again."""
+    def run_again(self, call: Call, tool: OfferedTool) -> None:
+        """Run `tool` again: `call` has all answers that it asked for."""
         ...
 
 
@@ -141,12 +144,15 @@ class Asking:
         self._state = state
         self._open: dict[str, _Round] = {}
 
-    def ask(self, call: Call, tool: OfferedTool, question: Question, batch: BatchContext) -> None:
-        """Record that `tool` asks `question`, and have it answered."""
+    def ask(
+        self, call: Call, tool: OfferedTool, questions: tuple[Question, ...], batch: BatchContext
+    ) -> None:
+        """Record that `tool` asks the first of `questions`, and have it answered, then the next."""
+        question, others = questions[0], questions[1:]
         inquiry_id = self._state.inquiry_id(call.request.id, question.id)
         source = tool.executor.inquiry_source(tool.name)
         self._record(inquiry_request(inquiry_id, source, question))
-        asked = self._open[inquiry_id] = _Round(inquiry_id, call, tool, question, batch)
+        asked = self._open[inquiry_id] = _Round(inquiry_id, call, tool, question, others, batch)
         self._route(asked, self._prompter.nobody())
 
     def drop(self) -> None:
@@ -186,7 +192,17 @@ class Asking:
             text = ASKS_FOREVER.format(asked.tool.name, asked.question.id, MAX_UNASKED)
             self._calls.finish(asked.call, text, is_error=True)
             return
-        self._calls.answered(asked.call, asked.tool, asked.question, answer)
+        self._go_on(asked, answer)
+
+    def _go_on(self, asked: _Round, answer: JsonValue) -> None:
+        """Ask the next question of the call, or run its tool again with one answer more."""
+        asked.call.answers[asked.question.id] = answer
+        secrets = self._state.secrets
+        secrets.answered(asked.question, answer)
+        if others := tuple(map(secrets.hide_in_question, asked.others)):
+            self.ask(asked.call, asked.tool, others, asked.batch)
+        else:
+            self._calls.run_again(asked.call, asked.tool)
 
     # --- a model answers ---------------------------------------------------------------------
 
@@ -266,7 +282,7 @@ class Asking:
             case Answered(value=value, remember=remember):
                 if remember and prompt.remember:
                     self._state.remember(asked.tool.name, asked.question, value)
-                self._calls.answered(asked.call, asked.tool, asked.question, value)
+                self._go_on(asked, value)
             case NotAnswered(end=how):
                 self._calls.finish(asked.call, NOT_ANSWERED[how], skipped=True)
             case _:

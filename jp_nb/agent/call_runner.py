@@ -37,7 +37,6 @@ from jp_nb.tooling.base import RUN, Run
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.long_results import cut_middle
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
-from jp_nb.tooling.question import Question
 
 log = logging.getLogger(__name__)
 
@@ -246,22 +245,14 @@ class CallRunner:
             case Failure(message=message, trace=trace):
                 text = "\n".join([message, "", "Trace:", *trace]) if trace else message
                 self._deliver(call, tool, Delivery(text, is_error=True))
-            case NeedsInput(question=question):
-                self._asking.ask(call, tool, question, self._batch)
+            case NeedsInput(questions=questions):
+                self._asking.ask(call, tool, questions, self._batch)
             case _:
                 assert_never(outcome)
 
     def config_settled(self, call: Call, tool: OfferedTool, content: str) -> None:
         """Deliver what a run came to: whatever it proposed is decided."""
         self._deliver(call, tool, Delivery(content))
-
-    def answered(
-        self, call: Call, tool: OfferedTool, question: Question, answer: JsonValue
-    ) -> None:
-        """Run `tool` again, with one answer more."""
-        call.answers[question.id] = answer
-        self._state.secrets.answered(question, answer)
-        self.run_again(call, tool)
 
     def nobody_decides(self, nobody: Unavailable) -> None:
         """Note that a person was needed and nobody is there."""

@@ -73,10 +73,12 @@ class Secrets:
             case Failure(message=message, trace=trace):
                 lines = tuple(self.hide(line) for line in trace)
                 return outcome.model_copy(update={"message": self.hide(message), "trace": lines})
-            case NeedsInput(question=question):
-                if self._is_in([question.id, *question.answer_type.verbatim()]):
-                    return Failure(MAY_NOT_BE_OFFERED.format(self.hide(question.text)))
-                return outcome.model_copy(update={"question": self.hide_in_question(question)})
+            case NeedsInput(questions=questions):
+                for question in questions:
+                    if self._is_in([question.id, *question.answer_type.verbatim()]):
+                        return Failure(MAY_NOT_BE_OFFERED.format(self.hide(question.text)))
+                shown = tuple(map(self.hide_in_question, questions))
+                return outcome.model_copy(update={"questions": shown})
 
     def hide_in_question(self, question: Question) -> Question:
         """`question` as it may be shown; what it is answered with stays as it is."""

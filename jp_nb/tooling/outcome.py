@@ -11,13 +11,24 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    field_validator,
+    model_serializer,
+)
 
 from jp_nb.errors import ToolError
 from jp_nb.json_values import is_storable, to_utf8
 from jp_nb.tooling.question import Question
 
 log = logging.getLogger(__name__)
+
+MAX_QUESTIONS = 50
+"""Of one run of a tool: nobody answers more in one go."""
 
 
 class Success(BaseModel):
@@ -62,14 +73,38 @@ class Failure(BaseModel):
 
 
 class NeedsInput(BaseModel):
-    """The tool must know something first; it is run again with the answer."""
+    """The tool must know something first; it is run again with the answers.
+
+    Shape: `{"type": "needs_input", "question": {…}}`, or `"questions": […]` with several of them,
+    which are asked in order, and whose ids differ.
+    """
 
     model_config = ConfigDict(frozen=True, defer_build=True)
     type: Literal["needs_input"] = "needs_input"
-    question: Question
+    questions: tuple[Question, ...] = Field(min_length=1, max_length=MAX_QUESTIONS)
 
-    def __init__(self, question: Question | None = None, /, **data: object) -> None:
-        super().__init__(**(data if question is None else {"question": question} | data))
+    def __init__(self, /, *questions: Question, **data: object) -> None:
+        if "question" in data:
+            data["questions"] = (data.pop("question"),)
+        super().__init__(**({"questions": questions} | data))
+
+    @field_validator("questions")
+    @classmethod
+    def _distinct(cls, questions: tuple[Question, ...]) -> tuple[Question, ...]:
+        if len({question.id for question in questions}) < len(questions):
+            raise ValueError("two questions have the same id")
+        return questions
+
+    @model_serializer(mode="plain")
+    def _compact(self) -> dict[str, JsonValue]:
+        questions: list[JsonValue] = [question.model_dump() for question in self.questions]
+        asked: dict[str, JsonValue] = {"questions": questions}
+        return {"type": self.type, **(asked if questions[1:] else {"question": questions[0]})}
+
+    @property
+    def question(self) -> Question:
+        """The first of the questions: the only one, as a rule."""
+        return self.questions[0]
 
 
 Outcome = Success | Failure | NeedsInput
@@ -105,7 +140,7 @@ def read_outcome(stdout: str) -> Outcome | None:
             return _failure(data)
         case "needs_input":
             _warn_of_a_change(data)
-            return NeedsInput(_question(data.get("question")))
+            return _needs_input(data)
     return None
 
 
@@ -137,21 +172,33 @@ def _failure(data: Mapping[str, Any]) -> Failure:
     )
 
 
-def _question(data: Any) -> Question:
+def _needs_input(data: Mapping[str, Any]) -> NeedsInput:
+    several = data.get("questions")
+    if several is None:
+        return NeedsInput(_question(data.get("question"), "question"))
+    if not isinstance(several, list) or not several:
+        raise _unaskable("expected `questions` to be a list of objects")
+    questions = [_question(each, f"questions.{index}") for index, each in enumerate(several)]
+    try:
+        return NeedsInput(*questions)
+    except ValidationError as exc:
+        [first, *_] = exc.errors(include_url=False, include_input=False)
+        raise _unaskable(f"`questions`: {first['msg']}") from exc
+
+
+def _question(data: Any, name: str) -> Question:
     if not isinstance(data, dict):
-        raise _unaskable("expected `question` to be an object")
+        raise _unaskable(f"expected `{name}` to be an object")
     if data.get("answer_type") is None:
-        raise _unaskable("`question.answer_type` is missing")
+        raise _unaskable(f"`{name}.answer_type` is missing")
     if not is_storable(data):
-        raise _unaskable("`question` holds a number that is none, or too many levels")
+        raise _unaskable(f"`{name}` holds a number that JSON does not have, or too many levels")
     try:
         return Question.model_validate(data)
     except ValidationError as exc:
         [first, *_] = exc.errors(include_url=False, include_input=False)
-        place = ".".join(str(part) for part in ("question", *first["loc"]))
+        place = ".".join(str(part) for part in (name, *first["loc"]))
         raise _unaskable(f"`{place}`: {first['msg']}") from exc
-    except TypeError as exc:  # an older spelling of the answer's type, with a text for a table
-        raise _unaskable("`question.answer_type` is malformed") from exc
 
 
 def _unaskable(why: str) -> ToolError:

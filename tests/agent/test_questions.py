@@ -21,7 +21,7 @@ from jp_nb.rendering.transcript import Transcript
 from jp_nb.tooling.base import NotFound
 from jp_nb.tooling.builtin import BUILTINS
 from jp_nb.tooling.context import ToolContext
-from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
+from jp_nb.tooling.outcome import MAX_QUESTIONS, NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
 from tests.support.fakes import (
@@ -551,6 +551,49 @@ async def test_several_questions_of_one_call_accumulate_their_answers() -> None:
     )
     await bench.run()
     assert runs == [{}, {"a": "1"}, {"a": "1", "b": "2"}]
+
+
+async def test_questions_asked_together_are_answered_in_order_before_the_tool_runs_again() -> None:
+    runs: list[dict[str, JsonValue]] = []
+    questions = Question.text("a", "a?"), Question.secret("b", "b?"), Question.text("c", "c: 1234?")
+
+    def three(ctx: ToolContext) -> Outcome:
+        runs.append(dict(ctx.answers))
+        return Success("ok") if ctx.answers else NeedsInput(*questions)
+
+    tool = PythonTool(three, name="three")
+    person = FakePrompter(yes("1"), yes("1234"), yes("3"))
+    bench = Bench([reply(call("three", "c1")), reply(say("Done."))], tools=[tool], person=person)
+    await bench.run()
+    assert runs == [{}, {"a": "1", "b": "1234", "c": "3"}]
+    opened = [(e.id, e.question.text) for e in bench.of(InquiryRequest)]
+    assert opened == [("c1.a.1", "a?"), ("c1.b.1", "b?"), ("c1.c.1", "c: (secret)?")]
+    assert [e.id for e in bench.of(InquiryResponse)] == [name for name, _ in opened]
+
+
+async def test_a_question_that_is_not_answered_ends_a_call_that_asks_several() -> None:
+    def two(ctx: ToolContext) -> Outcome:
+        return NeedsInput(Question.text("a", "a?"), Question.text("b", "b?"))
+
+    tool = PythonTool(two, name="two")
+    person = FakePrompter(CANCELLED)
+    bench = Bench([reply(call("two")), reply(say("Done."))], tools=[tool], person=person)
+    await bench.run()
+    assert len(person.asked) == 1
+    assert the_response(bench).content == "Tool input cancelled by user."
+
+
+async def test_as_many_questions_as_a_tool_may_ask_together_are_answered_in_one_go() -> None:
+    questions = [Question.text(f"q{n}", "?") for n in range(MAX_QUESTIONS)]
+
+    def many(ctx: ToolContext) -> Outcome:
+        return Success(str(len(ctx.answers))) if ctx.answers else NeedsInput(*questions)
+
+    tool = PythonTool(many, name="many")
+    config = for_tool("many", questions={q.id: {"answer": "x"} for q in questions})
+    bench = Bench([reply(call("many")), reply(say("Done."))], tools=[tool], config=config)
+    await bench.run()
+    assert the_response(bench).content == str(MAX_QUESTIONS)
 
 
 async def test_the_request_is_in_the_record_before_anybody_is_asked() -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from jp_nb.errors import ToolError
-from jp_nb.tooling.outcome import Failure, NeedsInput, Success, read_outcome
+from jp_nb.tooling.outcome import MAX_QUESTIONS, Failure, NeedsInput, Success, read_outcome
+from jp_nb.tooling.question import Question
 from jp_nb.tooling.question_kinds import BooleanAnswer, SelectAnswer, TextAnswer
 
 SELECT = {"type": "select", "options": ["a", "b"]}
@@ -18,6 +21,11 @@ SELECT = {"type": "select", "options": ["a", "b"]}
 def asked(**fields: Any) -> str:
     question = {"id": "q", "text": "Why?", "answer_type": {"type": "text"}} | fields
     return json.dumps({"type": "needs_input", "question": question})
+
+
+def several(*each: dict[str, Any]) -> str:
+    questions = [json.loads(asked(**fields))["question"] for fields in each]
+    return json.dumps({"type": "needs_input", "questions": questions})
 
 
 @pytest.mark.parametrize(
@@ -130,6 +138,11 @@ def test_both_spellings_of_an_answer_type_are_read(spelled: Any, read: Any) -> N
         ('{"type":"needs_input"}', "question"),
         ('{"type":"needs_input","question":null}', "question"),
         ('{"type":"needs_input","question":["q"]}', "question"),
+        ('{"type":"needs_input","questions":[]}', "questions"),
+        ('{"type":"needs_input","questions":{"id":"q"}}', "questions"),
+        ('{"type":"needs_input","questions":[7]}', "questions.0"),
+        (several({}, {"answer_type": "Date"}), "questions.1.answer_type"),
+        (several({}, {}), "same id"),
         (asked(answer_type={"type": "select"}), "options"),
         (asked(answer_type={"type": "select", "options": []}), "options"),
         (asked(answer_type={"type": "select", "options": [1]}), "options"),
@@ -152,6 +165,31 @@ def test_a_question_that_nobody_could_answer_is_an_error_that_says_where(
     with pytest.raises(ToolError, match="asked a question that is malformed") as caught:
         read_outcome(text)
     assert named in str(caught.value)
+
+
+def test_several_questions_are_read_in_order_and_written_as_they_came() -> None:
+    written = {"type": "needs_input", "questions": [
+        {"id": "a", "text": "Why?", "answer_type": {"type": "text"}},
+        {"id": "b", "text": "Which?", "answer_type": SELECT, "exclusive": True},
+    ]}  # fmt: skip
+    outcome = read_outcome(json.dumps(written))
+    second = Question.select("b", "Which?", ["a", "b"]).with_exclusive()
+    assert outcome == NeedsInput(Question.text("a", "Why?"), second)
+    assert outcome.model_dump() == written == NeedsInput.model_validate(written).model_dump()
+
+
+def test_one_question_is_given_and_written_as_ever() -> None:
+    question = Question.text("q", "Why?")
+    one = NeedsInput(question)
+    assert one == NeedsInput(question=question) == NeedsInput.model_validate({"question": question})
+    assert (one.question, one.questions) == (question, (question,))
+    assert one.model_dump() == json.loads(asked())
+
+
+@pytest.mark.parametrize("ids", ["", "qq", range(MAX_QUESTIONS + 1)])
+def test_no_question_two_with_one_id_and_too_many_are_refused(ids: Iterable[Any]) -> None:
+    with pytest.raises(ValidationError):
+        NeedsInput(*(Question.text(str(each), "Why?") for each in ids))
 
 
 def test_the_error_of_a_malformed_question_does_not_repeat_what_the_tool_wrote() -> None:
