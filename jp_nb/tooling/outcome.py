@@ -158,7 +158,7 @@ def _success(data: Mapping[str, Any]) -> Success:
     if config is not None and not isinstance(config, dict):
         malformed = "expected `config` to be an object"
     elif not is_storable(config):
-        malformed = "`config` holds a number that is none, or too many levels"
+        malformed = "`config` holds a number that JSON does not have, or too many levels"
     elif unset is not None and not _are_texts(unset):
         malformed = "expected `unset` to be a list of strings"
     if malformed is not None:
