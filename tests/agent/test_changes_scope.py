@@ -14,7 +14,7 @@ from jp_nb.tooling.builtin import BUILTINS
 from jp_nb.tooling.command import CommandTool
 from jp_nb.tooling.python import PythonTool
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide.md"
 RULE: dict[str, Any] = {"path": "assistant.model", "read": True, "write": True}
 
 
@@ -49,8 +49,8 @@ def test_the_tools_that_may_propose_are_functions_and_commands() -> None:
 
 
 @pytest.mark.req("R078-97")
-def test_the_readme_says_that_a_tool_that_changes_the_configuration_may_be_run_again() -> None:
-    text = " ".join(README.read_text(encoding="utf-8").split())
+def test_the_guide_says_that_a_tool_that_changes_the_configuration_may_be_run_again() -> None:
+    text = " ".join(GUIDE.read_text(encoding="utf-8").split())
     _, _, section = text.partition("## Tools that change the configuration")
     section, _, _ = section.partition(" ## ")
     assert (

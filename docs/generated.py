@@ -1,0 +1,193 @@
+"""Parts of the reference that are made from the tables that the program itself reads.
+
+An extension of Sphinx: where a page holds `<!-- generated: NAME -->`, the part of that name is put.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from annotated_types import Ge, Gt, Le
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from jp_nb import cli
+from jp_nb.config.paths import ROOT, Node, format_path, forms_of
+from jp_nb.config.tree.node import ShortNode
+from jp_nb.notebook.usage import ASK_OPTIONS, SUBCOMMANDS, USAGE
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+_MARK: Final = re.compile(r"^<!-- generated: (\w+) -->$", re.M)
+
+
+def fill(page: str) -> str:
+    """`page` with every generated part in its place."""
+    return _MARK.sub(lambda mark: PARTS[mark[1]](), page)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(_cell(text) for text in line) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+# --- magics ----------------------------------------------------------------------------------
+
+
+def magics() -> str:
+    """What `%%jp` and `%jp` take."""
+    options = _table(("option of `%%jp`", "what it does"), _quoted(ASK_OPTIONS))
+    commands = _table(("`%jp …`", "what it does"), _quoted(SUBCOMMANDS))
+    return f"```text\n{USAGE}\n```\n\n{options}\n\n{commands}"
+
+
+def _quoted(rows: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    return ((_code(how), does) for how, does in rows)
+
+
+# --- the command line ------------------------------------------------------------------------
+
+
+def command_line() -> str:
+    """What `jp-nb` takes, one table a command."""
+    [commands] = [x for x in cli._parser()._actions if isinstance(x, argparse._SubParsersAction)]
+    helps = {choice.dest: choice.help or "" for choice in commands._choices_actions}
+    return "\n\n".join(_command(n, helps[n], p) for n, p in commands.choices.items())
+
+
+def _command(name: str, does: str, parser: argparse.ArgumentParser) -> str:
+    usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
+    taken = [x for x in parser._actions if not isinstance(x, argparse._HelpAction)]
+    rows = [(_code(_argument(action)), action.help or "") for action in taken]
+    table = _table(("argument", "meaning"), rows) if rows else ""
+    return f"## `jp-nb {name}`\n\n{does[:1].upper()}{does[1:]}.\n\n```text\n{usage}\n```\n\n{table}"
+
+
+def _argument(action: argparse.Action) -> str:
+    return ", ".join(action.option_strings) or str(action.metavar or action.dest)
+
+
+# --- settings --------------------------------------------------------------------------------
+
+
+def settings() -> str:
+    """Every path of the configuration, one table for each part of the tree."""
+    return "\n\n".join(_part(node, keys) for node, keys in _tables(ROOT, (), ()))
+
+
+def setting_paths() -> list[str]:
+    """The paths that `settings` lists."""
+    return [path for node, keys in _tables(ROOT, (), ()) for path, *_ in _rows(node, keys)]
+
+
+def _tables(
+    node: Node, keys: tuple[str, ...], above: tuple[Any, ...]
+) -> Iterator[tuple[Node, tuple[str, ...]]]:
+    """The tables of the tree, each before those in it; one that may hold itself only once."""
+    if node.kind in ("map", "list") and node._below:
+        yield from _tables(node.item, (*keys, "*"), above)
+    if node.table is None or node.table in above:
+        return
+    yield node, keys
+    for name, child in node.fields.items():
+        yield from _tables(child, (*keys, name), (*above, node.table))
+
+
+def _part(node: Node, keys: tuple[str, ...]) -> str:
+    assert node.table is not None
+    rows = list(_rows(node, keys))
+    about = inspect.getdoc(node.table) or ""
+    title = f"## `{format_path(keys)}`\n\n" if keys else ""
+    if not rows:
+        return f"{title}{about}"
+    shown = [(_code(path), takes, _code(default)) for path, takes, default in rows]
+    return f"{title}{about}\n\n{_table(('setting', 'takes', 'default'), shown)}"
+
+
+def _rows(node: Node, keys: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+    """Path, accepted values and default of what stands in a table itself."""
+    assert node.table is not None
+    by_name = {field.alias or name: field for name, field in node.table.model_fields.items()}
+    for name, child in node.fields.items():
+        has_part = child.table is not None and child.table is not node.table
+        if has_part and not child.takes_any_text and not child.words and child.kind == "table":
+            continue
+        yield format_path((*keys, name)), _takes(child), _default(by_name[name])
+
+
+def _takes(node: Node) -> str:
+    match node.kind:
+        case "list":
+            return f"list: {_takes(node.item)}"
+        case "map":
+            return f"table by name: {_takes(node.item)}"
+        case "json":
+            return "any JSON"
+    words = [_code(word) for word in node.words]
+    others = [_NAMES[form] for form in forms_of(node.annotation) if form in _NAMES]
+    if node.table is not None:
+        others.append("table, or short" if issubclass(node.table, ShortNode) else "table")
+    return ", ".join([*words, *dict.fromkeys(others)]) + _bounds(node)
+
+
+_NAMES: Final[dict[Any, str]] = {str: "text", int: "whole number", float: "number"}
+
+
+def _bounds(node: Node) -> str:
+    found: list[str] = []
+    for item in _metadata(node.annotation):
+        match item:
+            case Ge(ge=bound):
+                found.append(f"at least {bound}")
+            case Gt(gt=bound):
+                found.append(f"above {bound}")
+            case Le(le=bound):
+                found.append(f"at most {bound}")
+    return f" ({', '.join(found)})" if found else ""
+
+
+def _metadata(annotation: Any) -> Iterator[Any]:
+    for item in getattr(annotation, "__metadata__", ()):
+        yield from item.metadata if isinstance(item, FieldInfo) else [item]
+    for inner in getattr(annotation, "__args__", ()):
+        yield from _metadata(inner)
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return ""
+    value = field.get_default(call_default_factory=True)
+    if value is None or value in ({}, []) or isinstance(value, BaseModel):
+        return ""
+    if isinstance(value, list):
+        return f"{len(value)} of the program's"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+PARTS: Final[dict[str, Callable[[], str]]] = {
+    "magics": magics,
+    "command_line": command_line,
+    "settings": settings,
+}
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Fill the pages in as they are read, and read the tutorials' cells as IPython does."""
+    from ipython_pygments_lexers import IPython3Lexer
+
+    app.add_lexer("python", IPython3Lexer)  # notebooks name `python`, and hold magics
+    app.connect("source-read", lambda app, name, text: text.__setitem__(0, fill(text[0])))
+    return {"parallel_read_safe": True}

@@ -1,0 +1,128 @@
+"""The pages of `docs/`: what they name exists, and what names them finds them."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from jp_nb.config.paths import fields
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+SOURCES = sorted(
+    path
+    for folder in ("jp_nb", "tests", "docs")
+    for path in (ROOT / folder).rglob("*")
+    if path.suffix in (".py", ".js") and path != Path(__file__)
+)
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+FILE = re.compile(r"`((?:jp_nb|tests|docs|notebooks|binder|\.ci)/[\w./*-]*)`")
+DECISION = re.compile(r"\bD(\d{1,2})\b")
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def without_code(page: str) -> str:
+    return re.sub(r"^```.*?^```", "", page, flags=re.M | re.S)
+
+
+def anchors(page: str) -> set[str]:
+    """The anchors of a page's headings, as code hosts make them."""
+    titles = re.findall(r"^#+ (.*)$", without_code(page), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def decided() -> set[str]:
+    return set(re.findall(r"^\| D(\d+) \|", text_of(ROOT / "docs/decisions.md"), re.M))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+    for match in LINK.finditer(without_code(text_of(page))):
+        target, _, anchor = (match[1] or match[2]).partition("#")
+        if target.startswith(("http:", "https:", "mailto:")):
+            continue
+        found = (page.parent / target).resolve() if target else page
+        assert found.is_file(), f"{name(page)} links to {target}"
+        if anchor:
+            assert anchor in anchors(text_of(found)), f"{name(page)} links to {target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_a_page_names_only_files_that_exist(page: Path) -> None:
+    for match in FILE.finditer(text_of(page)):
+        assert list(ROOT.glob(match[1].rstrip("/"))), f"{name(page)} names {match[1]}"
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=name)
+def test_code_names_only_pages_and_decisions_that_exist(source: Path) -> None:
+    text = text_of(source)
+    for page in re.findall(r"\bdocs/[\w/-]+\.md\b", text):
+        assert (ROOT / page).exists(), f"{name(source)} names {page}"
+    if source.is_relative_to(ROOT / "jp_nb"):
+        assert set(DECISION.findall(text)) <= decided()
+        for tests in re.findall(r"\btests/[\w/-]+\.\w+", text):
+            assert (ROOT / tests).exists(), f"{name(source)} names {tests}"
+
+
+def test_pages_name_only_decisions_that_are_settled() -> None:
+    for page in PAGES:
+        assert set(DECISION.findall(text_of(page))) <= decided(), name(page)
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=name)
+def test_a_source_is_something_that_a_reader_can_open(source: Path) -> None:
+    for found in re.findall(r"^\s*Source:\s*(\S+)", text_of(source), re.M):
+        assert re.match(r"`?docs/|https?://|RFC|RFD|`jp_nb/|`tests/", found), found
+
+
+# --- the reference ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def generated() -> ModuleType:
+    """The module that fills the reference in, which belongs to no package."""
+    spec = importlib.util.spec_from_file_location("generated", ROOT / "docs/generated.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def parts(page: str) -> Iterator[str]:
+    return (match[1] for match in re.finditer(r"^<!-- generated: (\w+) -->$", page, re.M))
+
+
+def test_every_part_that_is_made_stands_on_one_page(generated: ModuleType) -> None:
+    assert sorted(part for page in PAGES for part in parts(text_of(page))) == sorted(
+        generated.PARTS
+    )
+
+
+def test_the_settings_are_listed_each(generated: ModuleType) -> None:
+    listed = generated.settings()
+    paths = generated.setting_paths()
+    assert len(paths) > 150
+    for path in fields():
+        name = path.removesuffix(".*")  # of a map only its own name is listed
+        assert f"`{name}`" in listed, name
+
+
+def test_the_command_line_is_listed(generated: ModuleType) -> None:
+    listed = generated.command_line()
+    for command in ("demo", "run", "show", "import", "export", "trust", "doctor"):
+        assert f"## `jp-nb {command}`" in listed
+    for option in ("--strict", "--continue", "--dialect", "--revoke", "-c, --cfg"):
+        assert f"`{option}`" in listed
