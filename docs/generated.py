@@ -16,9 +16,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from jp_nb import cli
-from jp_nb.config.paths import ROOT, Node, format_path, forms_of
-from jp_nb.config.tree.node import ShortNode
-from jp_nb.notebook.usage import ASK_OPTIONS, SUBCOMMANDS, USAGE
+from jp_nb.config.paths import format_path
+from jp_nb.config.schema import ROOT, SchemaNode, forms_of
+from jp_nb.config.tree.node import ShortTable
+from jp_nb.notebook.subcommands import ASK_OPTIONS, ASK_USAGE, subcommand_rows
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -49,13 +50,11 @@ def _code(text: str) -> str:
 
 def magics() -> str:
     """What `%%jp` and `%jp` take."""
-    options = _table(("option of `%%jp`", "what it does"), _quoted(ASK_OPTIONS))
-    commands = _table(("`%jp …`", "what it does"), _quoted(SUBCOMMANDS))
-    return f"```text\n{USAGE}\n```\n\n{options}\n\n{commands}"
-
-
-def _quoted(rows: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    return ((_code(how), does) for how, does in rows)
+    asking = [(_code(option.spellings), option.help) for option in ASK_OPTIONS]
+    options = _table(("option of `%%jp`", "what it does"), asking)
+    rows = [(_code(how), does) for how, does in subcommand_rows()]
+    commands = _table(("`%jp …`", "what it does"), rows)
+    return f"```text\n{ASK_USAGE}\n```\n\n{options}\n\n{commands}"
 
 
 # --- the command line ------------------------------------------------------------------------
@@ -94,8 +93,8 @@ def setting_paths() -> list[str]:
 
 
 def _tables(
-    node: Node, keys: tuple[str, ...], above: tuple[Any, ...]
-) -> Iterator[tuple[Node, tuple[str, ...]]]:
+    node: SchemaNode, keys: tuple[str, ...], above: tuple[Any, ...]
+) -> Iterator[tuple[SchemaNode, tuple[str, ...]]]:
     """The tables of the tree, each before those in it; one that may hold itself only once."""
     if node.kind in ("map", "list") and node._below:
         yield from _tables(node.item, (*keys, "*"), above)
@@ -106,7 +105,7 @@ def _tables(
         yield from _tables(child, (*keys, name), (*above, node.table))
 
 
-def _part(node: Node, keys: tuple[str, ...]) -> str:
+def _part(node: SchemaNode, keys: tuple[str, ...]) -> str:
     assert node.table is not None
     rows = list(_rows(node, keys))
     about = inspect.getdoc(node.table) or ""
@@ -117,18 +116,17 @@ def _part(node: Node, keys: tuple[str, ...]) -> str:
     return f"{title}{about}\n\n{_table(('setting', 'takes', 'default'), shown)}"
 
 
-def _rows(node: Node, keys: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+def _rows(node: SchemaNode, keys: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
     """Path, accepted values and default of what stands in a table itself."""
     assert node.table is not None
-    by_name = {field.alias or name: field for name, field in node.table.model_fields.items()}
     for name, child in node.fields.items():
         has_part = child.table is not None and child.table is not node.table
         if has_part and not child.takes_any_text and not child.words and child.kind == "table":
             continue
-        yield format_path((*keys, name)), _takes(child), _default(by_name[name])
+        yield format_path((*keys, name)), _takes(child), _default(node.table.model_fields[name])
 
 
-def _takes(node: Node) -> str:
+def _takes(node: SchemaNode) -> str:
     match node.kind:
         case "list":
             return f"list: {_takes(node.item)}"
@@ -139,14 +137,14 @@ def _takes(node: Node) -> str:
     words = [_code(word) for word in node.words]
     others = [_NAMES[form] for form in forms_of(node.annotation) if form in _NAMES]
     if node.table is not None:
-        others.append("table, or short" if issubclass(node.table, ShortNode) else "table")
+        others.append("table, or short" if issubclass(node.table, ShortTable) else "table")
     return ", ".join([*words, *dict.fromkeys(others)]) + _bounds(node)
 
 
 _NAMES: Final[dict[Any, str]] = {str: "text", int: "whole number", float: "number"}
 
 
-def _bounds(node: Node) -> str:
+def _bounds(node: SchemaNode) -> str:
     found: list[str] = []
     for item in _metadata(node.annotation):
         match item:

@@ -10,7 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from jp_nb.config.paths import fields
+from jp_nb.config.schema import field_paths
+from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -115,9 +116,18 @@ def test_the_settings_are_listed_each(generated: ModuleType) -> None:
     listed = generated.settings()
     paths = generated.setting_paths()
     assert len(paths) > 150
-    for path in fields():
+    for path in field_paths():
         name = path.removesuffix(".*")  # of a map only its own name is listed
         assert f"`{name}`" in listed, name
+
+
+def test_the_magics_are_listed_each(generated: ModuleType) -> None:
+    listed = generated.magics()
+    for option in ASK_OPTIONS:
+        assert all(f"`{flag}" in listed or f", {flag}" in listed for flag in option.flags)
+    for subcommand in SUBCOMMANDS.values():
+        assert f"`{subcommand.name}" in listed
+        assert all(option.flags[0] in listed for option in subcommand.options)
 
 
 def test_the_command_line_is_listed(generated: ModuleType) -> None:
