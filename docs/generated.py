@@ -9,7 +9,7 @@ import argparse
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel
@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 
 from jp_nb import cli
 from jp_nb.config.paths import format_path
-from jp_nb.config.schema import ROOT, SchemaNode, forms_of
+from jp_nb.config.schema import ROOT, SchemaNode
 from jp_nb.config.tree.node import ShortTable
 from jp_nb.notebook.subcommands import ASK_OPTIONS, ASK_USAGE, subcommand_rows
 
@@ -96,7 +96,7 @@ def _tables(
     node: SchemaNode, keys: tuple[str, ...], above: tuple[Any, ...]
 ) -> Iterator[tuple[SchemaNode, tuple[str, ...]]]:
     """The tables of the tree, each before those in it; one that may hold itself only once."""
-    if node.kind in ("map", "list") and node._below:
+    if node.kind in ("map", "list"):
         yield from _tables(node.item, (*keys, "*"), above)
     if node.table is None or node.table in above:
         return
@@ -135,13 +135,22 @@ def _takes(node: SchemaNode) -> str:
         case "json":
             return "any JSON"
     words = [_code(word) for word in node.words]
-    others = [_NAMES[form] for form in forms_of(node.annotation) if form in _NAMES]
+    others = [_NAMES[form] for form in _plain_forms(node.annotation)]
     if node.table is not None:
         others.append("table, or short" if issubclass(node.table, ShortTable) else "table")
     return ", ".join([*words, *dict.fromkeys(others)]) + _bounds(node)
 
 
 _NAMES: Final[dict[Any, str]] = {str: "text", int: "whole number", float: "number"}
+
+
+def _plain_forms(annotation: Any) -> Iterator[Any]:
+    """The texts and numbers among what an annotation allows, not those within lists and tables."""
+    if annotation in _NAMES:
+        yield annotation
+    elif get_origin(annotation) not in (list, dict, tuple, Literal):
+        for inner in get_args(annotation):
+            yield from _plain_forms(inner)
 
 
 def _bounds(node: SchemaNode) -> str:
