@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from collections.abc import Iterator
@@ -46,3 +47,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Source: https://playwright.dev/python/docs/library (the synchronous API)
     """
     items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
+
+
+def pytest_collection_finish() -> None:
+    """Let no collection of garbage look again at what the modules hold: some tests collect it."""
+    gc.collect()
+    gc.freeze()

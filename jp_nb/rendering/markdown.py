@@ -22,7 +22,9 @@ from jp_nb.safe_text import plain
 
 _FENCE = re.compile(r"(?:(?P<ticks>`{3,}+)[^`]*+|(?P<tildes>~{3,}+).*+)")
 _ONLY_FENCES = re.compile(r"[`~\s]*+")
-_INNER_FENCE = re.compile(r"((?:[ \t>]|[-+*][ \t]|\d{1,9}[.)][ \t])++)(`{3,}+|~{3,}+)[^`]*+")
+_INNER_FENCE = re.compile(
+    r"((?:[ \t>]|[-+*][ \t]|\d{1,9}[.)][ \t])++)(`{3,}+(?=[^`]*+\Z)|~{3,}+).*+"
+)
 _DEFINITION_LIST = re.compile(r"(?:[ \t>]|[-+*][ \t]|\d{1,9}[.)][ \t])*(?=:[ \t])")
 _INFO = re.compile(r"([`~]{3,}+)([^`~]*+)")
 _NO_LETTER = re.compile(r"[\s\ufeff\\]+")

@@ -46,6 +46,8 @@ def test_no_reader_finds_html_or_a_link_to_code(one: str, two: str, ours: bool) 
 
 
 @given(markdowns)
+@example(" ~~~```")
+@example("- ~~~ `x`")
 @settings(max_examples=60, deadline=None)
 def test_what_comes_after_a_text_stands_on_its_own(text: str) -> None:
     marker = "The line after it."

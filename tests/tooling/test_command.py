@@ -438,7 +438,7 @@ async def test_what_a_command_starts_on_purpose_goes_on_after_it() -> None:
 # --- cancelling ------------------------------------------------------------------------------
 
 STUBBORN = "trap '' TERM; sh -c 'trap \"\" TERM; echo $$ > child; sleep 600' & wait; sleep 600"
-POLITE = "trap 'echo bye > said; exit' TERM; sleep 600 & echo $! > child; wait"
+POLITE = "trap 'echo bye > said; exit' TERM; sh -c 'echo $$ > child; exec sleep 600' & wait"
 
 
 @pytest.mark.parametrize("code", [STUBBORN, POLITE], ids=["stubborn", "polite"])
