@@ -50,6 +50,14 @@ CLOSE = """() => {
     for (const widget of Array.from(window.jupyterapp.shell.widgets("main"))) widget.dispose();
     return !document.querySelector(".jp-Notebook");
 }"""
+REPLACE = """cells => {
+    const { model } = window.jupyterapp.shell.currentWidget.content;
+    const shared = model.sharedModel;
+    shared.transact(() => {
+        shared.deleteCellRange(1, shared.cells.length);
+        shared.insertCells(1, cells.map(source => ({ cell_type: "code", source })));
+    });
+}"""
 VIEWPORT: ViewportSize = {"width": 1000, "height": 900}
 PATIENT_CONFIG = "[prompt]\nrendered_timeout_s = 60\n"
 PATIENT_KERNEL = """
@@ -94,23 +102,27 @@ class Lab:
 
     def shut_down(self, name: str) -> None:
         """Shut the kernel of a notebook down, without waiting for a busy one to end."""
-        sessions = f"{self.url}/api/sessions"
-        with urllib.request.urlopen(f"{sessions}?token={TOKEN}", timeout=30) as answer:
-            found = [each["id"] for each in json.load(answer) if each["path"] == name]
-        for each in found:
-            url = f"{sessions}/{each}?token={TOKEN}"
-            with suppress(TimeoutError, urllib.error.HTTPError):  # it goes on; it is gone
-                request = urllib.request.Request(url, method="DELETE")
-                urllib.request.urlopen(request, timeout=1).close()
+        for each in self._get("sessions"):
+            if each["path"] == name:
+                self._delete(f"sessions/{each['id']}")
 
-    def wait_for_kernels_to_end(self) -> None:
-        """Wait for kernels that are shut down: a server that is told to end meanwhile may hang."""
+    def end_kernels(self) -> None:
+        """End all kernels: a server that is told to end while one ends may hang."""
+        for each in self._get("kernels"):  # of notebooks that got other names, say
+            self._delete(f"kernels/{each['id']}")
         until = monotonic() + PATIENCE_MS / 1000
-        while monotonic() < until:
-            with urllib.request.urlopen(f"{self.url}/api/kernels?token={TOKEN}") as answer:
-                if not json.load(answer):
-                    return
+        while self._get("kernels") and monotonic() < until:
             sleep(0.1)
+
+    def _get(self, what: str) -> Any:
+        url = f"{self.url}/api/{what}?token={TOKEN}"
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return json.load(answer)
+
+    def _delete(self, what: str) -> None:
+        request = urllib.request.Request(f"{self.url}/api/{what}?token={TOKEN}", method="DELETE")
+        with suppress(TimeoutError, urllib.error.HTTPError):  # it goes on; it is gone
+            urllib.request.urlopen(request, timeout=1).close()
 
 
 def _free_port() -> int:
@@ -180,7 +192,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     try:
         yield started
     finally:
-        started.wait_for_kernels_to_end()
+        started.end_kernels()
         server.terminate()
         try:
             server.wait(timeout=60)
@@ -273,6 +285,18 @@ class NotebookPage:
         else:  # JupyterLab is there already
             self.page.evaluate(OPEN, self.path.name)
         self.wait_for_kernel_status("idle")
+
+    def is_quiet(self) -> bool:
+        """Whether the kernel is idle and nothing is asked."""
+        return bool(self.page.evaluate(KERNEL_STATUS, "idle")) and not (
+            self.page.locator(".jp-nb-form:visible, .jp-Dialog, .jp-Stdin-input").count()
+        )
+
+    def replace_cells(self, *cells: str) -> None:
+        """Put `cells` below the first one, which stays, and whose kernel goes on."""
+        self.page.evaluate(REPLACE, list(cells))
+        wait = "count => document.querySelectorAll('.jp-Notebook .jp-Cell').length === count"
+        self.page.wait_for_function(wait, arg=1 + len(cells))
 
     def leave(self) -> bool:
         """Close the notebook, unsaved as it may be; False if that leaves no JupyterLab as new."""
@@ -408,27 +432,43 @@ def pages(chromium: Browser) -> Pages:
     return Pages(chromium)
 
 
+class Notebooks:
+    """Notebooks of one test, or of several: open until `close`."""
+
+    def __init__(self, lab: Lab, pages: Pages, name: str) -> None:
+        self._lab = lab
+        self._pages = pages
+        self._name = name
+        self._opened: list[tuple[NotebookPage, bool]] = []
+
+    def open(
+        self, *cells: str, kernel: str = "python3", classic: bool = False, fresh: bool = False
+    ) -> NotebookPage:
+        """Open a notebook with the given cells.
+
+        `classic`: in Notebook instead of JupyterLab. `fresh`: in a page of its own that nobody
+        used before and nobody will, for tests of pages themselves.
+        """
+        name = f"{self._name}-{next(_NUMBERS)}"
+        path = self._lab.write(f"{name}.ipynb", cells, kernel)
+        place = "notebooks" if classic else f"lab/workspaces/{name}/tree"
+        url = f"{self._lab.url}/{place}/{path.name}?token={TOKEN}{'' if classic else '&reset'}"
+        alone = classic or fresh
+        page = NotebookPage(self._pages.take(fresh=alone), path, url)
+        self._opened.append((page, not alone))
+        return page
+
+    def close(self) -> None:
+        """Close them all and shut their kernels down."""
+        for each, again in self._opened:
+            self._pages.give_back(each, again=again)
+            self._lab.shut_down(each.path.name)
+        self._opened.clear()
+
+
 @pytest.fixture
 def open_notebook(lab: Lab, pages: Pages, request: pytest.FixtureRequest) -> Iterator[OpenNotebook]:
-    """A function that opens a notebook with the given cells.
-
-    `classic`: in Notebook instead of JupyterLab. `fresh`: in a page of its own that nobody used
-    before and nobody will, for tests of pages themselves.
-    """
-    opened: list[tuple[NotebookPage, bool]] = []
-
-    def open_(
-        *cells: str, kernel: str = "python3", classic: bool = False, fresh: bool = False
-    ) -> NotebookPage:
-        name = f"{request.node.name.partition('[')[0]}-{next(_NUMBERS)}"
-        path = lab.write(f"{name}.ipynb", cells, kernel)
-        place = "notebooks" if classic else f"lab/workspaces/{name}/tree"
-        url = f"{lab.url}/{place}/{path.name}?token={TOKEN}{'' if classic else '&reset'}"
-        alone = classic or fresh
-        opened.append((NotebookPage(pages.take(fresh=alone), path, url), not alone))
-        return opened[-1][0]
-
-    yield open_
-    for each, again in opened:
-        pages.give_back(each, again=again)
-        lab.shut_down(each.path.name)
+    """A function that opens a notebook, as `Notebooks.open` does, until the test's end."""
+    notebooks = Notebooks(lab, pages, request.node.name.partition("[")[0])
+    yield notebooks.open
+    notebooks.close()

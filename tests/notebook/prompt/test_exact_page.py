@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.exact_blocks import object_of
-from tests.support.prompt_pages import Opened, answer_of, opened  # noqa: F401
+from tests.support.prompt_pages import Opened, answer_of
 
 pytestmark = [
     pytest.mark.browser,
@@ -59,7 +59,7 @@ SHAPE = """box => {
 
 @pytest.mark.parametrize("width", [1280, 800])
 def test_the_page_shows_every_character_in_its_order(
-    opened: Opened,  # noqa: F811
+    opened: Opened,
     width: int,
 ) -> None:
     notebook = opened(ASK.format(json.dumps(ARGUMENTS)))
@@ -85,7 +85,7 @@ def test_the_page_shows_every_character_in_its_order(
     assert "value='run'" in answer_of(notebook)
 
 
-def test_what_is_edited_in_a_box_is_what_was_seen_there(opened: Opened) -> None:  # noqa: F811
+def test_what_is_edited_in_a_box_is_what_was_seen_there(opened: Opened) -> None:
     default = "a\\u200bb\\r\\n\\u202ec"
     notebook = opened(f"print(ask(Question.text('q', 'Why?').with_default('{default}')))")
     notebook.run_cell(1)

@@ -236,7 +236,7 @@ WATCH = """typed => {
 
 
 def test_a_reloaded_page_has_the_form_and_what_was_typed(opened: Opened) -> None:
-    notebook = opened(f"answers = ask({TEXT})", "print(answers)")
+    notebook = opened(f"answers = ask({TEXT})", "print(answers)", alone=True)
     notebook.run_cell(1)
     textarea = notebook.form().locator("textarea")
     notebook.page.evaluate(WATCH, "half a sent")
@@ -268,7 +268,7 @@ def test_an_interrupt_takes_the_form_away(opened: Opened) -> None:
 
 
 def test_after_a_restart_no_form_looks_alive(opened: Opened) -> None:
-    notebook = opened(f"print(ask({BOOLEAN}))")
+    notebook = opened(f"print(ask({BOOLEAN}))", alone=True)
     notebook.run_cell(1)
     notebook.form()
     notebook.save()
