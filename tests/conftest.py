@@ -20,6 +20,7 @@ pytest_plugins = [
     "tests.support.browser",
     "tests.support.magic_shell",
     "tests.support.folder_trust",
+    "tests.support.notebook_runs",
     "tests.support.prompt_pages",
 ]
 

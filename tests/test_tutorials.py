@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,8 @@ import nbformat
 import pytest
 
 from tests.support.kernel_client import FrontEnd, front_end
-from tests.support.notebook_runs import outputs, record, run
+from tests.support.notebook_runs import NOTEBOOKS, outputs, record, run
 
-NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
 TUTORIALS = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
 
 
@@ -24,35 +25,42 @@ def folder(tmp_path: Path) -> Path:
     return copy
 
 
-def nbval(folder: Path, name: str, option: str = "--nbval") -> int:
-    return run(["-m", "pytest", option, "-q", "-p", "no:cacheprovider", name], folder).returncode
+def nbval(folder: Path, *names: str, option: str = "--nbval") -> subprocess.CompletedProcess[str]:
+    return run(["-m", "pytest", option, "-q", "-p", "no:cacheprovider", *names], folder)
 
 
 @pytest.mark.parametrize("name", TUTORIALS)
-def test_the_stored_outputs_are_what_a_run_gives(name: str, folder: Path) -> None:
-    done = run(["-m", "jp_nb.cli", "run", name, "-o", "out.ipynb"], folder)
-    assert done.returncode == 0, done.stderr
-    assert outputs(folder / "out.ipynb") == outputs(NOTEBOOKS / name)
-    assert nbval(folder, name) == 0
+def test_the_stored_outputs_are_what_a_run_gives(
+    name: str, tutorial_run: Callable[[str], Path]
+) -> None:
+    assert outputs(tutorial_run(name)) == outputs(NOTEBOOKS / name)
 
 
-@pytest.mark.parametrize("name", TUTORIALS)
-def test_every_output_is_compared_also_by_the_lax_run(name: str, folder: Path) -> None:
-    notebook = nbformat.read(folder / name, as_version=4)
-    shown = [cell for cell in notebook.cells if cell.get("outputs")]
-    assert all("nbval-check-output" in cell.metadata.get("tags", ()) for cell in shown)
-    notebook.cells = notebook.cells[: notebook.cells.index(shown[0]) + 1]
-    shown[0].outputs[0].text = "something else"
-    nbformat.write(notebook, folder / name)
-    assert nbval(folder, name, "--nbval-lax") == 1
+def test_nbval_finds_the_stored_outputs(folder: Path) -> None:
+    done = nbval(folder, *TUTORIALS)
+    assert done.returncode == 0, done.stdout
 
 
-def test_the_tools_tutorial_shows_each_way_a_question_is_answered(folder: Path) -> None:
-    assert run(["-m", "jp_nb.cli", "run", "02-tools.ipynb"], folder).returncode == 0
-    record = json.loads((folder / "02-tools.ipynb").read_text(encoding="utf-8"))["metadata"]["jp"]
-    closings = [e for e in record["events"] if e["type"] == "inquiry_response"]
+def test_every_output_is_compared_also_by_the_lax_run(folder: Path) -> None:
+    for name in TUTORIALS:
+        notebook = nbformat.read(folder / name, as_version=4)
+        shown = [cell for cell in notebook.cells if cell.get("outputs")]
+        assert all("nbval-check-output" in cell.metadata.get("tags", ()) for cell in shown)
+        notebook.cells = notebook.cells[: notebook.cells.index(shown[0]) + 1]
+        shown[0].outputs[0].text = "something else"
+        nbformat.write(notebook, folder / name)
+    done = nbval(folder, *TUTORIALS, option="--nbval-lax")
+    assert f"{len(TUTORIALS)} failed" in done.stdout
+
+
+def test_the_tools_tutorial_shows_each_way_a_question_is_answered(
+    tutorial_run: Callable[[str], Path],
+) -> None:
+    written = json.loads(tutorial_run("02-tools.ipynb").read_text(encoding="utf-8"))
+    events = written["metadata"]["jp"]["events"]
+    closings = [e for e in events if e["type"] == "inquiry_response"]
     assert [e["metadata"]["channel"] for e in closings] == ["model", "configured", "model"]
-    responses = [e for e in record["events"] if e["type"] == "tool_call_response"]
+    responses = [e for e in events if e["type"] == "tool_call_response"]
     assert [e["is_error"] for e in responses].count(True) == 4
 
 
@@ -62,9 +70,10 @@ CONFIG = "03-tools-that-change-config.ipynb"
 
 
 @pytest.mark.req("R078-78", "R078-81", "R078-92", "R078-128")
-def test_the_config_tutorial_shows_what_becomes_of_proposals(folder: Path) -> None:
-    assert run(["-m", "jp_nb.cli", "run", CONFIG], folder).returncode == 0
-    entries = record(folder / CONFIG)
+def test_the_config_tutorial_shows_what_becomes_of_proposals(
+    tutorial_run: Callable[[str], Path],
+) -> None:
+    entries = record(tutorial_run(CONFIG))
     by_tools = [
         [call["tool"] for call in entry["metadata"]["proposed_by"]]
         for entry in entries

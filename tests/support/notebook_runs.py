@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import pytest
 
 from jp_nb.headless.show import load_conversation
 from tests.support.fakes import without_ids
 
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 PATIENCE_S = 180
 
 
@@ -82,3 +87,18 @@ def by_a_stranger(path: Path, base_config: dict[str, Any]) -> None:
         ],
     }
     nbformat.write(made, path)
+
+
+@pytest.fixture(scope="session")
+def tutorial_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Run a tutorial with `jp-nb run`, once in all tests, and return what that wrote."""
+
+    @cache
+    def run_once(name: str) -> Path:
+        folder = tmp_path_factory.mktemp("tutorial") / "notebooks"
+        shutil.copytree(NOTEBOOKS, folder, ignore=shutil.ignore_patterns("*.png"))
+        done = run(["-m", "jp_nb.cli", "run", name, "-o", f"run-{name}"], folder)
+        assert done.returncode == 0, done.stderr
+        return folder / f"run-{name}"
+
+    return run_once
