@@ -31,8 +31,7 @@ if TYPE_CHECKING:
         ToolError,
         UsageError,
     )
-    from jp_nb.record.conversation_view import Conversation
-    from jp_nb.record.turn_view import Turn
+    from jp_nb.record.turn_view import Conversation, Turn
     from jp_nb.session.session import Session
     from jp_nb.tooling.context import ToolContext
     from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
@@ -52,7 +51,7 @@ _HOMES = {
     "StorageError": "jp_nb.errors",
     "ToolError": "jp_nb.errors",
     "UsageError": "jp_nb.errors",
-    "Conversation": "jp_nb.record.conversation_view",
+    "Conversation": "jp_nb.record.turn_view",
     "Turn": "jp_nb.record.turn_view",
     "ToolContext": "jp_nb.tooling.context",
     "NeedsInput": "jp_nb.tooling.outcome",
@@ -222,7 +221,7 @@ def conversation() -> Conversation:
     Raises:
         UsageError: If jp_nb is not loaded.
     """
-    from jp_nb.record.conversation_view import Conversation
+    from jp_nb.record.turn_view import Conversation
 
     session = _loaded()
     return Conversation.of(session.document.conversation, session.log(), session.config)

@@ -30,7 +30,7 @@ from jp_nb.agent.prompts import Prompter, Unavailable
 from jp_nb.agent.questions import TurnState
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.errors import ToolError
-from jp_nb.record.edited_calls import edited_by_person
+from jp_nb.record.turn_marks import edited_by_person
 from jp_nb.record.events import Entry, ToolCallResponse
 from jp_nb.record.thread import Thread
 from jp_nb.tooling.base import RUN, Run

@@ -24,7 +24,7 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.interop.jp_json import (
     JsonObject,
-    Source,
+    JsonText,
     below,
     in_order,
     read_value,
@@ -45,7 +45,7 @@ _OURS = ("verbatim", "spelling")
 # --- one entry -------------------------------------------------------------------------------
 
 
-def stored(source: Source, *, first: bool) -> JsonObject:
+def stored(source: JsonText, *, first: bool) -> JsonObject:
     """The entry as a notebook keeps it."""
     how: JsonObject = {}
     entry: JsonObject = {}

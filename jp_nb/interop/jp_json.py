@@ -37,7 +37,7 @@ _SAFE_INTEGER = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class JsonText:
     """A value, its text, and the numbers in it that would be written otherwise, by pointer.
 
     `gap` is what stands in front of an item of a list: white space and a bracket or a comma.
@@ -64,7 +64,7 @@ _DECODER = json.JSONDecoder(parse_float=_Token, parse_int=_Token, parse_constant
 # --- reading ---------------------------------------------------------------------------------
 
 
-def read_value(text: str, file: str) -> Source:
+def read_value(text: str, file: str) -> JsonText:
     """The one value in the `text` of `file`; white space around it is no part of its text.
 
     Raises:
@@ -77,7 +77,7 @@ def read_value(text: str, file: str) -> Source:
     return _source(text[start:end], value, "", file)
 
 
-def read_list(text: str, file: str) -> tuple[list[Source], str]:
+def read_list(text: str, file: str) -> tuple[list[JsonText], str]:
     """The items of the list in the `text` of `file`, and what follows the last of them.
 
     Raises:
@@ -86,7 +86,7 @@ def read_list(text: str, file: str) -> tuple[list[Source], str]:
     start = _skip(text, len(BOM) if text.startswith(BOM) else 0)
     if text[start : start + 1] != "[":
         raise _not_json(file, text, start, "expected a list")
-    found: list[Source] = []
+    found: list[JsonText] = []
     last, place = 0, _skip(text, start + 1)
     closed = text[place : place + 1] == "]"
     while not closed:
@@ -123,10 +123,10 @@ def _not_json(file: str, text: str, place: int, why: str) -> StorageError:
     return StorageError(f"no JSON: {why} (line {line}, column {column})", place=file)
 
 
-def _source(text: str, scanned: Any, gap: str, file: str) -> Source:
+def _source(text: str, scanned: Any, gap: str, file: str) -> JsonText:
     numbers: dict[str, str] = {}
     try:
-        return Source(text, _plain(scanned, "", numbers), numbers, gap)
+        return JsonText(text, _plain(scanned, "", numbers), numbers, gap)
     except (ValueError, OverflowError, RecursionError) as exc:
         raise StorageError(f"a value that cannot be kept: {exc}", place=file) from exc
 
@@ -198,7 +198,7 @@ def _at(value: JsonValue, key: str) -> JsonValue:
 # --- spelling --------------------------------------------------------------------------------
 
 
-def spelling(source: Source, usual: JsonValue, pad: str = "") -> JsonObject:
+def spelling(source: JsonText, usual: JsonValue, pad: str = "") -> JsonObject:
     """What `spelled` needs beside `usual` (the value of `source`, its keys in the usual order)."""
     found: JsonObject = {}
     if usual == source.value:

@@ -21,8 +21,9 @@ from jp_nb.record.events import (
     TurnStart,
 )
 from jp_nb.record.pairing import half_of, match
-from jp_nb.record.stream import ConversationStream, TurnEvent
+from jp_nb.record.stream import ConversationStream
 from jp_nb.record.timestamps import parse_timestamp
+from jp_nb.record.turn_entries import TurnEvent
 
 SUMMARY_REQUEST = "[Summary of previous conversation]"
 _NEVER = datetime.min.replace(tzinfo=UTC)

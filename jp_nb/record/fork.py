@@ -11,11 +11,9 @@ from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
 from jp_nb.json_values import json_copy
-from jp_nb.record.editing import retain_first
-from jp_nb.record.events import ConfigDelta
+from jp_nb.record.events import Compaction, ConfigDelta
 from jp_nb.record.ids import Draw, random_id
 from jp_nb.record.proposals import end_of_turn
-from jp_nb.record.repair import Item
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.record.timestamps import Clock
 from jp_nb.record.unanswered import counting
@@ -86,14 +84,22 @@ def undo(
 
 
 def _cut(stream: ConversationStream, keep: int) -> None:
-    """Keep `keep` turns, and the configuration changes that were made until their end."""
+    """Keep `keep` turns, and the configuration changes that were made until their end.
+
+    What applies to the conversation as a whole stays, but for compactions of turns that go: their
+    numbers would mean other turns.
+    """
     events = list(stream.events())
     kept = [event.position for event in events if event.turn < keep]
+    gone = {event.position for event in events if event.turn >= keep}
     end = end_of_turn(stream.entries, kept[-1] + 1) if kept else events[0].position
     places = [i for i, entry in enumerate(stream.entries) if isinstance(entry, ConfigDelta)]
-    late = {place for place in places if place >= end}
+    gone.update(place for place in places if place >= end)
     if not kept:  # what is taken back goes with the turn it was made for, as the mark does
-        late.update(set(places) - {places[number] for number, _ in counting(stream.deltas)})
-    items: list[Item] = [item for i, item in enumerate(stream.items()) if i not in late]
-    stream.rewrite(items)
-    retain_first(stream, keep)
+        gone.update(set(places) - {places[number] for number, _ in counting(stream.deltas)})
+    gone.update(
+        index
+        for index, entry in enumerate(stream.entries)
+        if isinstance(entry, Compaction) and entry.to_turn >= keep
+    )
+    stream.rewrite([item for index, item in enumerate(stream.items()) if index not in gone])

@@ -6,9 +6,9 @@ Source: `docs/record.md`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from pydantic import JsonValue
 
@@ -20,41 +20,18 @@ from jp_nb.record.events import (
     ConfigDelta,
     Damaged,
     Entry,
-    InquiryRequest,
     RawEntry,
     ToolCallRequest,
     TurnStart,
     decode,
 )
 from jp_nb.record.ids import Draw, EventIds, random_id, stored_id
-from jp_nb.record.pairing import Family, Pairs, check, half_of, match
-from jp_nb.record.proposals import end_of_turn, ends_turn
+from jp_nb.record.pairing import Pairs, check, half_of, match
 from jp_nb.record.repair import Item, repaired
 from jp_nb.record.timestamps import Clock, format_timestamp, new_conversation_id
+from jp_nb.record.turn_entries import EntriesByTurn
 
 Made = Literal["live", "headless", "imported"]
-
-
-@dataclass(frozen=True, slots=True)
-class TurnEntries:
-    """The entries of one turn, configuration changes included; `number` is 0-based."""
-
-    number: int
-    entries: tuple[Entry, ...]
-
-    @property
-    def schema(self) -> Mapping[str, JsonValue] | None:
-        """The JSON schema of the answer, if the request that opened the turn has one."""
-        request = next((e for e in self.entries if isinstance(e, ChatRequest)), None)
-        return request.response_schema if request is not None else None
-
-
-class TurnEvent(NamedTuple):
-    """An event, the 0-based number of its turn, and its index among all entries."""
-
-    turn: int
-    position: int
-    entry: Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +43,7 @@ class Damage:
     message: str
 
 
-class ConversationStream:
+class ConversationStream(EntriesByTurn):
     """One conversation: its base configuration and its entries, oldest first.
 
     `raw` holds the JSON objects as they are stored and is the truth; `entries` are typed views
@@ -115,12 +92,11 @@ class ConversationStream:
             self._keep(value, entry)  # type: ignore[arg-type]  # nothing is done with damage
 
     def _begin(self) -> None:
+        super().__init__()
         self.raw: list[RawEntry] = []
-        self.entries: list[Entry] = []
         self.deltas: list[ConfigDelta] = []
         self._pairs = Pairs()
         self._checked = 0
-        self._turn_count = 0
         self._request: str | None = None  # the stored id of the request that is being answered
 
     def _tolerated(self, value: JsonValue, index: int) -> Entry:
@@ -170,7 +146,7 @@ class ConversationStream:
             if not self._pairs.balanced:
                 self._checked = 0  # the turn that ends here is left for the next repair
             self._pairs = Pairs()
-            self._turn_count += 1
+            self.turn_count += 1
             self._request = None
         elif isinstance(entry, ConfigDelta):
             self.deltas.append(entry)
@@ -179,7 +155,7 @@ class ConversationStream:
                 self._request = stored_id(raw)
             elif half := half_of(entry):
                 self._pairs.add(half)
-            self._turn_count = self._turn_count or 1
+            self.turn_count = self.turn_count or 1
 
     # --- appending ---------------------------------------------------------------------------
 
@@ -199,7 +175,7 @@ class ConversationStream:
         if any(isinstance(entry, TurnStart) for entry in entries):
             warnings.warn("a turn is opened by start_turn alone", stacklevel=2)
             entries = tuple(entry for entry in entries if not isinstance(entry, TurnStart))
-        if not self._turn_count and any(entry.type in CONVERSATION_KINDS for entry in entries):
+        if not self.turn_count and any(entry.type in CONVERSATION_KINDS for entry in entries):
             entries = (TurnStart(), *entries)
         if entries:
             self._append(entries)
@@ -244,127 +220,33 @@ class ConversationStream:
         """
         return self._ids.of(index)
 
-    def request_of(self, index: int) -> int | None:
-        """The index of the request that entry number `index` answers; None if it names none."""
-        target = self._target(index)
-        return None if target is None else self._resolved(target)
-
     def unresolved(self) -> list[int]:
-        """The indexes of entries that name a request which cannot be told.
+        """Return the indexes of entries that name a request which cannot be told.
 
         It is not in the record, is no `chat_request`, or several entries have its id.
         """
         known: dict[str, bool] = {}
         found = []
-        for index in range(len(self.raw)):
-            if (target := self._target(index)) is None:
+        for index, (entry, raw) in enumerate(zip(self.entries, self.raw, strict=True)):
+            target = stored_id(raw, "request_id") if entry.type in LINKABLE else None
+            if target is None:
                 continue
             if target not in known:
-                known[target] = self._resolved(target) is not None
+                place = self._ids.place(target)
+                known[target] = place is not None and isinstance(self.entries[place], ChatRequest)
             if not known[target]:
                 found.append(index)
         return found
 
-    def _target(self, index: int) -> str | None:
-        linkable = self.entries[index].type in LINKABLE
-        return stored_id(self.raw[index], "request_id") if linkable else None
-
-    def _resolved(self, target: str) -> int | None:
-        place = self._ids.place(target)
-        found = place is not None and isinstance(self.entries[place], ChatRequest)
-        return place if found else None
-
-    # --- reading -----------------------------------------------------------------------------
-
-    def events(self) -> Iterator[TurnEvent]:
-        """The events, oldest first: entries that belong to a turn."""
-        turn = -1
-        for index, entry in enumerate(self.entries):
-            if entry.type in CONVERSATION_KINDS:
-                turn = max(turn, 0) if not isinstance(entry, TurnStart) else turn + 1
-                yield TurnEvent(turn, index, entry)
-
-    def turns(self) -> Iterator[TurnEntries]:
-        """The turns, oldest first; entries before the first `turn_start` are a turn too.
-
-        Changes of the configuration belong to the turn they lie in; those that lie between two
-        turns were made for the later one, but for what the earlier one's tools changed at its end,
-        and for the mark of one that got no answer.
-        """
-        number, current = 0, list[Entry]()
-        between: list[Entry] = []
-        for entry in self.entries:
-            if isinstance(entry, ConfigDelta):
-                belongs_before = current and not between and ends_turn(entry)
-                (current if belongs_before else between).append(entry)
-            elif isinstance(entry, TurnStart):
-                if current:
-                    yield TurnEntries(number, tuple(current))
-                    number += 1
-                current, between = [*between, entry], []
-            elif entry.type in CONVERSATION_KINDS:
-                current += between
-                current.append(entry)
-                between = []
-        if current:
-            yield TurnEntries(number, tuple(current))
-
-    @property
-    def turn_count(self) -> int:
-        """How many turns there are."""
-        return self._turn_count
-
-    def last_turn(self) -> TurnEntries | None:
-        """The last turn as `turns` gives it, without walking through the others."""
-        if not self._turn_count:
-            return None
-        start = len(self.entries) - len(self.current_turn())
-        while start and self.entries[start - 1].type not in CONVERSATION_KINDS:
-            start -= 1
-        if start:
-            start = end_of_turn(self.entries, start)
-        tail = [
-            entry
-            for entry in self.entries[start:]
-            if entry.type in CONVERSATION_KINDS or isinstance(entry, ConfigDelta)
-        ]
-        end = len(tail)
-        while end and isinstance(tail[end - 1], ConfigDelta):
-            end -= 1
-        del tail[end_of_turn(tail, end) :]  # made for the turn to come
-        return TurnEntries(self._turn_count - 1, tuple(tail))
-
-    def last_turn_event(self) -> Entry | None:
-        """The last event; what applies to the conversation as a whole is passed over."""
-        return next((e for e in reversed(self.entries) if e.type in CONVERSATION_KINDS), None)
-
-    def schema(self) -> Mapping[str, JsonValue] | None:
-        """The JSON schema that the last turn's answer has to fit, if there is one."""
-        last = self.last_turn()
-        return None if last is None else last.schema
-
-    def current_turn(self) -> list[Entry]:
-        """The entries of the last turn, its `turn_start` first; global entries included."""
-        start = len(self.entries)
-        while start and not isinstance(self.entries[start - 1], TurnStart):
-            start -= 1
-        return self.entries[max(start - 1, 0) :]
-
     def unanswered(self) -> list[ToolCallRequest]:
-        """Tool calls of the current turn without a response, in call order."""
-        return [entry for entry in self._open("tool") if isinstance(entry, ToolCallRequest)]
-
-    def open_inquiries(self) -> list[InquiryRequest]:
-        """Inquiries of the current turn that are not closed."""
-        return [entry for entry in self._open("inquiry") if isinstance(entry, InquiryRequest)]
-
-    def _open(self, family: Family) -> list[Entry]:
-        if not self._pairs.uneven(family):
+        """Return the tool calls of the current turn that have no response, in call order."""
+        if not self._pairs.uneven("tool"):
             return []
         turn = self.current_turn()
         halves = ((i, half) for i, entry in enumerate(turn) if (half := half_of(entry)))
         _, unanswered, _ = match(halves)
-        return [turn[index] for index in sorted(unanswered)]
+        found = (turn[index] for index in sorted(unanswered))
+        return [entry for entry in found if isinstance(entry, ToolCallRequest)]
 
     # --- repair ------------------------------------------------------------------------------
 
@@ -379,7 +261,7 @@ class ConversationStream:
             StorageError: If the record is damaged.
         """
         self._refuse_damage()
-        ends_open = isinstance(self.last_turn_event(), TurnStart)
+        ends_open = isinstance(self.last_event(), TurnStart)
         changed = False
         if not self._checked or not self._pairs.balanced or ends_open:
             items = self.items()

@@ -1,14 +1,19 @@
 """What entries of a turn say about it in their `metadata`, for whoever reads it later.
 
-`chat_request`: {"tool_choice": "tool:NAME"} or {"tool_choice": "required"}, what the first request
-to the model demanded. `chat_response`: {"continues": true}, the text goes on in the middle of the
-one before.
+- `chat_request`: {"tool_choice": "tool:NAME"} or {"tool_choice": "required"}, what the first
+  request to the model demanded;
+- `chat_response`: {"continues": true}, the text goes on in the middle of the one before;
+- `tool_call_response`: {"edited_arguments": {"to": "Ada"}, "edited_by": "person", "channel":
+  "form"}, what the tool ran with after a person changed it. The request stays what the model sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
+
+from pydantic import JsonValue
 
 from jp_nb.record.events import (
     ChatRequest,
@@ -20,6 +25,7 @@ from jp_nb.record.events import (
 
 TOOL_CHOICE: Final = "tool_choice"
 CONTINUES: Final = "continues"
+ARGUMENTS: Final = "edited_arguments"
 
 
 def demanding(request: ChatRequest, choice: str) -> ChatRequest:
@@ -59,3 +65,29 @@ def continuing(response: ChatResponse) -> ChatResponse:
 def continues(response: ChatResponse) -> bool:
     """Whether its text goes on in the middle of the one before."""
     return response.metadata.get(CONTINUES) is True
+
+
+@dataclass(frozen=True, slots=True)
+class EditedArguments:
+    """What a tool ran with instead of what the model sent.
+
+    Attributes:
+        arguments: All of them, not only what was changed.
+        channel: Where the person changed them: `form`, `stdin` or `terminal`, if known.
+    """
+
+    arguments: Mapping[str, JsonValue]
+    channel: str | None = None
+
+
+def edited_by_person(arguments: dict[str, JsonValue], channel: str) -> dict[str, JsonValue]:
+    """Return the metadata of the response to a call whose `arguments` a person changed."""
+    return {ARGUMENTS: arguments, "edited_by": "person", "channel": channel}
+
+
+def edited_arguments(metadata: Mapping[str, JsonValue]) -> EditedArguments | None:
+    """Return what the `metadata` of a response says of that; None if nothing or malformed."""
+    arguments, channel = metadata.get(ARGUMENTS), metadata.get("channel")
+    if not isinstance(arguments, dict):
+        return None
+    return EditedArguments(arguments, channel if isinstance(channel, str) else None)

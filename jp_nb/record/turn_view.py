@@ -1,4 +1,4 @@
-"""A finished turn, as code reads it.
+"""Conversations and their turns as code reads them: snapshots that nothing changes.
 
 Source: `docs/guide.md`, `docs/decisions.md` D40.
 """
@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from pydantic import JsonValue
 
-from jp_nb.record.edited_calls import edited
+from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.json_values import json_copy
+from jp_nb.record.entry import RawEntry
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
@@ -25,7 +27,8 @@ from jp_nb.record.events import (
     ToolCallResponse,
 )
 from jp_nb.record.proposals import ProposedBy, proposed_by
-from jp_nb.record.turn_marks import continues, uncalled_in
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.turn_marks import continues, edited_arguments, uncalled_in
 from jp_nb.record.unanswered import NoAnswer, is_unanswered, no_answer
 
 
@@ -214,7 +217,7 @@ def read_turn(
 
 def _finished(call: ToolCall, entry: ToolCallResponse) -> ToolCall:
     call = replace(call, content=entry.content, is_error=entry.is_error)
-    changed = edited(entry.metadata)
+    changed = edited_arguments(entry.metadata)
     if changed is None:
         return call
     return replace(
@@ -307,3 +310,29 @@ def _settled(inquiry: Inquiry, entry: InquiryResponse) -> Inquiry:
         reason=entry.reason,
         channel=channel if isinstance(channel, str) else None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The record at one moment.
+
+    Attributes:
+        id: Such as `jp-c17738399468`.
+        title: Its title, if it has one.
+        turns: The turns, oldest first.
+        events: The stored entries as JSON objects, oldest first; copies.
+        config: The configuration in force.
+    """
+
+    id: str
+    title: str | None
+    turns: tuple[Turn, ...]
+    events: tuple[RawEntry, ...] = field(repr=False)
+    config: AppConfig = field(repr=False)
+
+    @classmethod
+    def of(
+        cls, stream: ConversationStream, turns: Iterable[Turn], config: AppConfig
+    ) -> Conversation:
+        """A snapshot of `stream`."""
+        return cls(stream.id, stream.title, tuple(turns), tuple(json_copy(stream.raw)), config)

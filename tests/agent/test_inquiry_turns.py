@@ -32,6 +32,7 @@ from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
+from tests.support.entries import open_inquiries
 from tests.support.fakes import (
     Bench,
     EventProvider,
@@ -465,7 +466,7 @@ async def test_ending_the_phase_cancels_the_inquiries(how: str) -> None:
     assert ends(bench) == [("cancelled", None, "user")] * 2
     assert len(bench.of(ToolCallResponse)) == 2
     assert not bench.stream.unanswered()
-    assert not bench.stream.open_inquiries()
+    assert not open_inquiries(bench.stream)
 
 
 async def test_the_tokens_of_inquiries_count_for_the_turn() -> None:

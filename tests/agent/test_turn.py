@@ -55,6 +55,7 @@ from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
+from tests.support.entries import open_inquiries
 from tests.support.fakes import (
     CANCELLED,
     Bench,
@@ -80,7 +81,7 @@ def returning(content: str, *, name: str = "t") -> PythonTool:
 def well_formed(stream: ConversationStream) -> bool:
     """Whether nothing is left to mend: every call answered, every inquiry closed."""
     again = ConversationStream(stream.head, clock=FakeClock(), raw=list(stream.raw))
-    return not again.repair() and not stream.unanswered() and not stream.open_inquiries()
+    return not again.repair() and not stream.unanswered() and not open_inquiries(stream)
 
 
 # --- cycles ----------------------------------------------------------------------------------

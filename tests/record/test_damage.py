@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from jp_nb.errors import StorageError
 from jp_nb.record.document import Document, NewerVersionError
-from jp_nb.record.editing import pop
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta, Damaged
 from jp_nb.record.notices import notices
 from jp_nb.record.stream import Damage
@@ -66,7 +65,7 @@ def test_what_is_damaged_can_be_read_and_not_changed() -> None:
         lambda: stream.append(ConfigDelta(delta={})),
         lambda: stream.start_turn(ChatRequest(content="q")),
         stream.repair,
-        lambda: pop(stream),
+        lambda: stream.rewrite([]),
     ):
         with pytest.raises(StorageError, match=r"events\[2\]: .*can be read, not changed"):
             change()

@@ -28,6 +28,7 @@ from jp_nb.record.events import (
 from jp_nb.record.notices import notices
 from jp_nb.tooling import question as in_flight
 from jp_nb.tooling.question import Question
+from tests.support.entries import open_inquiries
 from tests.support.fakes import new_stream
 
 T = "2026-03-18 13:19:06.841464"
@@ -197,7 +198,7 @@ def test_an_outcome_that_is_not_known_closes_the_inquiry_and_is_told() -> None:
     stream = new_stream(
         {"timestamp": T, "type": "turn_start"}, inquiry().to_raw(), {**stored, "to": {"who": 1}}
     )
-    assert stream.open_inquiries() == []
+    assert open_inquiries(stream) == []
     with pytest.raises(StorageError, match="Duplicate"):
         stream.append(InquiryResponse(id="c.q.1", outcome="redacted"))
     [notice] = notices(stream)

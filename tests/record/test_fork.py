@@ -100,6 +100,17 @@ def test_a_turn_that_is_not_there_is_named_with_those_that_are() -> None:
         undone(new_stream(CHANGED))
 
 
+def test_compactions_of_turns_that_are_not_kept_go_with_them() -> None:
+    first, both, third = (
+        raw("compaction", from_turn=a, to_turn=b) for a, b in ((0, 0), (0, 1), (2, 2))
+    )
+    turn = [START, ASKED, SAID]
+    stream = new_stream(*turn, CHANGED, *turn, first, both, STRANGE, *turn, third, CHANGED)
+    assert forked(stream, 2).raw == [*turn, CHANGED, *turn, first, both, STRANGE]
+    assert forked(stream, 1).raw == [*turn, first, STRANGE]
+    assert forked(stream, 0).raw == [STRANGE]
+
+
 def test_an_empty_conversation_forks_without_a_turn() -> None:
     other = forked(new_stream(CHANGED))
     assert other.raw == [CHANGED]
@@ -110,7 +121,7 @@ def test_a_fork_is_mended_and_the_original_is_not() -> None:
     stream = new_stream(START, {"event_id": "q", **ASKED}, called(), START, ASKED)
     other = forked(stream, 1)
     assert without_ids(other.raw[3])["content"] == INTERRUPTED
-    assert (other.event_id(1), other.request_of(3)) == ("q", 1)
+    assert (other.event_id(1), other.raw[3]["request_id"]) == ("q", "q")
     assert len(stream) == 5
 
 

@@ -61,7 +61,6 @@ def test_what_is_appended_has_an_id_and_names_the_newest_request_of_its_turn() -
     assert [raw["event_id"] for raw in stream.raw] == ids(stream)
     linked = ["id-2"] * 5 + [None, None, "id-9"]
     assert [raw.get("request_id") for raw in stream.raw] == [None, None, *linked]
-    assert [stream.request_of(i) for i in range(10)] == [None, None, *[1] * 5, None, None, 8]
     assert list(stream.raw[2]) == ["event_id", "request_id", "timestamp", "type", "message"]
     assert list(stream.raw[7]) == ["event_id", "type", "timestamp", "delta"]
     assert [decode(raw, 0) for raw in stream.raw] == stream.entries

@@ -224,15 +224,21 @@ def test_events_and_turns_count_alike(entries: list[dict[str, Any]]) -> None:
     ]
     assert numbered == of_turns
     assert stream.turn_count == len({turn for turn, _ in numbered})
-    assert stream.last_turn_event() == (numbered[-1][1] if numbered else None)
+    assert stream.last_event() == (numbered[-1][1] if numbered else None)
 
 
 def test_the_schema_of_a_turn_is_that_of_its_first_request() -> None:
     with_schema = raw("chat_request", content="q", schema={"type": "object"})
     stream = new_stream(START, with_schema, ASKED, SAID, CHANGED)
-    assert stream.schema() == {"type": "object"}
+    assert [turn.schema for turn in stream.turns()] == [{"type": "object"}]
     stream.start_turn(ChatRequest(content="q"))
     stream.append(ChatRequest(content="hurry", schema={"type": "null"}))
-    assert stream.schema() is None
     assert [turn.schema for turn in stream.turns()] == [{"type": "object"}, None]
-    assert new_stream().schema() is None
+
+
+def test_after_an_entry_was_taken_away_the_turn_is_as_it_was_before_it() -> None:
+    stream = new_stream(START, ASKED, called(), result())
+    stream.rewrite(stream.items()[:-1])
+    assert [call.id for call in stream.unanswered()] == ["a"]
+    stream.append(ToolCallResponse(id="a", content="again", is_error=False))
+    assert not stream.repair()

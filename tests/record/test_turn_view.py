@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from jp_nb.config.tree.app_config import AppConfig
-from jp_nb.record.conversation_view import Conversation
-from jp_nb.record.turn_view import ConfigChange, Inquiry, ToolCall, Turn, TurnUsage, read_turn
+from jp_nb.record.turn_view import (
+    ConfigChange,
+    Conversation,
+    Inquiry,
+    ToolCall,
+    Turn,
+    TurnUsage,
+    read_turn,
+)
 from tests.support.entries import (
     ASKED,
     CHANGED,
