@@ -30,9 +30,9 @@ from jp_nb.agent.prompts import Prompter, Unavailable
 from jp_nb.agent.questions import TurnState
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.errors import ToolError
-from jp_nb.record.turn_marks import edited_by_person
 from jp_nb.record.events import Entry, ToolCallResponse
 from jp_nb.record.thread import Thread
+from jp_nb.record.turn_marks import edited_by_person
 from jp_nb.tooling.base import RUN, Run
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.long_results import cut_middle
