@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from jp_nb.errors import ProviderError
-
-if TYPE_CHECKING:
-    from jp_nb.providers.http import Endpoint
+from jp_nb.providers.endpoint import Endpoint
 
 CHOOSE: Final = "`%jp config assistant.model.id=PROVIDER/NAME`"
 

@@ -12,17 +12,16 @@ import asyncio
 import errno
 import logging
 import os
-import re
-from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
-from typing import Final, Literal, cast
+from typing import Final, cast
 from urllib.parse import urlsplit
 
 import httpx
 
-from jp_nb.errors import ConfigError, ProtocolError, ProviderError, ProviderErrorKind
+from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
 from jp_nb.providers.advice import advice
+from jp_nb.providers.endpoint import Endpoint
 from jp_nb.providers.redaction import Redaction
 from jp_nb.providers.retry import classify
 
@@ -35,75 +34,6 @@ _LOGGERS: Final = (
 )
 EVENT_STREAM: Final = "text/event-stream"
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where and as whom requests are made. Holds the name of a key's variable, never a key.
-
-    Attributes:
-        provider: Its name in the configuration, for messages.
-        base_url: Address without `path`; one that already ends in the start of `path` also works.
-        path: Such as `/v1/messages`.
-        base_url_env: Variable whose value, if set, replaces `base_url`.
-        key_env: Variable that holds the key; None if the server needs none.
-        key_header: How the key is sent.
-        key_required: Whether `base_url` answers nobody without a key.
-        key_named: Whether somebody named `key_env`, so that no server is asked without a key.
-        headers: Sent with every request; nothing secret.
-    """
-
-    provider: str
-    base_url: str
-    path: str
-    base_url_env: str | None = None
-    key_env: str | None = None
-    key_header: Literal["authorization", "x-api-key"] = "authorization"
-    key_required: bool = False
-    key_named: bool = False
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def override(self) -> str:
-        """The base address that the environment names; "" if it names none.
-
-        Raises:
-            ConfigError: If it holds a user or a password; the message does not show it.
-        """
-        found = os.environ.get(self.base_url_env, "") if self.base_url_env else ""
-        if "@" in re.split(r"[/?#]", found.rpartition("://")[2])[0]:
-            raise ConfigError(
-                f"the address in {self.base_url_env} holds no user and no password: put a key "
-                "into an environment variable and name that in api_key_env",
-                path=f"{self.setting}.base_url_env",
-            )
-        return found
-
-    @property
-    def key_is_set(self) -> bool:
-        """Whether the variable of the key holds something."""
-        return bool(self.key_env and os.environ.get(self.key_env, "").strip())
-
-    @property
-    def url(self) -> str:
-        """The address to post to."""
-        return join_url(self.override or self.base_url, self.path)
-
-    @property
-    def setting(self) -> str:
-        """Configuration path of this provider's settings."""
-        return f"providers.llm.{self.provider}"
-
-
-def join_url(base: str, path: str) -> str:
-    """Join `path` to `base`, which may already end in the first segments of `path`."""
-    base = base.rstrip("/")
-    segments = path.strip("/").split("/")
-    for count in range(len(segments), 0, -1):
-        if base.endswith("/" + "/".join(segments[:count])):
-            segments = segments[count:]
-            break
-    return "/".join([base, *segments])
 
 
 class HttpClient:

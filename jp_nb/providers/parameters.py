@@ -30,7 +30,7 @@ SHARES: Final[dict[Level, float]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reasoning:
+class ReasoningEffort:
     """How much to reason: a level, or a number of tokens.
 
     `exclude` asks not to get the reasoning's text.
@@ -62,7 +62,7 @@ class Reasoning:
         return next((lv for lv, floor in zip(levels, floors, strict=True) if share > floor), "low")
 
 
-def parse_reasoning(value: JsonValue) -> Reasoning | None:
+def parse_reasoning(value: JsonValue) -> ReasoningEffort | None:
     """What `assistant.model.parameters.reasoning` asks for; None if the provider decides.
 
     Accepts `"off"`, `"auto"`, a level, a number of tokens, and
@@ -82,13 +82,13 @@ def parse_reasoning(value: JsonValue) -> Reasoning | None:
         case None if not isinstance(value, dict):
             return None
         case "off" | False:
-            return Reasoning("none", exclude)
+            return ReasoningEffort("none", exclude)
         case True:
-            return Reasoning("auto", exclude)
+            return ReasoningEffort("auto", exclude)
         case int() if effort >= 0:
-            return Reasoning(effort, exclude)
+            return ReasoningEffort(effort, exclude)
         case "none" | "xlow" | "low" | "medium" | "auto" | "high" | "xhigh" | "max":
-            return Reasoning(effort, exclude)
+            return ReasoningEffort(effort, exclude)
     raise ProviderError(
         f"assistant.model.parameters.reasoning: expected off, auto, one of {', '.join(SHARES)}, "
         f"or a number of tokens; found {value!r}"

@@ -41,6 +41,7 @@ from jp_nb.agent.model_events import (
 )
 from jp_nb.agent.model_inquiry import MARK
 from jp_nb.errors import ConfigError, ProviderError
+from jp_nb.providers.endpoint import ProviderSettings
 from jp_nb.providers.retry import classify
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.thread import Thread, ThreadEntry, ThreadItem
@@ -306,6 +307,11 @@ class ScriptedProvider:
 
     async def aclose(self) -> None:
         """Nothing is open."""
+
+
+def create(settings: ProviderSettings) -> ScriptedProvider:
+    """Return the provider whose scripts are in the `folders` of `settings`."""
+    return ScriptedProvider(folders=[Path(folder) for folder in settings.texts("folders")])
 
 
 def _question(thread: Thread) -> str | None:

@@ -10,7 +10,7 @@ import pytest
 
 from jp_nb.config.paths import parse_path
 from jp_nb.config.schema import field_paths, node_of
-from jp_nb.config.tree.model_config import PROVIDER_NAMES
+from jp_nb.config.tree.provider_table import PROVIDER_NAMES
 from jp_nb.notebook.completion import (
     MAX_OFFERED,
     Facts,

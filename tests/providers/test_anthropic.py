@@ -17,7 +17,8 @@ from jp_nb.agent.model_events import (
     ToolCallStart,
 )
 from jp_nb.errors import ProviderError, UsageError
-from jp_nb.providers.anthropic import AnthropicDecoder, AnthropicRendering, build_head
+from jp_nb.providers.anthropic_decoder import AnthropicDecoder
+from jp_nb.providers.anthropic_request import AnthropicRendering, build_head
 from jp_nb.providers.registry import create
 from jp_nb.record.events import ChatResponse
 from jp_nb.record.thread import Thread

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from jp_nb.agent.model_events import Attachment, ModelRequest
 from jp_nb.providers.attachment_parts import documents_xml
-from jp_nb.providers.openai_chat import PROFILES
+from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.registry import create
 from tests.support.loopback import LoopbackServer
 from tests.support.provider_helpers import (

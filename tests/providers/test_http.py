@@ -10,7 +10,8 @@ import pytest
 
 from jp_nb.errors import ConfigError, ProtocolError, ProviderError
 from jp_nb.providers import http
-from jp_nb.providers.http import Endpoint, HttpClient, join_url
+from jp_nb.providers.endpoint import Endpoint, join_url
+from jp_nb.providers.http import HttpClient
 from jp_nb.providers.registry import create
 from tests.support.loopback import LoopbackServer, Reply
 from tests.support.provider_helpers import ask, collect, failure, text_of

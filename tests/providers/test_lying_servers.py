@@ -15,8 +15,9 @@ from jp_nb.agent.model_events import Finished, ProviderEvent, Usage
 from jp_nb.agent.response import ResponseBuilder
 from jp_nb.errors import ProtocolError, ProviderError
 from jp_nb.providers import http, sse, streaming
-from jp_nb.providers.anthropic import AnthropicDecoder
-from jp_nb.providers.openai_chat import PROFILES, ChatDecoder
+from jp_nb.providers.anthropic_decoder import AnthropicDecoder
+from jp_nb.providers.chat_decoder import ChatDecoder
+from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.registry import create
 from jp_nb.providers.retry import classify_in_stream, retry_after
 from jp_nb.providers.sse import SseDecoder
@@ -234,7 +235,7 @@ async def test_many_calls_in_one_place_are_not_read_again_and_again() -> None:
         return False
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jp_nb.providers.openai_chat.is_json_object", counted)
+        patch.setattr("jp_nb.providers.chat_decoder.is_json_object", counted)
         decoder = StreamDecoder(ChatDecoder(PROFILES["openai"]), provider="p")
         for number in range(5000):
             message = call(id=str(number), function={"name": "t", "arguments": "{"})

@@ -16,10 +16,10 @@ from jp_nb.agent.model_events import (
     ToolCallStart,
 )
 from jp_nb.errors import ProviderError, UsageError
-from jp_nb.providers.openai_chat import (
+from jp_nb.providers.chat_decoder import ChatDecoder
+from jp_nb.providers.chat_profiles import PROFILES
+from jp_nb.providers.chat_request import (
     DETAILS,
-    PROFILES,
-    ChatDecoder,
     ChatRendering,
     answer_schema,
     build_head,

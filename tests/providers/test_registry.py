@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.model_events import Provider
+from jp_nb.config.tree.provider_table import PROVIDERS, ProviderConfig, SpeaksChat
 from jp_nb.errors import ConfigError
 from jp_nb.providers.registry import NAMES, create
 from tests.support.loopback import LoopbackServer
@@ -15,6 +16,16 @@ from tests.support.provider_helpers import ask, collect
 def test_every_provider_is_made_from_its_defaults(name: str) -> None:
     provider: Provider = create(name)
     assert provider
+
+
+def test_each_class_of_the_table_is_in_it_once_and_none_but_built_ones_are_made() -> None:
+    classes = [each for each in PROVIDERS.values() if each is not ProviderConfig]
+    subclasses = {*ProviderConfig.__subclasses__(), *SpeaksChat.__subclasses__()} - {SpeaksChat}
+    assert {*classes} == subclasses
+    assert len(classes) == len(subclasses)
+    for name in PROVIDERS.keys() - {*NAMES}:
+        with pytest.raises(ConfigError, match=f"'{name}' is not available yet; there are ant"):
+            create(name)
 
 
 def test_an_unknown_provider_is_told_with_those_there_are() -> None:

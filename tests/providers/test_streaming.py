@@ -17,7 +17,8 @@ from jp_nb.agent.model_events import (
 )
 from jp_nb.errors import ProtocolError
 from jp_nb.providers import streaming
-from jp_nb.providers.openai_chat import PROFILES, ChatDecoder
+from jp_nb.providers.chat_decoder import ChatDecoder
+from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.registry import create
 from jp_nb.providers.streaming import StreamDecoder
 from tests.support.loopback import LoopbackServer, Reply, ToolCall

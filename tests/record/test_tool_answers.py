@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from jp_nb.interop.jp_files import read_directory, write_directory
-from jp_nb.providers.anthropic import AnthropicRendering
+from jp_nb.providers.anthropic_request import AnthropicRendering
 from jp_nb.record.document import Document
 from jp_nb.record.entry import Entry
 from jp_nb.record.events import ToolCallRequest, decode

@@ -8,8 +8,9 @@ from typing import Any
 
 from jp_nb.agent.model_events import ModelRequest, Provider, ProviderEvent, TextPart, ToolDefinition
 from jp_nb.errors import ProviderError
-from jp_nb.providers.anthropic import AnthropicDecoder
-from jp_nb.providers.openai_chat import PROFILES, ChatDecoder
+from jp_nb.providers.anthropic_decoder import AnthropicDecoder
+from jp_nb.providers.chat_decoder import ChatDecoder
+from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.streaming import Decoder, StreamDecoder
 from jp_nb.record.events import (
     ChatRequest,

@@ -18,7 +18,6 @@ from jp_nb.config.tree.left_out import LEFT_OUT, left_out
 from jp_nb.config.tree.model_config import (
     EFFORTS,
     MODEL_NAME,
-    PROVIDER_NAMES,
     Model,
     ModelChoice,
     ModelId,
@@ -31,14 +30,8 @@ from jp_nb.config.tree.model_config import (
 )
 from jp_nb.config.tree.node import ConfigTable, Flag, ShortTable, found, word
 from jp_nb.config.tree.prompt_parts import Contrast, Instruction, Section
-from jp_nb.config.tree.provider_config import (
-    Anthropic,
-    Llm,
-    OpenAi,
-    OpenRouter,
-    ProviderConfig,
-    Providers,
-)
+from jp_nb.config.tree.provider_config import Llm, Providers
+from jp_nb.config.tree.provider_table import PROVIDER_NAMES
 from jp_nb.config.tree.strategy import APPEND_SET, PRESERVE
 from jp_nb.config.tree.style_config import Interpolation, Interrupt, Prompt, Record, Style
 from jp_nb.config.tree.tool_config import (
@@ -61,7 +54,6 @@ __all__ = [
     "MODEL_NAME",
     "PROVIDER_NAMES",
     "STAR",
-    "Anthropic",
     "AppConfig",
     "Assistant",
     "AssistantOverrides",
@@ -78,11 +70,8 @@ __all__ = [
     "ModelId",
     "ModelIdOrAlias",
     "ModelParameters",
-    "OpenAi",
-    "OpenRouter",
     "Param",
     "Prompt",
-    "ProviderConfig",
     "Providers",
     "QuestionAssistant",
     "QuestionConfig",

@@ -25,22 +25,8 @@ from jp_nb.config.tree.node import (
     found,
     shortened,
 )
+from jp_nb.config.tree.provider_table import PROVIDER_NAMES
 from jp_nb.config.tree.strategy import APPEND_SET, SHALLOW, Merge
-
-PROVIDER_NAMES = (
-    "anthropic",
-    "cerebras",
-    "deepseek",
-    "google",
-    "llamacpp",
-    "ollama",
-    "openai",
-    "openrouter",
-    "scripted",
-    "test",
-    "xai",
-)
-"""Every provider that a configuration may name; some are not built yet."""
 
 MODEL_NAME = re.compile(r"[A-Za-z0-9_.:/~-]+")
 

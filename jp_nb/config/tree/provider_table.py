@@ -1,0 +1,174 @@
+"""The providers: where each is reached, what makes it, and what it cannot do yet.
+
+A new provider is one class here, with its field in `ProviderTable` if it can be configured, and a
+module in `jp_nb/providers`.
+
+Source: `docs/configuration.md`, `docs/extending.md`, `docs/decisions.md` D26.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Final, Literal, cast
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field
+
+from jp_nb.config.tree.node import ConfigTable, Flag, word
+from jp_nb.config.tree.strategy import APPEND_SET
+
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _no_credentials(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+    except ValueError:
+        raise ValueError("expected an address such as https://host") from None
+    if "@" in parts.netloc:
+        raise ValueError(
+            "an address holds no user and no password: put a key into an environment variable "
+            "and name that in api_key_env"
+        )
+    if "?" in value or "#" in value:
+        raise ValueError(
+            "an address ends before `?` and `#`: put a key into an environment variable and name "
+            "that in api_key_env"
+        )
+    return value
+
+
+def _a_variable(value: str) -> str:
+    if not VARIABLE.fullmatch(value):
+        raise ValueError("expected the name of an environment variable, not a key")
+    return value
+
+
+Address = Annotated[str, AfterValidator(_no_credentials)]
+Variable = Annotated[str, AfterValidator(_a_variable)]
+
+
+class ProviderConfig(ConfigTable):
+    """Where a provider is reached and which environment variable holds its key."""
+
+    MADE_BY: ClassVar[str] = ""
+    """`module:function` that makes the provider; the module is in `jp_nb.providers`, and the
+    function takes `endpoint.ProviderSettings`. Empty as long as the provider is not built."""
+
+    api_key_env: Variable | None = None
+    base_url: Address | None = None
+
+
+class SpeaksChat(ProviderConfig):
+    """A server that speaks chat completions; its profile is in `providers/chat_profiles.py`."""
+
+    MADE_BY: ClassVar[str] = "openai_chat:create"
+
+
+class Anthropic(ProviderConfig):
+    """Anthropic's Messages API."""
+
+    MADE_BY: ClassVar[str] = "anthropic:create"
+
+    api_key_env: Variable | None = "ANTHROPIC_API_KEY"
+    base_url: Address | None = "https://api.anthropic.com"
+    chain_on_max_tokens: Flag = True
+    beta_headers: Annotated[list[str], APPEND_SET] = Field(default_factory=list)
+
+
+class Cerebras(SpeaksChat):
+    """Cerebras."""
+
+    api_key_env: Variable | None = "CEREBRAS_API_KEY"
+    base_url: Address | None = "https://api.cerebras.ai"
+
+
+class DeepSeek(SpeaksChat):
+    """DeepSeek."""
+
+    api_key_env: Variable | None = "DEEPSEEK_API_KEY"
+    base_url: Address | None = "https://api.deepseek.com"
+
+
+class Google(ProviderConfig):
+    """Google's Gemini; not built yet."""
+
+    api_key_env: Variable | None = "GEMINI_API_KEY"
+    base_url: Address | None = "https://generativelanguage.googleapis.com/v1beta"
+
+
+class LlamaCpp(SpeaksChat):
+    """A server of llama.cpp."""
+
+    base_url: Address | None = "http://127.0.0.1:8080"
+
+
+class Ollama(SpeaksChat):
+    """A server of Ollama."""
+
+    base_url: Address | None = "http://localhost:11434"
+
+
+Dialect = Literal["responses", "chat"]
+DIALECTS_NOT_BUILT: Final = ("responses",)
+
+
+class OpenAi(SpeaksChat):
+    """OpenAI, or any server that speaks its protocol.
+
+    Without a `dialect`, the address decides.
+    """
+
+    api_key_env: Variable | None = "OPENAI_API_KEY"
+    base_url: Address | None = "https://api.openai.com"
+    base_url_env: Variable | None = "OPENAI_BASE_URL"
+    dialect: Annotated[Dialect | None, word(Dialect)] = None
+
+
+class OpenRouter(SpeaksChat):
+    """OpenRouter."""
+
+    api_key_env: Variable | None = "OPENROUTER_API_KEY"
+    base_url: Address | None = "https://openrouter.ai"
+    app_name: str = "jp_nb"
+    app_referrer: str | None = None
+
+
+class Scripted(ProviderConfig):
+    """Answers from a script, with no network and no key. Nothing of it is configured."""
+
+    MADE_BY: ClassVar[str] = "scripted:create"
+
+
+class Xai(ProviderConfig):
+    """xAI; not built yet."""
+
+    api_key_env: Variable | None = "XAI_API_KEY"
+    base_url: Address | None = "https://api.x.ai"
+
+
+class ProviderTable(ConfigTable):
+    """The settings of each provider, by its name."""
+
+    anthropic: Anthropic = Field(default_factory=Anthropic)
+    cerebras: Cerebras = Field(default_factory=Cerebras)
+    deepseek: DeepSeek = Field(default_factory=DeepSeek)
+    google: Google = Field(default_factory=Google)
+    llamacpp: LlamaCpp = Field(default_factory=LlamaCpp)
+    ollama: Ollama = Field(default_factory=Ollama)
+    openai: OpenAi = Field(default_factory=OpenAi)
+    openrouter: OpenRouter = Field(default_factory=OpenRouter)
+    xai: Xai = Field(default_factory=Xai)
+
+
+PROVIDERS: Final[Mapping[str, type[ProviderConfig]]] = {
+    **{
+        name: cast("type[ProviderConfig]", field.annotation)  # pydantic says: any type form
+        for name, field in ProviderTable.model_fields.items()
+    },
+    "scripted": Scripted,
+    "test": ProviderConfig,  # JP's own; here `scripted` does what it is for
+}
+"""Every provider that a configuration may name."""
+PROVIDER_NAMES: Final = tuple(sorted(PROVIDERS))

@@ -1,0 +1,163 @@
+"""Where requests go and as whom: from a provider's settings to the address and the key's variable.
+
+Source: `docs/providers.md`, `docs/configuration.md`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+from urllib.parse import urlsplit
+
+from jp_nb.config.tree.node import found
+from jp_nb.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where and as whom requests are made. Holds the name of a key's variable, never a key.
+
+    Attributes:
+        provider: Its name in the configuration, for messages.
+        base_url: Address without `path`; one that already ends in the start of `path` also works.
+        path: Such as `/v1/messages`.
+        base_url_env: Variable whose value, if set, replaces `base_url`.
+        key_env: Variable that holds the key; None if the server needs none.
+        key_header: How the key is sent.
+        key_required: Whether `base_url` answers nobody without a key.
+        key_named: Whether somebody named `key_env`, so that no server is asked without a key.
+        headers: Sent with every request; nothing secret.
+    """
+
+    provider: str
+    base_url: str
+    path: str
+    base_url_env: str | None = None
+    key_env: str | None = None
+    key_header: Literal["authorization", "x-api-key"] = "authorization"
+    key_required: bool = False
+    key_named: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def override(self) -> str:
+        """The base address that the environment names; "" if it names none.
+
+        Raises:
+            ConfigError: If it holds a user or a password; the message does not show it.
+        """
+        found = os.environ.get(self.base_url_env, "") if self.base_url_env else ""
+        if "@" in re.split(r"[/?#]", found.rpartition("://")[2])[0]:
+            raise ConfigError(
+                f"the address in {self.base_url_env} holds no user and no password: put a key "
+                "into an environment variable and name that in api_key_env",
+                path=f"{self.setting}.base_url_env",
+            )
+        return found
+
+    @property
+    def key_is_set(self) -> bool:
+        """Whether the variable of the key holds something."""
+        return bool(self.key_env and os.environ.get(self.key_env, "").strip())
+
+    @property
+    def url(self) -> str:
+        """The address to post to."""
+        return join_url(self.override or self.base_url, self.path)
+
+    @property
+    def setting(self) -> str:
+        """Configuration path of this provider's settings."""
+        return f"providers.llm.{self.provider}"
+
+
+def join_url(base: str, path: str) -> str:
+    """Join `path` to `base`, which may already end in the first segments of `path`."""
+    base = base.rstrip("/")
+    segments = path.strip("/").split("/")
+    for count in range(len(segments), 0, -1):
+        if base.endswith("/" + "/".join(segments[:count])):
+            segments = segments[count:]
+            break
+    return "/".join([base, *segments])
+
+
+class ProviderSettings:
+    """A provider's settings, checked as they are read.
+
+    Args:
+        provider: Its name.
+        given: What is configured; None where the default counts.
+        defaults: What counts otherwise.
+    """
+
+    def __init__(
+        self, provider: str, given: Mapping[str, object], defaults: Mapping[str, object]
+    ) -> None:
+        self.provider = provider
+        self._defaults = defaults
+        chosen = {key: value for key, value in given.items() if value is not None}
+        self._values = {**defaults, **chosen}
+
+    def text(self, key: str) -> str | None:
+        """Return a text; None if it is empty or not set.
+
+        Raises:
+            ConfigError: If it is something else.
+        """
+        value = self._values.get(key)
+        if value is not None and not isinstance(value, str):
+            raise self._wrong(key, "a text", value)
+        return value or None
+
+    def texts(self, key: str) -> list[str]:
+        """Return a list of texts.
+
+        Raises:
+            ConfigError: If it is something else.
+        """
+        value = self._values.get(key, ())
+        if isinstance(value, str) or not isinstance(value, Sequence):
+            raise self._wrong(key, "a list of texts", value)
+        return [str(item) for item in value]
+
+    def endpoint(
+        self,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        key_header: Literal["authorization", "x-api-key"] = "authorization",
+    ) -> Endpoint:
+        """Return where requests go, with `path` behind the configured address.
+
+        Raises:
+            ConfigError: If that is not an address.
+        """
+        address, key = self._address(), self.text("api_key_env")
+        default_key = self._defaults.get("api_key_env")
+        is_default = address == self._defaults.get("base_url")
+        return Endpoint(
+            self.provider,
+            address,
+            path,
+            base_url_env=self.text("base_url_env"),
+            key_env=key,
+            key_header=key_header,
+            key_required=is_default and default_key is not None,
+            key_named=key not in (None, default_key),
+            headers=headers,
+        )
+
+    def _address(self) -> str:
+        url = self.text("base_url") or ""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise self._wrong("base_url", "an http or https address", url)
+        return url
+
+    def _wrong(self, key: str, expected: str, value: object) -> ConfigError:
+        path = f"providers.llm.{self.provider}.{key}"
+        return ConfigError(f"expected {expected}, {found(value, path)}", path=path)
