@@ -13,28 +13,23 @@ from pydantic import JsonValue
 from jp_nb.agent.prompts import ProposedChange
 from jp_nb.config.masking import masked
 from jp_nb.config.partial import (
-    Change,
     Partial,
-    apply,
-    changed_leaves,
     get_path,
     identity,
-    strip_strategies,
 )
 from jp_nb.config.paths import Element, Keys, format_path, parse_path
-from jp_nb.config.proposal import ConfigSnapshot, Proposal, complete_model_ids
+from jp_nb.config.proposal import Proposal
 from jp_nb.config.schema import SchemaNode, node_at
 
 
-def proposed_changes(proposal: Proposal, basis: ConfigSnapshot) -> Iterator[ProposedChange]:
+def proposed_changes(proposal: Proposal) -> Iterator[ProposedChange]:
     """Everything that `proposal` changes, one line a change: what it sets, then what it unsets.
 
     A model's provider and name are one line; what may be a secret is not shown.
     """
-    change = Change(complete_model_ids(proposal.change.delta, basis), proposal.change.unsets)
-    now, after = basis.values, strip_strategies(apply(basis.partial, change, basis.defaults))
+    now, after = proposal.basis.values, proposal.after
     shown = dict[Keys, None]()
-    for keys, value in changed_leaves(proposal.change.delta):
+    for keys, value in proposal.change.leaves.items():
         line = _line_of(keys)
         if line in shown:
             continue
@@ -57,19 +52,15 @@ def proposed_changes(proposal: Proposal, basis: ConfigSnapshot) -> Iterator[Prop
             yield ProposedChange(path, _text_at(now, keys), None, then=_text_at(after, keys))
 
 
-def changes_nothing(proposal: Proposal, basis: ConfigSnapshot) -> bool:
+def changes_nothing(proposal: Proposal) -> bool:
     """Whether all that `proposal` sets was so when the batch began, and what it unsets unset."""
     unset = map(parse_path, proposal.change.unsets)
-    if any(_is_set(basis.partial, keys) for keys in unset):
+    if any(_is_set(proposal.basis.partial, keys) for keys in unset):
         return False  # also if a file says the same: it would be unset all the same
-    change = Change(complete_model_ids(proposal.change.delta, basis), proposal.change.unsets)
-    after = strip_strategies(apply(basis.partial, change, basis.defaults))
-    leaves = [keys for keys, _ in changed_leaves(proposal.change.delta)]
+    now, after = proposal.basis.values, proposal.after
     # An item changes its list. Compared as JSON: to Python, 1 is true.
-    paths = {format_path(keys[:-1] if _is_item(keys) else keys) for keys in leaves}
-    return all(
-        _json(get_path(basis.values, path)) == _json(get_path(after, path)) for path in paths
-    )
+    paths = {format_path(keys[:-1] if _is_item(keys) else keys) for keys in proposal.change.leaves}
+    return all(_json(get_path(now, path)) == _json(get_path(after, path)) for path in paths)
 
 
 def _is_set(partial: Partial, keys: Keys) -> bool:

@@ -126,7 +126,7 @@ class Changes:
         if tool.grants is None:
             return None
         if tool.name not in self._visible:
-            self._visible[tool.name] = tool.grants.visible(self._basis.config)
+            self._visible[tool.name] = tool.grants.visible(self._basis.values)
         return copy.deepcopy(self._visible[tool.name])
 
     @property
@@ -177,11 +177,11 @@ class Changes:
             case Refusal():
                 self._reject(call, tool, found)
             case Proposal():
-                if found.asks and changes_nothing(found, self._basis):
+                if found.asks and changes_nothing(found):
                     self._display(Notice(NOTHING_TO_CHANGE.format(spell_unseen(tool.name))))
                     self._calls.config_settled(call, tool, outcome.content)
                     return
-                lines = tuple(proposed_changes(found, self._basis))
+                lines = tuple(proposed_changes(found))
                 proposed = _Proposed(call, tool, outcome.content, found, lines)
                 if found.asks:
                     self._confirm(proposed)

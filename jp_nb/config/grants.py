@@ -17,12 +17,10 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from jp_nb.config.authority import always_reaches_out
-from jp_nb.config.model_aliases import resolve_partial
 from jp_nb.config.partial import Partial, changed_leaves, get_path, identity
 from jp_nb.config.paths import Element, format_path, lookup, parse_path
 from jp_nb.config.schema import ROOT, SchemaNode, node_at
 from jp_nb.config.tree.access_config import ConfigRule
-from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.errors import ConfigError
 
 SENSITIVE: Final = (("conversation", "tools", "*", "access"),)
@@ -142,18 +140,16 @@ class Grants:
                 return False
         return True
 
-    def visible(self, config: AppConfig) -> Partial:
-        """What of `config` may be read, aliases of models resolved; `{}` if nothing.
+    def visible(self, values: Partial) -> Partial:
+        """Return what may be read of `values`, all that is in force; `{}` if nothing.
 
         Source: `docs/turns.md`.
         """
-        dumped = config.model_dump(mode="json", exclude_none=True, by_alias=True)
-        whole = resolve_partial(dumped, config.providers.llm.aliases)
         shown: Partial = {}
-        for keys, item in changed_leaves(whole):
+        for keys, item in changed_leaves(values):
             if self.reads(keys):
                 # Not `item` everywhere: free JSON may look like a value with a strategy.
-                _put(shown, keys, item if isinstance(keys[-1], Element) else lookup(whole, keys))
+                _put(shown, keys, item if isinstance(keys[-1], Element) else lookup(values, keys))
         return shown
 
 

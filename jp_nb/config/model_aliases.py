@@ -121,42 +121,37 @@ def references(config: AppConfig) -> list[tuple[str, ModelId | str]]:
 
 
 def resolve_partial(partial: Mapping[str, JsonValue], aliases: Aliases) -> dict[str, JsonValue]:
-    """`partial` with models in place of aliases, as far as `aliases` tell.
+    """Return `partial` with models in place of aliases, as far as `aliases` tell.
 
     What cannot be resolved stays as it is. Done before a delta is stored, so that it means the
     same model after the aliases changed.
     """
+    return resolve_references(partial, aliases)[0]
 
-    def settle(path: str, reference: Any) -> Any:
-        if not _is_name(reference):
-            return reference
-        try:
-            return dict(_resolved(reference, aliases, path))
-        except ConfigError:
-            return reference
 
+def resolve_references(
+    partial: Mapping[str, JsonValue], aliases: Aliases
+) -> tuple[dict[str, JsonValue], list[tuple[str, str]]]:
+    """As `resolve_partial`; also return path and text of what stays a name."""
+    unresolved: list[tuple[str, str]] = []
     try:
         check_aliases(aliases)
+        in_circles = False
     except ConfigError:
-        return dict(partial)
-    return _with_models(ROOT, dict(partial), settle)  # type: ignore[no-any-return]
+        in_circles = True
 
-
-def unresolved(partial: Mapping[str, JsonValue]) -> list[tuple[str, str]]:
-    """Path and text of every reference in `partial` that is a name and no model."""
-    found: list[tuple[str, str]] = []
-
-    def note(path: str, reference: Any) -> Any:
-        if isinstance(reference, str):
-            found.append((path, reference))
+    def settle(path: str, reference: Any) -> Any:
+        if not isinstance(reference, str):
+            return reference
+        try:
+            if reference.strip() and not in_circles:
+                return dict(_resolved(reference, aliases, path))
+        except ConfigError:
+            pass  # its name is what is left of it
+        unresolved.append((path, reference))
         return reference
 
-    _with_models(ROOT, dict(partial), note)
-    return found
-
-
-def _is_name(reference: Any) -> bool:
-    return isinstance(reference, str) and bool(reference.strip())
+    return _with_models(ROOT, dict(partial), settle), unresolved
 
 
 Settle = Callable[[str, Any], Any]

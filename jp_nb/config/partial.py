@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from typing import Any, TypeGuard
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from jp_nb.config.paths import Element, format_path, lookup, parse_path
+from jp_nb.config.paths import Element, Keys, format_path, lookup, parse_path
 from jp_nb.config.schema import JSON, ROOT, SchemaNode, node_at
 from jp_nb.json_values import sorted_json
 
@@ -28,7 +29,7 @@ _ANNOTATIONS = frozenset({"value", "strategy", "separator", "dedup", "discard_wh
 _SEPARATORS = {"none": "", "space": " ", "line": "\n", "paragraph": "\n\n"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Change:
     """What one delta of the record does: `unsets` first, then `delta` is merged.
 
@@ -42,6 +43,11 @@ class Change:
 
     def __bool__(self) -> bool:
         return bool(self.delta or self.unsets)
+
+    @cached_property
+    def leaves(self) -> dict[Keys, JsonValue]:
+        """Everything that `delta` may change, with its value: see `changed_leaves`."""
+        return dict(changed_leaves(self.delta))
 
 
 # --- values with a strategy ------------------------------------------------------------------
@@ -131,7 +137,7 @@ def canonical_form(node: SchemaNode, value: JsonValue) -> JsonValue:
         return value  # reported with its path by `validate`
     if not isinstance(found, BaseModel):
         return value  # a word that stands for itself
-    return found.model_dump(mode="json", exclude_unset=True, by_alias=True)
+    return found.model_dump(mode="json", exclude_unset=True)
 
 
 def _combine_lists(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:

@@ -22,14 +22,15 @@ from jp_nb.config.assignments import FILE_ONLY, LAYER, read_partial
 from jp_nb.config.authority import IsInside, is_named_inside, needs_person
 from jp_nb.config.grants import Grants, is_sensitive
 from jp_nb.config.masking import masked
-from jp_nb.config.model_aliases import ALIASES, resolve_partial, unresolved
+from jp_nb.config.model_aliases import ALIASES, resolve_partial, resolve_references
 from jp_nb.config.partial import (
     Change,
     Partial,
-    changed_leaves,
+    apply,
     get_path,
     is_wrapper,
     merge,
+    strip_strategies,
     without_empty,
 )
 from jp_nb.config.paths import Element, Keys, format_path, is_index, lookup, parse_path
@@ -74,7 +75,7 @@ class ConfigSnapshot:
     @cached_property
     def values(self) -> Partial:
         """Everything in force, defaults included, with models in place of aliases."""
-        dumped = self.config.model_dump(mode="json", exclude_none=True, by_alias=True)
+        dumped = self.config.model_dump(mode="json", exclude_none=True)
         return resolve_partial(dumped, self.config.providers.llm.aliases)
 
 
@@ -96,19 +97,28 @@ class Refusal:
     lines: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Proposal:
     """A change that its tool may make.
 
     Attributes:
         change: What it does; aliases are resolved in it.
         paths: Every path that it touches: leaves that it sets, and what it unsets.
-        asks: Whether somebody has to agree to it first.
+        asks: True if somebody has to agree to it first.
+        basis: What it changes.
     """
 
     change: Change
     paths: tuple[str, ...]
     asks: bool
+    basis: ConfigSnapshot = field(repr=False)
+
+    @cached_property
+    def after(self) -> Partial:
+        """What all layers together set once it is applied, without strategies."""
+        delta = complete_model_ids(self.change.delta, self.basis)
+        change = Change(delta, self.change.unsets)
+        return strip_strategies(apply(self.basis.partial, change, self.basis.defaults))
 
 
 def review(
@@ -127,11 +137,12 @@ def review(
         return malformed(problem)
     wrong: list[_Wrong] = []
     delta, unsets = _read(config, basis, grants, wrong), _read_unsets(unset, wrong)
-    leaves = dict(changed_leaves(delta))
-    wrong += [_Wrong("", "a key is too long for a path") for keys in leaves if not _is_path(keys)]
+    change = Change(delta, tuple(map(format_path, unsets)))
+    long = [keys for keys in change.leaves if not _is_path(keys)]
+    wrong += [_Wrong("", "a key is too long for a path")] * len(long)
     if wrong:
         return _invalid(wrong)
-    leaves |= _turned(delta, basis.values)
+    leaves = change.leaves | _turned(delta, basis.values)
     if not leaves and not unsets:
         return None
     if len(leaves) + len(unsets) > MAX_PATHS:
@@ -146,9 +157,8 @@ def review(
         return _unauthorized(denied)
     changes = [*leaves.items(), *((keys, None) for keys in unsets)]
     asks = any(_asks(keys, value, grants, basis) for keys, value in changes)
-    change = Change(delta, tuple(map(format_path, unsets)))
     paths = dict.fromkeys([*map(format_path, leaves), *change.unsets])
-    return Proposal(change, tuple(paths), asks)
+    return Proposal(change, tuple(paths), asks, basis)
 
 
 def _asks(keys: Keys, value: JsonValue, grants: Grants, basis: ConfigSnapshot) -> bool:
@@ -326,10 +336,12 @@ def _read(config: JsonValue, basis: ConfigSnapshot, grants: Grants, wrong: list[
     if hosts is not None:
         wrong.append(_Wrong(format_path(REMOTE_IMAGES), "only the user sets this", hosts))
         return {}
-    aliases = get_path(merge(basis.partial, delta), ALIASES) or {}
-    delta = resolve_partial(delta, aliases)
+    aliases = get_path(basis.partial, ALIASES) or {}
+    if get_path(delta, ALIASES):
+        aliases = get_path(merge(basis.partial, delta), ALIASES)
+    delta, unresolved = resolve_references(delta, aliases)
     known = f" ({', '.join(sorted(aliases)[:MAX_TOLD]) or 'there are none'})"
-    for path, name in unresolved(delta):
+    for path, name in unresolved:
         expected = "expected `provider/name` or an alias"
         expected += known if grants.reads(_ALIASES) else ""
         what = f"unknown model alias {shortened(name)!r}"

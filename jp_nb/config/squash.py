@@ -14,7 +14,6 @@ from jp_nb.config.partial import (
     Partial,
     apply,
     build,
-    changed_leaves,
     get_path,
     is_wrapper,
     merge,
@@ -39,10 +38,14 @@ def squash(changes: Sequence[Change], before: Partial, defaults: Mapping[str, Js
         before: What is in force before the first.
         defaults: What shows where something is unset.
     """
-    after, change = before, Change()
+    change = Change()
+    for one in changes:
+        change = _followed(change, one)
+    if [change] == list(changes):
+        return change
+    after = before
     for one in changes:
         after = apply(after, one, defaults)
-        change = _followed(change, one)
     came_to = apply(before, change, defaults)
     if came_to == after:
         return change
@@ -58,7 +61,7 @@ def _followed(change: Change, then: Change) -> Change:
     for path in then.unsets:
         change = _without(change, parse_path(path))
     unsets, delta = list(map(parse_path, change.unsets)), then.delta
-    for keys, _ in changed_leaves(then.delta):
+    for keys in then.leaves:
         whole = keys[:-1] if isinstance(keys[-1], Element) else keys
         if whole in unsets and _node(whole).kind == "list":  # it is begun anew
             anew: JsonValue = {"value": get_path(delta, format_path(whole)), "strategy": "replace"}
@@ -70,7 +73,7 @@ def _followed(change: Change, then: Change) -> Change:
 
 def _both(delta: Partial, unsets: Iterable[str]) -> Change:
     """What `delta` sets, and those of `unsets` that it does not set."""
-    sets = dict(changed_leaves(delta))
+    sets = Change(delta).leaves
     return Change(delta, tuple(path for path in unsets if parse_path(path) not in sets))
 
 

@@ -50,7 +50,7 @@ class SessionFacts:
 
     @cached_property
     def _dumped(self) -> dict[str, Any]:
-        return self._config.model_dump(mode="json", exclude_none=True, by_alias=True)
+        return self._config.model_dump(mode="json", exclude_none=True)
 
     # --- configuration -----------------------------------------------------------------------
 

@@ -76,7 +76,7 @@ def _explain(call: Invocation, paths: Sequence[str]) -> None:
 def _values(session: Session) -> Callable[[str], str]:
     """Return what says in words what is in force at a path, also while the whole is not valid."""
     try:
-        config = session.config.model_dump(mode="json", exclude_none=True, by_alias=True)
+        config = session.config.model_dump(mode="json", exclude_none=True)
     except ConfigError as exc:
         partial = session.settings.readable_partial()
         print(f"jp_nb: this configuration is not valid: {report.plain_text(str(exc))}")

@@ -27,6 +27,7 @@ from jp_nb.config.layers import fold, from_environment, from_text
 from jp_nb.config.model_aliases import resolve_partial
 from jp_nb.config.partial import Partial, build, changed_leaves, get_path, strip_strategies
 from jp_nb.config.paths import parse_path
+from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.validation import checked, validate
@@ -428,7 +429,7 @@ def test_a_path_that_leads_nowhere_is_pointed_at_and_matches_nothing(path: str) 
         "rule never matches"
     ]
     given_all = validate({"user": {"name": "n"}, "conversation": {"attachments": ["file:a"]}})
-    assert grants(rule).visible(given_all) == {}
+    assert grants(rule).visible(values(given_all)) == {}
 
 
 def test_unsetting_what_decides_over_access_is_pointed_at_and_works() -> None:
@@ -581,8 +582,12 @@ CONFIG: Partial = {
 TOOL = "conversation.tools.t"
 
 
+def values(config: AppConfig) -> Partial:
+    return ConfigSnapshot(config=config).values
+
+
 def visible(*rules: ConfigRule) -> Partial:
-    return Grants(rules).visible(validate(CONFIG))
+    return Grants(rules).visible(values(validate(CONFIG)))
 
 
 @pytest.mark.req("R078-8", "R078-10", "R078-25")
@@ -640,7 +645,7 @@ EVERYTHING = [ConfigRule(name, read=True) for name in AppConfig.model_fields]
 def test_free_json_that_looks_like_a_value_with_a_strategy_is_seen_as_it_is() -> None:
     options: Partial = {"k": {"value": 1, "strategy": "append"}}
     config = validate(build(f"{TOOL}.options.k", {"value": options["k"], "strategy": "replace"}))
-    seen = grants(ConfigRule(f"{TOOL}.options", read=True)).visible(config)
+    seen = grants(ConfigRule(f"{TOOL}.options", read=True)).visible(values(config))
     assert seen == build(f"{TOOL}.options", options)
 
 
@@ -648,8 +653,8 @@ def test_free_json_that_looks_like_a_value_with_a_strategy_is_seen_as_it_is() ->
 @given(partials)
 def test_whoever_may_read_everything_sees_all_that_is_set(partial: Any) -> None:
     config = validate(checked(partial, layer="test"))
-    dumped = config.model_dump(mode="json", exclude_none=True, by_alias=True)
-    seen = Grants(EVERYTHING).visible(config)
+    dumped = config.model_dump(mode="json", exclude_none=True)
+    seen = Grants(EVERYTHING).visible(values(config))
     assert list(changed_leaves(seen)) == list(changed_leaves(resolve_partial(dumped, {})))
 
 
@@ -657,8 +662,8 @@ def test_whoever_may_read_everything_sees_all_that_is_set(partial: Any) -> None:
 @given(partials, st.sampled_from(["user", "assistant.model", "conversation.tools.*.options"]))
 def test_a_denied_part_leaves_no_trace_and_the_rest_stays(partial: Any, denied: str) -> None:
     config = validate(checked(partial, layer="test"))
-    everything = dict(changed_leaves(Grants(EVERYTHING).visible(config)))
-    seen = dict(changed_leaves(Grants([*EVERYTHING, ConfigRule(denied)]).visible(config)))
+    everything = dict(changed_leaves(Grants(EVERYTHING).visible(values(config))))
+    seen = dict(changed_leaves(Grants([*EVERYTHING, ConfigRule(denied)]).visible(values(config))))
     parts = denied.split(".")
     assert seen == {keys: value for keys, value in everything.items() if not _matches(parts, keys)}
 

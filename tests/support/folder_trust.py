@@ -49,7 +49,7 @@ class Opened:
         self.notices = list(self.notebook.session.notices)
 
     def value(self, path: str) -> Any:
-        config = self.notebook.session.config.model_dump(mode="json", by_alias=True)
+        config = self.notebook.session.config.model_dump(mode="json")
         return get_path(config, path)
 
     def jp(self, line: str) -> str:
