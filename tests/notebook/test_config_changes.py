@@ -16,13 +16,14 @@ from tests.support.cells import (
     events,
     forget,
     interrupted,
+    kernel_with,
     run,
     said,
     start,
     value,
     well_formed,
 )
-from tests.support.kernel_client import FrontEnd, Message, front_end
+from tests.support.kernel_client import FrontEnd, Message
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 
@@ -81,11 +82,7 @@ APPLY_DELTA = "Apply delta? [y/n/?] "
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
     folder = tmp_path_factory.mktemp("changes")
-    for name, text in SCRIPTS.items():
-        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
-    with front_end(folder) as user:
-        user.run("%load_ext jp_nb")
-        user.run(TOOLS)
+    with kernel_with(folder, SCRIPTS, TOOLS) as user:
         yield user
 
 

@@ -25,12 +25,13 @@ from tests.support.cells import (
     events,
     forget,
     interrupted,
+    kernel_with,
     run,
     start,
     static,
     well_formed,
 )
-from tests.support.kernel_client import PATIENCE, FrontEnd, Message, front_end
+from tests.support.kernel_client import PATIENCE, FrontEnd, Message
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 
@@ -138,8 +139,6 @@ ALL = "hold begins, wait begins, work begins"
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
     folder = tmp_path_factory.mktemp("menus")
-    for name, text in SCRIPTS.items():
-        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
     (folder / "spawn.py").write_text(SPAWN, encoding="utf-8")
     (folder / ".jp").mkdir()
     (folder / ".jp" / "config.toml").write_text(
@@ -147,9 +146,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
         f"command = {{ program = {json.dumps(sys.executable)}, args = ['spawn.py'] }}\n",
         encoding="utf-8",
     )
-    with front_end(folder) as user:
-        user.run("%load_ext jp_nb")
-        user.run(TOOLS)
+    with kernel_with(folder, SCRIPTS, TOOLS) as user:
         yield user
 
 

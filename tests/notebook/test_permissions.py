@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.cells import calls, contents, error, forget, start, static, value
+from tests.support.cells import calls, contents, error, forget, kernel_with, start, static, value
 from tests.support.exact_blocks import blocks, object_of
-from tests.support.kernel_client import FrontEnd, front_end
+from tests.support.kernel_client import FrontEnd
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 
@@ -35,12 +35,8 @@ Steps = list[tuple[str, str | None]]
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
     folder = tmp_path_factory.mktemp("permissions")
-    (folder / "send.toml").write_text(SCRIPT, encoding="utf-8")
     hostile = calls(("send", {"to": HOSTILE})) + '[[replies]]\ntext = "Done."\n'
-    (folder / "hostile.toml").write_text(hostile, encoding="utf-8")
-    with front_end(folder) as user:
-        user.run("%load_ext jp_nb")
-        user.run(TOOLS)
+    with kernel_with(folder, {"send": SCRIPT, "hostile": hostile}, TOOLS) as user:
         yield user
 
 

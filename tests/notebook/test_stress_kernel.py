@@ -16,8 +16,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.support.cells import calls, error, events, run, well_formed
-from tests.support.kernel_client import FrontEnd, Message, front_end
+from tests.support.cells import calls, error, events, kernel_with, run, well_formed
+from tests.support.kernel_client import FrontEnd, Message
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq
@@ -183,12 +183,8 @@ class Disturber:
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
     folder = tmp_path_factory.mktemp("stress")
-    (folder / "after.toml").write_text(
-        calls(("doze", {"n": 1}), ("shell", {"n": 2})) + '[[replies]]\ntext = "ok"\n' * 2
-    )
-    with front_end(folder) as user:
-        user.run("%load_ext jp_nb", cell_id=None)
-        user.run(TOOLS)
+    after = calls(("doze", {"n": 1}), ("shell", {"n": 2})) + '[[replies]]\ntext = "ok"\n' * 2
+    with kernel_with(folder, {"after": after}, TOOLS) as user:
         yield user
 
 

@@ -8,8 +8,8 @@ from time import sleep
 
 import pytest
 
-from tests.support.cells import calls, error, events, run, start, value, well_formed
-from tests.support.kernel_client import FrontEnd, front_end
+from tests.support.cells import calls, error, events, kernel_with, run, start, value, well_formed
+from tests.support.kernel_client import FrontEnd
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 
@@ -146,11 +146,7 @@ SCRIPTS = {
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
     folder = tmp_path_factory.mktemp("turns")
-    for name, text in SCRIPTS.items():
-        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
-    with front_end(folder) as user:
-        assert "model scripted/welcome" in user.run("%load_ext jp_nb", cell_id=None)
-        user.run(TOOLS)
+    with kernel_with(folder, SCRIPTS, TOOLS) as user:
         yield user
 
 

@@ -21,8 +21,8 @@ from jp_nb.agent.display_events import (
 )
 from jp_nb.rendering.waiting import Waiting
 from jp_nb.tooling.question import Question
-from tests.support.cells import calls, error, run, start
-from tests.support.kernel_client import FrontEnd, Message, front_end
+from tests.support.cells import calls, error, kernel_with, run, start
+from tests.support.kernel_client import FrontEnd, Message
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 
@@ -157,11 +157,7 @@ SCRIPTS = {
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
     folder = tmp_path_factory.mktemp("waiting")
-    for name, text in SCRIPTS.items():
-        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
-    with front_end(folder) as user:
-        user.run("%load_ext jp_nb")
-        user.run(TOOLS)
+    with kernel_with(folder, SCRIPTS, TOOLS) as user:
         yield user
 
 

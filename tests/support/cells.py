@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from tests.support.kernel_client import FrontEnd, Message
+from tests.support.kernel_client import FrontEnd, Message, front_end
+
+
+@contextmanager
+def kernel_with(
+    folder: Path, scripts: Mapping[str, str], *cells: str, load: str = "%load_ext jp_nb"
+) -> Iterator[FrontEnd]:
+    """A kernel in `folder`, `scripts` of models beside it, that has run `load` and `cells`."""
+    for name, text in scripts.items():
+        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
+    with front_end(folder) as user:
+        assert "model scripted/welcome" in user.run(load, cell_id=None)
+        for cell in cells:
+            user.run(cell)
+        yield user
 
 
 def calls(*names_and_arguments: tuple[str, dict[str, Any]]) -> str:

@@ -16,8 +16,8 @@ from jp_nb.config.tree.attachment_url import attachment_argument, attachment_par
 from jp_nb.headless.show import load_conversation
 from jp_nb.workspace import attachment_files as module
 from jp_nb.workspace.attachment_files import AttachmentError, Attachments
-from tests.support.cells import calls, error, events, forget, said
-from tests.support.kernel_client import FrontEnd, front_end
+from tests.support.cells import calls, error, events, forget, kernel_with, said
+from tests.support.kernel_client import FrontEnd
 from tests.support.notebook_runs import by_a_stranger, notebook
 from tests.support.notebook_runs import run as run_python
 
@@ -331,12 +331,8 @@ def is_old(ctx: jp.ToolContext) -> jp.Outcome:
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
     folder = tmp_path_factory.mktemp("attachments")
-    for name, text in SCRIPTS.items():
-        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
-    with front_end(folder) as user:
-        user.run("%load_ext jp_nb\nimport jp_nb as jp")
-        user.run(TOOLS)
-        user.run("from pathlib import Path")
+    cells = ("import jp_nb as jp\nfrom pathlib import Path", TOOLS)
+    with kernel_with(folder, SCRIPTS, *cells) as user:
         yield user
 
 
