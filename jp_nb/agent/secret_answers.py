@@ -14,12 +14,10 @@ from urllib.parse import quote, quote_plus
 
 from pydantic import JsonValue
 
+from jp_nb.config.secret_names import SECRET_ANSWER, SHORTEST
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.tooling.question import Question
 
-HIDDEN = "(secret)"
-SHORTEST = 4
-"""Characters. Whatever is shorter is in every text, and no secret."""
 SHORTEST_LINE = 8
 """Characters of a line that is hidden without the others of its secret."""
 MAY_NOT_BE_STORED = "it holds an answer to a secret question, which may not be stored"
@@ -55,7 +53,7 @@ class Secrets:
     def hide(self, text: str) -> str:
         """`text` with `(secret)` in place of each secret."""
         for secret in self._texts:
-            text = text.replace(secret, HIDDEN)
+            text = text.replace(secret, SECRET_ANSWER)
         return text
 
     def hide_in(self, outcome: Outcome) -> Outcome:

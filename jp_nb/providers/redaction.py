@@ -13,9 +13,8 @@ from urllib.parse import quote
 
 from pydantic import JsonValue
 
-HIDDEN = "[key]"
-SHORTEST = 4
-"""Characters. Whatever is shorter is in every text, and no key."""
+from jp_nb.config.secret_names import PROVIDER_KEY, SHORTEST
+
 SHORTEST_IN_ANSWERS = 16
 """Characters of a key that is hidden in what a model says too: `none` or `lm-studio`, which local
 servers are given for a key, are words."""
@@ -43,9 +42,9 @@ class Redaction:
         """`text` without the key."""
         for form in self._forms:
             if form in text:
-                text = text.replace(form, HIDDEN)
+                text = text.replace(form, PROVIDER_KEY)
         if self._key and any(sign in text for sign in _ESCAPES):
-            text = re.sub("".join(map(_spellings, self._key)), HIDDEN, text)
+            text = re.sub("".join(map(_spellings, self._key)), PROVIDER_KEY, text)
         return text
 
     def in_json(self, value: JsonValue) -> JsonValue:

@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from jp_nb.config.masking import HIDDEN, is_secret, masked, without_credentials
+from jp_nb.config.masking import is_secret, masked
 from jp_nb.config.paths import Element, format_path, parse_path
+from jp_nb.config.secret_names import NOT_SHOWN, SECRET_ANSWER, without_credentials
 from jp_nb.errors import ConfigError
 from jp_nb.record.conversations import Listed, listing
 from jp_nb.record.document import Document
@@ -251,7 +252,7 @@ def _inquiry(inquiry: Inquiry) -> str:
     if inquiry.outcome == "answered":
         end = f"→ {json.dumps(inquiry.answer, ensure_ascii=False)}"
     elif inquiry.outcome == "redacted":
-        end = "→ (secret)"
+        end = f"→ {SECRET_ANSWER}"
     else:
         end = f"— {inquiry.reason or 'open'}"
     channel = f" ({inquiry.channel})" if inquiry.channel else ""
@@ -279,7 +280,7 @@ def _masked_path(path: str) -> str:
     except ConfigError:
         return without_credentials(path)
     shown = [
-        Element(HIDDEN) if isinstance(key, Element) and is_secret(keys[:i]) else key
+        Element(NOT_SHOWN) if isinstance(key, Element) and is_secret(keys[:i]) else key
         for i, key in enumerate(keys)
     ]
     return without_credentials(format_path(shown))

@@ -15,7 +15,8 @@ from pydantic import JsonValue
 from jp_nb.agent.tool_set import OfferedTool, ToolSet, is_enabled
 from jp_nb.config.grants import asks, names_nothing
 from jp_nb.config.layers import to_text
-from jp_nb.config.masking import HIDDEN, is_secret, masked, without_credentials
+from jp_nb.config.masking import is_secret, masked
+from jp_nb.config.secret_names import NOT_SHOWN, without_credentials
 from jp_nb.config.tree.access_config import Access, ConfigRule, FileRule, HostRule, VariableRule
 from jp_nb.config.tree.app_config import STAR, AppConfig, enabling
 from jp_nb.config.tree.app_config import Tool as ToolConfig
@@ -199,7 +200,7 @@ def _values(parameter: Parameter) -> Iterator[str]:
     for text in parameter.values:
         word = text.partition(" ")[0]
         known = word in ("default", "always") and is_secret(parameter.path)
-        yield f"{word} {HIDDEN}" if known else text
+        yield f"{word} {NOT_SHOWN}" if known else text
 
 
 def _description(text: str) -> Report:

@@ -28,6 +28,7 @@ from jp_nb.agent.display_events import (
     ToolEnds,
     Waits,
 )
+from jp_nb.config.secret_names import SECRET_ANSWER
 from jp_nb.json_values import indented_json, read_json
 from jp_nb.rendering import wording
 from jp_nb.rendering.markdown import code_block, code_span, safe_markdown
@@ -402,7 +403,7 @@ _REASONS: Mapping[str, str] = {
 
 def _outcome(ends: QuestionEnds) -> str:
     if ends.outcome == "redacted":
-        return "→ (secret)"
+        return f"→ {SECRET_ANSWER}"
     if ends.outcome == "answered":
         origin = (
             f" ({ends.channel})" if ends.channel in ("configured", "remembered", "model") else ""

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from jp_nb.config.secret_names import SECRET_ANSWER
 from jp_nb.safe_text import one_line, spell_unseen
 
 Misfit = Literal["type", "option"]
@@ -132,7 +133,7 @@ class SecretAnswer(AnswerType):
 
     def in_words(self, answer: JsonValue) -> str:
         """Return the same words for every secret."""
-        return "(secret)"
+        return SECRET_ANSWER
 
 
 QUESTION_KINDS: Final[dict[str, type[AnswerType]]] = {

@@ -12,7 +12,8 @@ from pydantic import JsonValue
 
 from jp_nb.agent.display_events import ToolEnds
 from jp_nb.agent.prompts import QuestionPrompt
-from jp_nb.agent.secret_answers import HIDDEN, Secrets
+from jp_nb.agent.secret_answers import Secrets
+from jp_nb.config.secret_names import SECRET_ANSWER
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
@@ -59,15 +60,18 @@ def fail(password: str) -> Outcome:
 @pytest.mark.parametrize(
     ("then", "read"),
     [
-        (lambda p: Success(f"in with {p}, and {p}"), f"in with {HIDDEN}, and {HIDDEN}"),
-        (lambda p: Success(json.dumps({"got": p})), f'{{"got": "{HIDDEN}"}}'),
-        (lambda p: Success(json.dumps([p], ensure_ascii=False)), f'["{HIDDEN}"]'),
-        (lambda p: Success(repr({"got": p + "'"})), f"{{'got': '{HIDDEN}\\''}}"),
+        (
+            lambda p: Success(f"in with {p}, and {p}"),
+            f"in with {SECRET_ANSWER}, and {SECRET_ANSWER}",
+        ),
+        (lambda p: Success(json.dumps({"got": p})), f'{{"got": "{SECRET_ANSWER}"}}'),
+        (lambda p: Success(json.dumps([p], ensure_ascii=False)), f'["{SECRET_ANSWER}"]'),
+        (lambda p: Success(repr({"got": p + "'"})), f"{{'got': '{SECRET_ANSWER}\\''}}"),
         (
             lambda p: Failure(f"{p}?", trace=("at 1", f"at {p}")),
-            f"{HIDDEN}?\n\nTrace:\nat 1\nat {HIDDEN}",
+            f"{SECRET_ANSWER}?\n\nTrace:\nat 1\nat {SECRET_ANSWER}",
         ),
-        (fail, f"ValueError: no such user: {HIDDEN}"),
+        (fail, f"ValueError: no such user: {SECRET_ANSWER}"),
     ],
     ids=["text", "json", "json as it is", "repr", "failure", "exception"],
 )
@@ -78,7 +82,7 @@ async def test_no_outcome_repeats_a_secret(then: Callable[[str], Outcome], read:
     assert "hunter2" not in everything(bench)
     if then is fail:
         [shown] = bench.shown_of(ToolEnds)
-        assert f"no such user: {HIDDEN}" in (shown.traceback or "")
+        assert f"no such user: {SECRET_ANSWER}" in (shown.traceback or "")
 
 
 async def test_no_later_question_repeats_a_secret() -> None:
@@ -90,8 +94,8 @@ async def test_no_later_question_repeats_a_secret() -> None:
     await bench.run()
     asked = bench.person.asked[1]
     assert isinstance(asked, QuestionPrompt)
-    assert asked.question.text == f"Keep {HIDDEN}?"
-    assert asked.question.context == f"It is {HIDDEN}."
+    assert asked.question.text == f"Keep {SECRET_ANSWER}?"
+    assert asked.question.context == f"It is {SECRET_ANSWER}."
     assert asked.question.default is None
     assert "hunter2" not in everything(bench)
 
@@ -105,7 +109,7 @@ async def test_a_question_that_cannot_do_without_a_secret_is_not_asked(where: st
 
     bench = bench_of(then)
     await bench.run()
-    told = f"The tool put a secret where a question cannot do without it: Sure of {HIDDEN}?"
+    told = f"The tool put a secret where a question cannot do without it: Sure of {SECRET_ANSWER}?"
     assert response(bench) == told
     assert len(bench.person.asked) == 1
     assert "hunter2" not in everything(bench)
@@ -153,7 +157,7 @@ async def test_what_was_secret_in_an_earlier_turn_still_is() -> None:
     bench = Bench([reply(call("tell")), DONE], tools=[PythonTool(lambda: PASSWORD, name="tell")])
     bench.loop.secrets.add(PASSWORD)
     await bench.run()
-    assert response(bench) == HIDDEN
+    assert response(bench) == SECRET_ANSWER
 
 
 async def test_another_call_of_the_turn_does_not_repeat_it_either() -> None:
@@ -170,7 +174,7 @@ async def test_another_call_of_the_turn_does_not_repeat_it_either() -> None:
         person=FakePrompter(yes(PASSWORD)),
     )
     await bench.run()
-    assert [r.content for r in bench.of(ToolCallResponse)] == ["kept", HIDDEN]
+    assert [r.content for r in bench.of(ToolCallResponse)] == ["kept", SECRET_ANSWER]
 
 
 async def test_what_was_asked_for_openly_is_no_secret() -> None:
@@ -216,7 +220,7 @@ def test_a_secret_is_hidden_however_it_is_quoted(quoted: Callable[[str], Any], s
     secrets = Secrets()
     secrets.add(secret)
     said = f"It was {quoted(secret)}."
-    assert HIDDEN in secrets.hide(said)
+    assert SECRET_ANSWER in secrets.hide(said)
     left = secrets.hide(said)
     assert not any(part in left for part in ("unter2", "te\\", "r2", "gr", "b c d")), left
 
@@ -224,8 +228,8 @@ def test_a_secret_is_hidden_however_it_is_quoted(quoted: Callable[[str], Any], s
 def test_parts_of_a_secret_of_several_lines_are_hidden() -> None:
     secrets = Secrets()
     secrets.add("-----BEGIN KEY-----\nMIIEowIBAAKCAQ\nabc\n")
-    assert secrets.hide("  | MIIEowIBAAKCAQ\n  | abc") == f"  | {HIDDEN}\n  | abc"
-    assert secrets.hide("-----BEGIN KEY-----\nMIIEowIBAAKCAQ\nabc") == HIDDEN
+    assert secrets.hide("  | MIIEowIBAAKCAQ\n  | abc") == f"  | {SECRET_ANSWER}\n  | abc"
+    assert secrets.hide("-----BEGIN KEY-----\nMIIEowIBAAKCAQ\nabc") == SECRET_ANSWER
 
 
 def test_only_secrets_are_secret() -> None:
@@ -238,11 +242,11 @@ def test_only_secrets_are_secret() -> None:
     malformed = Success("x", malformed="no hunter2")
     hidden = secrets.hide_in(malformed)
     assert isinstance(hidden, Success)
-    assert hidden.malformed == f"no {HIDDEN}"
+    assert hidden.malformed == f"no {SECRET_ANSWER}"
 
 
 def test_the_longer_of_two_secrets_is_hidden_whole() -> None:
     secrets = Secrets()
     secrets.add("pass")
     secrets.add("password")
-    assert secrets.hide("the password, to pass") == f"the {HIDDEN}, to {HIDDEN}"
+    assert secrets.hide("the password, to pass") == f"the {SECRET_ANSWER}, to {SECRET_ANSWER}"

@@ -5,17 +5,18 @@ from __future__ import annotations
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.config.masking import HIDDEN, is_secret, masked, without_credentials
+from jp_nb.config.masking import is_secret, masked
 from jp_nb.config.paths import Element, parse_path
 from jp_nb.config.schema import field_paths
+from jp_nb.config.secret_names import NOT_SHOWN, may_hold_secret, without_credentials
 
 
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
-        ([{"password": "x", "n": 1}], [{"password": HIDDEN, "n": 1}]),
-        ({"a": [[{"db_pass": "x"}], "y"]}, {"a": [[{"db_pass": HIDDEN}], "y"]}),
-        ({"token": ["x", "y"]}, {"token": HIDDEN}),
+        ([{"password": "x", "n": 1}], [{"password": NOT_SHOWN, "n": 1}]),
+        ({"a": [[{"db_pass": "x"}], "y"]}, {"a": [[{"db_pass": NOT_SHOWN}], "y"]}),
+        ({"token": ["x", "y"]}, {"token": NOT_SHOWN}),
         ({"compass": "x", "secret": True}, {"compass": "x", "secret": True}),
     ],
 )
@@ -26,9 +27,9 @@ def test_secrets_are_hidden_at_any_depth(value: JsonValue, shown: JsonValue) -> 
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("Authorization: Bearer a.b-c", f"Authorization: Bearer {HIDDEN}"),
-        ("--key=sk-ant-api03-abc", f"--key={HIDDEN}"),
-        ("https://u:p:w@h:80/x?y=a@b", f"https://u:{HIDDEN}@h:80/x?y=a@b"),
+        ("Authorization: Bearer a.b-c", f"Authorization: Bearer {NOT_SHOWN}"),
+        ("--key=sk-ant-api03-abc", f"--key={NOT_SHOWN}"),
+        ("https://u:p:w@h:80/x?y=a@b", f"https://u:{NOT_SHOWN}@h:80/x?y=a@b"),
         ("http://h:80/x@y", "http://h:80/x@y"),
         ("ask-somebody-else task-list", "ask-somebody-else task-list"),
         ("curl http://a:$(rm${IFS}-rf)@h", "curl http://a:$(rm${IFS}-rf)@h"),
@@ -119,8 +120,8 @@ OTHER_NAMES = [
 @pytest.mark.parametrize("name", SECRET_NAMES)
 def test_what_is_usually_secret_is_hidden(name: str) -> None:
     above = ("conversation", "tools", "t", "options")
-    assert masked("x", (*above, name)) == HIDDEN
-    assert masked({name: 1}, above) == {name: HIDDEN}
+    assert masked("x", (*above, name)) == NOT_SHOWN
+    assert masked({name: 1}, above) == {name: NOT_SHOWN}
 
 
 @pytest.mark.parametrize("name", OTHER_NAMES)
@@ -148,3 +149,18 @@ def test_the_text_of_an_item_is_no_name_of_it_and_a_key_in_brackets_is() -> None
     assert is_secret((*options, Element("api key")))
     assert is_secret(("conversation", "tools", "t", "questions", "pin", "answer"))
     assert is_secret(("conversation", "tools", "t", "parameters", "password", "default"))
+
+
+@pytest.mark.parametrize(
+    ("path", "hidden"),
+    [
+        ("providers.llm.openai.api_key_env", True),
+        ("providers.llm.openai.base_url", True),
+        ("providers.mcp.x.variables[0]", True),
+        ('conversation.tools["a.b"].options.db_password', True),
+        ("assistant.request.max_total_tokens", False),
+        ("conversation.tools.key.run", False),
+    ],
+)
+def test_an_error_shows_no_value_where_a_key_may_be_written(path: str, *, hidden: bool) -> None:
+    assert may_hold_secret(path) is hidden

@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jp_nb.config.secret_names import PROVIDER_KEY
 from jp_nb.errors import ProviderError
-from jp_nb.providers.redaction import HIDDEN, Redaction, StreamedText
+from jp_nb.providers.redaction import Redaction, StreamedText
 from jp_nb.providers.registry import create
 from tests.support.provider_helpers import ask
 from tests.support.raw_server import STREAM, raw_server
@@ -47,7 +48,7 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
 def test_every_spelling_is_found(spelling: str) -> None:
     text = SPELLINGS[spelling](KEY)
     shown = Redaction(KEY)(f"you sent {text}, it seems")
-    assert HIDDEN in shown
+    assert PROVIDER_KEY in shown
     assert len(shown) < len("you sent [key], it seems") + 14  # of Base64 what is not of the key
 
 

@@ -7,7 +7,6 @@ plain, told apart by `TABLE_OR_PLAIN`, so that an error inside the table keeps i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Annotated, Any, Final, get_args
 
@@ -21,6 +20,8 @@ from pydantic import (
     Tag,
     model_validator,
 )
+
+from jp_nb.config.secret_names import looks_secret, may_hold_secret
 
 
 class ConfigTable(BaseModel):
@@ -94,27 +95,13 @@ def word(literal: Any, also: str = "") -> BeforeValidator:
 
 # --- what an error may show ------------------------------------------------------------------
 
-_SECRET_KEY = re.compile(
-    r"(^|[.\[\"])(api_key\w*|\w*(secret|password|credentials?)|(\w+_)?token|base_url|variables)"
-    r"($|[.\[\"])"
-)
-_SECRET_VALUE = re.compile(
-    r"//[^/\s]*@|:[^/\s@]+@|\b(sk|pk|rk|gsk)[-_]\w"
-    r"|\b(sk|pk|ghp|gho|xai|key|AIza)[-_A-Za-z0-9]{12,}"
-    r"|(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{20,}",
-    re.I,
-)
 _LONGEST = 80
 _BEGINNING = 4
 
 
-def _may_be_secret(text: str) -> bool:
-    return _SECRET_VALUE.search(text[: 5 * _LONGEST]) is not None
-
-
 def shortened(text: str) -> str:
     """`text` for an error: not too long, and of what may be a key its beginning alone."""
-    if _may_be_secret(text):
+    if looks_secret(text[: 5 * _LONGEST]):
         return f"{text[:_BEGINNING]}…"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
@@ -133,7 +120,7 @@ def found(value: object, path: str = "") -> str:
             return "found a list"
         case None:
             return "found nothing"
-    if _SECRET_KEY.search(path) or (isinstance(value, str) and _may_be_secret(value)):
+    if may_hold_secret(path) or (isinstance(value, str) and looks_secret(value[: 5 * _LONGEST])):
         return "found something else (not shown: it may be a secret)"
     shown = repr(value) if isinstance(value, (str, int, float)) else str(value)
     if isinstance(value, bool):

@@ -1,0 +1,85 @@
+"""What is secret: by which names, in which texts, and what stands in its place.
+
+Keys of providers are never configured, only the names of the variables that hold them; but options
+of a tool, answers, arguments and commands are anybody's.
+"""
+
+from __future__ import annotations
+
+import re
+
+NOT_SHOWN = "(set, not shown)"
+"""In place of a configured value."""
+SECRET_ANSWER = "(secret)"
+"""In place of the answer to a secret question."""
+PROVIDER_KEY = "[key]"
+"""In place of a provider's key, where a server says it."""
+SHORTEST = 4
+"""Characters. Whatever is shorter is in every text, and no secret."""
+
+# --- names -------------------------------------------------------------------------------------
+
+ALONE = (
+    *("secret", "password", "passwd", "passphrase", "passcode", "pass", "pwd", "pw", "pin", "otp"),
+    *("token", "credential", "cred", "authorization", "cookie", "jwt", "apikey"),
+)
+"""The last word of a name of a secret, in the singular or in the plural."""
+NO_PLURAL = ("pass", "pw", "token")
+"""As a plural, `tokens` counts what a model reads, unless a word of `KEYS` is before it."""
+KEYS = (
+    *("api", "access", "secret", "private", "auth", "signing", "encryption", "master", "session"),
+    *("shared", "ssh", "client", "account", "service", "deploy", "storage", "refresh", "bearer"),
+    *("id", "user", "bot", "personal"),
+)
+"""The word before `key` or `token` in a name of a secret."""
+ENDINGS = ("password", "passwd", "passphrase", "secret", "credential")
+"""What a name of a secret ends in, also in the middle of a word: `dbpassword`."""
+MISTAKEN = ("api_key_env", "base_url", "variables")
+"""Settings that hold no secret, but into which a person may write one."""
+
+_SECRET = re.compile(
+    rf"(?:.* )?(?:(?:{'|'.join(ALONE)})"
+    rf"|(?:{'|'.join(word for word in ALONE if word not in NO_PLURAL)})s"
+    rf"|(?:{'|'.join(KEYS)}) ?(?:key|token)s?)"
+    rf"|tokens|.*(?:{'|'.join(ENDINGS)})s?"
+)
+_WORDS = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_SEPARATORS = re.compile(r"[.\[\]\"]+")
+
+
+def names_secret(name: str) -> bool:
+    """Return True if what is called `name` is usually secret."""
+    words = " ".join(word.lower() for word in _WORDS.findall(name))
+    return bool(_SECRET.fullmatch(words))
+
+
+def may_hold_secret(path: str) -> bool:
+    """Return True if a person may have written a secret at `path`, or by mistake below it."""
+    keys = _SEPARATORS.split(path)
+    return any(key in MISTAKEN or names_secret(key) for key in keys)
+
+
+# --- texts -------------------------------------------------------------------------------------
+
+_CREDENTIALS = re.compile(  # no part of a shell's language, or it would hide what runs
+    r"(?P<kept>\bBearer\s+)[\w.~+/=-]+"  # a header
+    r"|(?P<name>://[^\s/?#:@'\"]*:)[^\s/?#'\"$`(){};|&<>]+(?=@)"  # an address
+    r"|\bsk-[\w-]{8,}",
+    re.IGNORECASE,
+)
+_LOOKS_SECRET = re.compile(
+    r"//[^/\s]*@|:[^/\s@]+@|\b(sk|pk|rk|gsk)[-_]\w"
+    r"|\b(sk|pk|ghp|gho|xai|key|AIza)[-_A-Za-z0-9]{12,}"
+    r"|(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{20,}",
+    re.IGNORECASE,
+)
+
+
+def looks_secret(text: str) -> bool:
+    """Return True if something in `text` may be a key or a password. For errors: too often."""
+    return _LOOKS_SECRET.search(text) is not None
+
+
+def without_credentials(text: str) -> str:
+    """Return `text`, such as a command line, without keys and passwords in it."""
+    return _CREDENTIALS.sub(lambda at: f"{at['kept'] or at['name'] or ''}{NOT_SHOWN}", text)
