@@ -32,7 +32,6 @@ if TYPE_CHECKING:
         UsageError,
     )
     from jp_nb.record.turn_view import Conversation, Turn
-    from jp_nb.session.session import Session
     from jp_nb.tooling.context import ToolContext
     from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
     from jp_nb.tooling.python import PythonTool, remove_tool, tool
@@ -89,7 +88,6 @@ __all__ = [
     "tools",
 ]
 
-_session: Session | None = None
 last: Turn | None
 """The last turn of this kernel; None before the first."""
 
@@ -97,7 +95,10 @@ last: Turn | None
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used."""
     if name == "last":
-        return None if _session is None else _session.last
+        from jp_nb.session.current import current
+
+        session = current()
+        return None if session is None else session.last
     if name not in _HOMES:
         raise AttributeError(f"module 'jp_nb' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)
@@ -113,7 +114,7 @@ def load_ipython_extension(shell: Any) -> None:
     """`%load_ext jp_nb`."""
     from jp_nb.notebook.magics import load
 
-    load(shell)
+    load(shell, version=__version__)
 
 
 def unload_ipython_extension(shell: Any) -> None:
@@ -121,14 +122,6 @@ def unload_ipython_extension(shell: Any) -> None:
     from jp_nb.notebook.magics import unload
 
     unload(shell)
-
-
-def _loaded() -> Session:
-    if _session is None:
-        from jp_nb.errors import UsageError
-
-        raise UsageError("jp_nb is not loaded in this kernel: run %load_ext jp_nb")
-    return _session
 
 
 def query(
@@ -168,14 +161,14 @@ def query(
         PromptUnavailable: If `strict` and nobody could decide something.
     """
     from jp_nb.config.directives import Directive, tool_choice
-    from jp_nb.notebook.magics import guarded
+    from jp_nb.session.current import loaded
 
-    session = _loaded()
+    session = loaded()
     directives = [Directive("cfg", x) for x in _several(cfg)]
     directives += [Directive("no_cfg", x) for x in _several(no_cfg)]
     directives += [Directive("attach", x) for x in _several(attach)]
-    with guarded(session):
-        return session.ask(
+    with session.guarded():
+        return session.run_turn(
             text,
             model=model,
             directives=directives,
@@ -205,7 +198,9 @@ def ask(question: Question, *, label: str | None = None, tool: str | None = None
         PromptUnavailable: If nobody can be asked; `reason` says why.
         PromptCancelled: If somebody was asked and gave no answer.
     """
-    return _loaded().turns.ask_person(question, label=label, tool=tool)
+    from jp_nb.session.current import loaded
+
+    return loaded().turns.ask_person(question, label=label, tool=tool)
 
 
 def tools() -> tuple[PythonTool, ...]:
@@ -216,12 +211,14 @@ def tools() -> tuple[PythonTool, ...]:
 
 
 def conversation() -> Conversation:
-    """The record of this notebook's conversation, as it is now. Read-only.
+    """Return the record of this notebook's conversation, as it is now. Read-only.
 
     Raises:
         UsageError: If jp_nb is not loaded.
     """
     from jp_nb.record.turn_view import Conversation
+    from jp_nb.session.current import loaded
 
-    session = _loaded()
-    return Conversation.of(session.document.conversation, session.log(), session.config)
+    session = loaded()
+    turns = session.conversations.log()
+    return Conversation.of(session.document.conversation, turns, session.config)

@@ -111,7 +111,7 @@ def ask(shell: Any, session: Session, line: str, cell: str) -> None:
         raise UsageError(f"-o takes a name; {options.out!r} is not a Python name")
     before = session.last
     try:
-        session.ask(
+        session.run_turn(
             cell,
             model=options.model,
             directives=options.directives,
@@ -130,7 +130,7 @@ def ask_in_one_line(call: Invocation) -> None:
     """Put what follows to the model."""
     if not call.text:
         raise UsageError(f"there is nothing to ask: {call.subcommand.usage}")
-    call.session.ask(call.text)
+    call.session.run_turn(call.text)
 
 
 def _listing(rows: Sequence[tuple[str, str]]) -> report.Report:

@@ -16,6 +16,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+from IPython import get_ipython
+
 from jp_nb.config.paths import lookup, parse_path
 from jp_nb.config.tree.app_config import STAR, AppConfig
 from jp_nb.errors import JpNbError
@@ -110,15 +112,15 @@ class SessionFacts:
 
     def variables(self) -> Sequence[str]:
         """Names that the user bound."""
-        shell = self._session.shell
-        hidden = getattr(shell, "user_ns_hidden", {})
-        return [n for n in list(shell.user_ns) if isinstance(n, str) and n not in hidden]
+        hidden = getattr(get_ipython(), "user_ns_hidden", {})
+        names = list(self._session.host.namespace)
+        return [n for n in names if isinstance(n, str) and n not in hidden]
 
     def schemas(self) -> Sequence[str]:
         """Names of models, types and JSON schemas that the user bound."""
         from jp_nb.session.structured import may_describe
 
-        values = self._session.shell.user_ns
+        values = self._session.host.namespace
         names = (name for name in self.variables() if not name.startswith("_"))
         return [name for name in names if may_describe(values.get(name))]
 

@@ -16,25 +16,25 @@ from jp_nb.safe_text import one_line
 
 def new(call: Invocation) -> None:
     """Begin a conversation."""
-    call.session.new_conversation(keep_config=call.options.keep_config)
+    call.session.conversations.new(keep_config=call.options.keep_config)
     call.say_summary()
 
 
 def fork(call: Invocation) -> None:
     """Go on from a turn in a conversation of its own."""
-    call.session.fork(call.number())
+    call.session.conversations.fork(call.number())
     call.say_summary()
 
 
 def undo(call: Invocation) -> None:
     """Go on without the last turn."""
-    call.session.undo()
+    call.session.conversations.undo()
     call.say_summary()
 
 
 def switch(call: Invocation) -> None:
     """Go to another conversation."""
-    if call.session.switch(call.options.words[0]):
+    if call.session.conversations.switch(call.options.words[0]):
         call.say_summary()
     else:
         print("jp_nb: that is the active conversation already")
@@ -42,7 +42,7 @@ def switch(call: Invocation) -> None:
 
 def drop(call: Invocation) -> None:
     """Take a conversation out of the notebook."""
-    dropped = call.session.drop(call.options.words[0])
+    dropped = call.session.conversations.drop(call.options.words[0])
     print(f"jp_nb: {one_line(dropped)} is no longer in this notebook")
 
 
@@ -68,5 +68,5 @@ def import_directory(call: Invocation) -> None:
     """Make a conversation of JP's the active one."""
     folder = folder_at(call.options.words[0], call.session.files.folder)
     loaded = Document.load(load_directory(folder, clock=utc_now), clock=utc_now)
-    call.session.adopt_imported(loaded)
+    call.session.conversations.adopt_imported(loaded)
     call.say_summary()

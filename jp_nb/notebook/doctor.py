@@ -9,8 +9,8 @@ import os
 from collections.abc import Callable
 
 from jp_nb.errors import JpNbError
-from jp_nb.notebook.document.homes import is_headless
-from jp_nb.notebook.prompt.presence import Presence, PromptSettings
+from jp_nb.notebook.document.finding import is_headless
+from jp_nb.notebook.prompt.presence import Presence, PromptSettings, running_kernel
 from jp_nb.session.session import Session
 from jp_nb.versions import versions
 from jp_nb.workspace.config_files import ConfigFiles, listed, workspace_files
@@ -38,13 +38,13 @@ def _finding(look: Callable[[Session], str], session: Session) -> str:
         return f"does not work: {exc}"
 
 
-def _kernel(session: Session) -> str:
-    kernel = getattr(session.shell, "kernel", None)
+def _kernel(_: Session) -> str:
+    kernel = running_kernel()
     return "none (a terminal)" if kernel is None else type(kernel).__name__
 
 
-def _front_end(session: Session) -> str:
-    kernel = getattr(session.shell, "kernel", None)
+def _front_end(_: Session) -> str:
+    kernel = running_kernel()
     if kernel is None:
         return "terminal"
     return "headless: nobody is there" if is_headless(kernel) else "a page or console"

@@ -9,17 +9,18 @@ import atexit
 import io
 import re
 import tokenize
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from IPython.core.completer import context_matcher
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 
-import jp_nb
 from jp_nb.errors import JpNbError
+from jp_nb.notebook.notebook_host import NotebookHost
 from jp_nb.notebook.subcommands import help_on_ask, help_on_commands
-from jp_nb.safe_text import one_line, plain
+from jp_nb.safe_text import one_line
+from jp_nb.session.current import current, set_current
 from jp_nb.session.session import Session
 
 _Magic = TypeVar("_Magic", bound=Callable[..., None])
@@ -53,7 +54,7 @@ class JpMagics(Magics):
         """Ask the model: `%%jp [options]` and the request below."""
         from jp_nb.notebook import commands  # not before something is asked
 
-        with guarded(self._session):
+        with self._session.guarded():
             commands.ask(self._shell, self._session, line, cell)
 
     @no_var_expand
@@ -64,7 +65,7 @@ class JpMagics(Magics):
         from jp_nb.notebook import commands
 
         name, rest = [*line.split(maxsplit=1), "", ""][:2]
-        with guarded(self._session):
+        with self._session.guarded():
             commands.run_subcommand(self._shell, self._session, name, rest.strip())
 
 
@@ -110,62 +111,27 @@ def complete(context: Any) -> Any:
         return {"completions": []}
     from jp_nb.notebook.completion_facts import matches
 
-    return matches(jp_nb._session, context)
+    return matches(current(), context)
 
 
-@contextmanager
-def guarded(session: Session) -> Iterator[None]:
-    """Show what goes wrong in one line, and afterwards what the person should be told once."""
-    try:
-        yield
-    except (JpNbError, KeyboardInterrupt) as exc:
-        in_one_line(session.shell, exc)
-        raise
-    finally:
-        say_notices(session)
+def load(shell: Any, *, version: str) -> None:
+    """Register the magics on `shell`, and say the `version`.
 
-
-def say_notices(session: Session) -> None:
-    """Print what the person should be told once."""
-    _say(session, *session.store.take_notices())
-
-
-def _say(session: Session, *more: str) -> None:
-    session.note_what_arose()
-    notices, session.notices = session.notices, []
-    for notice in (*notices, *more):
-        print(f"jp_nb: {one_line(notice, limit=2000)}")
-
-
-def in_one_line(shell: Any, exc: BaseException) -> None:
-    """Have IPython show `exc` without our own traceback, unless `%xmode Verbose` is on."""
-
-    def render() -> list[str]:
-        renderer = shell.InteractiveTB
-        if getattr(renderer, "mode", "") == "Verbose":
-            return list(renderer.structured_traceback(type(exc), exc, exc.__traceback__))
-        if isinstance(exc, KeyboardInterrupt):
-            return ["Interrupted. What arrived so far is in the record."]
-        return [f"{type(exc).__name__}: {plain(str(exc))}"]
-
-    # IPython asks an exception for its own rendering before it makes one.
-    vars(exc)["_render_traceback_"] = render
-
-
-def load(shell: Any) -> None:
-    """Register the magics on `shell`. A session that was unloaded before goes on."""
+    A session that was unloaded before goes on.
+    """
     previous: Session | None = getattr(shell, _KEPT, None)
     session = previous
     if session is None or session.should_reopen():
         setattr(shell, _KEPT, None)  # whatever was there is closed now
+        host = NotebookHost(shell)
         try:
-            session = Session(shell, previous=previous)
+            session = Session(host, previous=previous)
         except JpNbError as exc:
-            in_one_line(shell, exc)
+            host.show_in_one_line(exc)
             raise
         setattr(shell, _KEPT, session)
         atexit.register(session.close)
-    jp_nb._session = session
+    set_current(session)
     magics = JpMagics(shell, session)
     shell.register_magics(magics)
     if keep_question_marks not in shell.input_transformers_cleanup:
@@ -173,21 +139,21 @@ def load(shell: Any) -> None:
     if complete not in shell.Completer.custom_matchers:
         shell.Completer.custom_matchers.append(complete)
     shell.events.register("post_run_cell", _after_a_cell)
-    print(f"jp_nb {jp_nb.__version__} · {one_line(session.summary())}")
-    say_notices(session)
+    print(f"jp_nb {version} · {one_line(session.summary())}")
+    session.say_notices(*session.store.take_notices())
 
 
 def _after_a_cell(_: object = None) -> None:
     """Say what there is to say of tools that the cell defined, and end it with its record kept."""
-    if jp_nb._session is not None:
-        _say(jp_nb._session)
+    if (session := current()) is not None:
+        session.say_notices()
         with suppress(KeyboardInterrupt):  # it ends the wait; nothing gets lost
-            jp_nb._session.store.cell_ends()
+            session.store.cell_ends()
 
 
 def unload(shell: Any) -> None:
     """Take the magics away; the conversation is kept for the next load."""
-    jp_nb._session = None
+    set_current(None)
     if _after_a_cell in shell.events.callbacks["post_run_cell"]:
         shell.events.unregister("post_run_cell", _after_a_cell)
     if keep_question_marks in shell.input_transformers_cleanup:

@@ -27,7 +27,7 @@ def tools(call: Invocation) -> None:
 def log(call: Invocation) -> None:
     """Show the last turns, and the other conversations."""
     document = call.session.document
-    turns = call.session.log(call.number(at_least=1) or DEFAULT_TURNS)
+    turns = call.session.conversations.log(call.number(at_least=1) or DEFAULT_TURNS)
     total = document.conversation.turn_count
     hosts = _image_hosts(call.session)
     call.show(report.log(document, turns, total=total, image_hosts=hosts))

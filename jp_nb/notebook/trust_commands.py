@@ -28,10 +28,10 @@ def trust(call: Invocation) -> None:
         _trust_workspace(call)
         return
     if options.revoke:
-        had = session.revoke()
+        had = session.active.revoke()
         print(f"jp_nb: this conversation {'is no longer' if had else 'was not'} trusted")
         return
-    if session.is_trusted:
+    if session.active.trust.trusted:
         print("jp_nb: this conversation is trusted already")
         return
     ignored = session.settings.if_trusted()
@@ -49,7 +49,7 @@ def trust(call: Invocation) -> None:
     ]
     if rows and not options.yes and not _may_count(call, ("path", "value"), rows):
         raise PromptCancelled("this conversation stays untrusted", end="declined")
-    session.accept()
+    session.active.accept()
     print("jp_nb: what this conversation configures counts from here on; it is signed")
 
 
@@ -66,7 +66,7 @@ def _trust_workspace(call: Invocation) -> None:
     rows = folder_trust.rows(pending)
     if not call.options.yes and not _may_count(call, folder_trust.HEAD, rows):
         raise PromptCancelled("the files of this folder stay as they are", end="declined")
-    call.session.agree(pending)
+    call.session.active.agree(pending)
     print("jp_nb: what these files set counts from here on, until their content changes")
 
 

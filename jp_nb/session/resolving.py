@@ -9,7 +9,7 @@ import difflib
 import json
 import shlex
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -31,24 +31,21 @@ from jp_nb.config.tree.model_config import ModelParameters as ParameterConfig
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.providers import registry
+from jp_nb.session.active_conversation import ActiveConversation
 from jp_nb.tooling.base import Tool
 from jp_nb.tooling.builtin import BUILTINS
 from jp_nb.tooling.python import REGISTRY
 from jp_nb.workspace.attachment_files import AttachmentError, Attachments
 from jp_nb.workspace.config_files import workspace_root
 
-if TYPE_CHECKING:
-    from jp_nb.session.session import Session
-
-
 ATTACHMENTS = "conversation.attachments"
 
 
 class Resolver:
-    """Resolves the configuration of one session; keeps its providers open."""
+    """Resolves the configuration of the active conversation; keeps its providers open."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, active: ActiveConversation) -> None:
+        self._active = active
         self._providers: dict[str, Provider] = {}
         self._attachments = Attachments()
 
@@ -59,8 +56,8 @@ class Resolver:
         def resolve() -> Resolved:
             if waiting:
                 return waiting.pop()
-            conversation_id = self._session.document.conversation.id
-            return self.resolve(self._session.settings.snapshot(), conversation_id)
+            conversation_id = self._active.document.conversation.id
+            return self.resolve(self._active.settings.snapshot(), conversation_id)
 
         return resolve
 
@@ -120,14 +117,14 @@ class Resolver:
         """
         urls = config.conversation.attachments
         try:
-            return self._attachments.read(urls, workspace_root(self._session.files.folder))
+            return self._attachments.read(urls, workspace_root(self._active.files.folder))
         except AttachmentError as exc:
             raise self._wrong_attachment(exc) from exc
 
     def _wrong_attachment(self, error: AttachmentError) -> ConfigError:
         """`error` with the place that attached it, and what takes it away there."""
         path = format_path((*parse_path(ATTACHMENTS), Element(error.url)))
-        layers = self._session.files.layers()
+        layers = self._active.files.layers()
         layer = next((each for each in layers if error.url in _attached_by(each)), None)
         fix = f"`%jp config {shlex.quote(f'{path}:=null')}` leaves it out of this conversation"
         return ConfigError(
@@ -200,7 +197,7 @@ class Resolver:
         """A provider with its settings: the same one as long as they are the same."""
         settings: dict[str, Any]
         if name == "scripted":
-            settings = {"folders": [str(self._session.files.folder)]}
+            settings = {"folders": [str(self._active.files.folder)]}
         else:
             given = getattr(llm, name, None)  # a known name may have no settings
             settings = given.model_dump() if given is not None else {}

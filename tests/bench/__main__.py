@@ -18,18 +18,19 @@ import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from time import perf_counter
-from types import SimpleNamespace
-from typing import Any
 
 import jp_nb as jp
 from jp_nb.config.directives import Directive
 from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.notebook.front_end import NotebookFrontEnd
+from jp_nb.notebook.notebook_host import NotebookHost
 from jp_nb.notebook.turn_display import TurnDisplay
 from jp_nb.rendering.transcript import Transcript
+from jp_nb.session.cell_loop import CellLoop
 from jp_nb.session.session import Session
-from jp_nb.session.turns import TurnRunner
 from jp_nb.tooling.python import PythonTool
 from tests.bench.raw_loop import RawLoop, add
+from tests.support.in_process import FakeShell
 
 RUNS = 7
 SCENARIOS = (
@@ -40,11 +41,20 @@ SCENARIOS = (
 )
 
 
-class LiveTurns(TurnRunner):
-    """Turns whose display believes that somebody watches."""
+class LiveFrontEnd(NotebookFrontEnd):
+    """A front end whose display believes that somebody watches."""
 
-    def _make_display(self, config: AppConfig) -> TurnDisplay:
+    def _display(self, config: AppConfig) -> TurnDisplay:
         return TurnDisplay(Transcript(), self._cell, lambda: lambda bundle, **_: None, live=True)
+
+
+class LiveHost(NotebookHost):
+    """A shell with such a front end."""
+
+    def front_end(
+        self, cell: CellLoop, elsewhere: Callable[[Callable[[], None]], None]
+    ) -> NotebookFrontEnd:
+        return LiveFrontEnd(self.shell, cell, elsewhere)
 
 
 @contextlib.contextmanager
@@ -60,10 +70,6 @@ def server() -> Iterator[str]:
         yield process.stdout.readline().strip()
     finally:
         process.communicate()
-
-
-def shell() -> Any:
-    return SimpleNamespace(user_ns={}, display_pub=SimpleNamespace(publish=lambda **_: None))
 
 
 def side_by_side(
@@ -87,13 +93,12 @@ def report(name: str, ours: list[float], raw: list[float], unit: float, label: s
 
 def turns(url: str) -> None:
     tool: PythonTool = jp.tool(add)
-    raw, session = RawLoop(), Session(shell())
-    vars(session)["turns"] = LiveTurns(session)
+    raw, session = RawLoop(), Session(LiveHost(FakeShell()))
 
     def ours(base: str) -> None:
         options = ("assistant.instructions:=[]", f"providers.llm.openai.base_url={base}")
         directives = [Directive("cfg", option) for option in options]
-        turn = session.ask("Go.", new=True, model="openai/m", directives=directives)
+        turn = session.run_turn("Go.", new=True, model="openai/m", directives=directives)
         assert turn.text, turn
 
     try:

@@ -61,7 +61,7 @@ def test_the_extension_loads_says_what_is_wrong_and_works_once_it_is_mended(
     for text in expected:
         assert text in told
         assert text in problem(user, "%%jp\nGo.")
-    assert value(user, "len(jp_nb._session.document.conversation)") == 0
+    assert value(user, "len(jp_nb.session.current.current().document.conversation)") == 0
     assert "does not work: " in said(user, "%jp doctor")
     assert "versions" in said(user, "%jp doctor")
     user.run("%jp config --unset user.name")
@@ -73,7 +73,7 @@ def test_the_extension_loads_says_what_is_wrong_and_works_once_it_is_mended(
     assert error(user, request) is None
     assert value(user, "jp_nb.last.text") == "one"
     assert "workspace file" in said(user, "%jp config user.name")
-    base = value(user, "jp_nb._session.document.conversation.base_config")
+    base = value(user, "jp_nb.session.current.current().document.conversation.base_config")
     assert base["user"] == {"name": "Ada"}
 
 

@@ -211,7 +211,7 @@ def test_a_list_that_appends_in_a_file_is_not_appended_twice(folder: Path) -> No
 
 def test_the_last_turn_has_a_name_in_the_notebook(notebook: Notebook) -> None:
     notebook.ask("Go.")
-    assert notebook.session.shell.user_ns["_jp"] is notebook.session.last
+    assert notebook.session.host.namespace["_jp"] is notebook.session.last
 
 
 def test_the_same_model_named_again_is_not_recorded_again(notebook: Notebook) -> None:
@@ -229,7 +229,7 @@ def test_a_fork_goes_on_by_itself_and_the_old_one_can_be_gone_back_to(notebook: 
     notebook.ask("Second.")
     (first,) = notebook.ids
     notebook.jp("fork 0")
-    assert [turn.request for turn in notebook.session.log()] == ["First."]
+    assert [turn.request for turn in notebook.session.conversations.log()] == ["First."]
     assert notebook.session.document.conversation.head["parent"] == {"id": first, "turn": 0}
     notebook.ask("Other.")
     assert notebook.session.last is not None
@@ -237,7 +237,7 @@ def test_a_fork_goes_on_by_itself_and_the_old_one_can_be_gone_back_to(notebook: 
     forked = notebook.ids[0]
     assert first in notebook.jp("log")
     notebook.jp(f"switch {first}")
-    assert [turn.request for turn in notebook.session.log()] == ["First.", "Second."]
+    assert [turn.request for turn in notebook.session.conversations.log()] == ["First.", "Second."]
     assert set(notebook.ids) == {first, forked}
     assert notebook.ask("Third.") == "three"
     notebook.jp(f"drop {forked}")
@@ -248,7 +248,7 @@ def test_undo_makes_a_conversation_without_the_last_turn(notebook: Notebook) -> 
     notebook.ask("First.")
     notebook.ask("Second.")
     notebook.jp("undo")
-    assert [turn.request for turn in notebook.session.log()] == ["First."]
+    assert [turn.request for turn in notebook.session.conversations.log()] == ["First."]
     assert notebook.ask("Again.") == "two"  # what a script says goes by the conversation
     assert len(notebook.ids) == 2
 
@@ -278,8 +278,8 @@ def test_a_conversation_goes_out_to_jps_form_and_comes_back(
     other.jp(f"import {out}")
     assert other.ids == [identifier]
     assert other.value("assistant.name") == "N"
-    assert [turn.text for turn in other.session.log()] == ["one"]
-    assert not other.session.is_trusted
+    assert [turn.text for turn in other.session.conversations.log()] == ["one"]
+    assert not other.session.active.trust.trusted
     other.session.close()
 
 
@@ -297,7 +297,7 @@ def test_a_fork_of_a_strangers_conversation_is_a_strangers(
     other = Notebook(folder, days=1)
     other.jp("import out")
     other.jp("fork")
-    assert not other.session.is_trusted
+    assert not other.session.active.trust.trusted
     assert other.value("providers.llm.openai.base_url") != "http://evil.example"
     other.jp("config providers.llm.openai.base_url=http://mine.example")
     assert other.value("providers.llm.openai.base_url") == "http://mine.example"
@@ -313,7 +313,7 @@ def test_nobody_there_means_no_trust_unless_it_is_written(notebook: Notebook, fo
     other.jp("import out")
     with pytest.raises(PromptUnavailable):
         other.jp("trust")
-    assert not other.session.is_trusted
+    assert not other.session.active.trust.trusted
     assert "evil.example" in "\n".join(other.shown)  # what it would let count
     other.jp("trust --yes")
     assert other.value("providers.llm.openai.base_url") == "http://evil.example"
@@ -405,7 +405,7 @@ def test_nobody_agrees_to_what_cannot_be_shown(
     other.jp("import out")
     with pytest.raises(UsageError, match=r"more work .* cannot be shown, nor agreed to"):
         other.jp("trust --yes")
-    assert not other.session.is_trusted
+    assert not other.session.active.trust.trusted
     other.session.close()
 
 
@@ -552,9 +552,9 @@ def test_who_goes_back_to_a_strangers_conversation_does_not_trust_it(
     other.jp("import out")
     (stranger,) = [i for i in other.ids if i != mine]
     other.jp(f"switch {mine}")
-    assert other.session.is_trusted
+    assert other.session.active.trust.trusted
     other.jp(f"switch {stranger}")
-    assert not other.session.is_trusted
+    assert not other.session.active.trust.trusted
     assert other.value("providers.llm.openai.base_url") != "http://evil.example"
     assert "model scripted/talk · conversation (1 turn)" in other.session.summary()
     other.session.close()

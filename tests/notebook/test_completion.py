@@ -411,8 +411,9 @@ def test_a_broken_file_takes_away_only_what_it_says(kernel: FrontEnd, folder: Pa
 
 def test_whatever_fails_is_silent(kernel: FrontEnd) -> None:
     kernel.run(
-        "import jp_nb, logging\n"
-        "kept, jp_nb._session.document = jp_nb._session.document, None\n"
+        "import logging\n"
+        "from jp_nb.session.current import loaded\n"
+        "kept, loaded().document = loaded().document, None\n"
         "said = []\n"
         "class Keep(logging.Handler):\n"
         "    def emit(self, record): said.append(record.exc_info is not None)\n"
@@ -421,7 +422,7 @@ def test_whatever_fails_is_silent(kernel: FrontEnd) -> None:
     )
     kernel.messages.clear()
     assert not any("jp-c" in line for line in tab(kernel, "%jp switch |"))
-    after = kernel.start("jp_nb._session.document = kept; log.removeHandler(handler); print(said)")
+    after = kernel.start("loaded().document = kept; log.removeHandler(handler); print(said)")
     kernel.finish(after)
     assert kernel.printed(after) == "[True]\n"
     assert kinds_before(kernel, after) == {"status"}

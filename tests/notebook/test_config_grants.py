@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from jp_nb.notebook.commands import run_subcommand
 from jp_nb.session.session import Session
 from jp_nb.tooling.python import REGISTRY
 from jp_nb.workspace import config_files
+from tests.support.in_process import new_session, shell_of
 
 TOOL = "conversation.tools.x"
 GOOD = f'[{TOOL}]\nsource = "local"\n[[{TOOL}.access.config]]\npath = "user"\nread = true\n'
@@ -51,7 +51,7 @@ def load() -> Iterator[Callable[[], Session]]:
     made: list[Session] = []
 
     def load() -> Session:
-        made.append(Session(SimpleNamespace(user_ns={})))
+        made.append(new_session())
         return made[-1]
 
     yield load
@@ -75,12 +75,10 @@ def configure(folder: Path, text: str) -> Path:
 
 
 def report(session: Session, name: str) -> str:
-    shown: list[str] = []
-    session.shell.display_pub = SimpleNamespace(
-        publish=lambda data, metadata=None, **_: shown.append(data["text/plain"])
-    )
-    run_subcommand(session.shell, session, "tools", name)
-    (text,) = shown
+    shell = shell_of(session)
+    shell.shown.clear()
+    run_subcommand(shell, session, "tools", name)
+    (text,) = shell.shown
     return text
 
 
@@ -99,7 +97,7 @@ def test_of_two_files_that_add_rules_the_wrong_one_is_named(
     said = f"{TOOL}.access.config.0.write: {SENTENCE} (from workspace file: {wrong})"
     assert any(said in notice for notice in session.notices)
     with pytest.raises(ConfigError) as caught:
-        session.ask("Go.")
+        session.run_turn("Go.")
     assert str(caught.value) == said
 
 
@@ -115,7 +113,7 @@ def test_a_rule_that_matches_nothing_is_said_once_at_load(
     )
     assert session.settings.warnings() == [notice]  # which is what a restored one says
     session.notices.clear()
-    session.new_conversation()
+    session.conversations.new()
     assert session.notices == []
 
 
@@ -132,7 +130,7 @@ def test_an_assignment_cannot_grant_what_a_file_cannot(
     session = load()
     rule = '{"path": "conversation", "write": true}'
     with pytest.raises(ConfigError) as caught:
-        run_subcommand(session.shell, session, "config", f"'{TOOL}.access.config:=[{rule}]'")
+        run_subcommand(shell_of(session), session, "config", f"'{TOOL}.access.config:=[{rule}]'")
     assert SENTENCE in str(caught.value)
     assert session.config.conversation.tools.get("x") is None
 
@@ -140,8 +138,9 @@ def test_an_assignment_cannot_grant_what_a_file_cannot(
 def test_loading_where_nothing_is_configured_reads_no_rules(folder: Path) -> None:
     code = (
         "import sys; from types import SimpleNamespace as N\n"
+        "from jp_nb.notebook.notebook_host import NotebookHost\n"
         "from jp_nb.session.session import Session\n"
-        "Session(N(user_ns={})).close()\n"
+        "Session(NotebookHost(N(user_ns={}))).close()\n"
         "assert 'jp_nb.config.grants' not in sys.modules\n"
         "assert 'jp_nb.config.tree.access_config' not in sys.modules"
     )

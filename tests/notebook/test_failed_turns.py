@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from jp_nb.record.unanswered import NoAnswer, no_answer
 from jp_nb.rendering import report
 from jp_nb.session.session import Session
 from jp_nb.workspace import config_files
+from tests.support.in_process import new_session, shell_of
 from tests.support.loopback import LoopbackServer, Received, Reply
 
 NOT_FOUND = Reply(status=404)
@@ -28,10 +28,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
         monkeypatch.delenv(name)
     monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
     monkeypatch.chdir(tmp_path)
-    shown: list[Any] = []
-    publish = SimpleNamespace(publish=lambda data, **_: shown.append(data["text/plain"]))
-    shell: Any = SimpleNamespace(user_ns={}, display_pub=publish, shown=shown)
-    session = Session(shell)
+    session = new_session()
     yield session
     session.close()
 
@@ -44,12 +41,12 @@ def reach(session: Session, server: LoopbackServer) -> None:
 
 def magics(session: Session) -> JpMagics:
     made = JpMagics.__new__(JpMagics)
-    made._session, made._shell = session, session.shell
+    made._session, made._shell = session, shell_of(session)
     return made
 
 
 def ask(session: Session, line: str, text: str) -> None:
-    commands.ask(session.shell, session, line, text)
+    commands.ask(shell_of(session), session, line, text)
 
 
 def fail(session: Session, line: str, text: str) -> None:
@@ -89,7 +86,7 @@ def test_two_failed_requests_are_not_in_the_third_and_their_model_does_not_stick
         ["Third?"],
         ["Third?", "Fourth?"],
     ]
-    turns = session.log()
+    turns = session.conversations.log()
     assert [turn.request for turn in turns] == ["First?", "Second?", "Third?", "Fourth?"]
     assert [turn.status for turn in turns] == ["failed", "failed", "completed", "completed"]
     assert [turn.left_out for turn in turns] == [True, True, False, False]
@@ -99,10 +96,10 @@ def test_the_cell_and_the_log_say_so(session: Session) -> None:
     with LoopbackServer([NOT_FOUND, NOT_FOUND]) as server:
         reach(session, server)
         fail(session, "-m openai/broken", "First?")
-        said = session.shell.shown[-1]
+        said = shell_of(session).shown[-1]
         fail(session, "-m openai/broken", "Second?")
     assert "not sent again; what its options had set is taken back" in said
-    log = report.log(session.document, session.log()).text
+    log = report.log(session.document, session.conversations.log()).text
     line = "✗ failed: no answer came (models are not sent this turn; its settings were taken back)"
     assert log.count(line) == 2
 
@@ -138,7 +135,7 @@ def test_what_arrived_before_it_failed_is_kept_sent_and_sticks(
         ask(session, "", "Second?")
     messages = server.requests[1].body["messages"]
     assert [m["role"] for m in messages if m["role"] != "system"] == ["user", "assistant", "user"]
-    [first, _] = session.log()
+    [first, _] = session.conversations.log()
     assert first.text
     assert not first.left_out
 
@@ -156,7 +153,7 @@ def test_options_of_a_turn_that_never_began_do_not_stick(
         with pytest.raises(ConfigError):
             ask(session, "-m openai/gone", "First?")
     assert session.settings.model == before
-    assert session.log() == []
+    assert session.conversations.log() == []
     assert no_answer(session.document.conversation.entries[-1]) == NoAnswer("failed", 1)
 
 

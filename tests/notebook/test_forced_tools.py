@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,9 +16,11 @@ from jp_nb.notebook import commands
 from jp_nb.notebook.options import read_ask_options
 from jp_nb.record.events import ConfigDelta
 from jp_nb.rendering import report
+from jp_nb.session import current
 from jp_nb.session.session import Session
 from jp_nb.tooling.python import REGISTRY
 from jp_nb.workspace import config_files
+from tests.support.in_process import new_session, shell_of
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 
 LOOK = Reply(tool_calls=(ToolCall("look", {"place": "Delft"}),))
@@ -41,10 +42,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
     def listen() -> str:
         return "quiet"
 
-    shell: Any = SimpleNamespace(
-        user_ns={}, display_pub=SimpleNamespace(publish=lambda *_, **__: None)
-    )
-    session = Session(shell)
+    session = new_session()
     yield session
     session.close()
     for name in REGISTRY.all().keys() - before.keys():
@@ -54,7 +52,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
 def ask(session: Session, server: LoopbackServer, line: str, provider: str = "openai") -> None:
     """`%%jp LINE` in `session`, whose model is the server."""
     url = f"-c providers.llm.{provider}.base_url={server.url}"
-    commands.ask(session.shell, session, f"-m {provider}/m {url} {line}", "Go.")
+    commands.ask(shell_of(session), session, f"-m {provider}/m {url} {line}", "Go.")
 
 
 def choices(server: LoopbackServer) -> list[Any]:
@@ -151,13 +149,13 @@ def test_a_text_from_python_is_sent_as_it_is_unless_it_asks_for_values(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may hold data, and data could name what it should not see."""
-    monkeypatch.setattr(jp_nb, "_session", session)
-    monkeypatch.setitem(session.shell.user_ns, "name", "Delft")
+    monkeypatch.setattr(current, "_current", session)
+    monkeypatch.setitem(session.host.namespace, "name", "Delft")
     with LoopbackServer(["Fine.", "Fine.", "Fine."]) as server:
         cfg = f"providers.llm.openai.base_url={server.url}"
         jp_nb.query("{{os.environ}} {{name}} \\{{", model="openai/m", cfg=cfg)
         jp_nb.query("{{name}}", interpolate=True)
-        session.ask("{{name}}")
+        session.run_turn("{{name}}")
     said = [request.body["messages"][-1]["content"] for request in server.requests]
     assert said == ["{{os.environ}} {{name}} \\{{", "Delft", "Delft"]
 
@@ -165,7 +163,7 @@ def test_a_text_from_python_is_sent_as_it_is_unless_it_asks_for_values(
 def test_from_python_it_is_said_with_the_names_of_the_options(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jp_nb, "_session", session)
+    monkeypatch.setattr(current, "_current", session)
     with LoopbackServer([LOOK, "Fine.", LOOK, "Fine.", "No.", "Well."]) as server:
         cfg = f"providers.llm.openai.base_url={server.url}"
         turn = jp_nb.query("Go.", model="openai/m", cfg=cfg, tool_use="look")
@@ -221,7 +219,7 @@ def test_a_configured_choice_that_is_no_tool_is_an_error_of_its_path(session: Se
         "assistant.tool_choice: tool choice 'lok' does not match any enabled tools"
     )
     with pytest.raises(ConfigError):
-        session.ask("Go.", directives=[Directive("cfg", "assistant.tool_choice=lok")])
+        session.run_turn("Go.", directives=[Directive("cfg", "assistant.tool_choice=lok")])
     assert len(session.document.conversation) == 0
 
 
@@ -255,15 +253,13 @@ def test_what_is_resolved_later_in_the_turn_is_the_configured_choice(session: Se
 def test_a_demanded_tool_that_was_not_called_is_said_in_the_cell_and_in_the_log(
     session: Session, line: str, replies: list[Reply | str], missing: str | None
 ) -> None:
-    shown: list[str] = []
-    publish = SimpleNamespace(publish=lambda data, **_: shown.append(data["text/plain"]))
-    session.shell.display_pub = publish
+    shown = shell_of(session).shown
     with LoopbackServer(replies) as server:
         ask(session, server, line)
     said = "⚠ The model did not call {}, which this turn demanded".format
     assert shown[-1].count("⚠ The model did not call") == (missing is not None)
     assert missing is None or said(missing) in shown[-1]
-    [turn] = session.log()
+    [turn] = session.conversations.log()
     assert turn.uncalled == missing
     log = report.log(session.document, [turn]).text
     assert (f"⚠ {missing} was demanded and not called" in log) is (missing is not None)

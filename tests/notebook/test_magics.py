@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+
 import pytest
 
 from jp_nb.errors import UsageError
@@ -26,14 +29,8 @@ def test_any_space_ends_the_subcommand(line: str, monkeypatch: pytest.MonkeyPatc
         commands, "run_subcommand", lambda _shell, _session, *said: ran.append(said)
     )
 
-    class Session:
-        shell = None
-        notices = ()
-        store = type("Store", (), {"take_notices": staticmethod(list)})
-        note_what_arose = staticmethod(lambda: None)
-
     magics = JpMagics.__new__(JpMagics)
-    vars(magics).update(_session=Session(), _shell=None)
+    vars(magics).update(_session=SimpleNamespace(guarded=nullcontext), _shell=None)
     magics.command(line)
     assert ran == [("config", "x")]
 

@@ -8,7 +8,6 @@ import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,13 +18,12 @@ import jp_nb
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook.commands import run_subcommand
-from jp_nb.notebook.magics import say_notices
 from jp_nb.record.document import Document
 from jp_nb.record.timestamps import utc_now
-from jp_nb.session.session import Session
 from jp_nb.tooling.python import REGISTRY
 from jp_nb.workspace import config_files
 from tests.support.fakes import for_tool
+from tests.support.in_process import new_session, shell_of
 from tests.support.kernel_client import front_end
 from tests.support.loopback import LoopbackServer, Received, Reply
 from tests.support.record_strategies import STAMP
@@ -50,28 +48,23 @@ class Talk:
     """A conversation with a server, whose configuration is `mine`, and what a stranger wrote."""
 
     def __init__(self, mine: Any, theirs: Any = None) -> None:
-        self.shown: list[str] = []
         user = config_files.user_file()
         user.parent.mkdir(exist_ok=True)
         user.write_text('extends = ["mine.json"]')
         user.with_name("mine.json").write_text(json.dumps(mine))
-        shell: Any = SimpleNamespace(
-            user_ns={},
-            display_pub=SimpleNamespace(
-                publish=lambda data, metadata=None, **_: self.shown.append(data["text/plain"])
-            ),
-        )
-        self.session = Session(shell)
+        self.session = new_session()
+        self.shell = shell_of(self.session)
+        self.shown = self.shell.shown
         if theirs is not None:
             events = [{"type": "config_delta", "timestamp": STAMP, **delta} for delta in theirs]
             said = {"type": "chat_request", "timestamp": STAMP, "content": "q"}
             stored: Any = {"conversation": {"id": "jp-c1"}, "events": [said, *events]}
-            self.session.adopt_imported(Document.load(stored, clock=utc_now))
+            self.session.conversations.adopt_imported(Document.load(stored, clock=utc_now))
 
     def table(self) -> dict[str, str]:
         """What `%jp tools` says of each tool."""
         self.shown.clear()
-        run_subcommand(self.session.shell, self.session, "tools", "")
+        run_subcommand(self.shell, self.session, "tools", "")
         rows = [re.split(r"\s{2,}", line.strip()) for line in self.shown[0].splitlines()]
         return {row[0]: row[1] for row in rows[1:]}
 
@@ -85,7 +78,7 @@ class Talk:
 
         with LoopbackServer(reply) as server:
             url = f"providers.llm.openai.base_url={server.url}"
-            self.session.ask(
+            self.session.run_turn(
                 "Go.",
                 model="openai/m",
                 directives=[Directive("cfg", url), *directives],
@@ -227,7 +220,7 @@ def test_what_the_table_says_is_what_the_model_is_offered(
 
 def notices(talk: Talk, capsys: pytest.CaptureFixture[str]) -> list[str]:
     capsys.readouterr()
-    say_notices(talk.session)
+    talk.session.say_notices(*talk.session.store.take_notices())
     return [line for line in capsys.readouterr().out.splitlines() if "one name" in line]
 
 
@@ -246,9 +239,9 @@ def test_a_function_named_like_a_configured_tool_is_said_once_and_shown(
     (said,) = notices(talk, capsys)
     assert says in said
     assert notices(talk, capsys) == []
-    run_subcommand(talk.session.shell, talk.session, "tools", "")
+    run_subcommand(talk.shell, talk.session, "tools", "")
     assert says in talk.shown[-1]
-    run_subcommand(talk.session.shell, talk.session, "tools", "look")
+    run_subcommand(talk.shell, talk.session, "tools", "look")
     assert says in talk.shown[-1]
     jp_nb.remove_tool("look")
     assert notices(talk, capsys) == []

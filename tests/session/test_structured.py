@@ -25,6 +25,7 @@ from jp_nb.record.turn_view import Turn
 from jp_nb.session.session import Session
 from jp_nb.session.structured import check_answer, describe, may_describe
 from jp_nb.workspace import config_files
+from tests.support.in_process import new_session
 from tests.support.kernel_client import FrontEnd, front_end
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 
@@ -293,10 +294,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
         monkeypatch.delenv(name)
     monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
     monkeypatch.chdir(tmp_path)
-    namespace = {"Trip": Trip, "Trips": list[Trip], "Node": Node, "answer": ANSWER}
-    publish = SimpleNamespace(publish=lambda *_, **__: None)
-    shell: Any = SimpleNamespace(user_ns=namespace, display_pub=publish)
-    session = Session(shell)
+    session = new_session(Trip=Trip, Trips=list[Trip], Node=Node, answer=ANSWER)
     yield session
     session.close()
 
@@ -304,7 +302,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
 def ask(session: Session, server: LoopbackServer, provider: str, schema: object) -> Turn:
     url = Directive("cfg", f"providers.llm.{provider}.base_url={server.url}")
     model = f"{provider}/m"
-    return session.ask("Go.", model=model, directives=[url], schema=schema)
+    return session.run_turn("Go.", model=model, directives=[url], schema=schema)
 
 
 def sent_schema(request: Received) -> Any:
@@ -402,7 +400,7 @@ def test_what_came_instead_is_kept(
         ask(session, server, provider, "answer")
     assert (caught.value.data, caught.value.text) == (data, text)
     assert session.last is not None
-    assert session.shell.user_ns["_jp"] is session.last
+    assert session.host.namespace["_jp"] is session.last
     assert (session.last.data, session.last.text) == (data, text)
     assert session.document.conversation.turn_count == 1
 
@@ -436,7 +434,8 @@ def test_a_turn_without_a_schema_asks_for_none_and_loads_nothing_of_it(session: 
         assert ask(session, server, "openai", None).text == "Hello."
     assert "response_format" not in server.requests[0].body
     code = (
-        "import sys; from jp_nb.notebook import magics; from jp_nb.session import session, turns\n"
+        "import sys; from jp_nb.session import turns\n"
+        "from jp_nb.notebook import front_end, magics\n"
         "assert 'jp_nb.session.structured' not in sys.modules\n"
         "from jp_nb.session import structured\n"
         "assert 'jsonschema' not in sys.modules"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from jp_nb.config.directives import Directive
 from jp_nb.notebook.commands import run_subcommand
+from jp_nb.notebook.notebook_host import NotebookHost
 from jp_nb.record.timestamps import utc_now
 from jp_nb.session.session import Session
 from jp_nb.workspace import config_files
+from tests.support.in_process import FakeShell
 
 SCRIPT = '[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n[[replies]]\ntext = "three"\n'
 
@@ -24,31 +25,26 @@ class Notebook:
 
     def __init__(self, folder: Path, *, days: int = 0) -> None:
         self.folder = folder
-        self.shown: list[str] = []
-        shell: Any = SimpleNamespace(
-            user_ns={},
-            display_pub=SimpleNamespace(
-                publish=lambda data, metadata=None, **_: self.shown.append(
-                    data.get("text/plain", "")
-                )
-            ),
-        )
-        self.session = Session(shell, clock=lambda: utc_now() + timedelta(days=days))
+        self._shell = FakeShell()
+        self.shown = self._shell.shown
+        host = NotebookHost(self._shell)
+        self.session = Session(host, clock=lambda: utc_now() + timedelta(days=days))
 
     def jp(self, line: str) -> str:
         """Run `%jp LINE` and return what it displayed."""
         self.shown.clear()
         name, _, rest = line.partition(" ")
-        run_subcommand(self.session.shell, self.session, name, rest)
+        run_subcommand(self._shell, self.session, name, rest)
         return "\n".join(self.shown)
 
     def told(self) -> list[str]:
         """What the person is told once, since the last call."""
-        told, self.session.notices = self.session.notices, []
+        told = list(self.session.notices)
+        self.session.notices.clear()
         return told
 
     def ask(self, text: str, *directives: Directive, **options: Any) -> str:
-        return self.session.ask(text, directives=directives, **options).text
+        return self.session.run_turn(text, directives=directives, **options).text
 
     def value(self, path: str) -> Any:
         value: Any = self.session.config.model_dump(mode="json")

@@ -8,11 +8,11 @@ from typing import Any
 
 from IPython import get_ipython
 
-from jp_nb.notebook.document import homes
-from jp_nb.notebook.document.homes import Opened
+from jp_nb.notebook.document import finding
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.timestamps import utc_now
+from jp_nb.session.host import Opened
 
 opened: Opened
 handshake = 0.0
@@ -22,12 +22,12 @@ def begin(*, timeout: float = 30.0, **options: Any) -> None:
     """What `%load_ext` does, with more patience for a page on a busy machine."""
     global opened, handshake
     started = time.perf_counter()
-    place = homes.find(get_ipython(), timeout=timeout)
+    home = finding.find(get_ipython(), timeout=timeout)
     handshake = time.perf_counter() - started
-    opened = place.open(**options)
+    opened = home.open(**options)
     opened.document.conversation.on_change = opened.store.changed
     turns = opened.document.conversation.turn_count
-    print(f"{opened.where}; {f'restored, {turns} turns' if opened.restored else 'new'}")
+    print(f"{opened.store.where}; {f'restored, {turns} turns' if opened.restored else 'new'}")
     for notice in opened.notices:
         print("notice:", notice)
 

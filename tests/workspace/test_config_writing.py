@@ -192,7 +192,7 @@ def test_a_value_counts_at_once_and_says_where_it_is(notebook: Notebook, where: 
     ]
     assert notebook.value("assistant.name") == "Ada"
     assert f'"Ada"  {where} file, {file}' in notebook.jp("config assistant.name")
-    notebook.session.new_conversation()
+    notebook.session.conversations.new()
     assert notebook.value("assistant.name") == "Ada"
     again = Notebook(notebook.folder)
     assert again.value("assistant.name") == "Ada"

@@ -142,7 +142,7 @@ class CarrierStore:
         return json.dumps({k: v for k, v in document.items() if k not in ("events", "others")})
 
     def flush(self, timeout: float) -> bool:
-        """Whether everything was sent: the executor takes it without an answer."""
+        """Return whether everything was sent: the executor takes it without an answer."""
         with self._lock:
             return self._stored == len(self._document.conversation)
 
@@ -155,12 +155,16 @@ class CarrierStore:
                 self._publish({"jp": self._without_events(), "length": self._stored})
             self._messages, self._first = 0, max(0, len(self._chunks) - 1)
 
+    def can_be_read_again(self, timeout: float) -> bool:
+        """Return False: what is here is newer than the file."""
+        return False
+
     def save(self, timeout: float = 10.0) -> str:
-        """The executor writes the file when the run ends."""
+        """Return that the executor writes the file when the run ends."""
         return f"{IN_NOTEBOOK}, which is written when the run ends"
 
     def take_notices(self) -> list[str]:
-        """There are none."""
+        """Return none."""
         return []
 
     def close(self) -> None:

@@ -328,8 +328,13 @@ class LiveStore:
             answered = self._state.wait_for(lambda: self._hellos > before, timeout)
             return self._hello if answered else None
 
+    def can_be_read_again(self, timeout: float) -> bool:
+        """Return whether a page answers with what it holds now, once it has every entry."""
+        self.flush(timeout)
+        return self.pull(timeout) is not None
+
     def take_notices(self) -> list[str]:
-        """What the person should be told since the last call."""
+        """Return what the person should be told since the last call."""
         with self._state:
             notices, self._notices = self._notices, []
             return notices

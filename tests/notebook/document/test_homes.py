@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from jp_nb.notebook.document import homes
-from jp_nb.notebook.document.homes import Place, begin_headless, find, find_path, path_in
+from jp_nb.notebook.document.finding import find, find_path, path_in
+from jp_nb.notebook.document.homes import HeadlessHome, begin_headless
 from jp_nb.record.document import Document
 from jp_nb.record.merge import conversation_id
 from jp_nb.record.timestamps import utc_now
@@ -86,43 +86,45 @@ def test_a_headless_run_replaces_headless_conversations_and_keeps_all_others(
         conversation("b", "imported"),
     ]
     jp = {"version": 1, **conversation("top", "headless"), "others": others, "signature": "s"}
-    opened = Place(notebook(tmp_path / "n.ipynb", jp), headless=True).open()
+    opened = HeadlessHome(notebook(tmp_path / "n.ipynb", jp)).open()
     assert opened.document.conversation.head["made"] == "headless"
     assert len(opened.document.conversation) == 0
     assert ids(opened.document) == ["live-2", "b"]
     assert not opened.document.extra
-    assert (opened.where, opened.restored) == ("kept in this notebook", False)
+    assert (opened.store.where, opened.restored) == ("kept in this notebook", False)
 
 
 def test_the_live_conversation_at_the_top_is_kept(tmp_path: Path) -> None:
     jp = {"version": 1, **conversation("top", signature="s"), "future": 1}
-    opened = Place(notebook(tmp_path / "n.ipynb", jp), headless=True).open()
+    opened = HeadlessHome(notebook(tmp_path / "n.ipynb", jp)).open()
     assert opened.document.others == [conversation("top", signature="s")]
     assert opened.document.extra == {"future": 1}
 
 
 def test_a_run_may_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = Place(notebook(tmp_path / "n.ipynb", conversation("top", "headless")), headless=True)
-    assert place.open(go_on=True).document.conversation.id == "top"
-    assert place.open(go_on=True).restored
+    home = HeadlessHome(notebook(tmp_path / "n.ipynb", conversation("top", "headless")))
+    assert home.open(go_on=True).document.conversation.id == "top"
+    assert home.open(go_on=True).restored
     monkeypatch.setenv("JP_NB_CONTINUE", "1")
-    assert place.open().document.conversation.id == "top"
-    nowhere = Place(None, headless=True).open(go_on=True)
+    assert home.open().document.conversation.id == "top"
+    nowhere = HeadlessHome(None).open(go_on=True)
     assert not nowhere.restored
     assert "nothing to continue" in nowhere.notices[0]
 
 
 @pytest.mark.parametrize("damaged", [7, {"conversation": {"id": "x"}, "events": [7]}], ids=str)
 def test_damage_is_kept_unchanged_and_said(tmp_path: Path, damaged: Any) -> None:
-    opened = Place(notebook(tmp_path / "n.ipynb", damaged), headless=True).open()
+    opened = HeadlessHome(notebook(tmp_path / "n.ipynb", damaged)).open()
     assert opened.document.others == [damaged]
     assert "it is kept as it is" in opened.notices[0]
-    assert opened.where == "kept in this notebook"
+    assert opened.store.where == "kept in this notebook"
 
 
 def test_a_newer_record_makes_the_run_memory_only(tmp_path: Path) -> None:
-    opened = Place(notebook(tmp_path / "n.ipynb", {"version": 2}), headless=True).open()
-    assert opened.where.startswith("kept in memory only: jp.version: this record has version 2")
+    opened = HeadlessHome(notebook(tmp_path / "n.ipynb", {"version": 2})).open()
+    assert opened.store.where.startswith(
+        "kept in memory only: jp.version: this record has version 2"
+    )
     assert opened.document.others == []
     assert not opened.store.flush(0)
 
@@ -130,12 +132,12 @@ def test_a_newer_record_makes_the_run_memory_only(tmp_path: Path) -> None:
 def test_a_file_that_is_no_notebook_is_said(tmp_path: Path) -> None:
     path = tmp_path / "n.ipynb"
     path.write_text("{")
-    assert "cannot be read" in Place(path, headless=True).open().notices[0]
+    assert "cannot be read" in HeadlessHome(path).open().notices[0]
 
 
 def test_without_a_kernel_the_record_is_in_memory() -> None:
     opened = find(object()).open()
-    assert opened.where == "kept in memory only: there is no notebook here"
+    assert opened.store.where == "kept in memory only: there is no notebook here"
 
 
 def test_a_conversation_begun_at_the_same_moment_has_an_id_of_its_own() -> None:
@@ -146,7 +148,7 @@ def test_a_conversation_begun_at_the_same_moment_has_an_id_of_its_own() -> None:
 
 def test_the_modules_are_light() -> None:
     code = (
-        "import sys, jp_nb.notebook.document.homes, jp_nb.headless.pytest_plugin;"
+        "import sys, jp_nb.notebook.document.finding, jp_nb.headless.pytest_plugin;"
         "print([m for m in ('httpx','ipywidgets','nbclient','IPython','zmq','psutil','nbformat')"
         " if m in sys.modules])"
     )
@@ -158,4 +160,3 @@ def test_the_modules_are_light() -> None:
         check=True,
     )
     assert done.stdout.strip() == "[]"
-    assert homes.find is find

@@ -1,0 +1,69 @@
+"""What surrounds a session in IPython: in a kernel or in a terminal. Light: it is loaded first.
+
+Source: `docs/architecture.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from jp_nb.notebook.document.finding import find
+from jp_nb.safe_text import plain
+from jp_nb.session.host import CellRun, Home
+
+if TYPE_CHECKING:
+    from jp_nb.notebook.front_end import NotebookFrontEnd
+    from jp_nb.session.cell_loop import CellLoop
+
+
+class NotebookHost:
+    """An IPython shell around a session; implements `session.host.Host`."""
+
+    def __init__(self, shell: Any) -> None:
+        self.shell = shell
+
+    @property
+    def namespace(self) -> dict[str, Any]:
+        """The user's variables, by name."""
+        namespace: dict[str, Any] = self.shell.user_ns
+        return namespace
+
+    def find_home(self) -> Home:
+        """Find out which notebook this is and who keeps it."""
+        return find(self.shell)
+
+    def cell_run(self) -> CellRun:
+        """Return what names the running cell, as its request does."""
+        kernel: Any = getattr(self.shell, "kernel", None)
+        request = (kernel.get_parent("shell") if hasattr(kernel, "get_parent") else None) or {}
+        return CellRun(
+            _text(request.get("metadata", {}).get("cellId")),
+            _text(request.get("header", {}).get("msg_id")),
+        )
+
+    def front_end(
+        self, cell: CellLoop, elsewhere: Callable[[Callable[[], None]], None]
+    ) -> NotebookFrontEnd:
+        """Make displays and prompts, at the first turn or question."""
+        from jp_nb.notebook.front_end import NotebookFrontEnd
+
+        return NotebookFrontEnd(self.shell, cell, elsewhere)
+
+    def show_in_one_line(self, error: BaseException) -> None:
+        """Have IPython show `error` without our own traceback, unless `%xmode Verbose` is on."""
+
+        def render() -> list[str]:
+            renderer = self.shell.InteractiveTB
+            if getattr(renderer, "mode", "") == "Verbose":
+                return list(renderer.structured_traceback(type(error), error, error.__traceback__))
+            if isinstance(error, KeyboardInterrupt):
+                return ["Interrupted. What arrived so far is in the record."]
+            return [f"{type(error).__name__}: {plain(str(error))}"]
+
+        # IPython asks an exception for its own rendering before it makes one.
+        vars(error)["_render_traceback_"] = render
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,253 @@
+"""The conversation that turns run on: its document, its store, its settings and trust in it.
+
+Source: `docs/architecture.md`, `docs/record.md`, `docs/decisions.md` D8, D18, D34.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import Future
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from jp_nb.config.defaults import DEFAULT_MODEL
+from jp_nb.errors import ConfigError, UsageError
+from jp_nb.record.notices import notices as notices_of
+from jp_nb.record.stream import ConversationStream, Made
+from jp_nb.record.timestamps import Clock
+from jp_nb.session.host import Home
+from jp_nb.workspace import variables
+from jp_nb.workspace.config_files import ConfigFiles
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from jp_nb.agent.turn import TurnEnd
+    from jp_nb.record.trust import Trust
+    from jp_nb.session.settings import Settings
+    from jp_nb.workspace.folder_trust import Pending
+
+MAX_NOTICES = 5
+"""Of a record that is read, about its entries."""
+
+
+class ActiveConversation:
+    """The active conversation of one notebook, driven from the cell's thread.
+
+    `%load_ext` needs little: `settings` and `trust` are loaded where something asks for them.
+
+    Attributes:
+        document: The conversations of this notebook.
+        store: Where they are kept.
+        files: The configuration files around the notebook.
+        clock: Gives new conversations their ids.
+        headless: True if nobody is there.
+        restored: True if the active conversation was in the notebook before.
+        made_here: True if this process made all of it.
+        running: The turn that runs on it, or the last one that did.
+        notices: What the person should be told once.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        files: ConfigFiles,
+        *,
+        clock: Clock,
+        notices: list[str],
+        previous: ActiveConversation | None = None,
+    ) -> None:
+        self.files = files
+        self.clock = clock
+        self.headless = home.headless
+        self.notices = notices
+        self.running: Future[TurnEnd] | None = None
+        self._awaits_files = False
+        base_config = self._base_config(loads=True)
+        opened = home.open(clock=clock, base_config=base_config, go_on=_goes_on(files))
+        self.document, self.store = opened.document, opened.store
+        self.restored = opened.restored
+        self.notices += opened.notices
+        self.made_here = not self.restored
+        self._ours = self.made_here or (previous is not None and self._continues(previous))
+        self._adopt()
+
+    @cached_property
+    def trust(self) -> Trust:
+        """Whether the active conversation is the user's own, and its signature."""
+        from jp_nb.record.trust import Trust
+        from jp_nb.workspace.keys import KeyFile
+
+        return Trust(self.document, KeyFile(), ours=self._ours)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The configuration of the active conversation."""
+        from jp_nb.session.settings import Settings
+
+        trusted = self._ours or self.trust.trusted
+        return Settings(
+            self.document.conversation, self.files, trusted=trusted, made_here=self.made_here
+        )
+
+    @property
+    def made(self) -> Made:
+        """How conversations are made here."""
+        return "headless" if self.headless else "live"
+
+    def refuse_while_running(self) -> None:
+        """Raise `UsageError` if a turn is under way."""
+        if self.running is not None and not self.running.done():
+            raise UsageError(
+                "a turn is still running in this kernel: wait for it, or interrupt it; if an "
+                "`async def` tool blocks, restart the kernel"
+            )
+
+    # --- what a new one starts from ----------------------------------------------------------
+
+    def empty(self, *, with_parent: bool = True) -> ConversationStream:
+        """Return a new conversation that could become the active one.
+
+        Raises:
+            ConfigError: If what it starts from is wrong.
+        """
+        old = self.document.conversation
+        parent: dict[str, JsonValue] | None = {"id": old.id} if with_parent and len(old) else None
+        return ConversationStream.new(
+            clock=self.clock,
+            made=self.made,
+            base_config=self._base_config(),
+            parent=parent,
+            not_ids=self.document.ids(),
+        )
+
+    def _base_config(self, *, loads: bool = False) -> dict[str, JsonValue]:
+        """Return what a new conversation starts from (D8), arguments of the run included (D34).
+
+        Nothing while files or variables are wrong and the extension `loads`: the person is told.
+
+        Raises:
+            ConfigError: If something of it is wrong.
+        """
+        if not self.files.anything() and not os.environ.get(variables.OVERRIDES):
+            provider, _, name = DEFAULT_MODEL.partition("/")
+            return {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}
+        from jp_nb.session.settings import base_config, with_overrides
+
+        try:
+            base = base_config(self.files)
+        except ConfigError as exc:
+            if not loads:
+                raise
+            self._awaits_files = True
+            self.notices.append(
+                f"the configuration is not valid, and nothing can be asked with it: {exc}. Once "
+                "that is mended, %%jp works at once; `%jp doctor` and `%jp config` work already"
+            )
+            return {}
+        return with_overrides(base, self.files)
+
+    def begin_with_files(self) -> None:
+        """Have a conversation that was opened while files were wrong begin with them now.
+
+        Raises:
+            ConfigError: If they still are.
+        """
+        if not self._awaits_files:
+            return
+        if self.made_here and not len(self.document.conversation):
+            self.install(self.empty(with_parent=False), made_here=True)
+        self._awaits_files = False
+
+    # --- another one -------------------------------------------------------------------------
+
+    def install(
+        self, stream: ConversationStream, *, ours: bool = True, made_here: bool = False
+    ) -> None:
+        """Make `stream` the active conversation; the old one stays in the notebook."""
+        trust = self.trust
+        self.document.shelve()
+        self.document.conversation = stream
+        trust.follow(ours=ours)
+        self.follow(made_here=made_here)
+
+    def follow(self, *, made_here: bool = False) -> None:
+        """Go on with what is the document's active conversation now; `trust` follows it already."""
+        self.restored, self.made_here, self._ours = False, made_here, self.trust.trusted
+        self.store.replaced()
+        self._adopt()
+
+    def _adopt(self) -> None:
+        """Watch the document's active conversation, and note what is odd in one that was read."""
+        self.document.conversation.on_change = self._changed
+        self._read_settings_anew()
+        if self.made_here:
+            return
+        found = notices_of(self.document.conversation)
+        if more := found[MAX_NOTICES:]:
+            found[MAX_NOTICES:] = [f"and {len(more)} more of this kind"]
+        self.notices += found
+        try:
+            self.notices += self.settings.warnings(self.trust.why_not)
+        except ConfigError as exc:  # of a file: the record is what it is
+            self.notices.append(str(exc))
+
+    def _changed(self) -> None:
+        """Sign what appended entries configure, then hand them to the store."""
+        head = self.document.conversation.head
+        if not self.headless and head.get("made") == "headless":
+            head["made"] = "live"  # a headless run would replace it, and a person spoke now (D18)
+        self.trust.sign()
+        self.store.changed()
+
+    def _read_settings_anew(self) -> None:
+        vars(self).pop("settings", None)
+
+    # --- trust -------------------------------------------------------------------------------
+
+    def _continues(self, previous: ActiveConversation) -> bool:
+        """Return whether what was read is what this kernel itself had made."""
+        mine, theirs = self.document.conversation, previous.document.conversation
+        same = (mine.id, mine.raw, mine.base_config) == (theirs.id, theirs.raw, theirs.base_config)
+        return previous.trust.trusted and same
+
+    def accept(self) -> None:
+        """Trust what the active conversation configures, from here on, and sign it.
+
+        Raises:
+            StorageError: If there is no key to sign with; nothing changed.
+        """
+        self.trust.accept()
+        self._ours = True
+        self._read_settings_anew()
+        self.store.changed()
+
+    def revoke(self) -> bool:
+        """Trust it no longer; return whether it was trusted or signed."""
+        had = self.trust.revoke()
+        self._ours = False
+        self._read_settings_anew()
+        self.store.changed()
+        return had
+
+    def agree(self, found: Sequence[Pending]) -> None:
+        """Have what was `found` in the files of the folder count from here on.
+
+        Raises:
+            StorageError: If that cannot be kept; nothing changed.
+        """
+        self.files.agree(found)
+        if self.made_here and not len(self.document.conversation):
+            self.document.conversation.base_config = self._base_config()  # it begins with them
+        self._read_settings_anew()
+
+
+def _goes_on(files: ConfigFiles) -> bool:
+    """Return whether `record.headless` says that a headless run continues."""
+    if not files.anything():
+        return False
+    from jp_nb.config.layers import fold
+    from jp_nb.config.partial import get_path
+
+    return bool(get_path(fold(files.readable()[0]), "record.headless") == "continue")

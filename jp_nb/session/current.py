@@ -1,0 +1,34 @@
+"""The session of this kernel, for code in its cells."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jp_nb.errors import UsageError
+
+if TYPE_CHECKING:
+    from jp_nb.session.session import Session
+
+_current: Session | None = None
+
+
+def current() -> Session | None:
+    """Return the kernel's session; None while the extension is not loaded."""
+    return _current
+
+
+def loaded() -> Session:
+    """Return the kernel's session.
+
+    Raises:
+        UsageError: If the extension is not loaded.
+    """
+    if _current is None:
+        raise UsageError("jp_nb is not loaded in this kernel: run %load_ext jp_nb")
+    return _current
+
+
+def set_current(session: Session | None) -> None:
+    """Make `session` the kernel's; None: it has none any more."""
+    global _current
+    _current = session

@@ -1,0 +1,204 @@
+"""What a session needs of where it runs: a notebook's home, the running cell, a person, a display.
+
+A `Host` is given to a `Session` when it is made. `jp_nb.notebook.notebook_host` is the one for
+IPython; a test, or another front end, has one of its own.
+
+Source: `docs/architecture.md`, `docs/protocol.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pydantic import JsonValue
+
+    from jp_nb.agent.display_events import DisplayEvent
+    from jp_nb.agent.prompts import Prompt, PromptEnd, Prompter
+    from jp_nb.config.tree.app_config import AppConfig
+    from jp_nb.record.document import Document
+    from jp_nb.record.timestamps import Clock
+    from jp_nb.session.cell_loop import CellLoop
+
+
+@dataclass(frozen=True, slots=True)
+class CellRun:
+    """One run of a cell, as far as the front end names it.
+
+    Attributes:
+        cell_id: The cell's id in the notebook.
+        execution: The id of this run; None where no page runs cells.
+    """
+
+    cell_id: str | None = None
+    execution: str | None = None
+
+
+class RecordStore(Protocol):
+    """Keeps the record. Safe from any thread.
+
+    `changed` and `replaced` return at once; the store decides how entries reach their home.
+    """
+
+    def changed(self) -> None:
+        """Take what was appended to the active conversation."""
+        ...
+
+    def replaced(self) -> None:
+        """Take the whole of the active conversation: it is another one, or was repaired."""
+        ...
+
+    @property
+    def where(self) -> str:
+        """Where the record is kept: `kept in this notebook` or `kept in memory only: …`."""
+        ...
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until the home has every entry; return whether it has them."""
+        ...
+
+    def cell_ends(self) -> None:
+        """Wait a moment for the home, if one answers: who saves now, saves all of the cell."""
+        ...
+
+    def can_be_read_again(self, timeout: float) -> bool:
+        """Return whether a page answers with what it holds now, once it has every entry."""
+        ...
+
+    def save(self, timeout: float = 10.0) -> str:
+        """Have the file written now; return in words where the record is.
+
+        Raises:
+            StorageError: If that failed; the message says why.
+        """
+        ...
+
+    def take_notices(self) -> list[str]:
+        """Return what the person should be told since the last call."""
+        ...
+
+    def close(self) -> None:
+        """Stop. What was not sent stays in memory."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A conversation to go on with, and the store that keeps it.
+
+    Attributes:
+        restored: Whether the conversation was in the notebook before.
+        notices: What the person should be told once.
+    """
+
+    document: Document
+    store: RecordStore
+    restored: bool = False
+    notices: list[str] = field(default_factory=list)
+
+
+class Home(Protocol):
+    """The notebook around a session, or the lack of one."""
+
+    @property
+    def path(self) -> Path | None:
+        """The notebook's file, if it is known."""
+        ...
+
+    @property
+    def headless(self) -> bool:
+        """True if a runner executes the notebook and nobody is there."""
+        ...
+
+    def open(
+        self, *, clock: Clock, base_config: Mapping[str, JsonValue], go_on: bool = False
+    ) -> Opened:
+        """Load the notebook's conversation or begin one.
+
+        Headless, a new one begins, unless `go_on` (`record.headless = "continue"`) or the runner
+        says otherwise (D18).
+        """
+        ...
+
+
+class TurnOutput(Protocol):
+    """What a turn shows in its cell; calling it takes an event, as `ports.Display` does."""
+
+    def begin(self) -> None:
+        """Show that the turn runs; on the cell's thread."""
+        ...
+
+    def __call__(self, event: DisplayEvent) -> None:
+        """Show `event`; never blocks."""
+        ...
+
+    def finish(self) -> None:
+        """Show the rest, as it will stay; on the cell's thread."""
+        ...
+
+
+class FrontEnd(Protocol):
+    """The person's side of the cells: what they see, and how they are asked."""
+
+    @property
+    def prompter(self) -> Prompter:
+        """What the agent asks through."""
+        ...
+
+    def begin_turn(self, config: AppConfig) -> TurnOutput:
+        """Return what shows a turn in the running cell; prompts are put there from now on."""
+        ...
+
+    def begin_question(self, config: AppConfig) -> None:
+        """Have prompts of ordinary code put in outputs of their own in the running cell."""
+        ...
+
+    def ask_here(self, prompt: Prompt, *, keeps_record: bool) -> PromptEnd:
+        """Put `prompt` to the person and wait, on the cell's thread.
+
+        Where the form was, a record of the answer stays if `keeps_record`.
+
+        Raises:
+            KeyboardInterrupt: If the kernel was interrupted; every prompt has ended by then.
+        """
+        ...
+
+    def end(self) -> None:
+        """Take away whatever is still open: no prompt outlives its cell."""
+        ...
+
+
+class Host(Protocol):
+    """Where a session runs."""
+
+    @property
+    def namespace(self) -> dict[str, Any]:
+        """The user's variables, by name."""
+        ...
+
+    def find_home(self) -> Home:
+        """Find out which notebook this is and who keeps it; may wait for a page to answer."""
+        ...
+
+    def cell_run(self) -> CellRun:
+        """Return what names the running cell."""
+        ...
+
+    def front_end(
+        self, cell: CellLoop, elsewhere: Callable[[Callable[[], None]], None]
+    ) -> FrontEnd:
+        """Make the person's side of the cells, at the first turn or question.
+
+        Args:
+            cell: What the cell's thread does while it waits.
+            elsewhere: Has a job run on the agent's loop.
+        """
+        ...
+
+    def show_in_one_line(self, error: BaseException) -> None:
+        """Have `error`, which leaves the cell, shown without a traceback of our own."""
+        ...

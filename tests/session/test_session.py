@@ -1,0 +1,165 @@
+"""A session over a host of its own: turns, questions and conversations with no Jupyter."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jp_nb
+from jp_nb.agent.display_events import ShowText
+from jp_nb.config.directives import Directive
+from jp_nb.errors import PromptUnavailable, UsageError
+from jp_nb.session.host import CellRun
+from jp_nb.session.session import Session
+from jp_nb.tooling.question import Question
+from jp_nb.workspace import config_files
+from tests.support.fake_host import FakeHome, FakeHost
+from tests.support.fakes import FakePrompter, yes
+
+TOOL_TURN = """
+[[replies]]
+tool_calls = [{name = "plan", arguments = {city = "Delft"}}]
+[[replies]]
+text = "Settled."
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
+    monkeypatch.setenv("JP_NB_KEY_FILE", str(tmp_path / "key"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "talk.toml").write_text('[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n')
+    (tmp_path / "tools.toml").write_text(TOOL_TURN)
+    return tmp_path
+
+
+@pytest.fixture
+def plan() -> Iterator[None]:
+    @jp_nb.tool
+    def plan(city: str) -> Any:
+        how = jp_nb.ask(Question.select("how", "How?", ["train", "boat"]))
+        return f"{city} by {how}"
+
+    yield
+    jp_nb.remove_tool("plan")
+
+
+def texts(host: FakeHost) -> list[str]:
+    """The text that each turn showed."""
+    shown = [[e.text for e in o.events if isinstance(e, ShowText)] for o in host.person.outputs]
+    return ["".join(pieces) for pieces in shown]
+
+
+def test_a_turn_is_shown_recorded_and_kept(folder: Path) -> None:
+    host = FakeHost()
+    host.cell = CellRun("cell-1", "run-1")
+    host.namespace["city"] = "Delft"
+    session = Session(host)
+    turn = session.run_turn("About {{city}}.", model="scripted/talk")
+    session.close()
+    assert (turn.request, turn.text) == ("About Delft.", "one")
+    assert session.last is turn
+    assert host.namespace["_jp"] is turn
+    assert texts(host) == ["one"]
+    assert host.person.outputs[0].done
+    store: Any = session.store
+    assert store.entries == session.document.conversation.raw
+    asked = next(entry for entry in store.entries if entry["type"] == "chat_request")
+    assert asked["metadata"] == {"cell_id": "cell-1"}
+
+
+def test_a_cell_that_is_run_again_begins_again_and_says_so(folder: Path) -> None:
+    host = FakeHost()
+    session = Session(host)
+    session.configure(Directive("cfg", "assistant.model.id=scripted/talk"))
+    host.cell = CellRun("cell-1", "run-1")
+    session.run_turn("Hello.")
+    first = session.document.conversation.id
+    host.cell = CellRun("cell-1", "run-2")
+    session.run_turn("Hello.")
+    host.cell = CellRun("cell-2", "run-3")
+    session.run_turn("And?")
+    session.close()
+    assert session.document.conversation.id != first
+    assert [turn.text for turn in session.conversations.log()] == ["one", "two"]
+    assert f"`%jp switch {first}` goes back" in session.notices[0]
+
+
+def test_what_was_stored_goes_on(folder: Path) -> None:
+    session = Session(FakeHost())
+    session.run_turn("Hello.", model="scripted/talk")
+    stored = session.document.to_json()
+    session.close()
+    again = Session(FakeHost(home=FakeHome(stored=stored)))
+    again.configure(Directive("cfg", "assistant.model.id=scripted/talk"))
+    assert again.summary().startswith("model scripted/talk · conversation restored (1 turn)")
+    assert again.run_turn("And?").text == "two"
+    again.close()
+
+
+@pytest.mark.usefixtures("plan")
+def test_a_tool_asks_the_person_of_the_host(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = FakeHost(FakePrompter(yes("boat")))
+    session = Session(host)
+    monkeypatch.setattr("jp_nb.session.current._current", session)
+    turn = session.run_turn("Plan.", model="scripted/tools")
+    session.close()
+    assert turn.text == "Settled."
+    assert [call.content for call in turn.tool_calls] == ["Delft by boat"]
+    assert len(host.person.prompter.asked) == 1
+
+
+def test_with_nobody_there_a_question_says_why(folder: Path) -> None:
+    host = FakeHost(FakePrompter(away="the test is alone"))
+    session = Session(host)
+    with pytest.raises(PromptUnavailable, match="the test is alone"):
+        session.turns.ask_person(Question.text("why", "Why?"), label=None, tool=None)
+    session.close()
+
+
+def test_what_goes_wrong_is_shown_by_the_host_and_then_what_is_to_be_told(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host = FakeHost()
+    session = Session(host)
+    session.notices.append("by the way")
+    with pytest.raises(UsageError), session.guarded():
+        session.run_turn(" ")
+    session.close()
+    assert [str(error)[:20] for error in host.errors] == ["there is nothing to "]
+    assert capsys.readouterr().out == "jp_nb: by the way\n"
+    assert session.notices == []
+
+
+def test_a_whole_turn_loads_no_jupyter(folder: Path) -> None:
+    code = """
+import sys
+from jp_nb.session.session import Session
+from tests.support.fake_host import FakeHost
+host = FakeHost()
+session = Session(host)
+assert session.run_turn("Hello.", model="scripted/talk").text == "one"
+session.conversations.new()
+session.close()
+loaded = {name.split(".")[0] for name in sys.modules}
+print(*loaded & {"IPython", "ipykernel", "ipywidgets", "anywidget", "comm", "zmq", "traitlets"})
+print(*[name for name in sys.modules if name.startswith("jp_nb.notebook")])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(Path(jp_nb.__file__).parents[1])},
+    )
+    assert done.stdout == "\n\n"

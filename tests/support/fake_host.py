@@ -1,0 +1,148 @@
+"""A `Host` with no Jupyter around it: a notebook in memory, and a person as a test says.
+
+`session/` is all that it needs of the package, as any other front end would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
+
+from jp_nb.agent.display_events import DisplayEvent
+from jp_nb.agent.prompts import Prompt, PromptEnd
+from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.record.document import Document
+from jp_nb.record.timestamps import Clock
+from jp_nb.session.cell_loop import CellLoop
+from jp_nb.session.host import CellRun, Opened
+from tests.support.fakes import FakePrompter
+
+
+class FakeStore:
+    """Keeps the entries that it was told of, as a notebook would have them."""
+
+    where = "kept in a test"
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self.entries: list[dict[str, Any]] = []
+
+    def changed(self) -> None:
+        self.entries += self._document.conversation.raw[len(self.entries) :]
+
+    def replaced(self) -> None:
+        self.entries = list(self._document.conversation.raw)
+
+    def flush(self, timeout: float) -> bool:
+        return True
+
+    def cell_ends(self) -> None:
+        return None
+
+    def can_be_read_again(self, timeout: float) -> bool:
+        return False
+
+    def save(self, timeout: float = 10.0) -> str:
+        return self.where
+
+    def take_notices(self) -> list[str]:
+        return []
+
+    def close(self) -> None:
+        return None
+
+
+@dataclass
+class FakeHome:
+    """A notebook in `path`'s folder that holds `stored`, as its `jp` object."""
+
+    path: Path | None = None
+    headless: bool = False
+    stored: JsonValue = None
+
+    def open(
+        self, *, clock: Clock, base_config: Mapping[str, JsonValue], go_on: bool = False
+    ) -> Opened:
+        if self.stored is None:
+            document = Document.new(clock=clock, made="live", base_config=base_config)
+        else:
+            document = Document.load(self.stored, clock=clock)
+        return Opened(document, FakeStore(document), self.stored is not None)
+
+
+@dataclass
+class FakeOutput:
+    """What a turn shows: its events."""
+
+    events: list[DisplayEvent] = field(default_factory=list)
+    done: bool = False
+
+    def begin(self) -> None:
+        assert not self.events
+
+    def __call__(self, event: DisplayEvent) -> None:
+        self.events.append(event)
+
+    def finish(self) -> None:
+        self.done = True
+
+
+class FakeFrontEnd:
+    """Somebody who answers as `prompter` does; one output a turn.
+
+    Attributes:
+        outputs: What each turn showed.
+    """
+
+    def __init__(self, prompter: FakePrompter) -> None:
+        self.prompter = prompter
+        self.outputs: list[FakeOutput] = []
+
+    def begin_turn(self, config: AppConfig) -> FakeOutput:
+        self.outputs.append(FakeOutput())
+        return self.outputs[-1]
+
+    def begin_question(self, config: AppConfig) -> None:
+        return None
+
+    def ask_here(self, prompt: Prompt, *, keeps_record: bool) -> PromptEnd:
+        return self.prompter.nobody() or asyncio.run(self.prompter.ask(prompt))
+
+    def end(self) -> None:
+        return None
+
+
+class FakeHost:
+    """Cells that run one after the other; `prompter` is who sits in front of them.
+
+    Attributes:
+        person: What they saw and were asked.
+        cell: The running cell.
+        errors: What left a cell.
+    """
+
+    def __init__(self, prompter: FakePrompter | None = None, home: FakeHome | None = None) -> None:
+        self.namespace: dict[str, Any] = {}
+        self.home = home or FakeHome()
+        self.person = FakeFrontEnd(prompter or FakePrompter(away="this is a test"))
+        self.cell = CellRun()
+        self.errors: list[BaseException] = []
+
+    def find_home(self) -> FakeHome:
+        return self.home
+
+    def cell_run(self) -> CellRun:
+        return self.cell
+
+    def front_end(
+        self, cell: CellLoop, elsewhere: Callable[[Callable[[], None]], None]
+    ) -> FakeFrontEnd:
+        return self.person
+
+    def show_in_one_line(self, error: BaseException) -> None:
+        self.errors.append(error)
