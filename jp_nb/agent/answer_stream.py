@@ -43,7 +43,7 @@ from jp_nb.agent.stream_interrupts import StreamInterrupts
 from jp_nb.agent.token_count import TokenCount
 from jp_nb.agent.tool_set import ToolSet
 from jp_nb.agent.turn_record import TurnRecord
-from jp_nb.config.tree.app_config import Request as RequestConfig
+from jp_nb.config.tree.model_config import Request as RequestConfig
 from jp_nb.errors import ProviderError
 from jp_nb.record.events import ChatResponse, ToolCallRequest
 from jp_nb.tooling.base import CellThread

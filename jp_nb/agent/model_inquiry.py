@@ -28,7 +28,7 @@ from jp_nb.agent.model_events import (
 from jp_nb.agent.response import ResponseBuilder
 from jp_nb.agent.retries import WaitCallback, with_retries
 from jp_nb.config.inquiry_overrides import background_request
-from jp_nb.config.tree.app_config import Request as RequestConfig
+from jp_nb.config.tree.model_config import Request as RequestConfig
 from jp_nb.errors import JpNbError, ProviderError
 from jp_nb.record.events import (
     ChatRequest,

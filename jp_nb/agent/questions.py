@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from jp_nb.agent.prompts import Answered, NotAnswered, PromptEnd
 from jp_nb.agent.secret_answers import Secrets
 from jp_nb.agent.tool_set import OfferedTool
-from jp_nb.config.tree.app_config import QuestionConfig
+from jp_nb.config.tree.tool_config import QuestionConfig
 from jp_nb.record.events import (
     CancelReason,
     InquiryAnswerType,

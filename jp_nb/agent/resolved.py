@@ -11,7 +11,7 @@ from jp_nb.agent.model_events import Attachment, ModelParameters, Provider
 from jp_nb.agent.model_inquiry import InquiryBackend
 from jp_nb.agent.tool_set import ToolSet
 from jp_nb.config.proposal import ConfigSnapshot
-from jp_nb.config.tree.app_config import Request as RequestConfig
+from jp_nb.config.tree.model_config import Request as RequestConfig
 from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
 
 

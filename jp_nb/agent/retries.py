@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Final, Protocol, TypeVar
 
 from jp_nb.agent.model_events import Retry
-from jp_nb.config.tree.app_config import Request as RequestConfig
+from jp_nb.config.tree.model_config import Request as RequestConfig
 from jp_nb.errors import ProviderError, ProviderErrorKind
 
 T = TypeVar("T")

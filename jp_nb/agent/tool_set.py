@@ -13,16 +13,20 @@ from pydantic import JsonValue
 
 from jp_nb.agent.model_events import ToolDefinition
 from jp_nb.config.grants import Grants
-from jp_nb.config.tree.app_config import (
+from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.config.tree.command_line import Command
+from jp_nb.config.tree.tool_config import (
     CANCELLATION,
     STAR,
-    AppConfig,
+    ErrorStyle,
+    FormatMode,
     QuestionConfig,
+    ResultMode,
+    RunMode,
+    ToolConfig,
+    ToolStyle,
     enabling,
 )
-from jp_nb.config.tree.app_config import Tool as ToolConfig
-from jp_nb.config.tree.command_line import Command
-from jp_nb.config.tree.tool_config import ErrorStyle, FormatMode, ResultMode, RunMode, ToolStyle
 from jp_nb.tooling.arguments import schema_of
 from jp_nb.tooling.base import ArgumentFormatter, NotFound, Tool
 from jp_nb.tooling.command import CommandFormatter, CommandTool, called

@@ -28,7 +28,7 @@ from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.secret_answers import Secrets
 from jp_nb.agent.token_count import TokenCount
 from jp_nb.agent.turn_record import TurnRecord
-from jp_nb.config.tree.app_config import Request as RequestConfig
+from jp_nb.config.tree.model_config import Request as RequestConfig
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallResponse
 from jp_nb.record.stream import ConversationStream

@@ -13,8 +13,8 @@ from pydantic import JsonValue
 from jp_nb.config.partial import get_path, is_wrapper
 from jp_nb.config.paths import format_path
 from jp_nb.config.schema import ROOT, SchemaNode
-from jp_nb.config.tree.app_config import AppConfig, ModelId
-from jp_nb.config.tree.model_config import read_model_id
+from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.config.tree.model_config import ModelId, read_model_id
 from jp_nb.config.tree.node import shortened
 from jp_nb.errors import ConfigError
 

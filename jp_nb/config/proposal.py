@@ -35,7 +35,8 @@ from jp_nb.config.partial import (
 )
 from jp_nb.config.paths import Element, Keys, format_path, is_index, lookup, parse_path
 from jp_nb.config.schema import ROOT, SchemaNode, node_at, unknown_key
-from jp_nb.config.tree.app_config import AppConfig, ModelId
+from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.config.tree.model_config import ModelId
 from jp_nb.config.tree.node import ShortTable, shortened
 from jp_nb.config.tree.style_config import REMOTE_IMAGES
 from jp_nb.errors import ConfigError, ConfigProblem

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from jp_nb.config.partial import Change, Partial
-from jp_nb.config.tree.app_config import STAR, AppConfig, Tool, enabling
+from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.config.tree.tool_config import STAR, ToolConfig, enabling
 from jp_nb.errors import ConfigError
 
 
@@ -30,7 +31,7 @@ def toggled(config: AppConfig, name: str, *, on: bool) -> Change:
         ConfigError: If `name` is locked.
     """
     tools = config.conversation.tools
-    star = tools.get(STAR, Tool())
+    star = tools.get(STAR, ToolConfig())
     if not name:
         candidates = (tool for tool in tools if tool != STAR)
         willing = [x for x in candidates if enabling(tools[x], star) == (not on, "any")]

@@ -19,7 +19,7 @@ from jp_nb.config.schema import ROOT, SchemaNode
 from jp_nb.config.tree.access_config import Access
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.left_out import LEFT_OUT
-from jp_nb.config.tree.tool_config import DEFAULTABLE, STAR, Tool, enabling
+from jp_nb.config.tree.tool_config import DEFAULTABLE, STAR, ToolConfig, enabling
 from jp_nb.errors import ConfigError, ConfigProblem
 from jp_nb.json_values import MAX_CONFIG_LEVELS
 
@@ -68,7 +68,7 @@ def validate(
 
 def _misfits(config: AppConfig) -> Iterator[tuple[str, str]]:
     tools = config.conversation.tools
-    star = tools.get(STAR, Tool())
+    star = tools.get(STAR, ToolConfig())
     for key in sorted(star.model_fields_set - DEFAULTABLE):
         if getattr(star, key) not in (None, {}, []):
             known = ", ".join(sorted(DEFAULTABLE))

@@ -19,9 +19,10 @@ from pydantic import ValidationError
 from jp_nb.config.assignments import from_text
 from jp_nb.config.paths import parse_path
 from jp_nb.config.schema import ROOT, SchemaNode, node_of
-from jp_nb.config.tree.app_config import EFFORTS, PROVIDER_NAMES, STAR, ModelId
+from jp_nb.config.tree.model_config import EFFORTS, ModelId
 from jp_nb.config.tree.node import ShortTable
-from jp_nb.config.tree.tool_config import JSON_TYPES, SOURCES
+from jp_nb.config.tree.provider_table import PROVIDER_NAMES
+from jp_nb.config.tree.tool_config import JSON_TYPES, SOURCES, STAR
 from jp_nb.errors import ConfigError
 from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, Offer, Option, Subcommand
 

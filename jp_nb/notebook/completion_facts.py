@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 from IPython import get_ipython
 
 from jp_nb.config.paths import lookup, parse_path
-from jp_nb.config.tree.app_config import STAR, AppConfig
+from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.config.tree.tool_config import STAR
 from jp_nb.errors import JpNbError
 from jp_nb.notebook.completion import Completions, complete_cell
 from jp_nb.session.session import Session

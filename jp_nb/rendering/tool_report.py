@@ -18,10 +18,9 @@ from jp_nb.config.layers import to_text
 from jp_nb.config.masking import is_secret, masked
 from jp_nb.config.secret_names import NOT_SHOWN, without_credentials
 from jp_nb.config.tree.access_config import Access, ConfigRule, FileRule, HostRule, VariableRule
-from jp_nb.config.tree.app_config import STAR, AppConfig, enabling
-from jp_nb.config.tree.app_config import Tool as ToolConfig
+from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.command_line import Command
-from jp_nb.config.tree.tool_config import Enable, QuestionConfig
+from jp_nb.config.tree.tool_config import STAR, Enable, QuestionConfig, ToolConfig, enabling
 from jp_nb.errors import UsageError
 from jp_nb.rendering.markdown import code_block
 from jp_nb.rendering.report import Report, table

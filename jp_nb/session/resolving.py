@@ -23,11 +23,11 @@ from jp_nb.config.model_aliases import resolve
 from jp_nb.config.partial import get_path
 from jp_nb.config.paths import Element, format_path, parse_path
 from jp_nb.config.proposal import ConfigSnapshot
-from jp_nb.config.tree.app_config import STAR, AppConfig, Llm
-from jp_nb.config.tree.app_config import Tool as ToolConfig
+from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.assistant_config import Assistant, QuestionAssistant
-from jp_nb.config.tree.model_config import ModelId
-from jp_nb.config.tree.model_config import ModelParameters as ParameterConfig
+from jp_nb.config.tree.model_config import ModelId, ParametersConfig
+from jp_nb.config.tree.provider_config import Llm
+from jp_nb.config.tree.tool_config import STAR, ToolConfig
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.providers import registry
@@ -267,7 +267,7 @@ def _inquiry_model(assistant: Assistant, model: tuple[Provider, ModelId]) -> Inq
     )
 
 
-def _parameters(given: ParameterConfig) -> ModelParameters:
+def _parameters(given: ParametersConfig) -> ModelParameters:
     return ModelParameters(
         max_tokens=given.max_tokens,
         reasoning=_json(given.reasoning),

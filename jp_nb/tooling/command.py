@@ -17,7 +17,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.config.tree.command_line import Command
-from jp_nb.config.tree.tool_config import Tool as ToolConfig
+from jp_nb.config.tree.tool_config import ToolConfig
 from jp_nb.errors import ToolError
 from jp_nb.json_values import compact_json, to_utf8
 from jp_nb.tooling import process

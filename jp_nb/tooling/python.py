@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, c
 from pydantic_core import PydanticSerializationError, to_json
 
 from jp_nb.config.tree.access_config import ConfigRule
-from jp_nb.config.tree.app_config import RunMode
+from jp_nb.config.tree.tool_config import RunMode
 from jp_nb.errors import ToolError, UsageError
 from jp_nb.tooling.base import CellThread, ToolDefaults
 from jp_nb.tooling.context import ToolContext

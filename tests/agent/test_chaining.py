@@ -20,7 +20,7 @@ from jp_nb.agent.model_events import (
     Usage,
 )
 from jp_nb.agent.response import Seam
-from jp_nb.config.tree.app_config import Request as RequestConfig
+from jp_nb.config.tree.model_config import Request as RequestConfig
 from jp_nb.errors import ProviderError
 from jp_nb.providers.registry import create
 from jp_nb.record.events import ChatResponse, ToolCallRequest, ToolCallResponse

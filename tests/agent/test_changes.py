@@ -24,7 +24,7 @@ from jp_nb.agent.decisions import (
 from jp_nb.agent.display_events import ChangeEnds, DisplayEvent, Notice, ToolBegins, ToolEnds
 from jp_nb.agent.prompts import ActionPrompt, NotAnswered, Prompt, PromptEnd, QuestionPrompt
 from jp_nb.config.partial import Partial, merge
-from jp_nb.config.tree.app_config import Request as RequestConfig
+from jp_nb.config.tree.model_config import Request as RequestConfig
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
 from jp_nb.record.document import Document
 from jp_nb.record.events import (

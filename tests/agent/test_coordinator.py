@@ -13,7 +13,7 @@ import pytest
 
 from jp_nb.agent.display_events import DisplayEvent, PersonSays, ToolBegins, ToolEnds
 from jp_nb.agent.interrupts import STOPPED
-from jp_nb.config.tree.app_config import CANCELLATION
+from jp_nb.config.tree.tool_config import CANCELLATION
 from jp_nb.errors import PromptUnavailable
 from jp_nb.record.events import (
     ChatRequest,

@@ -39,8 +39,8 @@ from jp_nb.agent.prompts import (
 from jp_nb.agent.questions import NOT_ANSWERED
 from jp_nb.agent.turn import TurnEnd
 from jp_nb.config.partial import Partial
-from jp_nb.config.tree.app_config import CANCELLATION
 from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
+from jp_nb.config.tree.tool_config import CANCELLATION
 from jp_nb.errors import ProviderError
 from jp_nb.record.events import ChatRequest, InquiryResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.unanswered import NoAnswer, no_answer

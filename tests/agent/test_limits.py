@@ -9,7 +9,7 @@ import pytest
 from jp_nb.agent.display_events import Notice, ToolBegins
 from jp_nb.agent.model_events import Usage
 from jp_nb.agent.prompts import ActionPrompt
-from jp_nb.config.tree.app_config import Request as RequestConfig
+from jp_nb.config.tree.model_config import Request as RequestConfig
 from jp_nb.providers.registry import create
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.tooling.outcome import Failure, Outcome

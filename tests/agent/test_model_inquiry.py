@@ -34,7 +34,7 @@ from jp_nb.agent.model_inquiry import (
     paused,
     without_addresses,
 )
-from jp_nb.config.tree.app_config import Request as RequestConfig
+from jp_nb.config.tree.model_config import Request as RequestConfig
 from jp_nb.errors import ConfigError, ProviderError, UsageError
 from jp_nb.providers.registry import create
 from jp_nb.providers.scripted import Script, ScriptedProvider

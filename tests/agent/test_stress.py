@@ -32,7 +32,7 @@ from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.tool_set import offer
 from jp_nb.agent.turn import TurnLoop
 from jp_nb.config.partial import Partial
-from jp_nb.config.tree.app_config import Request as RequestConfig
+from jp_nb.config.tree.model_config import Request as RequestConfig
 from jp_nb.errors import ProviderError, ToolError
 from jp_nb.record.document import Document
 from jp_nb.record.events import (

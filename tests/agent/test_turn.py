@@ -38,8 +38,8 @@ from jp_nb.agent.prompts import Action, ActionPrompt, Exhibit
 from jp_nb.agent.retries import backoff
 from jp_nb.agent.turn import NO_ANSWER
 from jp_nb.config.partial import Partial
-from jp_nb.config.tree.app_config import CANCELLATION
-from jp_nb.config.tree.app_config import Request as RequestConfig
+from jp_nb.config.tree.model_config import Request as RequestConfig
+from jp_nb.config.tree.tool_config import CANCELLATION
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, ToolError, UsageError
 from jp_nb.record.events import (
     ChatRequest,

@@ -8,8 +8,9 @@ import pytest
 
 from jp_nb.config.inquiry_overrides import for_inquiries, for_question, target_path
 from jp_nb.config.partial import merge
-from jp_nb.config.tree.app_config import AppConfig, ModelId
+from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.assistant_config import Assistant, QuestionAssistant
+from jp_nb.config.tree.model_config import ModelId
 from jp_nb.config.validation import validate
 
 OWN: dict[str, Any] = {

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from jp_nb.config.model_aliases import check_aliases, parse, references, resolve
 from jp_nb.config.model_aliases import resolve_partial as settle
-from jp_nb.config.tree.app_config import AppConfig, ModelId
+from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.config.tree.model_config import ModelId
 from jp_nb.errors import ConfigError
 from tests.support.config_spellings import partials
 from tests.support.record_strategies import QUICK

@@ -8,7 +8,8 @@ import pytest
 
 from jp_nb.config.partial import apply, as_replacement, strip_strategies
 from jp_nb.config.toggles import require_tools, toggled
-from jp_nb.config.tree.app_config import STAR, AppConfig, Tool, enabling
+from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.config.tree.tool_config import STAR, ToolConfig, enabling
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError
 from jp_nb.notebook.options import read_ask_options
@@ -24,7 +25,7 @@ def config_of(**enable: Any) -> AppConfig:
 
 def states(config: AppConfig) -> dict[str, bool]:
     tools = config.conversation.tools
-    star = tools.get(STAR, Tool())
+    star = tools.get(STAR, ToolConfig())
     return {name: enabling(tool, star)[0] for name, tool in tools.items() if name != STAR}
 
 

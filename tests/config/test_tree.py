@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from jp_nb.agent.tool_set import offer
 from jp_nb.config.schema import node_of
 from jp_nb.config.tree import durations
-from jp_nb.config.tree.app_config import AppConfig, Enable, Param
+from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.attachment_url import AttachmentParts, attachment_parts
 from jp_nb.config.tree.left_out import LEFT_OUT, left_out
 from jp_nb.config.tree.strategy import (
@@ -25,6 +25,7 @@ from jp_nb.config.tree.strategy import (
     Merge,
     keyed,
 )
+from jp_nb.config.tree.tool_config import Enable, Param
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError
 from jp_nb.providers.registry import create

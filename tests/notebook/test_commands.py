@@ -14,7 +14,8 @@ from pydantic import JsonValue
 
 from jp_nb.agent.tool_set import ToolSet, offer
 from jp_nb.config.directives import Directive
-from jp_nb.config.tree.app_config import CANCELLATION, AppConfig
+from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.config.tree.tool_config import CANCELLATION
 from jp_nb.errors import ConfigError, PromptUnavailable, StorageError, UsageError
 from jp_nb.headless.runner import run_notebook
 from jp_nb.record import projection

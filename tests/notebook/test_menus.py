@@ -16,7 +16,7 @@ import pytest
 from jp_nb.agent.interrupts import STOPPED
 from jp_nb.agent.questions import NOT_ANSWERED
 from jp_nb.agent.turn import NO_ANSWER, TAKEN_BACK
-from jp_nb.config.tree.app_config import CANCELLATION
+from jp_nb.config.tree.tool_config import CANCELLATION
 from tests.support.cells import (
     asked,
     calls,

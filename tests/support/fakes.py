@@ -34,7 +34,7 @@ from jp_nb.config.model_aliases import resolve
 from jp_nb.config.partial import Partial
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app_config import AppConfig
-from jp_nb.config.tree.app_config import Request as RequestConfig
+from jp_nb.config.tree.model_config import Request as RequestConfig
 from jp_nb.config.validation import validate
 from jp_nb.record.events import ChatRequest, Entry
 from jp_nb.record.projection import Projection

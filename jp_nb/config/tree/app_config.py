@@ -12,83 +12,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, JsonValue
 
-from jp_nb.config.tree.assistant_config import Assistant, AssistantOverrides, QuestionAssistant
-from jp_nb.config.tree.conversation_config import Conversation
-from jp_nb.config.tree.left_out import LEFT_OUT, left_out
-from jp_nb.config.tree.model_config import (
-    EFFORTS,
-    MODEL_NAME,
-    Model,
-    ModelChoice,
-    ModelId,
-    ModelIdOrAlias,
-    ModelParameters,
-    Reasoning,
-    Request,
-    RequestOverrides,
-    model_problem,
-)
+from jp_nb.config.tree.assistant_config import Assistant
+from jp_nb.config.tree.conversation_config import ConversationConfig
 from jp_nb.config.tree.node import ConfigTable, Flag, ShortTable, found, word
-from jp_nb.config.tree.prompt_parts import Contrast, Instruction, Section
-from jp_nb.config.tree.provider_config import Llm, Providers
-from jp_nb.config.tree.provider_table import PROVIDER_NAMES
+from jp_nb.config.tree.provider_config import Providers
 from jp_nb.config.tree.strategy import APPEND_SET, PRESERVE
 from jp_nb.config.tree.style_config import Interpolation, Interrupt, Prompt, Record, Style
-from jp_nb.config.tree.tool_config import (
-    CANCELLATION,
-    STAR,
-    Enable,
-    Param,
-    QuestionConfig,
-    ResultMode,
-    RunMode,
-    Tool,
-    ToolStyle,
-    enabling,
-)
-
-__all__ = [
-    "CANCELLATION",
-    "EFFORTS",
-    "LEFT_OUT",
-    "MODEL_NAME",
-    "PROVIDER_NAMES",
-    "STAR",
-    "AppConfig",
-    "Assistant",
-    "AssistantOverrides",
-    "ConfigTable",
-    "Contrast",
-    "Conversation",
-    "Enable",
-    "Instruction",
-    "Interpolation",
-    "Interrupt",
-    "Llm",
-    "Model",
-    "ModelChoice",
-    "ModelId",
-    "ModelIdOrAlias",
-    "ModelParameters",
-    "Param",
-    "Prompt",
-    "Providers",
-    "QuestionAssistant",
-    "QuestionConfig",
-    "Reasoning",
-    "Record",
-    "Request",
-    "RequestOverrides",
-    "ResultMode",
-    "RunMode",
-    "Section",
-    "Style",
-    "Tool",
-    "ToolStyle",
-    "enabling",
-    "left_out",
-    "model_problem",
-]
 
 
 class User(ConfigTable):
@@ -153,7 +82,7 @@ class AppConfig(ConfigTable):
     template: Template = Field(default_factory=Template)
     user: User = Field(default_factory=User)
     assistant: Assistant = Field(default_factory=Assistant)
-    conversation: Conversation = Field(default_factory=Conversation)
+    conversation: ConversationConfig = Field(default_factory=ConversationConfig)
     style: Style = Field(default_factory=Style)
     interrupt: Interrupt = Field(default_factory=Interrupt)
     providers: Providers = Field(default_factory=Providers)

@@ -57,7 +57,7 @@ def _tool_calls(value: Any) -> Any:
     return _SHORT.get(value, value) if isinstance(value, str) else value
 
 
-class Summary(ConfigTable):
+class SummaryConfig(ConfigTable):
     """A text by a model in place of what it sums up."""
 
     model: ModelChoice | None = None
@@ -77,7 +77,7 @@ class Rule(ConfigTable):
     tool_calls: Annotated[
         ToolCallsPolicy | None, word(ToolCallsPolicy, ", or s, sres, sreq, o"), before(_tool_calls)
     ] = None
-    summary: Summary | None = None
+    summary: SummaryConfig | None = None
 
 
 def default_rules() -> list[Rule]:

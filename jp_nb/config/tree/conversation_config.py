@@ -28,7 +28,7 @@ from jp_nb.config.tree.node import (
     word,
 )
 from jp_nb.config.tree.strategy import DEEP, Merge
-from jp_nb.config.tree.tool_config import Tool
+from jp_nb.config.tree.tool_config import ToolConfig
 
 # --- title -----------------------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ LabelKey = Annotated[str, AfterValidator(_label_key)]
 # --- the conversation ------------------------------------------------------------------------
 
 
-class Compaction(ConfigTable):
+class CompactionConfig(ConfigTable):
     """How old turns are made smaller."""
 
     rules: Annotated[list[Rule], RULES] = Field(default_factory=default_rules)
@@ -123,12 +123,12 @@ class InquiryConfig(ConfigTable):
 ATTACHMENTS = Merge("append", dedup=True, items="set", annotated=True)
 
 
-class Conversation(ConfigTable):
+class ConversationConfig(ConfigTable):
     """What a conversation may use."""
 
     title: Title = Field(default_factory=Title)
-    tools: dict[str, Tool] = Field(default_factory=dict)
-    compaction: Compaction = Field(default_factory=Compaction)
+    tools: dict[str, ToolConfig] = Field(default_factory=dict)
+    compaction: CompactionConfig = Field(default_factory=CompactionConfig)
     attachments: Annotated[list[Attachment], ATTACHMENTS] = Field(default_factory=list)
     labels: Annotated[dict[LabelKey, Label], DEEP] = Field(default_factory=dict)
     inquiry: InquiryConfig = Field(default_factory=InquiryConfig)

@@ -127,7 +127,7 @@ def _effort(value: Any) -> Any:
     return value if tokens is None else tokens
 
 
-class Reasoning(ConfigTable):
+class ReasoningConfig(ConfigTable):
     """How much a model thinks, and whether that is shown."""
 
     effort: Annotated[Effort | int, before(_effort)] = "medium"
@@ -136,7 +136,7 @@ class Reasoning(ConfigTable):
 
 def _reasoning(value: Any) -> Any:
     """A bare effort, as a word or a number of tokens, means a table; `auto` is the mode."""
-    if isinstance(value, Reasoning) or value in ("off", "auto"):
+    if isinstance(value, ReasoningConfig) or value in ("off", "auto"):
         return value
     if isinstance(value, dict) and value.keys() != {"absolute"}:
         return value
@@ -150,11 +150,11 @@ def _reasoning(value: Any) -> Any:
 
 
 ReasoningSetting = Annotated[
-    Annotated[Literal["off", "auto"], PLAIN] | Annotated[Reasoning, TABLE], TABLE_OR_PLAIN
+    Annotated[Literal["off", "auto"], PLAIN] | Annotated[ReasoningConfig, TABLE], TABLE_OR_PLAIN
 ]
 
 
-class ModelParameters(BaseModel):
+class ParametersConfig(BaseModel):
     """Sampling settings; keys we do not know go to the provider."""
 
     model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
@@ -180,14 +180,14 @@ class Model(ConfigTable):
     """Which model answers, and how."""
 
     id: ModelIdOrAlias = Field(default_factory=_welcome)
-    parameters: ModelParameters = Field(default_factory=ModelParameters)
+    parameters: ParametersConfig = Field(default_factory=ParametersConfig)
 
 
 class ModelChoice(ConfigTable):
     """Another model for a task of its own. Without an `id` it is the conversation's model."""
 
     id: ModelIdOrAlias | None = None
-    parameters: ModelParameters = Field(default_factory=ModelParameters)
+    parameters: ParametersConfig = Field(default_factory=ParametersConfig)
 
 
 # --- one request -----------------------------------------------------------------------------

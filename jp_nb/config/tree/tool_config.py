@@ -217,7 +217,7 @@ def _source(value: str) -> str:
     return value
 
 
-class Tool(ConfigTable):
+class ToolConfig(ConfigTable):
     """One tool, or with the key `*` the defaults of all tools. Unset fields fall back to those."""
 
     source: Annotated[str, AfterValidator(_source)] | None = None
@@ -252,7 +252,7 @@ DEFAULTABLE = frozenset(
 """What the entry `*` may hold. `questions` there are those that no tool asks."""
 
 
-def enabling(tool: Tool, star: Tool) -> tuple[bool, str]:
+def enabling(tool: ToolConfig, star: ToolConfig) -> tuple[bool, str]:
     """State and toggle rule of `tool`: each half its own, else that of `*`, else on and any."""
     halves = [config.enable for config in (tool, star) if config.enable is not None]
     state = next((half.state for half in halves if half.state is not None), True)
