@@ -26,6 +26,8 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 
+JsonObject = dict[str, JsonValue]
+
 # Objects and lists within one another. The limits differ because of who has to follow them:
 MAX_LEVELS: Final = 100
 """Of what a record stores: any JSON reader, with all that lies around it, gets to its end."""

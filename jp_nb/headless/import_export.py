@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,14 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.headless.files import read_notebook, write_notebook
 from jp_nb.headless.show import load_conversation, load_stored
-from jp_nb.interop.jp_directories import Saved, load_directory, save_directory
+from jp_nb.interop.jp_directories import Saved, load_directory, possible_path, save_directory
 from jp_nb.interop.jp_entries import entry_text, mapping
 from jp_nb.interop.jp_files import Dialect, write_directory
-from jp_nb.interop.jp_json import JsonObject, read_value, same
+from jp_nb.interop.jp_json import read_value, same
+from jp_nb.json_values import JsonObject
 from jp_nb.record import carrier
-from jp_nb.record.document import KEY, VERSION, Document
+from jp_nb.record.document import Document
+from jp_nb.record.jp_object import KEY, VERSION, conversation_id, events_of, head_of, others_of
 from jp_nb.record.timestamps import utc_now
 
 LOAD = "%load_ext jp_nb"
@@ -45,7 +46,7 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
     """
     jp = load_directory(folder, clock=utc_now)
     loaded = _checked(jp, folder)
-    if not _is_there(notebook):
+    if not os.path.exists(possible_path(notebook)):
         made = _new_notebook()
         made.metadata[KEY] = jp
         write_notebook(made, notebook)
@@ -69,9 +70,10 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
         _replace(document, jp, loaded)
         done = f"taken over as it went on in {folder}"
     else:
+        held_count, count = len(events_of(held)), len(events_of(jp))
         raise StorageError(
-            f"{notebook} holds {_shown(identifier)} with {_count(held)} entries, and {folder} "
-            f"holds it with {_count(jp)} that are not the same: drop one of them"
+            f"{notebook} holds {_shown(identifier)} with {held_count} entries, and {folder} "
+            f"holds it with {count} that are not the same: drop one of them"
         )
     found.metadata[KEY] = document.to_json()
     write_notebook(found, notebook)
@@ -95,8 +97,12 @@ def export_directory(
         StorageError: If the notebook cannot be read, or the folder not be written.
     """
     stored = load_stored(notebook)
-    if conversation is not None and isinstance(stored, dict) and _id(stored) != conversation:
-        held = _among_others(stored.get("others"), conversation)
+    if (
+        conversation is not None
+        and isinstance(stored, dict)
+        and conversation_id(stored) != conversation
+    ):
+        held = _among_others(others_of(stored), conversation)
         if held is not None and stored.get("version", VERSION) == VERSION:
             return save_directory(held, folder, dialect)
         known = load_conversation(notebook, tolerant=True).ids()
@@ -122,41 +128,29 @@ def _new_notebook() -> Any:
     return nbformat.v4.new_notebook(cells=[cell], metadata={"kernelspec": kernel})
 
 
-def _is_there(notebook: Path) -> bool:
-    if "\0" in str(notebook):
-        raise UsageError(f"a path holds no NUL: {str(notebook)!r}")
-    return os.path.exists(notebook)
-
-
-def _find(document: Document, identifier: str) -> Mapping[str, JsonValue] | None:
+def _find(document: Document, identifier: str) -> JsonObject | None:
     """The conversation of that id, the active one or another."""
     if document.conversation.id == identifier:
         return document.to_json()
     return _among_others(document.others, identifier)
 
 
-def _among_others(others: JsonValue, identifier: str) -> dict[str, JsonValue] | None:
-    for other in others if isinstance(others, list) else ():
-        if isinstance(other, dict) and _id(other) == identifier:
+def _among_others(others: list[JsonValue], identifier: str) -> JsonObject | None:
+    for other in others:
+        if isinstance(other, dict) and conversation_id(other) == identifier:
             return other
     return None
 
 
-def _id(jp: Mapping[str, JsonValue]) -> JsonValue:
-    head = jp.get("conversation")
-    return head.get("id") if isinstance(head, dict) else None
-
-
-def _goes_on(jp: Mapping[str, JsonValue], held: Mapping[str, JsonValue]) -> bool:
+def _goes_on(jp: JsonObject, held: JsonObject) -> bool:
     """Whether the entries of `jp` begin with all that are `held`."""
     ours, theirs = _entries(held), _entries(jp)
     return len(ours) <= len(theirs) and same(ours, theirs[: len(ours)])
 
 
-def _entries(jp: Mapping[str, JsonValue]) -> list[JsonValue]:
+def _entries(jp: JsonObject) -> list[JsonValue]:
     """The entries as JP stores them: how their text was written does not matter."""
-    events = jp.get("events")
-    entries = [mapping(entry) for entry in events] if isinstance(events, list) else []
+    entries = map(mapping, events_of(jp))
     return [read_value(entry_text(e, i), "events").value for i, e in enumerate(entries)]
 
 
@@ -169,14 +163,9 @@ def _replace(document: Document, jp: JsonObject, loaded: Document) -> None:
     place = next(
         index
         for index, other in enumerate(document.others)
-        if isinstance(other, dict) and _id(other) == loaded.conversation.id
+        if conversation_id(other) == loaded.conversation.id
     )
     document.others[place] = {key: item for key, item in jp.items() if key != "version"}
-
-
-def _count(jp: Mapping[str, JsonValue]) -> int:
-    events = jp.get("events")
-    return len(events) if isinstance(events, list) else 0
 
 
 def _shown(identifier: str) -> str:
@@ -192,10 +181,8 @@ def _said(done: str, loaded: Document, notebook: Path) -> str:
     return f"{notebook}: {_shown(stream.id)}{title} {done} {counts}"
 
 
-def _left_out(jp: Mapping[str, JsonValue], folder: Path) -> list[str]:
-    head = jp.get("conversation")
-    origin = head.get("origin") if isinstance(head, dict) else None
-    names = origin.get("left_out") if isinstance(origin, dict) else None
+def _left_out(jp: JsonObject, folder: Path) -> list[str]:
+    names = mapping(head_of(jp).get("origin")).get("left_out")
     found = [str(name) for name in names] if isinstance(names, list) else []
     why = "a link, a folder, hidden, too long, or no text"
     return [f"left out: {folder / name} ({why})" for name in found]

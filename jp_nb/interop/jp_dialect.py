@@ -19,7 +19,6 @@ from jp_nb.config.partial import Change, Partial, apply, merge
 from jp_nb.config.paths import format_path, parse_path
 from jp_nb.errors import ConfigError, StorageError
 from jp_nb.interop.jp_entries import mapping
-from jp_nb.interop.jp_json import JsonObject
 from jp_nb.interop.jp_schema import (
     ALL_TOOLS,
     DEFAULTS,
@@ -33,6 +32,7 @@ from jp_nb.interop.jp_schema import (
     Shape,
     Table,
 )
+from jp_nb.json_values import JsonObject
 from jp_nb.record.events import CONVERSATION_KINDS, KNOWN, InquiryRequest, InquiryResponse, decode
 
 NO_MODEL = (

@@ -29,7 +29,9 @@ from jp_nb.interop.jp_files import (
     read_directory,
     write_directory,
 )
-from jp_nb.interop.jp_json import JsonObject, read_list, read_value, same
+from jp_nb.interop.jp_json import read_list, read_value, same
+from jp_nb.json_values import JsonObject
+from jp_nb.record.jp_object import conversation_id
 from jp_nb.record.timestamps import Clock
 
 _NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
@@ -44,12 +46,13 @@ def folder_at(text: str | Path, below: Path) -> Path:
         UsageError: If there can be no such path.
     """
     try:
-        return _possible(below / Path(text).expanduser())
+        return possible_path(below / Path(text).expanduser())
     except RuntimeError as exc:
         raise UsageError(f"there is no home for {str(text)!r}") from exc
 
 
-def _possible(path: Path) -> Path:
+def possible_path(path: Path) -> Path:
+    """Return `path`; raise `UsageError` if no system can have such a one."""
     if "\0" in str(path):
         raise UsageError(f"a path holds no NUL: {str(path)!r}")
     return path
@@ -77,7 +80,7 @@ def load_directory(folder: Path, *, clock: Clock) -> JsonObject:
         UsageError: If there is no such folder.
         StorageError: If it holds no conversation, or one that cannot be read.
     """
-    if not _is_folder(_possible(folder)):
+    if not _is_folder(possible_path(folder)):
         raise UsageError(f"there is no folder {folder}")
     try:
         files, left_out = read_files(folder)
@@ -156,7 +159,7 @@ class Saved(NamedTuple):
     others: list[str]
 
 
-def save_directory(jp: Mapping[str, JsonValue], folder: Path, dialect: Dialect = "native") -> Saved:
+def save_directory(jp: JsonObject, folder: Path, dialect: Dialect = "native") -> Saved:
     """Write the conversation at the top of `jp` into `folder`.
 
     A folder that holds something else is left alone, and so is one where an entry or the base
@@ -169,7 +172,7 @@ def save_directory(jp: Mapping[str, JsonValue], folder: Path, dialect: Dialect =
         StorageError: If the conversation cannot be put in that dialect, or not be written there.
             Unless the disk failed, nothing was written.
     """
-    there = _there(_possible(folder))
+    there = _there(possible_path(folder))
     metadata = there.files.get(METADATA) if there is not None else None
     written = write_directory(jp, dialect=dialect, metadata=metadata)
     files = dict(written.files)
@@ -220,9 +223,7 @@ def _there(folder: Path) -> _There | None:
 Files = Mapping[str, bytes]
 
 
-def _refuse_foreign(
-    jp: Mapping[str, JsonValue], folder: Path, there: _There, written: Files
-) -> JsonValue:
+def _refuse_foreign(jp: JsonObject, folder: Path, there: _There, written: Files) -> JsonValue:
     """Raise unless `there` is the same conversation and says nothing that it does not say.
 
     In either dialect: what the other one left out or put otherwise is not lost. Returns the base
@@ -233,9 +234,8 @@ def _refuse_foreign(
         return there.base  # an export that was interrupted, or that was made before
     forms = list(_forms(jp, written))
     index = max(_first_missing(there.entries, _values(form[EVENTS])) for form in forms)
-    head = jp.get("conversation")
     number = folder.resolve().name.partition("-")[0]
-    same_id = isinstance(head, dict) and head.get("id") == f"jp-c{number}"
+    same_id = conversation_id(jp) == f"jp-c{number}"
     if not same_id and not index:
         raise StorageError(
             f"{folder} is not empty and holds something else: export to another folder"
@@ -249,7 +249,7 @@ def _refuse_foreign(
     return there.base
 
 
-def _forms(jp: Mapping[str, JsonValue], written: Files) -> Iterator[Files]:
+def _forms(jp: JsonObject, written: Files) -> Iterator[Files]:
     yield written
     dialects: tuple[Dialect, ...] = ("native", "jp-head")
     for dialect in dialects:

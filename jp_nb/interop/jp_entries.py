@@ -23,7 +23,6 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.interop.jp_json import (
-    JsonObject,
     JsonText,
     below,
     in_order,
@@ -32,7 +31,7 @@ from jp_nb.interop.jp_json import (
     spelled,
     spelling,
 )
-from jp_nb.json_values import whole_text
+from jp_nb.json_values import JsonObject, whole_text
 from jp_nb.record.events import BESIDE_CONFIG, CONVERSATION_KINDS
 
 PAD = "  "

@@ -37,7 +37,6 @@ from jp_nb.interop.jp_entries import (
     stored,
 )
 from jp_nb.interop.jp_json import (
-    JsonObject,
     in_order,
     read_list,
     read_value,
@@ -46,8 +45,8 @@ from jp_nb.interop.jp_json import (
     spelled,
     spelling,
 )
-from jp_nb.json_values import whole_text
-from jp_nb.record.document import VERSION
+from jp_nb.json_values import JsonObject, whole_text
+from jp_nb.record.jp_object import VERSION
 from jp_nb.record.timestamps import Clock, conversation_id, format_timestamp, parse_timestamp
 
 METADATA = "metadata.json"

@@ -26,9 +26,8 @@ from typing import Any, NoReturn
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.json_values import whole_text
+from jp_nb.json_values import JsonObject, whole_text
 
-JsonObject = dict[str, JsonValue]
 BOM = "\ufeff"
 _WHITE = " \t\n\r"
 _SPACE = re.compile(f"[{_WHITE}]*")

@@ -22,8 +22,9 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.record.document import KEY
-from jp_nb.record.merge import JsonObject, kind, merge
+from jp_nb.json_values import JsonObject
+from jp_nb.record.jp_object import KEY, shape_of
+from jp_nb.record.merge import merge
 
 MODULE = "jp-nb"
 MODEL = "RecordModel"
@@ -55,7 +56,7 @@ def lift(metadata: MutableMapping[str, Any]) -> bool:
     Other widgets stay. A carrier that cannot be read stays too, as does every one while
     `metadata["jp"]` was written by a newer release.
     """
-    if KEY in metadata and kind(_plain(metadata[KEY])) == "newer":
+    if KEY in metadata and shape_of(_plain(metadata[KEY])) == "newer":
         return False
     found = [key for key, state in _carriers(metadata) if _document(state) is not None]
     if not found:
@@ -103,7 +104,7 @@ def _document(state: JsonObject) -> JsonObject | None:
     if state.get("length", len(events)) != len(events):
         return None  # what a chunk ended with is missing
     document: JsonObject = {**head, "events": events}
-    return document if kind(document) == "readable" else None
+    return document if shape_of(document) == "readable" else None
 
 
 def _names(chunks: int) -> set[str]:

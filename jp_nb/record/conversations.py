@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.record.document import VERSION, Document, NewerVersionError
+from jp_nb.record.document import Document, NewerVersionError
 from jp_nb.record.events import CONVERSATION_KINDS
+from jp_nb.record.jp_object import VERSION, conversation_id, events_of, head_of, shape_of
 from jp_nb.record.timestamps import Clock
 
 MAX_OFFERED = 5
@@ -180,17 +181,11 @@ def _load(entry: JsonValue, place: str, clock: Clock) -> Document:
 
 
 def _stored_id(entry: JsonValue) -> str:
-    found = _head(entry).get("id")
-    return found if isinstance(found, str) and found else _DAMAGED
-
-
-def _head(entry: JsonValue) -> dict[str, JsonValue]:
-    head = entry.get("conversation") if isinstance(entry, dict) else None
-    return head if isinstance(head, dict) else {}
+    return conversation_id(entry) or _DAMAGED
 
 
 def _listed(name: str, entry: JsonValue, *, turns: int, active: bool = False) -> Listed:
-    head = _head(entry)
+    head = head_of(entry)
     parent = head.get("parent")
     parent = parent if isinstance(parent, dict) else {}
     return Listed(
@@ -217,21 +212,15 @@ def _whole(value: JsonValue) -> int | None:
 
 
 def _has_the_shape(entry: JsonValue) -> bool:
-    return (
-        isinstance(entry, dict)
-        and entry.get("version", VERSION) == VERSION
-        and bool(_words(_head(entry).get("id")))
-        and isinstance(entry.get("base_config", {}), dict)
-        and isinstance(entry.get("events", []), list)
-        and isinstance(entry.get("others", []), list)
-    )
+    if not isinstance(entry, dict) or shape_of(entry) != "readable":
+        return False
+    return isinstance(entry.get("base_config", {}), dict)
 
 
 def _turns(entry: JsonValue) -> int:
     """How many turns the entries make; those before the first `turn_start` are a turn too."""
-    events = entry.get("events") if isinstance(entry, dict) else None
     count = 0
-    for event in events if isinstance(events, list) else []:
+    for event in events_of(entry):
         kind = event.get("type") if isinstance(event, dict) else None
         if kind == "turn_start":
             count += 1

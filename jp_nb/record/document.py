@@ -1,8 +1,6 @@
-"""The `jp` object in a notebook's metadata: the active conversation and the earlier ones.
+"""The conversations of a notebook: the active one as a stream, the earlier ones as stored.
 
-Shape:
-    {"version": 1, "conversation": {"id", "title"?, "made", "parent"?, "origin"?},
-     "base_config": {…}, "events": [{…}, …], "signature"?: "…", "others"?: [{…}, …]}
+`jp_object.py` has the shape of the object that keeps them.
 
 Source: `docs/guide.md`, `docs/decisions.md` D18, D19, D33.
 """
@@ -17,15 +15,11 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.record.ids import Draw, random_id
+from jp_nb.record.jp_object import OF_THE_OBJECT, VERSION, conversation_id, shelved
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.record.timestamps import Clock
 
-VERSION = 1
-KEY = "jp"
-"""The key in the notebook's metadata."""
-
-_OF_A_CONVERSATION = frozenset({"conversation", "base_config", "events", "signature"})
-_OURS = frozenset({"version", "others", *_OF_A_CONVERSATION} - {"signature"})
+_OURS = OF_THE_OBJECT - {"signature"}
 
 
 @dataclass(slots=True)
@@ -108,18 +102,12 @@ class Document:
     def shelve(self) -> None:
         """Put the active conversation among the others, unless it is empty."""
         if self.conversation.raw:
-            entry = self.to_json()
-            self.others.insert(0, {k: v for k, v in entry.items() if k in _OF_A_CONVERSATION})
+            self.others.insert(0, shelved(self.to_json()))
         self.extra.pop("signature", None)
 
     def ids(self) -> set[str]:
         """The ids of all conversations in the notebook."""
-        found = {self.conversation.id}
-        for other in self.others:
-            head = other.get("conversation") if isinstance(other, dict) else None
-            if isinstance(head, dict) and isinstance(head.get("id"), str):
-                found.add(str(head["id"]))
-        return found
+        return {self.conversation.id, *filter(None, map(conversation_id, self.others))}
 
 
 class NewerVersionError(StorageError):

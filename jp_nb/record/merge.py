@@ -12,83 +12,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Literal
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import canonical_json
-from jp_nb.record.document import VERSION
-
-JsonObject = dict[str, JsonValue]
-Kind = Literal["readable", "damaged", "newer"]
-
-_OF_A_CONVERSATION = ("conversation", "base_config", "events", "signature")
-_OF_THE_OBJECT = frozenset({"version", "others", *_OF_A_CONVERSATION})
-
-
-def kind(value: JsonValue) -> Kind:
-    """Whether `value` has the shape of a `jp` object. Its entries are not looked at."""
-    if not isinstance(value, dict):
-        return "damaged"
-    if value.get("version", VERSION) != VERSION:
-        return "newer"
-    lists = (value.get("events", []), value.get("others", []))
-    fit = conversation_id(value) and all(isinstance(item, list) for item in lists)
-    return "readable" if fit else "damaged"
-
-
-def conversation_id(entry: JsonValue) -> str:
-    """The id of the conversation at the top of `entry`; "" if it has none."""
-    head = entry.get("conversation") if isinstance(entry, dict) else None
-    found = head.get("id") if isinstance(head, dict) else None
-    return found if isinstance(found, str) else ""
-
-
-def events_of(entry: JsonValue) -> list[JsonValue]:
-    """The events of the conversation at the top of `entry`; `[]` if there are none."""
-    found = entry.get("events") if isinstance(entry, dict) else None
-    return found if isinstance(found, list) else []
-
-
-def others_of(document: JsonValue) -> list[JsonValue]:
-    """What `document` keeps besides its active conversation."""
-    found = document.get("others") if isinstance(document, dict) else None
-    return found if isinstance(found, list) else []
-
-
-def apart(damaged: JsonValue) -> list[JsonValue]:
-    """A damaged object, and what it holds of other conversations: those may be sound."""
-    if not isinstance(damaged, dict) or not others_of(damaged):
-        return [damaged]
-    return [{k: v for k, v in damaged.items() if k != "others"}, *others_of(damaged)]
-
-
-def shelved(document: Mapping[str, JsonValue]) -> JsonObject:
-    """The active conversation of `document` in the form it has among the others."""
-    return {key: document[key] for key in _OF_A_CONVERSATION if key in document}
-
-
-def conversations(document: JsonObject) -> list[JsonValue]:
-    """All conversations of `document`, the active one first (unless it is empty)."""
-    active: list[JsonValue] = [shelved(document)] if events_of(document) else []
-    return active + others_of(document)
-
-
-def made_headless(entry: JsonValue) -> bool:
-    """Whether a headless run made the conversation: the next run replaces it (D18)."""
-    head = entry.get("conversation") if isinstance(entry, dict) else None
-    return isinstance(head, dict) and head.get("made") == "headless"
-
-
-def lengths(document: JsonValue) -> dict[str, int]:
-    """The number of entries of each conversation in `document`, by id."""
-    if not isinstance(document, dict):
-        return {}
-    found: dict[str, int] = {}
-    for entry in [shelved(document), *others_of(document)]:
-        if identifier := conversation_id(entry):
-            found[identifier] = max(len(events_of(entry)), found.get(identifier, 0))
-    return found
+from jp_nb.json_values import JsonObject, canonical_json
+from jp_nb.record.jp_object import (
+    OF_THE_OBJECT,
+    all_conversations,
+    conversation_id,
+    events_of,
+    made_headless,
+    others_of,
+    shape_of,
+    shelved,
+)
 
 
 def starts_with(events: Sequence[JsonValue], beginning: Sequence[JsonValue]) -> bool:
@@ -118,7 +55,7 @@ def covers(entry: JsonValue, other: JsonValue) -> bool:
 
 def unknown_to(document: JsonObject, entries: Iterable[JsonValue]) -> list[JsonValue]:
     """Those of `entries` that no conversation of `document` covers."""
-    known = {mark for entry in conversations(document) for mark in _beginnings(entry)}
+    known = {mark for entry in all_conversations(document) for mark in _beginnings(entry)}
     return [entry for entry in entries if deque(_beginnings(entry), 1).pop() not in known]
 
 
@@ -153,7 +90,7 @@ def merge(
     """
     if stored is None:
         return carried
-    match kind(stored):
+    match shape_of(stored):
         case "newer":
             return stored
         case "damaged":
@@ -164,10 +101,10 @@ def merge(
     dealt_with = seen or {}
     kept = [
         entry
-        for entry in unknown_to(carried, conversations(stored))
+        for entry in unknown_to(carried, all_conversations(stored))
         if not made_headless(entry) and not _has_seen(dealt_with, entry)
     ]
-    unknown_keys = {key: item for key, item in stored.items() if key not in _OF_THE_OBJECT}
+    unknown_keys = {key: item for key, item in stored.items() if key not in OF_THE_OBJECT}
     return _with_others(unknown_keys | carried, kept)
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from jp_nb.record.merge import kind, merge
+from jp_nb.record.jp_object import shape_of
+from jp_nb.record.merge import merge
 
 CASES: list[dict[str, Any]] = json.loads(
     Path(__file__).with_name("merge_cases.json").read_text(encoding="utf-8")
@@ -62,4 +63,4 @@ def test_merging_twice_changes_nothing(case: dict[str, Any]) -> None:
     ],
 )
 def test_kind(value: Any, expected: str) -> None:
-    assert kind(value) == expected
+    assert shape_of(value) == expected

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from jp_nb.json_values import JsonObject
 from jp_nb.notebook.document import carrier_store
 from jp_nb.notebook.document.carrier_store import CarrierStore
 from jp_nb.record import carrier
 from jp_nb.record.document import Document
-from jp_nb.record.merge import JsonObject
 from jp_nb.record.timestamps import utc_now
 
 

@@ -15,12 +15,11 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import storable, storable_and_size
+from jp_nb.json_values import JsonObject, storable, storable_and_size
 from jp_nb.notebook.document.cell_context import CellContext
 from jp_nb.notebook.document.stores import IN_NOTEBOOK
 from jp_nb.record.carrier import MODEL, MODULE
 from jp_nb.record.document import Document
-from jp_nb.record.merge import JsonObject
 
 CHUNK_BYTES = 32 * 1024
 """An append sends its whole chunk again, so chunks are small."""
@@ -52,7 +51,7 @@ def _open_widget(state: JsonObject, cell: CellContext) -> Send:
 class CarrierStore:
     """Keeps the record in a carrier, entry by entry and at once: a cell's end may be the last.
 
-    `seen` is `merge.lengths` of what was read from the notebook. Make it in the cell's thread.
+    `seen` is `entry_counts` of what was read from the notebook. Make it in the cell's thread.
     """
 
     where = IN_NOTEBOOK

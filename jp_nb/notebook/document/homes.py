@@ -15,13 +15,14 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
+from jp_nb.json_values import JsonObject
 from jp_nb.notebook.document.carrier_store import CarrierStore
 from jp_nb.notebook.document.live import LiveStore
 from jp_nb.notebook.document.stores import MemoryStore
 from jp_nb.notebook.document.wire import Hello
 from jp_nb.record import carrier
 from jp_nb.record.document import Document, NewerVersionError
-from jp_nb.record.merge import JsonObject, apart, lengths, made_headless
+from jp_nb.record.jp_object import apart, entry_counts, made_headless
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.record.timestamps import Clock, utc_now
 from jp_nb.session.host import Opened, RecordStore
@@ -108,7 +109,7 @@ class HeadlessHome:
             document = begin_headless(loaded, clock=clock, base_config=base_config)
             if store is None:
                 document.others += damaged
-        store = store or CarrierStore(document, seen=lengths(stored), shell=self.shell)
+        store = store or CarrierStore(document, seen=entry_counts(stored), shell=self.shell)
         restored = document is loaded and len(document.conversation) > 0
         return Opened(document, store, restored, notices)
 

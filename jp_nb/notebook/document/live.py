@@ -22,7 +22,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.json_values import storable
+from jp_nb.json_values import JsonObject, storable
 from jp_nb.notebook.document import control
 from jp_nb.notebook.document.cell_context import CellContext
 from jp_nb.notebook.document.stores import IN_NOTEBOOK, in_memory
@@ -36,18 +36,17 @@ from jp_nb.notebook.document.wire import (
     take_batch,
 )
 from jp_nb.notebook.running_cells import CellOutputs, RunningCells
-from jp_nb.record.document import VERSION, Document, NewerVersionError
-from jp_nb.record.merge import (
-    JsonObject,
+from jp_nb.record.document import Document, NewerVersionError
+from jp_nb.record.jp_object import (
+    VERSION,
+    all_conversations,
     apart,
     conversation_id,
-    conversations,
     events_of,
-    kind,
+    shape_of,
     shelved,
-    starts_with,
-    unknown_to,
 )
+from jp_nb.record.merge import starts_with, unknown_to
 from jp_nb.record.timestamps import utc_now
 
 RESEND_S = 1.0
@@ -600,7 +599,7 @@ class LiveStore:
         stored = hello.document
         if not hello.has_document or stored in document.others:
             return None
-        if kind(stored) == "readable" and conversation_id(stored) == document.conversation.id:
+        if shape_of(stored) == "readable" and conversation_id(stored) == document.conversation.id:
             return None  # it was read once
         try:
             Document.load(stored, clock=utc_now)
@@ -614,7 +613,7 @@ class LiveStore:
     def _adopt(self, stored: JsonObject, document: Document) -> None:
         """Take over conversations that only the page has: they become others of ours."""
         ours = document.to_json()
-        missing = unknown_to(ours, conversations(stored))
+        missing = unknown_to(ours, all_conversations(stored))
         if not missing:
             return
         document.others += missing

@@ -14,7 +14,7 @@ import pytest
 from jp_nb.notebook.document.finding import find, find_path, path_in
 from jp_nb.notebook.document.homes import HeadlessHome, begin_headless
 from jp_nb.record.document import Document
-from jp_nb.record.merge import conversation_id
+from jp_nb.record.jp_object import conversation_id
 from jp_nb.record.timestamps import utc_now
 
 

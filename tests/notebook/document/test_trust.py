@@ -18,7 +18,7 @@ from jp_nb.record import carrier
 from jp_nb.record.conversations import drop, listing, switch
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest, ConfigDelta
-from jp_nb.record.merge import lengths
+from jp_nb.record.jp_object import entry_counts
 from jp_nb.record.signature import is_signature
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.timestamps import utc_now
@@ -52,7 +52,7 @@ class Run:
             else Document.load(loaded, clock=utc_now)
         )
         self.store = CarrierStore(
-            self.document, seen=lengths(loaded), open_widget=self.executor.open
+            self.document, seen=entry_counts(loaded), open_widget=self.executor.open
         )
         self.trust = Trust(self.document, KeyFile(key), ours=loaded is None)
         self.wire()
