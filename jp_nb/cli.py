@@ -49,9 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complain(exc: JpNbError, code: int) -> int:
-    from jp_nb.rendering.report import plain_text
+    from jp_nb.safe_text import plain
 
-    print(f"jp-nb: {plain_text(str(exc))}", file=sys.stderr)
+    print(f"jp-nb: {plain(str(exc))}", file=sys.stderr)
     return code
 
 
@@ -178,10 +178,10 @@ def _run(options: argparse.Namespace) -> int:
         overrides=options.cfg,
     )
     if result.failure is not None:
-        from jp_nb.rendering.report import plain_text
+        from jp_nb.safe_text import plain
 
         place = "" if result.failure.cell is None else f" in cell {result.failure.cell}"
-        message = plain_text(f"{result.failure.name}{place}: {result.failure.message}")
+        message = plain(f"{result.failure.name}{place}: {result.failure.message}")
         print(f"jp-nb: {message}", file=sys.stderr)
         return 1
     return 0
@@ -191,7 +191,7 @@ def _show(options: argparse.Namespace) -> int:
     from jp_nb.headless.show import load_conversation
     from jp_nb.record.notices import notices
     from jp_nb.record.turn_view import read_turn
-    from jp_nb.rendering.report import log
+    from jp_nb.rendering.conversation_log import log
     from jp_nb.safe_text import one_line
 
     document = load_conversation(_notebook(options), tolerant=True)

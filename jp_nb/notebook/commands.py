@@ -17,7 +17,7 @@ from jp_nb.errors import UsageError
 from jp_nb.notebook.options import read_ask_options, read_words, refusal
 from jp_nb.notebook.subcommands import SUBCOMMANDS, Subcommand, subcommand_rows
 from jp_nb.rendering import report
-from jp_nb.safe_text import one_line
+from jp_nb.safe_text import one_line, plain
 from jp_nb.session.session import Session
 
 MAX_DIGITS = 9
@@ -67,7 +67,7 @@ class Invocation:
 
     def say_summary(self) -> None:
         """Print which conversation is active now."""
-        print(f"jp_nb: {report.plain_text(self.session.summary())}")
+        print(f"jp_nb: {plain(self.session.summary())}")
 
 
 Action = Callable[[Invocation], None]

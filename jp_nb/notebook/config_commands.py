@@ -16,7 +16,9 @@ from jp_nb.config.paths import parse_path
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook.commands import Invocation
 from jp_nb.record.projection import BASE, CONVERSATION, Provenance
-from jp_nb.rendering import report
+from jp_nb.rendering.conversation_log import by_tools
+from jp_nb.rendering.report import table
+from jp_nb.safe_text import plain
 from jp_nb.session.session import Session
 
 Layer = Literal["user", "workspace"]
@@ -58,7 +60,7 @@ def _show(call: Invocation, paths: Sequence[str]) -> None:
         )
         for path in paths
     ]
-    call.show(report.table(("path", "value", "set by"), rows))
+    call.show(table(("path", "value", "set by"), rows))
 
 
 def _explain(call: Invocation, paths: Sequence[str]) -> None:
@@ -70,7 +72,7 @@ def _explain(call: Invocation, paths: Sequence[str]) -> None:
             for x in said
         ]
         rows.append((path, "in force", value_at(path)))
-    call.show(report.table(("path", "says", "value"), rows))
+    call.show(table(("path", "says", "value"), rows))
 
 
 def _values(session: Session) -> Callable[[str], str]:
@@ -79,7 +81,7 @@ def _values(session: Session) -> Callable[[str], str]:
         config = session.config.model_dump(mode="json", exclude_none=True)
     except ConfigError as exc:
         partial = session.settings.readable_partial()
-        print(f"jp_nb: this configuration is not valid: {report.plain_text(str(exc))}")
+        print(f"jp_nb: this configuration is not valid: {plain(str(exc))}")
         return lambda path: f"{shown_value(path, get_path(partial, path))} (not valid as a whole)"
     return lambda path: to_text(masked(get_path(config, path), parse_path(path)))
 
@@ -101,4 +103,4 @@ def _decider(said: Sequence[Provenance]) -> Provenance | None:
 def _who(said: Provenance, path: str) -> str:
     """Return where the value of `path` comes from: layer, and file, variable, turn or tools."""
     where = [said.source, *filter(None, (said.file, said.when))]
-    return ", ".join([*where, *report.by_tools(said.tools(path))])
+    return ", ".join([*where, *by_tools(said.tools(path))])

@@ -10,8 +10,7 @@ from jp_nb.interop.jp_files import Dialect
 from jp_nb.notebook.commands import Invocation
 from jp_nb.record.document import Document
 from jp_nb.record.timestamps import utc_now
-from jp_nb.rendering.report import plain_text
-from jp_nb.safe_text import one_line
+from jp_nb.safe_text import one_line, plain
 
 
 def new(call: Invocation) -> None:
@@ -48,7 +47,7 @@ def drop(call: Invocation) -> None:
 
 def save(call: Invocation) -> None:
     """Store the record now."""
-    print(f"jp_nb: {plain_text(call.session.store.save())}")
+    print(f"jp_nb: {plain(call.session.store.save())}")
 
 
 def export_directory(call: Invocation) -> None:
@@ -61,7 +60,7 @@ def export_directory(call: Invocation) -> None:
         print(f"jp_nb: dropped: {one_line(line, limit=1000)}")
     for name in saved.others:
         print(f"jp_nb: also written, as it was imported: {one_line(name)}")
-    print(f"jp_nb: written to {plain_text(str(folder))}")
+    print(f"jp_nb: written to {plain(str(folder))}")
 
 
 def import_directory(call: Invocation) -> None:

@@ -26,7 +26,7 @@ from jp_nb.agent.display_events import (
     Waits,
 )
 from jp_nb.notebook.prompt.form_place import OwnOutput
-from jp_nb.rendering.transcript import TextPiece, ToolPiece, piece_plain
+from jp_nb.rendering.transcript_pieces import TextPiece, ToolPiece, piece_plain
 from jp_nb.rendering.waiting import again_words, interrupt_words
 from jp_nb.rendering.wording import StaticRecord
 from jp_nb.safe_text import one_line, plain

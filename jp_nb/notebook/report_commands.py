@@ -8,7 +8,7 @@ from __future__ import annotations
 from jp_nb.errors import ConfigError
 from jp_nb.notebook.commands import Invocation
 from jp_nb.notebook.doctor import examine
-from jp_nb.rendering import report, tool_report
+from jp_nb.rendering import conversation_log, report, tool_report
 from jp_nb.session.session import Session
 
 DEFAULT_TURNS = 10
@@ -30,7 +30,7 @@ def log(call: Invocation) -> None:
     turns = call.session.conversations.log(call.number(at_least=1) or DEFAULT_TURNS)
     total = document.conversation.turn_count
     hosts = _image_hosts(call.session)
-    call.show(report.log(document, turns, total=total, image_hosts=hosts))
+    call.show(conversation_log.log(document, turns, total=total, image_hosts=hosts))
 
 
 def _image_hosts(session: Session) -> tuple[str, ...]:

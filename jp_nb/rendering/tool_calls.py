@@ -33,7 +33,7 @@ def call_markdown(begins: ToolBegins, ends: ToolEnds | None, *, live: bool) -> s
     parts = [f"{mark} {code_span(_head(begins))}{_edited(begins)}{no_markup(tail)}"]
     parts += [code_block(text, language) for text, language in _below(begins, ends)]
     if ends is not None and ends.traceback:
-        parts.append(folded("Traceback", code_block(stable_traceback(ends.traceback))))
+        parts.append(details_block("Traceback", code_block(stable_traceback(ends.traceback))))
     return "\n\n".join(parts)
 
 
@@ -115,7 +115,7 @@ def stable_traceback(text: str) -> str:
     return _INPUT_FILE.sub('File "<cell>"', _CELL_FILE.sub('File "<cell>"', text))
 
 
-def folded(title: str, markdown: str) -> str:
+def details_block(title: str, markdown: str) -> str:
     """Our own tags around text in which no tag is left."""
     return f"<details><summary>{title}</summary>\n\n{markdown}\n\n</details>"
 

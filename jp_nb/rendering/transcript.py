@@ -5,12 +5,8 @@ Source: `docs/guide.md`, `docs/turns.md`.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Literal, assert_never
-
-from pydantic import JsonValue
+from collections.abc import Callable, Collection, Iterable
+from typing import assert_never
 
 from jp_nb.agent.display_events import (
     ChangeEnds,
@@ -28,48 +24,17 @@ from jp_nb.agent.display_events import (
     ToolEnds,
     Waits,
 )
-from jp_nb.config.secret_names import SECRET_ANSWER
-from jp_nb.json_values import indented_json, read_json
-from jp_nb.rendering import wording
-from jp_nb.rendering.markdown import code_block, code_span, safe_markdown
 from jp_nb.rendering.tool_calls import (
-    bounded,
-    call_markdown,
-    call_plain,
-    folded,
     no_markup,
 )
-from jp_nb.safe_text import one_line, plain
-
-
-@dataclass(slots=True)
-class TextPiece:
-    """Assistant text, reasoning or structured data, as it came."""
-
-    kind: Literal["message", "reasoning", "structured"]
-    chunks: list[str] = field(default_factory=list)
-    done: bool = False
-
-    @property
-    def text(self) -> str:
-        """All of it so far."""
-        if len(self.chunks) > 1:
-            self.chunks[:] = ["".join(self.chunks)]
-        return self.chunks[0] if self.chunks else ""
-
-
-@dataclass(slots=True)
-class ToolPiece:
-    """One tool call; `ends` is None while it runs."""
-
-    begins: ToolBegins
-    ends: ToolEnds | None = None
-
-
-Piece = TextPiece | ToolPiece | QuestionEnds | ChangeEnds | Notice | PersonSays
-
-MAX_NOTICE_LINES = 50
-NO_BREAK_SPACE = "\u00a0"
+from jp_nb.rendering.transcript_pieces import (
+    Piece,
+    PieceStyle,
+    TextPiece,
+    ToolPiece,
+    piece_markdown,
+    piece_plain,
+)
 
 
 class Transcript:
@@ -92,9 +57,8 @@ class Transcript:
         image_hosts: Collection[str] = (),
     ) -> None:
         self.pieces: list[Piece] = []
-        self._show_reasoning = show_reasoning
         self._show_tools = show_tools
-        self._image_hosts = image_hosts
+        self._style = PieceStyle(show_reasoning, image_hosts)
         self._response = 0
         self._running: dict[str, ToolPiece] = {}
         self._starts = [0]
@@ -216,32 +180,30 @@ class Transcript:
         if live:
             blocks = [self._live_markdown(number) for number in numbers]
         else:
-            blocks = [self._piece_markdown(self.pieces[number], live) for number in numbers]
+            blocks = [
+                piece_markdown(self.pieces[number], self._style, live=False) for number in numbers
+            ]
         if status:
             blocks.append(f"*{no_markup(status)}*")
         return "\n\n".join(block for block in blocks if block)
 
     def plain_text(self, part: int = -1) -> str:
         """A part as text, for terminals and diffs."""
-        blocks = [self._plain(number) for number in self._numbers_of(part)]
+        blocks = [self._once(number, self._texts, piece_plain) for number in self._numbers_of(part)]
         return "\n".join(block for block in blocks if block)
 
     def _live_markdown(self, number: int) -> str:
-        """A piece while the turn runs; one that cannot change any more is rendered once."""
-        if (known := self._markdown.get(number)) is not None:
-            return known
-        text = self._piece_markdown(self.pieces[number], live=True)
-        if self._stays(number):
-            self._markdown[number] = text
-        return text
+        return self._once(
+            number, self._markdown, lambda x: piece_markdown(x, self._style, live=True)
+        )
 
-    def _plain(self, number: int) -> str:
-        """A piece as text, likewise."""
-        if (known := self._texts.get(number)) is not None:
-            return known
-        text = piece_plain(self.pieces[number])
-        if self._stays(number):
-            self._texts[number] = text
+    def _once(self, number: int, known: dict[int, str], render: Callable[[Piece], str]) -> str:
+        """Return a piece as `render` gives it; one that cannot change any more is rendered once."""
+        text = known.get(number)
+        if text is None:
+            text = render(self.pieces[number])
+            if self._stays(number):
+                known[number] = text
         return text
 
     def _stays(self, number: int) -> bool:
@@ -249,179 +211,8 @@ class Transcript:
         piece = self.pieces[number]
         return _is_final(piece) or (isinstance(piece, TextPiece) and piece is not self.pieces[-1])
 
-    def _piece_markdown(self, piece: Piece, live: bool) -> str:
-        match piece:
-            case TextPiece(kind="message"):
-                return self._safe(piece.text).strip("\n")
-            case TextPiece(kind="reasoning"):
-                return self._reasoning_markdown(piece)
-            case TextPiece():
-                return code_block(_pretty(piece.text))
-            case ToolPiece():
-                return call_markdown(piece.begins, piece.ends, live=live)
-            case QuestionEnds():
-                return _question_markdown(piece)
-            case ChangeEnds():
-                return _change_markdown(piece)
-            case Notice(text=text):
-                return _notice_markdown(text)
-            case PersonSays(text=text):
-                return f"> 💬 {no_markup(one_line(text, limit=2000))}"
-            case _:
-                assert_never(piece)
-
-    def _reasoning_markdown(self, piece: TextPiece) -> str:
-        if not self._show_reasoning or not piece.text.strip():
-            return ""
-        return folded("Reasoning", self._safe(piece.text))
-
-    def _safe(self, text: str) -> str:
-        return safe_markdown(text, image_hosts=self._image_hosts)
-
-
-def piece_plain(piece: Piece) -> str:
-    """A piece as text; "" for what is not for terminals, such as reasoning."""
-    match piece:
-        case TextPiece(kind="reasoning"):
-            return ""
-        case TextPiece(kind="structured"):
-            return plain(_pretty(piece.text))
-        case TextPiece():
-            return plain(piece.text).strip("\n")
-        case ToolPiece():
-            return call_plain(piece.begins, piece.ends)
-        case QuestionEnds():
-            return question_text(piece)
-        case ChangeEnds():
-            return change_text(piece)
-        case Notice(text=text):
-            return _notice_text(text)
-        case PersonSays(text=text):
-            return f"> {one_line(text, limit=2000)}"
-        case _:
-            assert_never(piece)
-
 
 def _is_final(piece: Piece) -> bool:
     if isinstance(piece, ToolPiece):
         return piece.ends is not None
     return piece.done if isinstance(piece, TextPiece) else True
-
-
-def question_text(ends: QuestionEnds) -> str:
-    """One line: the question, and its answer or why there is none."""
-    label = f"{one_line(ends.label, limit=80)}: " if ends.label else ""
-    return f"? {label}{one_line(ends.question.text, limit=500)} {_outcome(ends)}"
-
-
-def _question_markdown(ends: QuestionEnds) -> str:
-    label = f"**{no_markup(one_line(ends.label, limit=80))}**: " if ends.label else ""
-    question = no_markup(one_line(ends.question.text, limit=500))
-    asked = f"> ❓ {label}{question} **{no_markup(_outcome(ends))}**"
-    if not ends.question.context:
-        return asked
-    # Made safe as a quotation: that decides what is code in it.
-    context = plain(ends.question.context, limit=2000).split("\n")
-    quoted = (f"> {line}" if line else ">" for line in context)
-    return "\n\n".join([safe_markdown("\n".join(quoted)), asked])
-
-
-def change_text(ends: ChangeEnds) -> str:
-    """What was decided about a configuration change: a line, or one more for each of several."""
-    about, several = _changes(ends)
-    lines = [f"⟳ {about.line} — {_verdict(ends)}", *(f"    {line}" for line in about.difference)]
-    for one in several:
-        lines += [f"    {one.line}", *(f"        {line}" for line in one.difference)]
-    return "\n".join(lines)
-
-
-def _change_markdown(ends: ChangeEnds) -> str:
-    about, several = _changes(ends)
-    head = f"⟳ {code_span(about.line)} — {no_markup(_verdict(ends))}"
-    items = "\n".join(_with_difference(f"- {code_span(one.line)}", one, "  ") for one in several)
-    return "\n\n".join(filter(None, (_with_difference(head, about, ""), items)))
-
-
-def _with_difference(line: str, about: wording.Decided, indentation: str) -> str:
-    if not about.difference:
-        return line
-    block = code_block("\n".join(about.difference), "diff").split("\n")
-    return "\n".join([line, "", *(f"{indentation}{text}" for text in block)])
-
-
-def _changes(ends: ChangeEnds) -> tuple[wording.Decided, list[wording.Decided]]:
-    """What it was about, and what goes below that if it was not just one change."""
-    tool, lines = one_line(ends.tool, limit=80), wording.decided(ends.changes)
-    if len(lines) == 1:
-        return lines[0]._replace(line=f"{tool}: {lines[0].line}"), []
-    return wording.Decided(f"{tool}: {len(ends.changes)} configuration changes"), lines
-
-
-def _verdict(ends: ChangeEnds) -> str:
-    match ends.by:
-        case "person":
-            channel = f" ({ends.channel})" if ends.channel else ""
-            return f"{'applied' if ends.applied else 'rejected'} by you{channel}"
-        case "grant":
-            return "applied, as its grant allows"
-        case "nobody":
-            reason = ends.reason or "nobody could be asked"
-            return f"not applied: {one_line(reason, limit=300)}"
-        case other:
-            assert_never(other)
-
-
-def _notice_text(text: str) -> str:
-    return bounded(text, lines=MAX_NOTICE_LINES)
-
-
-def _notice_markdown(text: str) -> str:
-    """A notice line by line, with its indentation, which Markdown would drop."""
-    lines = []
-    for line in _notice_text(text).split("\n"):
-        if said := one_line(line, limit=2000):
-            indentation = len(line) - len(line.lstrip(" "))
-            lines.append(f"{NO_BREAK_SPACE * indentation}*{no_markup(said)}*")
-    return "  \n".join(lines)
-
-
-_ENDS: Mapping[str, str] = {
-    "declined": "declined",
-    "cancelled": "cancelled",
-    "timed_out": "no answer in time",
-    "interrupted": "interrupted",
-    "unavailable": "nobody could be asked",
-}
-_REASONS: Mapping[str, str] = {
-    "user": "cancelled",
-    "backend_error": "no model could answer",
-    "no_prompt_backend": "nobody could be asked",
-    "assistant_routing_denied": "only a person may answer",
-    "invalid_static_answer": "the configured answer does not fit",
-}
-
-
-def _outcome(ends: QuestionEnds) -> str:
-    if ends.outcome == "redacted":
-        return f"→ {SECRET_ANSWER}"
-    if ends.outcome == "answered":
-        origin = (
-            f" ({ends.channel})" if ends.channel in ("configured", "remembered", "model") else ""
-        )
-        return f"→ {_answer(ends.answer)}{origin}"
-    why = _ENDS.get(ends.end or "") or _REASONS.get(ends.reason or "", ends.reason or "cancelled")
-    return f"— no answer: {why}"
-
-
-def _answer(answer: JsonValue) -> str:
-    if isinstance(answer, bool):
-        return "Yes" if answer else "No"
-    text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
-    return one_line(text, limit=2000) or "(empty)"
-
-
-def _pretty(text: str) -> str:
-    try:
-        return indented_json(read_json(text))
-    except ValueError:
-        return text

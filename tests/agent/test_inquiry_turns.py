@@ -26,7 +26,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
 )
 from jp_nb.record.thread import Thread, thread_of
-from jp_nb.rendering.report import log
+from jp_nb.rendering.conversation_log import log
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome, Success

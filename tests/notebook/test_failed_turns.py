@@ -13,7 +13,7 @@ from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.notebook import commands
 from jp_nb.notebook.magics import JpMagics
 from jp_nb.record.unanswered import NoAnswer, no_answer
-from jp_nb.rendering import report
+from jp_nb.rendering import conversation_log
 from jp_nb.session.session import Session
 from jp_nb.workspace import config_files
 from tests.support.in_process import new_session, shell_of
@@ -99,7 +99,7 @@ def test_the_cell_and_the_log_say_so(session: Session) -> None:
         said = shell_of(session).shown[-1]
         fail(session, "-m openai/broken", "Second?")
     assert "not sent again; what its options had set is taken back" in said
-    log = report.log(session.document, session.conversations.log()).text
+    log = conversation_log.log(session.document, session.conversations.log()).text
     line = "✗ failed: no answer came (models are not sent this turn; its settings were taken back)"
     assert log.count(line) == 2
 

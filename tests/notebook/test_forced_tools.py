@@ -15,7 +15,7 @@ from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook import commands
 from jp_nb.notebook.options import read_ask_options
 from jp_nb.record.events import ConfigDelta
-from jp_nb.rendering import report
+from jp_nb.rendering import conversation_log
 from jp_nb.session import current
 from jp_nb.session.session import Session
 from jp_nb.tooling.python import REGISTRY
@@ -261,7 +261,7 @@ def test_a_demanded_tool_that_was_not_called_is_said_in_the_cell_and_in_the_log(
     assert missing is None or said(missing) in shown[-1]
     [turn] = session.conversations.log()
     assert turn.uncalled == missing
-    log = report.log(session.document, [turn]).text
+    log = conversation_log.log(session.document, [turn]).text
     assert (f"⚠ {missing} was demanded and not called" in log) is (missing is not None)
     assert all("tool_choice" not in str(request.body["messages"]) for request in server.requests)
 

@@ -18,7 +18,7 @@ from jp_nb.agent.display_events import (
 )
 from jp_nb.notebook import turn_display
 from jp_nb.notebook.turn_display import CHARS_PER_INTERVAL, TurnDisplay
-from jp_nb.rendering import markdown, tool_calls, transcript
+from jp_nb.rendering import markdown, tool_calls, transcript_pieces
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.session.cell_loop import CellLoop
 
@@ -102,7 +102,7 @@ class Watched:
             self.rendered += len(text)
             return safe_markdown(text, **settings)
 
-        monkeypatch.setattr(transcript, "safe_markdown", counted)
+        monkeypatch.setattr(transcript_pieces, "safe_markdown", counted)
         tools: Any = Showing()
         self.display = TurnDisplay(Transcript(), CellLoop(), self.new_output, tools=tools)
 

@@ -16,7 +16,7 @@ from jp_nb.record.events import ConfigDelta
 from jp_nb.record.proposals import ProposedBy, metadata_of
 from jp_nb.record.timestamps import utc_now
 from jp_nb.record.turn_view import ConfigChange, Turn, read_turn
-from jp_nb.rendering import report
+from jp_nb.rendering import conversation_log
 from tests.support.entries import ASKED, SAID, START, T, called, result
 from tests.support.fakes import new_stream
 from tests.support.magic_shell import Notebook, folder  # noqa: F401
@@ -50,7 +50,7 @@ def line(*calls: ProposedBy, delta: Any = None, **fields: Any) -> str:
     """What the log says about one change."""
     change = ConfigChange({"a": 1} if delta is None else delta, proposed_by=calls, **fields)
     turn = Turn(0, "Go.", config_changes=(change,))
-    shown = report.log(Document.new(clock=utc_now, made="live"), [turn])
+    shown = conversation_log.log(Document.new(clock=utc_now, made="live"), [turn])
     assert "\x1b" not in shown.text + shown.markdown
     assert "<img" not in rendered(shown.markdown)
     said = shown.text.splitlines()[-1]
@@ -95,8 +95,10 @@ def test_an_explanation_names_a_tool_that_unset(notebook: Notebook) -> None:
 
 def test_many_tools_of_a_stranger_are_named_in_a_few_words() -> None:
     calls = [ProposedBy(f"t{n}", "c", (), "person", "form") for n in range(1000)]
-    said = report.by_tools([ProposedBy(HOSTILE * 100, "c", (), "person", HOSTILE), *calls])
-    assert len(said) == report.MAX_NAMED + 1
+    said = conversation_log.by_tools(
+        [ProposedBy(HOSTILE * 100, "c", (), "person", HOSTILE), *calls]
+    )
+    assert len(said) == conversation_log.MAX_NAMED + 1
     assert said[-1] == "and 996 more"
     assert len(said[0]) < 300
     assert said[0].startswith('by tool "$ | ')
@@ -189,7 +191,7 @@ def test_the_log_says_who_edited_a_call_and_what_it_ran_with() -> None:
         {"path": "a.txt"},
     )
     assert (call.edited_by, call.channel) == ("person", "form")
-    shown = report.log(Document.new(clock=utc_now, made="live"), [turn])
+    shown = conversation_log.log(Document.new(clock=utc_now, made="live"), [turn])
     for text in (shown.text, shown.markdown):
         assert 'path="b\\u200b.txt"' in text.replace("` ", "").replace(" `", "")
         assert "(arguments edited by you through the form)" in text

@@ -12,7 +12,7 @@ from jp_nb.record.events import ConfigDelta
 from jp_nb.record.proposals import ProposedBy, metadata_of
 from jp_nb.record.timestamps import utc_now
 from jp_nb.record.turn_view import ConfigChange, Inquiry, Turn, read_turn
-from jp_nb.rendering import report
+from jp_nb.rendering import conversation_log, report
 from tests.support.entries import ASKED, SAID, START, T, called, closed, inquiry, raw, result
 from tests.support.fakes import new_stream
 from tests.support.reports import HOSTILE, rendered
@@ -34,7 +34,7 @@ def test_every_line_of_a_log_is_one_line_and_plain() -> None:
         inquiries=(Inquiry("i", HOSTILE, "answered", HOSTILE, channel=HOSTILE),),
         config_changes=(ConfigChange({"a": HOSTILE}, (HOSTILE,)),),
     )
-    shown = report.log(Document.new(clock=utc_now, made="live"), [turn])
+    shown = conversation_log.log(Document.new(clock=utc_now, made="live"), [turn])
     assert "\x1b" not in shown.text + shown.markdown
     assert len(shown.text.splitlines()) == 4
     assert "<img" not in rendered(shown.markdown)
@@ -43,7 +43,7 @@ def test_every_line_of_a_log_is_one_line_and_plain() -> None:
 def log_of(*entries: Any, status: str = "") -> report.Report:
     made = list(new_stream(START, {**ASKED, "content": "Go."}, *entries).turns())
     turns = [read_turn(turn.number, turn.entries, status=status) for turn in made]
-    return report.log(Document.new(clock=utc_now, made="live"), turns)
+    return conversation_log.log(Document.new(clock=utc_now, made="live"), turns)
 
 
 def test_a_log_tells_what_happened_in_its_order() -> None:
@@ -100,7 +100,7 @@ def test_how_a_turn_ended_is_in_the_log(status: str, entries: list[Any], end: st
 
 def test_a_log_says_what_it_leaves_out() -> None:
     document, turn = Document.new(clock=utc_now, made="live"), Turn(7, "Go.", text="Gone.")
-    shown = report.log(document, [turn], total=8)
+    shown = conversation_log.log(document, [turn], total=8)
     assert shown.text.startswith("7 earlier turns are not shown: %jp log 8 shows all\n7 you: Go.")
     assert "7 earlier turns" in shown.markdown
-    assert "earlier" not in report.log(document, [turn], total=1).text
+    assert "earlier" not in conversation_log.log(document, [turn], total=1).text

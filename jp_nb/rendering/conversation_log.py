@@ -1,0 +1,285 @@
+"""What `%jp log` shows: the turns of a conversation, and who changed its configuration.
+
+Source: `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import assert_never
+
+from jp_nb.config.masking import is_secret, masked
+from jp_nb.config.paths import Element, format_path, parse_path
+from jp_nb.config.secret_names import NOT_SHOWN, SECRET_ANSWER, without_credentials
+from jp_nb.errors import ConfigError
+from jp_nb.record.conversations import Listed, listing
+from jp_nb.record.document import Document
+from jp_nb.record.proposals import ProposedBy
+from jp_nb.record.turn_view import (
+    ConfigChange,
+    Inquiry,
+    Part,
+    StructuredData,
+    Text,
+    ToolCall,
+    Turn,
+)
+from jp_nb.rendering.markdown import code_block, safe_markdown
+from jp_nb.rendering.report import MAX_CELL_CHARS, Report, table
+from jp_nb.safe_text import escape_markdown, escape_unseen, one_line, plain, spell_unseen
+
+MAX_NAMED = 5
+"""Of the tools that proposed one change."""
+_NAME = re.compile(r"[\w.-]{1,64}")
+_CHANNELS = {
+    "form": "through the form",
+    "stdin": "through the input field",
+    "terminal": "in the terminal",
+}
+_UNANSWERED = {
+    "failed": "✗ failed: no answer came",
+    "interrupted": "⏹ interrupted before anything came",
+}
+_BROKEN_OFF = {"failed": "✗ failed: the answer is not whole", "interrupted": "⏹ interrupted"}
+
+
+def log(
+    document: Document,
+    turns: Sequence[Turn],
+    *,
+    total: int | None = None,
+    image_hosts: Collection[str] = (),
+) -> Report:
+    """`turns` as a conversation, and the other conversations of the notebook.
+
+    Args:
+        document: The conversations.
+        turns: Those to show, the last ones.
+        total: How many turns there are, if not all are shown.
+        image_hosts: The hosts whose images in answers are shown, not linked.
+    """
+    markdown: list[str] = []
+    text: list[str] = []
+    if total is not None and total > len(turns):
+        earlier = total - len(turns)
+        are = "turn is" if earlier == 1 else "turns are"
+        said = f"{earlier} earlier {are} not shown: %jp log {total} shows all"
+        markdown.append(f"*{said}*")
+        text.append(said)
+    for turn in turns:
+        for shown in _turn(turn, image_hosts):
+            markdown.append(shown.markdown)
+            text.append(shown.text)
+    if not turns:
+        markdown.append("*no turn yet*")
+        text.append("no turn yet")
+    if document.others:
+        others = _others(document)
+        markdown.append(f"Other conversations in this notebook:\n\n{others.markdown}")
+        text += ["other conversations in this notebook:", others.text]
+    return Report("\n\n".join(markdown), "\n".join(text))
+
+
+def _turn(turn: Turn, image_hosts: Collection[str]) -> Iterator[Report]:
+    """What was asked, then under the assistant's name what came, in its order."""
+    parts = turn.parts or _parts(turn)
+    asked = (x for x in parts if isinstance(x, Text) and x.by_person)
+    request = next(asked, Text(turn.request, by_person=True))
+    heading, before = f"{turn.number} · you", f"{turn.number} you:"
+    yield _spoken(heading, before, request.content, image_hosts)
+    speaker = "you"
+    for part in (x for x in parts if x is not request):
+        if isinstance(part, ConfigChange) and not (part.delta or part.unsets or part.begins_again):
+            continue
+        says = "you" if isinstance(part, Text) and part.by_person else "assistant"
+        if says != speaker and not isinstance(part, ConfigChange):
+            speaker = says
+            yield Report(f"**{turn.number} · {says}**", f"{turn.number} {says}:")
+        yield _part(part, image_hosts)
+    if turn.uncalled:
+        yield _line(f"⚠ {turn.uncalled} was demanded and not called")
+    if end := _end(turn):
+        yield _line(end)
+
+
+def _spoken(heading: str, before: str, content: str, image_hosts: Collection[str]) -> Report:
+    shown = _within(plain(content)).lstrip()
+    return Report(
+        f"**{heading}**\n\n{safe_markdown(content, image_hosts=image_hosts)}", f"{before} {shown}"
+    )
+
+
+def _within(text: str) -> str:
+    """`text` farther in than anything of ours: no line of it passes for one."""
+    return "\n".join(f"    {line}" if line else "" for line in text.splitlines())
+
+
+def _parts(turn: Turn) -> Sequence[Part]:
+    """What is known of a turn without its order."""
+    said: list[Part] = [
+        Text(turn.request, by_person=True),
+        *turn.tool_calls,
+        *turn.inquiries,
+        *turn.config_changes,
+    ]
+    said += [Text(turn.text)] if turn.text else []
+    return [*said, StructuredData(turn.data)] if turn.data is not None else said
+
+
+def _part(part: Part, image_hosts: Collection[str]) -> Report:
+    match part:
+        case Text(content=content):
+            shown = safe_markdown(content, image_hosts=image_hosts)
+            return Report(shown, _within(plain(content)))
+        case StructuredData(data=data):
+            shown = plain(json.dumps(data, ensure_ascii=False, indent=2))
+            return Report(code_block(shown, "json"), _within(shown))
+        case ToolCall():
+            return _line(_call(part))
+        case Inquiry():
+            return _line(_inquiry(part))
+        case ConfigChange():
+            return _line(_change(part))
+        case _:
+            assert_never(part)
+
+
+def _line(text: str) -> Report:
+    line = one_line(text, limit=1000)
+    return Report(f"- {escape_markdown(line)}", f"  {line}")
+
+
+def _end(turn: Turn) -> str:
+    """How the turn ended, if not well; "" if it did, or nobody knows."""
+    if turn.left_out:
+        taken = "; its settings were taken back" if turn.taken_back else ""
+        how = _UNANSWERED.get(turn.status, "✗ no answer came")
+        return f"{how} (models are not sent this turn{taken})"
+    return _BROKEN_OFF.get(turn.status, "")
+
+
+def _others(document: Document) -> Report:
+    rows = [
+        (
+            x.id,
+            x.title or "",
+            "damaged" if x.damaged else f"{x.turns} turn{'' if x.turns == 1 else 's'}",
+            x.made or "",
+            _parent(x),
+        )
+        for x in listing(document)
+        if not x.active
+    ]
+    return table(("id", "title", "turns", "made", "from"), rows)
+
+
+def _parent(listed: Listed) -> str:
+    if listed.parent is None:
+        return ""
+    return (
+        listed.parent
+        if listed.parent_turn is None
+        else f"{listed.parent}, turn {listed.parent_turn}"
+    )
+
+
+def _call(call: ToolCall) -> str:
+    arguments = ", ".join(
+        f"{spell_unseen(key)}={escape_unseen(json.dumps(value, ensure_ascii=False))}"
+        for key, value in call.arguments.items()
+    )
+    mark = {None: "…", True: "✗", False: "✓"}[call.is_error]
+    result = one_line(call.content or "", limit=MAX_CELL_CHARS)
+    shown = plain(f"{spell_unseen(call.name)}({arguments})", limit=120)
+    return f"{mark} {shown}{_edited(call)} → {result}"
+
+
+def _edited(call: ToolCall) -> str:
+    """Who changed the arguments of `call` before it ran."""
+    if call.edited_by is None:
+        return ""
+    where = f" {_CHANNELS[call.channel]}" if call.channel in _CHANNELS else ""
+    return f" (arguments edited by you{where})"
+
+
+def _inquiry(inquiry: Inquiry) -> str:
+    if inquiry.outcome == "answered":
+        end = f"→ {json.dumps(inquiry.answer, ensure_ascii=False)}"
+    elif inquiry.outcome == "redacted":
+        end = f"→ {SECRET_ANSWER}"
+    else:
+        end = f"— {inquiry.reason or 'open'}"
+    channel = f" ({inquiry.channel})" if inquiry.channel else ""
+    return f"? {one_line(inquiry.question, limit=300)} {one_line(end, limit=300)}{channel}"
+
+
+def _change(change: ConfigChange) -> str:
+    if change.begins_again:
+        return f"⟳ configuration begins again{_proposed(change)}"
+    shown = json.dumps(masked(dict(change.delta)), ensure_ascii=False)
+    says = [one_line(shown, limit=300)] if change.delta else []
+    back = frozenset(change.taken_back)
+    for word, taken in (("unset", False), ("taken back", True)):
+        found = [path for path in change.unsets if (path in back) is taken]
+        if found:
+            paths = ", ".join(map(_masked_path, found[:MAX_CELL_CHARS]))
+            says.append(f"{word} {one_line(paths, limit=200)}")
+    return f"⟳ configuration {', '.join(says)}{_proposed(change)}"
+
+
+def _masked_path(path: str) -> str:
+    """`path`, without an item of a list that may be a secret."""
+    try:
+        keys = parse_path(path)
+    except ConfigError:
+        return without_credentials(path)
+    shown = [
+        Element(NOT_SHOWN) if isinstance(key, Element) and is_secret(keys[:i]) else key
+        for i, key in enumerate(keys)
+    ]
+    return without_credentials(format_path(shown))
+
+
+def _proposed(change: ConfigChange) -> str:
+    """Which tools proposed `change`, and who let it count: those of one answer together."""
+    tools: dict[str, dict[str, None]] = {}
+    for call in change.proposed_by:
+        tools.setdefault(_applied(call), {})[_name(call.tool)] = None
+    said = [f"proposed by {_listed(names)}, {how}" for how, names in tools.items()]
+    return f" ({_listed(said, '; ')})" if said else ""
+
+
+def _applied(call: ProposedBy) -> str:
+    if call.applied_by == "grant":
+        return "applied by a grant"
+    if call.channel is None:
+        return "applied by you"
+    return f"applied by you {_CHANNELS.get(call.channel) or _name(call.channel)}"
+
+
+def by_tools(calls: Iterable[ProposedBy]) -> list[str]:
+    """Each of `calls` in a few words: `by tool t (applied by you, form)`."""
+    said: dict[str, None] = {}
+    for call in calls:
+        who = "a grant" if call.applied_by == "grant" else "you"
+        channel = f", {_name(call.channel)}" if call.channel is not None else ""
+        said[f"by tool {_name(call.tool)} (applied by {who}{channel})"] = None
+    return _first(said)
+
+
+def _name(text: str) -> str:
+    """`text` if it is what tools are called; else in quotes: it cannot pass for our own words."""
+    return text if _NAME.fullmatch(text) else json.dumps(one_line(text, limit=60))
+
+
+def _listed(names: Iterable[str], between: str = ", ") -> str:
+    return between.join(_first(names))
+
+
+def _first(names: Iterable[str]) -> list[str]:
+    """The first of `names`, and how many more there are."""
+    found = list(names)
+    more = len(found) - MAX_NAMED
+    return [*found[:MAX_NAMED], f"and {more} more"] if more > 0 else found
