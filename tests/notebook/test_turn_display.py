@@ -173,7 +173,7 @@ def test_the_work_for_many_functions_that_print_grows_with_their_number(
         texts.append(1)
         return render(*args, **settings)
 
-    monkeypatch.setattr(transcript, "call_markdown", counted)
+    monkeypatch.setattr(transcript_pieces, "call_markdown", counted)
     for n in range(200):
         call_id = f"c{n}"
         watched.sees(ToolBegins(call_id, "t", {}), FunctionBegins(call_id, "t"))
