@@ -31,9 +31,9 @@ import time
 from IPython.core.interactiveshell import InteractiveShell
 import ipykernel.ipkernel
 shell = InteractiveShell.instance()
-start = time.perf_counter()
+start = time.process_time()
 shell.run_line_magic("load_ext", "jp_nb")
-print("seconds", time.perf_counter() - start)
+print("seconds", time.process_time() - start)
 """
 
 
