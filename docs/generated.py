@@ -177,7 +177,7 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return ""
     value = field.get_default(call_default_factory=True)
-    if value is None or value in ({}, []) or isinstance(value, BaseModel):
+    if value in (None, []) or isinstance(value, (dict, BaseModel)):
         return ""
     if isinstance(value, list):
         return f"{len(value)} of the program's"

@@ -84,7 +84,7 @@ class ConfigRule(ConfigTable):
 class Access(ConfigTable):
     """Rules by kind. An empty `config` grants nothing; any other empty list, everything."""
 
-    fs: Annotated[list[FileRule], keyed("path")] = Field(default_factory=list)
-    net: Annotated[list[HostRule], keyed("host")] = Field(default_factory=list)
-    env: Annotated[list[VariableRule], keyed("name")] = Field(default_factory=list)
-    config: Annotated[list[ConfigRule], keyed("path")] = Field(default_factory=list)
+    fs: Annotated[list[FileRule], keyed("path")] = Field([])
+    net: Annotated[list[HostRule], keyed("host")] = Field([])
+    env: Annotated[list[VariableRule], keyed("name")] = Field([])
+    config: Annotated[list[ConfigRule], keyed("path")] = Field([])

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, JsonValue
 
 from jp_nb.config.tree.assistant_config import Assistant
 from jp_nb.config.tree.conversation_config import ConversationConfig
-from jp_nb.config.tree.node import ConfigTable, Flag, ShortTable, found, word
+from jp_nb.config.tree.node import ConfigTable, Flag, ShortTable, found, table, word
 from jp_nb.config.tree.provider_config import Providers
 from jp_nb.config.tree.strategy import APPEND_SET, PRESERVE
 from jp_nb.config.tree.style_config import Interpolation, Interrupt, Prompt, Record, Style
@@ -29,7 +29,7 @@ class User(ConfigTable):
 class Template(ConfigTable):
     """Variables of prompt templates."""
 
-    values: dict[str, JsonValue] = Field(default_factory=dict)
+    values: dict[str, JsonValue] = Field({})
 
 
 Reset = Literal["none"]
@@ -74,18 +74,18 @@ class AppConfig(ConfigTable):
 
     inherit: Flag | None = None
     id: str | None = None
-    extends: Annotated[list[Extend], PRESERVE] = Field(default_factory=list)
-    loader: Loader = Field(default_factory=Loader)
+    extends: Annotated[list[Extend], PRESERVE] = Field([])
+    loader: Loader = table()
     config_load_paths: Annotated[list[Annotated[str, AfterValidator(_relative)]], APPEND_SET] = (
-        Field(default_factory=list)
+        Field([])
     )
-    template: Template = Field(default_factory=Template)
-    user: User = Field(default_factory=User)
-    assistant: Assistant = Field(default_factory=Assistant)
-    conversation: ConversationConfig = Field(default_factory=ConversationConfig)
-    style: Style = Field(default_factory=Style)
-    interrupt: Interrupt = Field(default_factory=Interrupt)
-    providers: Providers = Field(default_factory=Providers)
-    prompt: Prompt = Field(default_factory=Prompt)
-    record: Record = Field(default_factory=Record)
-    interpolation: Interpolation = Field(default_factory=Interpolation)
+    template: Template = table()
+    user: User = table()
+    assistant: Assistant = table()
+    conversation: ConversationConfig = table()
+    style: Style = table()
+    interrupt: Interrupt = table()
+    providers: Providers = table()
+    prompt: Prompt = table()
+    record: Record = table()
+    interpolation: Interpolation = table()

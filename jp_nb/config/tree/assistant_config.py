@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from jp_nb.config.tree.model_config import Model, ModelChoice, Request, RequestOverrides
-from jp_nb.config.tree.node import ConfigTable
+from jp_nb.config.tree.node import ConfigTable, table
 from jp_nb.config.tree.prompt_parts import Instruction, Section, how_to_respond
 from jp_nb.config.tree.strategy import REPLACE, TEXT, keyed
 
@@ -32,11 +32,11 @@ class Assistant(ConfigTable):
 
     name: str | None = None
     system_prompt: Annotated[str, TEXT] = "You are a helpful assistant."
-    system_prompt_sections: Annotated[list[Section], SECTIONS] = Field(default_factory=list)
+    system_prompt_sections: Annotated[list[Section], SECTIONS] = Field([])
     instructions: Annotated[list[Instruction], INSTRUCTIONS] = Field(default_factory=how_to_respond)
     tool_choice: Annotated[ToolChoice, REPLACE] = "auto"
-    model: Model = Field(default_factory=Model)
-    request: Request = Field(default_factory=Request)
+    model: Model = table()
+    request: Request = table()
 
     def system(self) -> tuple[str, ...]:
         """The system texts in the order they are sent."""
@@ -53,7 +53,7 @@ class AssistantOverrides(ConfigTable):
     """What differs from `assistant`; unset fields are as there."""
 
     system_prompt: str | None = None
-    system_prompt_sections: Annotated[list[Section], SECTIONS] = Field(default_factory=list)
+    system_prompt_sections: Annotated[list[Section], SECTIONS] = Field([])
     tool_choice: ToolChoice | None = None
     model: ModelChoice | None = None
     request: RequestOverrides | None = None
@@ -64,4 +64,4 @@ class QuestionAssistant(AssistantOverrides):
 
     name: str | None = None
     system_prompt: Annotated[str | None, TEXT] = None
-    instructions: Annotated[list[Instruction], INSTRUCTIONS] = Field(default_factory=list)
+    instructions: Annotated[list[Instruction], INSTRUCTIONS] = Field([])

@@ -23,7 +23,7 @@ class Command(ShortTable):
     """What to run. A text is split as a shell would."""
 
     program: Annotated[str, AfterValidator(_a_program)]
-    args: Annotated[list[str], APPEND] = Field(default_factory=list)
+    args: Annotated[list[str], APPEND] = Field([])
     shell: Flag = False
 
     @classmethod

@@ -25,6 +25,7 @@ from jp_nb.config.tree.node import (
     before,
     found,
     shortened,
+    table,
     word,
 )
 from jp_nb.config.tree.strategy import DEEP, Merge
@@ -43,7 +44,7 @@ class GenerateTitle(ConfigTable):
 class Title(ConfigTable):
     """Where a conversation's title comes from."""
 
-    generate: GenerateTitle = Field(default_factory=GenerateTitle)
+    generate: GenerateTitle = table()
     from_heading: Flag = True
 
 
@@ -89,7 +90,7 @@ class Label(ShortTable):
     value: Annotated[
         Annotated[str, PLAIN] | Annotated[LabelCommand, TABLE], TABLE_OR_PLAIN, before(_label_value)
     ]
-    apply_on: ApplyOn = Field(default_factory=ApplyOn)
+    apply_on: ApplyOn = table()
     run: Annotated[LabelRun, word(LabelRun)] = "ask"
 
     @classmethod
@@ -117,7 +118,7 @@ class CompactionConfig(ConfigTable):
 class InquiryConfig(ConfigTable):
     """The model that answers tools' questions."""
 
-    assistant: AssistantOverrides = Field(default_factory=AssistantOverrides)
+    assistant: AssistantOverrides = table()
 
 
 ATTACHMENTS = Merge("append", dedup=True, items="set", annotated=True)
@@ -126,9 +127,9 @@ ATTACHMENTS = Merge("append", dedup=True, items="set", annotated=True)
 class ConversationConfig(ConfigTable):
     """What a conversation may use."""
 
-    title: Title = Field(default_factory=Title)
-    tools: dict[str, ToolConfig] = Field(default_factory=dict)
-    compaction: CompactionConfig = Field(default_factory=CompactionConfig)
-    attachments: Annotated[list[Attachment], ATTACHMENTS] = Field(default_factory=list)
-    labels: Annotated[dict[LabelKey, Label], DEEP] = Field(default_factory=dict)
-    inquiry: InquiryConfig = Field(default_factory=InquiryConfig)
+    title: Title = table()
+    tools: dict[str, ToolConfig] = Field({})
+    compaction: CompactionConfig = table()
+    attachments: Annotated[list[Attachment], ATTACHMENTS] = Field([])
+    labels: Annotated[dict[LabelKey, Label], DEEP] = Field({})
+    inquiry: InquiryConfig = table()

@@ -24,6 +24,7 @@ from jp_nb.config.tree.node import (
     before,
     found,
     shortened,
+    table,
 )
 from jp_nb.config.tree.provider_table import PROVIDER_NAMES
 from jp_nb.config.tree.strategy import APPEND_SET, SHALLOW, Merge
@@ -168,7 +169,7 @@ class ParametersConfig(BaseModel):
     temperature: Number | None = None
     top_p: Number | None = None
     top_k: Count | None = None
-    stop_words: Annotated[list[str], APPEND_SET] = Field(default_factory=list)
+    stop_words: Annotated[list[str], APPEND_SET] = Field([])
 
 
 def _welcome() -> ModelId:
@@ -180,14 +181,14 @@ class Model(ConfigTable):
     """Which model answers, and how."""
 
     id: ModelIdOrAlias = Field(default_factory=_welcome)
-    parameters: ParametersConfig = Field(default_factory=ParametersConfig)
+    parameters: ParametersConfig = table()
 
 
 class ModelChoice(ConfigTable):
     """Another model for a task of its own. Without an `id` it is the conversation's model."""
 
     id: ModelIdOrAlias | None = None
-    parameters: ParametersConfig = Field(default_factory=ParametersConfig)
+    parameters: ParametersConfig = table()
 
 
 # --- one request -----------------------------------------------------------------------------

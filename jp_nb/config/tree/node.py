@@ -48,6 +48,15 @@ class ShortTable(ConfigTable):
         return cls.expand(value)
 
 
+def table() -> Any:
+    """Return a field whose table is there also where nothing of it is set.
+
+    It is validated as a part of what it lies in. Were its default an object, its model would be
+    built on its own as well: that took half the time of the first validation.
+    """
+    return Field({}, validate_default=True)
+
+
 # --- scalars ---------------------------------------------------------------------------------
 
 Flag = Annotated[bool, Strict()]

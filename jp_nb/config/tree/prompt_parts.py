@@ -81,8 +81,8 @@ class Instruction(ConfigTable):
     title: str | None = None
     description: str | None = None
     position: Whole = 0
-    items: Annotated[list[str], APPEND] = Field(default_factory=list)
-    examples: Annotated[list[Example], APPEND] = Field(default_factory=list)
+    items: Annotated[list[str], APPEND] = Field([])
+    examples: Annotated[list[Example], APPEND] = Field([])
 
     def section(self) -> Section:
         """The same as a section with the tag `instruction`."""

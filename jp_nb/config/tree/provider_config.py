@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from jp_nb.config.tree.model_config import ModelIdOrAlias
-from jp_nb.config.tree.node import ConfigTable, Count, Flag, shortened, word
+from jp_nb.config.tree.node import ConfigTable, Count, Flag, shortened, table, word
 from jp_nb.config.tree.provider_table import ProviderTable, Variable
 from jp_nb.config.tree.strategy import APPEND
 
@@ -25,9 +25,7 @@ def _alias(value: str) -> str:
 class Llm(ProviderTable):
     """Providers by name, and short names for models."""
 
-    aliases: dict[Annotated[str, AfterValidator(_alias)], ModelIdOrAlias] = Field(
-        default_factory=dict
-    )
+    aliases: dict[Annotated[str, AfterValidator(_alias)], ModelIdOrAlias] = Field({})
 
 
 # --- tool servers ----------------------------------------------------------------------------
@@ -61,8 +59,8 @@ class McpServer(ConfigTable):
 
     type: Annotated[Transport, word(Transport)] = "stdio"
     command: str
-    arguments: Annotated[list[str], APPEND] = Field(default_factory=list)
-    variables: Annotated[list[Variable], APPEND] = Field(default_factory=list)
+    arguments: Annotated[list[str], APPEND] = Field([])
+    variables: Annotated[list[Variable], APPEND] = Field([])
     checksum: Checksum | None = None
     optional: Flag = False
     startup_timeout_secs: Count = 60
@@ -71,5 +69,5 @@ class McpServer(ConfigTable):
 class Providers(ConfigTable):
     """Model providers and tool servers."""
 
-    llm: Llm = Field(default_factory=Llm)
-    mcp: dict[str, McpServer] = Field(default_factory=dict)
+    llm: Llm = table()
+    mcp: dict[str, McpServer] = Field({})

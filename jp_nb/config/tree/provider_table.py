@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
-from jp_nb.config.tree.node import ConfigTable, Flag, word
+from jp_nb.config.tree.node import ConfigTable, Flag, table, word
 from jp_nb.config.tree.strategy import APPEND_SET
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -74,7 +74,7 @@ class Anthropic(ProviderConfig):
     api_key_env: Variable | None = "ANTHROPIC_API_KEY"
     base_url: Address | None = "https://api.anthropic.com"
     chain_on_max_tokens: Flag = True
-    beta_headers: Annotated[list[str], APPEND_SET] = Field(default_factory=list)
+    beta_headers: Annotated[list[str], APPEND_SET] = Field([])
 
 
 class Cerebras(SpeaksChat):
@@ -151,15 +151,15 @@ class Xai(ProviderConfig):
 class ProviderTable(ConfigTable):
     """The settings of each provider, by its name."""
 
-    anthropic: Anthropic = Field(default_factory=Anthropic)
-    cerebras: Cerebras = Field(default_factory=Cerebras)
-    deepseek: DeepSeek = Field(default_factory=DeepSeek)
-    google: Google = Field(default_factory=Google)
-    llamacpp: LlamaCpp = Field(default_factory=LlamaCpp)
-    ollama: Ollama = Field(default_factory=Ollama)
-    openai: OpenAi = Field(default_factory=OpenAi)
-    openrouter: OpenRouter = Field(default_factory=OpenRouter)
-    xai: Xai = Field(default_factory=Xai)
+    anthropic: Anthropic = table()
+    cerebras: Cerebras = table()
+    deepseek: DeepSeek = table()
+    google: Google = table()
+    llamacpp: LlamaCpp = table()
+    ollama: Ollama = table()
+    openai: OpenAi = table()
+    openrouter: OpenRouter = table()
+    xai: Xai = table()
 
 
 PROVIDERS: Final[Mapping[str, type[ProviderConfig]]] = {

@@ -19,6 +19,7 @@ from jp_nb.config.tree.node import (
     before,
     found,
     shortened,
+    table,
     word,
 )
 from jp_nb.config.tree.strategy import APPEND_SET
@@ -69,15 +70,15 @@ class ReasoningStyle(ConfigTable):
 class StreamingStyle(ConfigTable):
     """How waiting for a model shows."""
 
-    progress: Progress = Field(default_factory=Progress)
+    progress: Progress = table()
 
 
 class ToolCallStyle(ConfigTable):
     """Whether tool calls are shown, and how waiting for them shows."""
 
     show: Flag = True
-    progress: Progress = Field(default_factory=Progress)
-    preparing: Progress = Field(default_factory=Progress)
+    progress: Progress = table()
+    preparing: Progress = table()
 
 
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?")
@@ -102,11 +103,11 @@ class Style(ConfigTable):
     `remote_images` names the hosts whose images are loaded; those of all others are links.
     """
 
-    mcp_startup: ServerStartStyle = Field(default_factory=ServerStartStyle)
-    reasoning: ReasoningStyle = Field(default_factory=ReasoningStyle)
-    streaming: StreamingStyle = Field(default_factory=StreamingStyle)
-    tool_call: ToolCallStyle = Field(default_factory=ToolCallStyle)
-    remote_images: Annotated[list[Host], APPEND_SET] = Field(default_factory=list)
+    mcp_startup: ServerStartStyle = table()
+    reasoning: ReasoningStyle = table()
+    streaming: StreamingStyle = table()
+    tool_call: ToolCallStyle = table()
+    remote_images: Annotated[list[Host], APPEND_SET] = Field([])
     update_interval_ms: Count = 100
 
 
@@ -132,8 +133,8 @@ class Interrupt(ConfigTable):
     """What an interrupt of the kernel does to a turn."""
 
     escalation_cooldown_secs: Count = 2
-    streaming: StreamingInterrupt = Field(default_factory=StreamingInterrupt)
-    tool_call: ToolCallInterrupt = Field(default_factory=ToolCallInterrupt)
+    streaming: StreamingInterrupt = table()
+    tool_call: ToolCallInterrupt = table()
 
 
 # --- prompts, record, interpolation ----------------------------------------------------------

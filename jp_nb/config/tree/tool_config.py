@@ -23,6 +23,7 @@ from jp_nb.config.tree.node import (
     before,
     found,
     shortened,
+    table,
     word,
 )
 from jp_nb.config.tree.strategy import APPEND
@@ -99,9 +100,9 @@ class Param(ConfigTable):
     summary: str | None = None
     description: str | None = None
     examples: str | None = None
-    enum: Annotated[list[JsonValue], APPEND] = Field(default_factory=list)
+    enum: Annotated[list[JsonValue], APPEND] = Field([])
     items: Param | None = None
-    properties: dict[str, Param] = Field(default_factory=dict)
+    properties: dict[str, Param] = Field({})
 
 
 # --- questions -------------------------------------------------------------------------------
@@ -193,7 +194,7 @@ class ToolStyle(ConfigTable):
     hidden: Flag | None = None
     inline_results: InlineResults | None = None
     parameters: ParametersStyle | None = None
-    error: ErrorStyle = Field(default_factory=ErrorStyle)
+    error: ErrorStyle = table()
 
 
 # --- the tool --------------------------------------------------------------------------------
@@ -226,15 +227,15 @@ class ToolConfig(ConfigTable):
     summary: str | None = None
     description: str | None = None
     examples: str | None = None
-    parameters: dict[str, Param] = Field(default_factory=dict)
+    parameters: dict[str, Param] = Field({})
     run: Annotated[RunMode | None, word(RunMode)] = None
     format: Annotated[FormatMode | None, word(FormatMode)] = None
     result: Annotated[ResultMode | None, word(ResultMode)] = None
     result_max_chars: Count | None = None
     cancellation_response: str | None = None
-    style: ToolStyle = Field(default_factory=ToolStyle)
-    questions: dict[str, QuestionConfig] = Field(default_factory=dict)
-    options: dict[str, JsonValue] = Field(default_factory=dict)
+    style: ToolStyle = table()
+    questions: dict[str, QuestionConfig] = Field({})
+    options: dict[str, JsonValue] = Field({})
     access: Access | None = None
 
     @property
