@@ -93,6 +93,11 @@ def _is_finite(value: object) -> bool:
     return all(map(_is_finite, value.values() if isinstance(value, dict) else value))
 
 
+def as_object(value: JsonValue) -> JsonObject:
+    """Return `value` if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
 # --- writing ---------------------------------------------------------------------------------
 
 

@@ -189,7 +189,7 @@ def escape_markdown(text: str) -> str:
 
 
 def _replaced(text: str, escape: _Escape, also: str = "") -> str:
-    """`text` with an escape for what is not seen, and for the characters `also`."""
+    """Return `text` with an escape for what is not seen, and for the characters `also`."""
     return _ODD.sub(lambda found: "".join(_shown(found[0], escape, also)), text)
 
 
@@ -205,7 +205,7 @@ def _shown(run: str, escape: _Escape, also: str) -> Iterator[str]:
 
 
 def _is_seen(char: str, cluster: str) -> bool:
-    """Whether somebody who sees `char` behind `cluster` can tell that it is this one."""
+    """Return True if somebody who sees `char` behind `cluster` can tell that it is this one."""
     if char.isascii():
         return char.isprintable()
     if not char.isprintable() or char in _LOOKALIKES or _UNSEEN.match(char):
@@ -220,7 +220,7 @@ def _is_mark(char: str) -> bool:
 
 
 def _carries(cluster: str) -> bool:
-    """Whether a mark may stand on `cluster`."""
+    """Return True if a mark may stand on `cluster`."""
     return 0 < len(cluster) <= MAX_MARKS and unicodedata.category(cluster[0])[0] in "LNM"
 
 
@@ -246,7 +246,7 @@ def _meant(found: re.Match[str]) -> str:
 
 
 def _line(line: str) -> str:
-    """One line of a text; tabs and a space at its end are seen."""
+    """Return one line of a text; tabs and a space at its end are seen."""
     shown = _replaced(line, lambda char: "⇥\t" if char == "\t" else _spelled(char), "⟨⇥")
     return _SPACE_AT_END.sub(_spelled_match, shown)
 
@@ -280,7 +280,7 @@ def _has_lines(text: str) -> bool:
 
 
 def _is_short(value: dict[str, JsonValue] | list[JsonValue]) -> bool:
-    """Whether one line shows `value` well."""
+    """Return True if one line shows `value` well."""
     items: Iterable[JsonValue] = value.values() if isinstance(value, dict) else value
     if isinstance(value, list) and not any(isinstance(x, (str, dict, list)) for x in items):
         return True  # numbers

@@ -17,10 +17,10 @@ from jp_nb.errors import StorageError, UsageError
 from jp_nb.headless.files import read_notebook, write_notebook
 from jp_nb.headless.show import load_conversation, load_stored
 from jp_nb.interop.jp_directories import Saved, load_directory, possible_path, save_directory
-from jp_nb.interop.jp_entries import entry_text, mapping
+from jp_nb.interop.jp_entries import entry_text
 from jp_nb.interop.jp_files import Dialect, write_directory
-from jp_nb.interop.jp_json import read_value, same
-from jp_nb.json_values import JsonObject
+from jp_nb.interop.jp_json import read_value, same_json
+from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record import carrier
 from jp_nb.record.document import Document
 from jp_nb.record.jp_object import KEY, VERSION, conversation_id, events_of, head_of, others_of
@@ -115,7 +115,7 @@ def export_directory(
 
 
 def _checked(jp: JsonValue, folder: Path) -> Document:
-    """The document that the directory makes: what it says would load from a notebook."""
+    """Return the document that the directory makes: what it says would load from a notebook."""
     try:
         return Document.load(jp, clock=utc_now)
     except StorageError as exc:
@@ -129,7 +129,7 @@ def _new_notebook() -> Any:
 
 
 def _find(document: Document, identifier: str) -> JsonObject | None:
-    """The conversation of that id, the active one or another."""
+    """Return the conversation of that id, the active one or another."""
     if document.conversation.id == identifier:
         return document.to_json()
     return _among_others(document.others, identifier)
@@ -143,14 +143,14 @@ def _among_others(others: list[JsonValue], identifier: str) -> JsonObject | None
 
 
 def _goes_on(jp: JsonObject, held: JsonObject) -> bool:
-    """Whether the entries of `jp` begin with all that are `held`."""
+    """Return True if the entries of `jp` begin with all that are `held`."""
     ours, theirs = _entries(held), _entries(jp)
-    return len(ours) <= len(theirs) and same(ours, theirs[: len(ours)])
+    return len(ours) <= len(theirs) and same_json(ours, theirs[: len(ours)])
 
 
 def _entries(jp: JsonObject) -> list[JsonValue]:
-    """The entries as JP stores them: how their text was written does not matter."""
-    entries = map(mapping, events_of(jp))
+    """Return the entries as JP stores them: how their text was written does not matter."""
+    entries = map(as_object, events_of(jp))
     return [read_value(entry_text(e, i), "events").value for i, e in enumerate(entries)]
 
 
@@ -169,7 +169,7 @@ def _replace(document: Document, jp: JsonObject, loaded: Document) -> None:
 
 
 def _shown(identifier: str) -> str:
-    """An id in a message: anybody's may hold what a terminal obeys."""
+    """Return an id in a message: anybody's may hold what a terminal obeys."""
     return identifier if _ORDINARY.fullmatch(identifier) else ascii(identifier[:64])
 
 
@@ -182,7 +182,7 @@ def _said(done: str, loaded: Document, notebook: Path) -> str:
 
 
 def _left_out(jp: JsonObject, folder: Path) -> list[str]:
-    names = mapping(head_of(jp).get("origin")).get("left_out")
+    names = as_object(head_of(jp).get("origin")).get("left_out")
     found = [str(name) for name in names] if isinstance(names, list) else []
     why = "a link, a folder, hidden, too long, or no text"
     return [f"left out: {folder / name} ({why})" for name in found]

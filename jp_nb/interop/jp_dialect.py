@@ -18,7 +18,6 @@ from pydantic import JsonValue
 from jp_nb.config.partial import Change, Partial, apply, merge
 from jp_nb.config.paths import format_path, parse_path
 from jp_nb.errors import ConfigError, StorageError
-from jp_nb.interop.jp_entries import mapping
 from jp_nb.interop.jp_schema import (
     ALL_TOOLS,
     DEFAULTS,
@@ -32,7 +31,7 @@ from jp_nb.interop.jp_schema import (
     Shape,
     Table,
 )
-from jp_nb.json_values import JsonObject
+from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record.events import CONVERSATION_KINDS, KNOWN, InquiryRequest, InquiryResponse, decode
 
 NO_MODEL = (
@@ -54,7 +53,7 @@ _STRATEGY = frozenset({"value", "strategy", "separator", "dedup", "discard_when_
 
 @dataclass(slots=True)
 class _Report:
-    """What was left out or changed: place and reason; the same of several entries in one line."""
+    """A list of what was left out or changed: place and reason, several entries in one line."""
 
     _found: dict[tuple[str, str], list[int]] = field(default_factory=dict)
 
@@ -77,7 +76,7 @@ class _Report:
 
 
 def _runs(indexes: Sequence[int]) -> list[str]:
-    """`0-3`, `7` of 0, 1, 2, 3, 7."""
+    """Return `0-3`, `7` of 0, 1, 2, 3, 7."""
     runs: list[list[int]] = []
     for index in indexes:
         if runs and index <= runs[-1][1] + 1:
@@ -99,7 +98,7 @@ class ForHead(NamedTuple):
 
 
 def for_head(base_config: JsonObject, entries: Sequence[JsonObject]) -> ForHead:
-    """What of a conversation, in plain text, JP can load.
+    """Return the part of a conversation, in plain text, that JP can load.
 
     An entry that JP reads as it is stays the same object.
 
@@ -119,7 +118,7 @@ def for_head(base_config: JsonObject, entries: Sequence[JsonObject]) -> ForHead:
         converted: JsonObject | None = entry
         if kind == "config_delta":
             converted = config.change(entry, index)
-            models.append(_at(mapping(converted or {}).get("delta"), _MODEL_ID))
+            models.append(_at(as_object(converted or {}).get("delta"), _MODEL_ID))
         elif isinstance(kind, str) and kind in KNOWN:
             converted = _without_ours(entry, index, report)
         if converted is not None:
@@ -128,7 +127,7 @@ def for_head(base_config: JsonObject, entries: Sequence[JsonObject]) -> ForHead:
 
 
 def _unreadable(entries: Sequence[JsonObject]) -> dict[int, str]:
-    """Entries that would keep JP from loading any, with the reason; inquiries in pairs."""
+    """Return entries that would keep JP from loading any, with the reason; inquiries in pairs."""
     found: dict[int, str] = {}
     waiting: dict[str, list[int]] = {}
     for index, entry in enumerate(entries):
@@ -156,7 +155,7 @@ def _unreadable(entries: Sequence[JsonObject]) -> dict[int, str]:
 
 
 def _without_ours(entry: JsonObject, index: int, report: _Report) -> JsonObject:
-    """The entry without the fields that JP would ignore and then lose."""
+    """Return the entry without the fields that JP would ignore and then lose."""
     changed = dict(entry)
     unknown = ["event_id", "request_id", "claims"]
     unknown += ["outcome"] if entry.get("type") == "inquiry_response" else []
@@ -188,7 +187,7 @@ def _with_whole_options(question: JsonObject) -> JsonObject:
 
 
 def _respelled(entry: JsonObject) -> JsonObject:
-    """A changed entry: how the old one was written says nothing about it."""
+    """Return a changed entry: how the old one was written says nothing about it."""
     return {key: item for key, item in entry.items() if key != "spelling"}
 
 
@@ -206,7 +205,7 @@ class _Config:
         self._jp: Partial = merge({}, self._base)
 
     def change(self, entry: JsonObject, index: int) -> JsonObject | None:
-        """The entry that makes JP's configuration follow; None if nothing is left of it."""
+        """Return the entry that makes JP's configuration follow; None if nothing is left of it."""
 
         def note(keys: tuple[str, ...], why: str) -> None:
             # What is there and was not admitted has been mentioned.
@@ -217,7 +216,7 @@ class _Config:
             self._report.entry(index, "op", f"JP knows no {entry['op']!r}")
             return None
         before = self._ours
-        delta, unsets = mapping(entry.get("delta")), self._unsets(entry, index)
+        delta, unsets = as_object(entry.get("delta")), self._unsets(entry, index)
         if entry.get("op") == "reset":
             touched: JsonObject
             self._ours, touched = {}, dict.fromkeys(self._jp)
@@ -239,7 +238,7 @@ class _Config:
         simple = not unsets and entry.get("op") is None and admitted == delta
         if simple and not self._must_be_whole(delta, before):
             self._jp = merge(self._jp, delta)
-            plain = mapping(entry.get("spelling")).get("flat") is not True
+            plain = as_object(entry.get("spelling")).get("flat") is not True
             return stripped if plain else _respelled(stripped)
         concerned = _only(self._ours, touched)
         wanted = _Admission(self._ours, lambda *_: None).table(JP, concerned, ())
@@ -251,7 +250,7 @@ class _Config:
         return _respelled({**rest, "delta": found})
 
     def _unsets(self, entry: JsonObject, index: int) -> tuple[str, ...]:
-        """The paths that the entry unsets, those that are none left out."""
+        """Return the paths that the entry unsets, without those that are not paths."""
         listed = entry.get("unsets")
         found: list[str] = []
         for path in listed if isinstance(listed, list) else ():
@@ -264,16 +263,16 @@ class _Config:
         return tuple(found)
 
     def _must_be_whole(self, delta: JsonObject, before: Partial) -> bool:
-        """Whether JP needs more than the delta: half a model, or a tool that it did not know."""
+        """Return True if JP needs more than the delta: half a model, or a tool it did not know."""
         for value in _models(JP, delta):
             if isinstance(value, dict) and not {"provider", "name"} <= value.keys():
                 return True
         tools = ("conversation", "tools")
-        here, known = mapping(_at(before, tools)), mapping(_at(self._jp, tools))
-        return any(name in here and name not in known for name in mapping(_at(delta, tools)))
+        here, known = as_object(_at(before, tools)), as_object(_at(self._jp, tools))
+        return any(name in here and name not in known for name in as_object(_at(delta, tools)))
 
     def finished_base(self, models: Sequence[JsonValue]) -> JsonObject:
-        """The base configuration, with what JP cannot do without."""
+        """Return the base configuration, with what JP cannot do without."""
         base = self._base
         if not _is_model(_at(base, _MODEL_ID)):
             known = [model for model in models if _is_model(model)]
@@ -298,10 +297,10 @@ class _Admission:
     def __init__(self, config: Partial, note: Note) -> None:
         self._config = config
         self._note = note
-        self._aliases = mapping(_at(config, ("providers", "llm", "aliases")))
+        self._aliases = as_object(_at(config, ("providers", "llm", "aliases")))
 
     def table(self, shape: Table, value: JsonObject, above: tuple[str, ...]) -> JsonObject:
-        """`value` with the keys that `shape` has."""
+        """Return `value` with the keys that `shape` has."""
         result: JsonObject = {}
         for key, item in value.items():
             keys = (*above, key)
@@ -360,7 +359,7 @@ class _Admission:
         return None
 
     def _provider(self, value: JsonValue, seen: tuple[str, ...]) -> str | None:
-        """The provider of a model, through aliases; None if the configuration does not say."""
+        """Return the provider of a model, through aliases; None if the configuration names none."""
         if isinstance(value, dict):
             found = value.get("provider")
             return found if isinstance(found, str) else None
@@ -373,7 +372,7 @@ class _Admission:
 
 
 def _sections(value: JsonValue) -> JsonValue:
-    """Sections of the system prompt; JP reads no bare texts."""
+    """Return sections of the system prompt; JP reads no bare texts."""
     if _is_wrapper(value):
         return {**value, "value": _sections(value["value"])}
     if not isinstance(value, list):
@@ -382,7 +381,7 @@ def _sections(value: JsonValue) -> JsonValue:
 
 
 def _parameters(value: JsonObject) -> JsonObject:
-    """Parameters of a model; JP reads an effort in a table alone."""
+    """Return parameters of a model; JP reads an effort in a table alone."""
     reasoning = value.get("reasoning")
     if reasoning in (None, "off", "auto"):
         return value
@@ -404,7 +403,7 @@ def _difference(
     above: tuple[str, ...],
     note: Note,
 ) -> JsonObject:
-    """The delta that makes `wanted` of `had` in JP at the places in `touched` (None: all of it)."""
+    """Return the delta that makes `wanted` of `had` in JP, at the places in `touched` or all."""
     result: JsonObject = {}
     for key in touched:
         below = shape.get(key) or shape.get("*")
@@ -415,7 +414,7 @@ def _difference(
         if isinstance(below, dict):
             if not isinstance(old, dict) and not isinstance(new, dict):
                 continue
-            here, there = mapping(old), mapping(new)
+            here, there = as_object(old), as_object(new)
             inside = touched[key]
             inside = inside if isinstance(inside, dict) else dict.fromkeys([*here, *there])
             step = _difference(below, here, there, inside, keys, note) or None
@@ -448,7 +447,7 @@ def _step(
 
 
 def _free_step(old: JsonValue, new: JsonValue, keys: tuple[str, ...], note: Note) -> JsonValue:
-    """The same where any JSON stands: JP merges objects and replaces all else."""
+    """Return the same where any JSON stands: JP merges objects and replaces all else."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return new
     for key in sorted(old.keys() - new.keys()):
@@ -460,7 +459,7 @@ def _free_step(old: JsonValue, new: JsonValue, keys: tuple[str, ...], note: Note
 
 
 def _gone(shape: str, old: JsonValue, keys: tuple[str, ...], note: Note) -> JsonValue:
-    """What unsets a value in JP, if anything does."""
+    """Return what unsets a value in JP, if anything does."""
     if keys in DEFAULTS:
         return DEFAULTS[keys]
     if shape == LIST:
@@ -472,7 +471,7 @@ def _gone(shape: str, old: JsonValue, keys: tuple[str, ...], note: Note) -> Json
 
 
 def _touched(shape: Table, delta: Mapping[str, JsonValue]) -> JsonObject:
-    """The places that `delta` sets; a tool, as everything that has no table, as a whole."""
+    """Return the places that `delta` sets; a tool, as everything that has no table, as a whole."""
     found: JsonObject = {}
     for key, value in delta.items():
         below = shape.get(key) or shape.get("*")
@@ -482,7 +481,7 @@ def _touched(shape: Table, delta: Mapping[str, JsonValue]) -> JsonObject:
 
 
 def _only(config: Mapping[str, JsonValue], touched: Mapping[str, JsonValue]) -> JsonObject:
-    """What `config` holds at the places in `touched`."""
+    """Return what `config` holds at the places in `touched`."""
     found: JsonObject = {}
     for key, inside in touched.items():
         value = config.get(key)
@@ -510,7 +509,7 @@ def _touch(touched: JsonObject, keys: Sequence[str]) -> None:
 
 
 def _models(shape: Table, value: Mapping[str, JsonValue]) -> Iterator[JsonValue]:
-    """The models that a partial names."""
+    """Yield the models that a partial names."""
     for key, item in value.items():
         below = shape.get(key) or shape.get("*")
         if below == MODEL:
@@ -520,7 +519,7 @@ def _models(shape: Table, value: Mapping[str, JsonValue]) -> Iterator[JsonValue]
 
 
 def _is_model(value: JsonValue) -> bool:
-    """Whether JP takes `value` for a model: an alias, or a whole id."""
+    """Return True if JP takes `value` for a model: an alias, or a whole id."""
     if isinstance(value, dict):
         return all(isinstance(value.get(key), str) for key in ("provider", "name"))
     return isinstance(value, str) and bool(value)
@@ -545,6 +544,6 @@ def _at(value: JsonValue, keys: Sequence[str]) -> JsonValue:
 
 
 def _put(value: JsonObject, keys: Sequence[str], item: JsonValue) -> JsonObject:
-    """A copy of `value` with `item` at `keys`."""
+    """Return a copy of `value` with `item` at `keys`."""
     key, rest = keys[0], keys[1:]
-    return {**value, key: _put(mapping(value.get(key)), rest, item) if rest else item}
+    return {**value, key: _put(as_object(value.get(key)), rest, item) if rest else item}

@@ -29,7 +29,7 @@ from jp_nb.interop.jp_files import (
     read_directory,
     write_directory,
 )
-from jp_nb.interop.jp_json import read_list, read_value, same
+from jp_nb.interop.jp_json import read_list, read_value, same_json
 from jp_nb.json_values import JsonObject
 from jp_nb.record.jp_object import conversation_id
 from jp_nb.record.timestamps import Clock
@@ -40,7 +40,7 @@ _CREATE: int = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | getattr(os, "
 
 
 def folder_at(text: str | Path, below: Path) -> Path:
-    """The folder that a person named: `~` is a home, and what is relative lies `below`.
+    """Return the folder that a person named: `~` is a home, and what is relative lies `below`.
 
     Raises:
         UsageError: If there can be no such path.
@@ -62,7 +62,7 @@ def possible_path(path: Path) -> Path:
 
 
 class Found(NamedTuple):
-    """What lies directly in a folder; temporary files are nobody's.
+    """The files that lie directly in a folder; temporary files are nobody's.
 
     Attributes:
         files: Content by name. Of one of JP's files that is too large, the beginning.
@@ -74,7 +74,7 @@ class Found(NamedTuple):
 
 
 def load_directory(folder: Path, *, clock: Clock) -> JsonObject:
-    """The `jp` object of the conversation in `folder`; see `jp_nb.interop.jp_files`.
+    """Return the `jp` object of the conversation in `folder`; see `jp_nb.interop.jp_files`.
 
     Raises:
         UsageError: If there is no such folder.
@@ -92,7 +92,7 @@ def load_directory(folder: Path, *, clock: Clock) -> JsonObject:
 
 
 def read_files(folder: Path) -> Found:
-    """The files directly in `folder`. Links are not followed: they may lead anywhere.
+    """Return the files directly in `folder`. Links are not followed: they may lead anywhere.
 
     Raises:
         StorageError: If it cannot be read, or one of JP's files is no regular one.
@@ -121,7 +121,7 @@ def read_files(folder: Path) -> Found:
 
 
 def _read_file(path: Path, limit: int) -> bytes | None:
-    """At most one byte more than `limit`; None if `path` is a link or no file."""
+    """Return at most one byte more than `limit`; None if `path` is a link or no file."""
     if not stat.S_ISREG(path.lstat().st_mode):
         return None
     try:
@@ -153,7 +153,7 @@ def _is_folder(folder: Path) -> bool:
 
 
 class Saved(NamedTuple):
-    """What an export did: what could not be said, and which files of others it wrote."""
+    """The result of an export: what could not be said, and which files of others it wrote."""
 
     dropped: list[str]
     others: list[str]
@@ -178,7 +178,7 @@ def save_directory(jp: JsonObject, folder: Path, dialect: Dialect = "native") ->
     files = dict(written.files)
     if there is not None:
         base = _refuse_foreign(jp, folder, there, files)
-        if base is not None and same(base, _value(files[BASE_CONFIG])):
+        if base is not None and same_json(base, _value(files[BASE_CONFIG])):
             del files[BASE_CONFIG]  # written once
     try:
         return Saved(written.dropped, _write_files(folder, files))
@@ -197,7 +197,7 @@ class _There:
 
 
 def _there(folder: Path) -> _There | None:
-    """What is in `folder`; None if nothing is, or there is no such folder."""
+    """Return what is in `folder`; None if nothing is, or there is no such folder."""
     if not _is_folder(folder):
         if os.path.lexists(folder):
             raise StorageError(f"{folder} is no folder")
@@ -244,7 +244,7 @@ def _refuse_foreign(jp: JsonObject, folder: Path, there: _There, written: Files)
         raise _went_on(folder, f"events[{index}]")
     if there.base is not None:
         ours = [_value(form.get(BASE_CONFIG)) for form in forms]
-        if BASE_CONFIG not in written or not any(same(there.base, base) for base in ours):
+        if BASE_CONFIG not in written or not any(same_json(there.base, base) for base in ours):
             raise _went_on(folder, BASE_CONFIG)
     return there.base
 
@@ -267,7 +267,7 @@ def _went_on(folder: Path, place: str) -> StorageError:
 
 
 def _values(content: bytes | None) -> list[JsonValue]:
-    """The entries in a file, as they are stored."""
+    """Return the entries in a file, as they are stored."""
     return [] if content is None else [s.value for s in read_list(content.decode(), EVENTS)[0]]
 
 
@@ -276,10 +276,10 @@ def _value(content: bytes | None, name: str = BASE_CONFIG) -> JsonValue:
 
 
 def _first_missing(entries: Sequence[JsonValue], ours: Sequence[JsonValue]) -> int:
-    """The index of the first of `entries` that is not among `ours` in this order; else the end."""
+    """Return the index of the first of `entries` that `ours` lack in this order; else the end."""
     rest = iter(ours)
     for index, entry in enumerate(entries):
-        if not any(same(entry, mine) for mine in rest):
+        if not any(same_json(entry, mine) for mine in rest):
             return index
     return len(entries)
 

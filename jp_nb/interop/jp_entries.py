@@ -24,14 +24,14 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.interop.jp_json import (
     JsonText,
-    below,
-    in_order,
+    apply_spelling,
+    find_spelling,
+    pointer_below,
     read_value,
-    same,
-    spelled,
-    spelling,
+    same_json,
+    sort_keys,
 )
-from jp_nb.json_values import JsonObject, whole_text
+from jp_nb.json_values import JsonObject, as_object, whole_text
 from jp_nb.record.events import BESIDE_CONFIG, CONVERSATION_KINDS
 
 PAD = "  "
@@ -44,15 +44,16 @@ _OURS = ("verbatim", "spelling")
 # --- one entry -------------------------------------------------------------------------------
 
 
-def stored(source: JsonText, *, first: bool) -> JsonObject:
-    """The entry as a notebook keeps it."""
+def read_entry(source: JsonText, *, first: bool) -> JsonObject:
+    """Return the entry as a notebook keeps it."""
     how: JsonObject = {}
     entry: JsonObject = {}
     if isinstance(source.value, dict):
-        entry = plain(source.value)
+        entry = decode_entry(source.value)
         found = entry.pop("spelling", {})
         assert isinstance(found, dict)
-        how = found | spelling(source, usual_order(encoded({**entry, "spelling": found})), PAD)
+        usual = usual_order(encode_entry({**entry, "spelling": found}))
+        how = found | find_spelling(source, usual, PAD)
     else:
         how = {"element": True, "text": source.text}
     if source.gap != (FIRST_GAP if first else GAP):
@@ -62,8 +63,8 @@ def stored(source: JsonText, *, first: bool) -> JsonObject:
     return entry
 
 
-def plain(raw: JsonObject) -> JsonObject:
-    """An entry of JP in plain text."""
+def decode_entry(raw: JsonObject) -> JsonObject:
+    """Return an entry of JP with everything that is encoded in it as plain text."""
     how: JsonObject = {}
     entry = {key: item for key, item in raw.items() if key not in _OURS}
     if fields := {key: raw[key] for key in _OURS if key in raw}:
@@ -76,10 +77,10 @@ def plain(raw: JsonObject) -> JsonObject:
     verbatim: list[JsonValue] = []
 
     def decode(text: str, pointer: str) -> str:
-        plain = from_base64(text)
-        if plain is None:
+        decoded = from_base64(text)
+        if decoded is None:
             verbatim.append(pointer)
-        return text if plain is None else plain
+        return text if decoded is None else decoded
 
     _convert(entry, decode)
     if verbatim:
@@ -90,19 +91,19 @@ def plain(raw: JsonObject) -> JsonObject:
 
 
 def _is_flat(raw: Mapping[str, JsonValue]) -> bool:
-    """Whether the configuration stands on the delta itself, as in 2025."""
+    """Return True if the configuration stands on the delta itself, as in 2025."""
     if raw.get("type") != "config_delta" or "delta" in raw or raw.get("op") is not None:
         return False
     return not raw.keys() <= BESIDE_CONFIG
 
 
-def encoded(entry: Mapping[str, JsonValue]) -> JsonObject:
-    """The entry as JP stores it: `plain` undone.
+def encode_entry(entry: Mapping[str, JsonValue]) -> JsonObject:
+    """Return the entry as JP stores it: `decode_entry` undone.
 
     Anybody may have written the hints. One that would make the entry say something else is passed
     over.
     """
-    how = spelling_of(entry)
+    how = entry_spelling(entry)
     verbatim = entry.get("verbatim")
     kept = set(filter(_is_text, verbatim)) if isinstance(verbatim, list) else set()
     raw = {key: item for key, item in entry.items() if key not in _OURS}
@@ -126,14 +127,9 @@ def _is_text(value: JsonValue) -> bool:
     return isinstance(value, str)
 
 
-def spelling_of(entry: Mapping[str, JsonValue]) -> JsonObject:
-    """How the text of `entry` differs from the usual one."""
-    return mapping(entry.get("spelling"))
-
-
-def mapping(value: JsonValue) -> JsonObject:
-    """`value` if it is an object, else an empty one."""
-    return value if isinstance(value, dict) else {}
+def entry_spelling(entry: Mapping[str, JsonValue]) -> JsonObject:
+    """Return how the text of `entry` differs from the usual one."""
+    return as_object(entry.get("spelling"))
 
 
 def _convert(entry: JsonObject, change: Callable[[str, str], str]) -> None:
@@ -154,23 +150,23 @@ def _leaves(value: JsonValue, pointer: str, change: Callable[[str, str], str]) -
         case str():
             return change(value, pointer)
         case dict():
-            return {k: _leaves(v, below(pointer, k), change) for k, v in value.items()}
+            return {k: _leaves(v, pointer_below(pointer, k), change) for k, v in value.items()}
         case list():
             return [_leaves(v, f"{pointer}/{i}", change) for i, v in enumerate(value)]
     return value
 
 
 def from_base64(text: str) -> str | None:
-    """One level of base64 removed; None if `text` is not the one encoding of some text."""
+    """Return what `text` encodes in base64; None if it is not the one encoding of some text."""
     try:
-        plain = base64.b64decode(text, validate=True)
-        return plain.decode() if base64.b64encode(plain).decode() == text else None
+        decoded = base64.b64decode(text, validate=True)
+        return decoded.decode() if base64.b64encode(decoded).decode() == text else None
     except (binascii.Error, ValueError):
         return None
 
 
 def to_base64(text: str) -> str:
-    """`text` as JP encodes it."""
+    """Return `text` as JP encodes it."""
     return base64.b64encode(whole_text(text).encode()).decode()
 
 
@@ -196,8 +192,8 @@ _ORDER_BELOW: dict[str, dict[str, tuple[str, ...]]] = {
 
 
 def usual_order(raw: Mapping[str, JsonValue]) -> JsonObject:
-    """A copy of an entry with its keys as JP puts them, sorted where JP has no order."""
-    entry = in_order(dict(raw))
+    """Return a copy of an entry with its keys as JP puts them, sorted where JP has no order."""
+    entry = sort_keys(dict(raw))
     assert isinstance(entry, dict)
     kind = entry.get("type")
     if not isinstance(kind, str) or kind not in (*CONVERSATION_KINDS, *_ORDER):
@@ -237,26 +233,26 @@ def _arranged(
 
 
 def entry_text(entry: JsonObject, index: int) -> str:
-    """The text of entry number `index`: as it was read if it still says that, else as JP writes."""
-    how = spelling_of(entry)
+    """Return the text of entry number `index`: as read if it still says that, else as JP writes."""
+    how = entry_spelling(entry)
     text = how.get("text")
     if isinstance(text, str) and _says(text, entry, index):
         return text
-    return spelled(usual_order(encoded(entry)), how, PAD)
+    return apply_spelling(usual_order(encode_entry(entry)), how, PAD)
 
 
 def _says(text: str, entry: JsonObject, index: int) -> bool:
-    """Whether `text` is still what the entry should say."""
+    """Return True if `text` is still what the entry should say."""
     try:
         source = read_value(text, f"events[{index}]")
     except StorageError:
         return False
-    how = spelling_of(entry)
+    how = entry_spelling(entry)
     if source.text != text:
         return False
     if not isinstance(source.value, dict):
         return how.get("element") is True and entry.keys() == {"spelling"}
-    read = plain(source.value)
+    read = decode_entry(source.value)
     flags: JsonObject = {key: how[key] for key in ("flat", "fields") if key in how}
-    alike = same(spelling_of(read), flags)
-    return alike and same({**read, "spelling": None}, {**entry, "spelling": None})
+    alike = same_json(entry_spelling(read), flags)
+    return alike and same_json({**read, "spelling": None}, {**entry, "spelling": None})

@@ -26,26 +26,26 @@ from typing import Literal, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
+from jp_nb.interop.jp_dialect import for_head
 from jp_nb.interop.jp_entries import (
     FIRST_GAP,
     GAP,
-    encoded,
+    decode_entry,
+    encode_entry,
+    entry_spelling,
     entry_text,
-    mapping,
-    plain,
-    spelling_of,
-    stored,
+    read_entry,
 )
 from jp_nb.interop.jp_json import (
-    in_order,
+    apply_spelling,
+    find_spelling,
     read_list,
     read_value,
-    render,
-    same,
-    spelled,
-    spelling,
+    render_json,
+    same_json,
+    sort_keys,
 )
-from jp_nb.json_values import JsonObject, whole_text
+from jp_nb.json_values import JsonObject, as_object, whole_text
 from jp_nb.record.jp_object import VERSION
 from jp_nb.record.timestamps import Clock, conversation_id, format_timestamp, parse_timestamp
 
@@ -85,7 +85,7 @@ class Directory(NamedTuple):
 def read_directory(
     name: str, files: Mapping[str, bytes], *, clock: Clock, left_out: Iterable[str] = ()
 ) -> JsonObject:
-    """The `jp` object of the conversation that JP keeps in the directory `name`.
+    """Return the `jp` object of the conversation that JP keeps in the directory `name`.
 
     Its id comes from the name; if that names none, from the first entry's time, else the clock.
     `left_out` are names of what else is there and was not read.
@@ -107,7 +107,7 @@ def _read(
         older = ": JP itself no longer reads messages.json" if "messages.json" in files else ""
         raise StorageError(f"no conversation of JP, {EVENTS} is missing{older}", place=name)
     sources, after = read_list(_text(files, EVENTS), EVENTS)
-    events = [stored(source, first=not i) for i, source in enumerate(sources)]
+    events = [read_entry(source, first=not i) for i, source in enumerate(sources)]
     origin: JsonObject = {"directory": name}
     title: JsonValue = None
     if METADATA in files:
@@ -157,7 +157,7 @@ def _object(value: JsonValue, place: str) -> JsonObject:
 
 
 def _others(files: Mapping[str, bytes], unread: Iterable[str]) -> JsonObject:
-    """The files that JP knows nothing of; temporary ones are nobody's."""
+    """Return the files that JP knows nothing of; temporary ones are nobody's."""
     kept: JsonObject = {}
     left_out: set[str] = {file for file in unread if not is_temporary(file)}
     room = MAX_OTHER_BYTES
@@ -181,14 +181,14 @@ def _others(files: Mapping[str, bytes], unread: Iterable[str]) -> JsonObject:
 
 
 def is_other_name(file: str) -> bool:
-    """Whether a conversation may bring a file of that name: a plain one, and not hidden."""
-    plain = _OTHER_NAME.fullmatch(file) is not None and not file.endswith((".", " "))
+    """Return True if a conversation may bring a file of that name: a plain one, and not hidden."""
+    is_plain = _OTHER_NAME.fullmatch(file) is not None and not file.endswith((".", " "))
     short = len(whole_text(file).encode()) <= MAX_NAME_BYTES
-    return plain and short and file.casefold() not in FILES and not is_temporary(file)
+    return is_plain and short and file.casefold() not in FILES and not is_temporary(file)
 
 
 def is_temporary(file: str) -> bool:
-    """Whether that is the name of a file that JP has not finished."""
+    """Return True if that is the name of a file that JP has not finished."""
     return file.casefold().endswith(".tmp")
 
 
@@ -201,13 +201,13 @@ def _identifier(name: str, events: Iterable[JsonObject], clock: Clock) -> str:
 
 
 def _moment(timestamp: JsonValue) -> datetime | None:
-    """The moment that a stored timestamp means; None if it means none that JP could have seen."""
+    """Return the moment that a stored timestamp means; None if JP cannot have seen that one."""
     found = parse_timestamp(timestamp) if isinstance(timestamp, str) else None
     return found if found is not None and found.year >= 1970 else None
 
 
 def _read_base(text: str) -> tuple[JsonObject, list[JsonObject], JsonObject]:
-    """The configuration, the changes that come with it, and what else that file says."""
+    """Return the configuration, the changes that come with it, and what else that file says."""
     source = read_value(text, BASE_CONFIG)
     value = _object(source.value, BASE_CONFIG)
     kept: JsonObject = {}
@@ -221,8 +221,8 @@ def _read_base(text: str) -> tuple[JsonObject, list[JsonObject], JsonObject]:
         kept["init"] = len(init) if "init" in value else None
         if extra := {key: item for key, item in value.items() if key not in ("base", "init")}:
             kept["extra"] = extra
-    usual = in_order(_base_value(config, init, kept))
-    kept |= spelling(source, usual)
+    usual = sort_keys(_base_value(config, init, kept))
+    kept |= find_spelling(source, usual)
     after = text[len(source.text) :]
     if "text" in kept or not text.startswith(source.text):
         kept["text"] = text
@@ -235,24 +235,24 @@ def _delta(value: JsonValue, index: int) -> JsonObject:
     place = f"{BASE_CONFIG} init[{index}]"
     if _object(value, place).get("type") != "config_delta":
         raise StorageError("expected a config_delta", place=place)
-    return plain(_object(value, place))
+    return decode_entry(_object(value, place))
 
 
 def _base_value(
     config: JsonObject, init: Sequence[JsonObject], kept: Mapping[str, JsonValue]
 ) -> JsonObject:
-    """What `base_config.json` says, as a value."""
+    """Return what `base_config.json` says, as a value."""
     if "init" not in kept and "base" not in config:
         return config
-    extra = mapping(kept.get("extra"))
+    extra = as_object(kept.get("extra"))
     value: JsonObject = {k: v for k, v in extra.items() if k != "init"} | {"base": config}
     if kept.get("init") is not None:
-        value["init"] = [encoded(entry) for entry in init]
+        value["init"] = [encode_entry(entry) for entry in init]
     return value
 
 
 def _without_delta(entry: JsonObject) -> tuple[JsonObject, JsonObject]:
-    """The configuration in the `entry` that leads the older layout, and the rest of it."""
+    """Return the configuration in the `entry` that leads the older layout, and the rest of it."""
     delta = entry.get("delta")
     if not isinstance(delta, dict):
         return {}, {"entry": entry}
@@ -260,13 +260,13 @@ def _without_delta(entry: JsonObject) -> tuple[JsonObject, JsonObject]:
 
 
 def _leading_entry(leading: JsonObject, config: JsonObject) -> JsonObject | None:
-    """The entry that led the older layout; None if it would not say that `config` alone."""
-    entry = mapping(leading.get("entry"))
+    """Return the entry that led the older layout; None if it would not say that `config` alone."""
+    entry = as_object(leading.get("entry"))
     if leading.get("delta") or config:
         entry = {**entry, "delta": config}
-    read = plain(encoded(entry))
+    read = decode_entry(encode_entry(entry))
     said, _ = _without_delta(read)
-    return entry if read.get("type") == "config_delta" and same(said, config) else None
+    return entry if read.get("type") == "config_delta" and same_json(said, config) else None
 
 
 # --- writing ---------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def _leading_entry(leading: JsonObject, config: JsonObject) -> JsonObject | None
 def write_directory(
     jp: Mapping[str, JsonValue], *, dialect: Dialect = "native", metadata: bytes | None = None
 ) -> Directory:
-    """The directory of the conversation at the top of `jp` (or of one of its `others`).
+    """Return the directory of the conversation at the top of `jp` (or of one of its `others`).
 
     `metadata` is that file as it is there now: what it says else stays.
 
@@ -305,10 +305,8 @@ def _write(jp: Mapping[str, JsonValue], dialect: Dialect, there: str | None) -> 
     dropped: list[str] = []
     if (metadata := _metadata_text(head, origin, entries, there)) is not None:
         texts[METADATA] = metadata
-    kept, leading = mapping(origin.get("base_config")), mapping(origin.get("leading"))
+    kept, leading = as_object(origin.get("base_config")), as_object(origin.get("leading"))
     if dialect == "jp-head":
-        from jp_nb.interop.jp_dialect import for_head
-
         base, entries, dropped = for_head(config, entries)
         unchanged = "init" not in kept and base == config
         texts[BASE_CONFIG] = _base_text(base, [], kept if unchanged else {})
@@ -328,7 +326,7 @@ def _write(jp: Mapping[str, JsonValue], dialect: Dialect, there: str | None) -> 
 
 
 def _init_count(kept: Mapping[str, JsonValue], entries: Sequence[JsonObject]) -> int:
-    """How many of the first entries stand in `base_config.json`."""
+    """Return how many of the first entries stand in `base_config.json`."""
     said = kept.get("init")
     count = 0
     while isinstance(said, int) and count < min(said, len(entries)):
@@ -339,7 +337,7 @@ def _init_count(kept: Mapping[str, JsonValue], entries: Sequence[JsonObject]) ->
 
 
 def _origin(head: Mapping[str, JsonValue]) -> JsonObject:
-    """Where the conversation came from; a fork that brought it along came from nowhere."""
+    """Return where the conversation came from; a fork that brought it along came from nowhere."""
     origin = head.get("origin")
     if not isinstance(origin, dict) or head.get("parent") is not None:
         return {}
@@ -352,7 +350,7 @@ def _metadata_text(
     entries: Sequence[JsonObject],
     there: str | None,
 ) -> str | None:
-    """`metadata.json`; None if there was none and nothing has changed since.
+    """Return `metadata.json`; None if there was none and nothing has changed since.
 
     Of the text that is `there` (else: that was read) nothing else is changed than the title, if
     it was changed here, and the time, if that is later.
@@ -364,9 +362,9 @@ def _metadata_text(
     known = origin.get("entries")
     grown = not isinstance(known, int) or len(entries) > known
     title = head.get("title")
-    if not isinstance(title, str) or not title or same(title, read.get("title")):
+    if not isinstance(title, str) or not title or same_json(title, read.get("title")):
         title = None  # nobody gave it another one here
-    if same(title, old.get("title")):
+    if same_json(title, old.get("title")):
         title = None
     moments = (_moment(entry.get("timestamp")) for entry in reversed(entries))
     moment = next((found for found in moments if found is not None), None)
@@ -381,7 +379,7 @@ def _metadata_text(
         new = {**new, "title": title} if "title" in new else {"title": title, **new}
     if later or before is None:
         new["last_activated_at"] = format_timestamp(moment or _created(head))
-    return render(new) + "\n"
+    return render_json(new) + "\n"
 
 
 def _metadata(text: str) -> JsonObject:
@@ -389,7 +387,7 @@ def _metadata(text: str) -> JsonObject:
 
 
 def _created(head: Mapping[str, JsonValue]) -> datetime:
-    """The moment that the conversation's id names."""
+    """Return the moment that the conversation's id names."""
     digits = str(head.get("id", "")).removeprefix("jp-c")
     try:
         return datetime.fromtimestamp(int(digits) / 10, UTC)
@@ -405,22 +403,22 @@ def _base_text(
         return text
     after = kept.get("after")
     end = after if isinstance(after, str) and not after.strip(" \t\r\n") else "\n"
-    return spelled(in_order(_base_value(config, init, kept)), dict(kept)) + end
+    return apply_spelling(sort_keys(_base_value(config, init, kept)), dict(kept)) + end
 
 
 def _says_base(text: str, config: JsonObject, init: Sequence[JsonObject]) -> bool:
-    """Whether `text` is still what the file should say."""
+    """Return True if `text` is still what the file should say."""
     try:
         read_config, read_init, _ = _read_base(text)
     except StorageError:
         return False
-    return same(read_config, config) and same(list(read_init), list(init))
+    return same_json(read_config, config) and same_json(list(read_init), list(init))
 
 
 def _events_text(entries: Sequence[JsonObject], after: JsonValue) -> str:
     parts: list[str] = []
     for index, entry in enumerate(entries):
-        gap = spelling_of(entry).get("gap")
+        gap = entry_spelling(entry).get("gap")
         form = _BETWEEN if index else _BEFORE_ONE
         usual = GAP if index else FIRST_GAP
         parts.append(gap if isinstance(gap, str) and form.fullmatch(gap) else usual)

@@ -64,7 +64,7 @@ _DECODER = json.JSONDecoder(parse_float=_Token, parse_int=_Token, parse_constant
 
 
 def read_value(text: str, file: str) -> JsonText:
-    """The one value in the `text` of `file`; white space around it is no part of its text.
+    """Return the one value in the `text` of `file`, without the white space around it.
 
     Raises:
         StorageError: If it is no JSON; the message names file and place.
@@ -77,7 +77,7 @@ def read_value(text: str, file: str) -> JsonText:
 
 
 def read_list(text: str, file: str) -> tuple[list[JsonText], str]:
-    """The items of the list in the `text` of `file`, and what follows the last of them.
+    """Return the items of the list in the `text` of `file`, and what follows the last of them.
 
     Raises:
         StorageError: If it is no list; the message names file and place.
@@ -138,7 +138,7 @@ def _plain(value: Any, pointer: str, numbers: dict[str, str]) -> JsonValue:
                 numbers[pointer] = str(value)
             return number
         case dict():
-            return {k: _plain(v, below(pointer, k), numbers) for k, v in value.items()}
+            return {k: _plain(v, pointer_below(pointer, k), numbers) for k, v in value.items()}
         case list():
             return [_plain(v, f"{pointer}/{i}", numbers) for i, v in enumerate(value)]
     return value  # type: ignore[no-any-return]  # the decoder gives nothing else
@@ -152,7 +152,7 @@ def _number(token: str) -> int | float:
 
 
 def _survives(number: int | float) -> bool:
-    """Whether a page, which has floats alone, gives the same number back."""
+    """Return True if a page, which has floats alone, gives the same number back."""
     if isinstance(number, float):
         return not number.is_integer()
     return abs(number) <= _SAFE_INTEGER
@@ -161,8 +161,8 @@ def _survives(number: int | float) -> bool:
 # --- pointers --------------------------------------------------------------------------------
 
 
-def below(pointer: str, key: str) -> str:
-    """The JSON pointer of `key` in the object at `pointer`."""
+def pointer_below(pointer: str, key: str) -> str:
+    """Return the JSON pointer of `key` in the object at `pointer`."""
     return f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
 
 
@@ -183,7 +183,7 @@ def _replace(value: JsonValue, pointer: str, token: str) -> None:
 
 def _is_number(token: str, number: int | float) -> bool:
     try:
-        return bool(_NUMBER.fullmatch(token)) and same(_number(token), number)
+        return bool(_NUMBER.fullmatch(token)) and same_json(_number(token), number)
     except ValueError:  # too large, or too long
         return False
 
@@ -197,21 +197,24 @@ def _at(value: JsonValue, key: str) -> JsonValue:
 # --- spelling --------------------------------------------------------------------------------
 
 
-def spelling(source: JsonText, usual: JsonValue, pad: str = "") -> JsonObject:
-    """What `spelled` needs beside `usual` (the value of `source`, its keys in the usual order)."""
+def find_spelling(source: JsonText, usual: JsonValue, pad: str = "") -> JsonObject:
+    """Return what `apply_spelling` needs to make the text of `source` from `usual`.
+
+    `usual` is its value, keys in the usual order.
+    """
     found: JsonObject = {}
     if usual == source.value:
         if order := _order(source.value, usual):
             found["order"] = order
         if source.numbers:
             found["numbers"] = dict(source.numbers)
-        if spelled(usual, found, pad) == source.text:
+        if apply_spelling(usual, found, pad) == source.text:
             return found
     return {"text": source.text}
 
 
-def spelled(usual: JsonValue, how: JsonValue, pad: str = "") -> str:
-    """The text of `usual` with its `spelling`; what in that does not fit is passed over."""
+def apply_spelling(usual: JsonValue, how: JsonValue, pad: str = "") -> str:
+    """Return the text of `usual` with the spelling `how`, but for what in that does not fit."""
     how = how if isinstance(how, dict) else {}
     order = how.get("order")
     value = _ordered(usual, iter(order if isinstance(order, list) else ()))
@@ -247,7 +250,7 @@ def _compare(value: JsonValue, usual: Any, found: list[JsonValue]) -> None:
 
 
 def _ordered(usual: JsonValue, order: Iterator[JsonValue]) -> JsonValue:
-    """A copy of `usual` in the given order."""
+    """Return a copy of `usual` in the given order."""
     if isinstance(usual, dict):
         keys = list(usual)
         said = next(order, 0) if len(keys) > 1 else 0
@@ -267,9 +270,9 @@ def _is_permutation(places: Sequence[JsonValue], count: int) -> bool:
 # --- writing ---------------------------------------------------------------------------------
 
 
-def render(value: JsonValue, pad: str = "") -> str:
-    """The text of `value` as JP writes it: two spaces, keys as they come."""
-    return spelled(value, {}, pad)
+def render_json(value: JsonValue, pad: str = "") -> str:
+    """Return the text of `value` as JP writes it: two spaces, keys as they come."""
+    return apply_spelling(value, {}, pad)
 
 
 def _render(value: JsonValue, pad: str, parts: list[str]) -> None:
@@ -312,7 +315,7 @@ def _scalar(value: JsonValue) -> str:
 
 
 def number_text(number: int | float) -> str:
-    """A number as JP writes it: `1e-7`, `1e16`, `0.00001`."""
+    """Return a number as JP writes it: `1e-7`, `1e16`, `0.00001`."""
     text = repr(number)
     mantissa, exponent, power = text.partition("e")
     if not exponent:
@@ -326,26 +329,26 @@ def number_text(number: int | float) -> str:
 # --- comparing -------------------------------------------------------------------------------
 
 
-def in_order(value: JsonValue) -> JsonValue:
-    """A copy of `value` with the keys of all objects sorted, as a notebook keeps them."""
+def sort_keys(value: JsonValue) -> JsonValue:
+    """Return a copy of `value` with the keys of all objects sorted, as a notebook keeps them."""
     if isinstance(value, dict):
-        return {key: in_order(value[key]) for key in sorted(value)}
+        return {key: sort_keys(value[key]) for key in sorted(value)}
     if isinstance(value, list):
-        return [in_order(item) for item in value]
+        return [sort_keys(item) for item in value]
     return value
 
 
-def same(one: JsonValue, other: JsonValue) -> bool:
-    """Whether two values are equal, as far as a page can tell.
+def same_json(one: JsonValue, other: JsonValue) -> bool:
+    """Return True if two values are equal, as far as a page can tell.
 
     To it `1.0` is `1`, and half a character is U+FFFD.
     """
     if isinstance(one, dict) and isinstance(other, dict):
         if one.keys() != other.keys():
             one, other = _whole_keys(one), _whole_keys(other)
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(same_json(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(same(a, b) for a, b in zip(one, other, strict=True))
+        return len(one) == len(other) and all(map(same_json, one, other))
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, (int, float)) and isinstance(other, (int, float)):

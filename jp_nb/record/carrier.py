@@ -33,7 +33,7 @@ WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 
 
 def read(metadata: Mapping[str, Any]) -> JsonValue:
-    """The notebook's `jp` object with what its carriers add; None if it has neither.
+    """Return the notebook's `jp` object with what its carriers add; None if it has neither.
 
     Damage and a newer version come back as they are: `Document.load` reports them.
     """
@@ -46,7 +46,7 @@ def read(metadata: Mapping[str, Any]) -> JsonValue:
 
 
 def unreadable(metadata: Mapping[str, Any]) -> list[JsonValue]:
-    """The states of carriers that are damaged: `lift` leaves them where they are."""
+    """Return the states of carriers that are damaged: `lift` leaves them where they are."""
     return [state for _, state in _carriers(metadata) if _document(state) is None]
 
 
@@ -85,7 +85,7 @@ def _carriers(metadata: Mapping[str, Any]) -> Iterator[tuple[str, JsonObject]]:
 
 
 def _document(state: JsonObject) -> JsonObject | None:
-    """The `jp` object of a carrier; None if it is damaged."""
+    """Return the `jp` object of a carrier; None if it is damaged."""
     head = state.get("jp")
     if not isinstance(head, dict):
         return None

@@ -1,4 +1,4 @@
-"""What a provider sees in place of turns that were compacted. The record itself keeps them.
+"""Entries that stand in for compacted turns in what a provider is sent. The record keeps the turns.
 
 Source: `docs/record.md`.
 """
@@ -30,7 +30,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 def stand_ins(stream: ConversationStream, hidden: Collection[int]) -> dict[int, tuple[Entry, ...]]:
-    """What stands in place of an entry, by its index; an entry that is not here stays.
+    """Return what stands in place of an entry, by its index; an entry that is not here stays.
 
     What is `hidden` anyway is not looked at. In each turn the newest compaction decides, for the
     summary, the reasoning and the tool calls on their own; of equally old ones the later in the
@@ -66,7 +66,7 @@ def stand_ins(stream: ConversationStream, hidden: Collection[int]) -> dict[int, 
 
 
 def _of_their_time(stream: ConversationStream) -> Iterator[Compaction]:
-    """The compactions, none of which says anything about turns that came after it."""
+    """Yield the compactions, none of which says anything about turns that came after it."""
     last = -1
     for entry in stream.entries:
         if isinstance(entry, TurnStart) or (last < 0 and entry.type in CONVERSATION_KINDS):

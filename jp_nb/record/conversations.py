@@ -53,7 +53,7 @@ class Listed:
 
 
 def listing(document: Document) -> list[Listed]:
-    """All conversations, the active one first, the others as they are stored: newest first."""
+    """Return all conversations, the active one first, then the others as stored: newest first."""
     names = _names(document)
     stream = document.conversation
     active = _listed(names[0], {"conversation": stream.head}, turns=stream.turn_count, active=True)
@@ -115,7 +115,7 @@ def drop(document: Document, name: str) -> Listed:
 
 
 def _names(document: Document) -> list[str]:
-    """Unique ids: of the active conversation, then of the others."""
+    """Return unique ids: of the active conversation, then of the others."""
     stored = [document.conversation.id, *map(_stored_id, document.others)]
     literal = set(stored)
     seen: dict[str, int] = {}
@@ -131,7 +131,7 @@ def _names(document: Document) -> list[str]:
 
 
 def _find(names: Sequence[str], text: str) -> int:
-    """The index of the one that `text` names."""
+    """Return the index of the one that `text` names."""
     if text in names:
         return names.index(text)
     fitting = [n for n in names if text and (n.startswith(text) or n.endswith(text))]
@@ -160,7 +160,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _shown(name: str) -> str:
-    """A name in a message: an id of anybody's may be long, or hold what a terminal obeys."""
+    """Return a name in a message: an id of anybody's may be long, or hold what a terminal obeys."""
     if _ORDINARY.fullmatch(name):
         return f"`{name}`"
     return ascii(name if len(name) <= 64 else f"{name[:63]}…")
@@ -205,7 +205,7 @@ def _words(value: JsonValue) -> str | None:
 
 
 def _whole(value: JsonValue) -> int | None:
-    """A count, also as a page writes it: `3.0`."""
+    """Return a count, also as a page writes it: `3.0`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
         return None
     return int(value) if value >= 0 else None
@@ -218,7 +218,7 @@ def _has_the_shape(entry: JsonValue) -> bool:
 
 
 def _turns(entry: JsonValue) -> int:
-    """How many turns the entries make; those before the first `turn_start` are a turn too."""
+    """Return the number of turns; entries before the first `turn_start` are a turn too."""
     count = 0
     for event in events_of(entry):
         kind = event.get("type") if isinstance(event, dict) else None

@@ -24,7 +24,7 @@ _OURS = OF_THE_OBJECT - {"signature"}
 
 @dataclass(slots=True)
 class Document:
-    """What a notebook keeps: `conversation` is the active one, `others` are kept as stored.
+    """The conversations of a notebook: `conversation` is active, `others` are kept as stored.
 
     `extra` holds top-level keys that we do not know (and the signature): they survive.
     """
@@ -42,7 +42,7 @@ class Document:
         base_config: Mapping[str, JsonValue] | None = None,
         draw: Draw = random_id,
     ) -> Document:
-        """A document with an empty conversation."""
+        """Return a document with an empty conversation."""
         return cls(
             ConversationStream.new(clock=clock, made=made, base_config=base_config, draw=draw)
         )
@@ -86,7 +86,7 @@ class Document:
         )
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The object to store. Lists and entries are shared, not copied: do not change them."""
+        """Return the object to store. Its lists and entries are shared: do not change them."""
         stream = self.conversation
         stored: dict[str, JsonValue] = {
             "version": VERSION,
@@ -106,7 +106,7 @@ class Document:
         self.extra.pop("signature", None)
 
     def ids(self) -> set[str]:
-        """The ids of all conversations in the notebook."""
+        """Return the ids of all conversations in the notebook."""
         return {self.conversation.id, *filter(None, map(conversation_id, self.others))}
 
 

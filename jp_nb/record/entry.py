@@ -1,4 +1,4 @@
-"""What all entries of a record have in common.
+"""The base class of all entries of a record.
 
 Source: `docs/record.md`.
 """
@@ -17,7 +17,7 @@ LINKS = ("event_id", "request_id")
 
 
 class Entry(BaseModel):
-    """What all known kinds share. Frozen: a conversation only grows."""
+    """The fields that all known kinds share. Frozen: a conversation only grows."""
 
     model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
@@ -29,7 +29,7 @@ class Entry(BaseModel):
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
 
     def to_raw(self) -> RawEntry:
-        """The JSON object to store, without ids: plain text, key order as JP writes it."""
+        """Return the JSON object to store, without ids: plain text, key order as JP writes it."""
         raw: RawEntry = {"timestamp": self.timestamp, "type": self.type}
         fields = type(self).model_fields
         for name in fields:
@@ -49,7 +49,7 @@ class Entry(BaseModel):
         return raw
 
     def stamped(self, timestamp: str) -> Self:
-        """The same entry with `timestamp`."""
+        """Return the same entry with `timestamp`."""
         return self.model_copy(update={"timestamp": timestamp})
 
 
@@ -59,7 +59,7 @@ class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
     def to_raw(self) -> dict[str, JsonValue]:
-        """The stored object: what has its default is left out."""
+        """Return the stored object: what has its default is left out."""
         raw: dict[str, JsonValue] = {}
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
@@ -69,7 +69,7 @@ class Part(BaseModel):
 
 
 def _plain(value: Any) -> Any:
-    """The JSON of a field, sharing nothing with it."""
+    """Return the JSON of a field, sharing nothing with it."""
     if isinstance(value, Part):
         return value.to_raw()
     if isinstance(value, tuple):

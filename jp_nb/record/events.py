@@ -74,7 +74,7 @@ class TurnStart(Entry):
 
 
 class ChatRequest(Entry):
-    """What the user asked."""
+    """A message of the user."""
 
     optional = frozenset({"response_schema", "author"})
     type: Literal["chat_request"] = "chat_request"
@@ -105,13 +105,13 @@ class ChatResponse(Entry):
 
     @property
     def kind(self) -> Literal["message", "reasoning", "structured"]:
-        """Which of the three it is; keys are looked at in this order."""
+        """Its kind, one of the three; keys are looked at in this order."""
         if self.message is not None:
             return "message"
         return "reasoning" if self.reasoning is not None else "structured"
 
     def to_raw(self) -> RawEntry:
-        """The stored object, with the one key that is set."""
+        """Return the stored object, with the one key that is set."""
         raw = super().to_raw()
         for name in ("message", "reasoning", "data"):
             if name not in self.model_fields_set:
@@ -158,7 +158,7 @@ class ConfigDelta(Entry):
 
     @property
     def uncovers(self) -> tuple[str, ...]:
-        """Those of `unsets` at which the lower layers show again, in order."""
+        """The members of `unsets` at which the lower layers show again, in order."""
         listed = self.metadata.get(UNCOVERS)
         named = (
             {path for path in listed if isinstance(path, str)} if isinstance(listed, list) else ()
@@ -166,7 +166,7 @@ class ConfigDelta(Entry):
         return tuple(path for path in self.unsets if path in named)
 
     def to_raw(self) -> RawEntry:
-        """The stored object, `type` first as JP writes it."""
+        """Return the stored object, `type` first as JP writes it."""
         raw = super().to_raw()
         if self.op == "reset":
             for name in ("delta", "unsets", "claims"):
@@ -179,7 +179,7 @@ class ConfigDelta(Entry):
 
 
 def claim_of(value: JsonValue) -> tuple[str, ...] | None:
-    """The owners that a claim names, each `HASH:LABEL`; None if it says that there is none.
+    """Return the owners that a claim names, each `HASH:LABEL`; None if it says that there is none.
 
     An un-claim is null or an empty list, one owner may stand without a list. What names no owner
     in any of these ways leaves the path to nobody too: then no revert touches it.
@@ -197,7 +197,7 @@ class Summary(Part):
 
 
 class ToolCallPolicy(Part):
-    """What a compaction does to tool calls: blank one half or both, or leave the pairs out."""
+    """How a compaction treats tool calls: it blanks one half or both, or leaves the pairs out."""
 
     policy: Literal["strip", "omit"]
     request: StrictBool | None = None
@@ -222,7 +222,7 @@ class Compaction(Entry):
     tool_calls: ToolCallPolicy | None = None
 
     def to_raw(self) -> RawEntry:
-        """The stored object, `type` first as JP writes it."""
+        """Return the stored object, `type` first as JP writes it."""
         raw = super().to_raw()
         return {"type": raw.pop("type"), "timestamp": raw.pop("timestamp"), **raw}
 
@@ -253,12 +253,12 @@ BESIDE_CONFIG = frozenset(
 
 @cache
 def _unknown() -> Unknown:
-    """The one view of all entries that have none: making it builds pydantic's machinery."""
+    """Return the one view of all entries that have none: making it builds pydantic's machinery."""
     return Unknown()
 
 
 def decode(raw: JsonValue, index: int) -> Entry:
-    """The typed view of the stored object `raw`, entry number `index` (for messages).
+    """Return the typed view of the stored object `raw`, entry number `index` (for messages).
 
     Raises:
         StorageError: If it is not an object, or is of a known kind and malformed; the message
@@ -285,7 +285,7 @@ def decode(raw: JsonValue, index: int) -> Entry:
 
 
 def _payload(raw: RawEntry, model: type[Entry]) -> RawEntry:
-    """What the view reads of `raw`: the ids are the stream's, and older forms become the new."""
+    """Return `raw` for the view: without ids, which are the stream's, and in the newest form."""
     if model is ConfigDelta or model is Compaction:
         return _global_payload(raw, model)
     if "event_id" in raw or "request_id" in raw:
@@ -310,7 +310,7 @@ def _global_payload(raw: RawEntry, model: type[Entry]) -> RawEntry:
 
 
 def _text_of(content: list[JsonValue] | dict[str, JsonValue]) -> str:
-    """What can be read of content that is no string: a list of parts, or a reference."""
+    """Return the text in content that is not a string: a list of parts, or a reference."""
     parts = content if isinstance(content, list) else [content]
     return "\n".join(_part_text(part) for part in parts)
 

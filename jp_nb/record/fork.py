@@ -28,7 +28,7 @@ def fork(
     not_ids: Iterable[str],
     draw: Draw = random_id,
 ) -> ConversationStream:
-    """A conversation of its own with the first `keep_turns` turns of `stream` (None: all).
+    """Return a conversation of its own with the first `keep_turns` turns of `stream` (None: all).
 
     It has the base configuration and the entries as they are stored, compactions and unknown
     kinds included, and shares nothing with `stream`; it is repaired. Configuration changes
@@ -71,7 +71,7 @@ def undo(
     not_ids: Iterable[str],
     draw: Draw = random_id,
 ) -> ConversationStream:
-    """A fork of `stream` without its last turn.
+    """Return a fork of `stream` without its last turn.
 
     Raises:
         UsageError: If it has none.

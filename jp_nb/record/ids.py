@@ -28,7 +28,7 @@ def random_id() -> str:
 
 
 def stored_id(raw: JsonValue, key: str = "event_id") -> str | None:
-    """The id at `key` of a stored entry; None if there is none. Any text but "" is one."""
+    """Return the id at `key` of a stored entry; None if there is none. Any text but "" is one."""
     found = raw.get(key) if isinstance(raw, dict) else None
     return found if isinstance(found, str) and found else None
 
@@ -61,7 +61,7 @@ class EventIds:
         self._ids.append(stored)
 
     def of(self, index: int) -> str:
-        """The id of entry number `index`."""
+        """Return the id of entry number `index`."""
         found = self._ids[index]
         while found is None:
             drawn = self._draw()
@@ -71,11 +71,11 @@ class EventIds:
         return found
 
     def place(self, identifier: str) -> int | None:
-        """The index of the one entry with this id; None if there is none, or not one alone."""
+        """Return the index of the one entry with this id; None if there is none, or several."""
         return None if identifier in self.ambiguous else self._places.get(identifier)
 
     def known(self) -> list[str | None]:
-        """The ids index by index; None where nobody asked yet."""
+        """Return the ids index by index; None where nobody asked yet."""
         return list(self._ids)
 
     def rearrange(self, ids: Iterable[str | None]) -> None:

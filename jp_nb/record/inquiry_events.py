@@ -14,7 +14,7 @@ from jp_nb.record.entry import Entry, Part, RawEntry
 
 
 class InquirySource(Part):
-    """Who asks. Tagged by a key that is itself called `source`."""
+    """The asker of an inquiry. Tagged by a key that is itself called `source`."""
 
     source: Literal["tool", "assistant", "user", "other"]
     name: str | None = None
@@ -27,7 +27,7 @@ class InquirySource(Part):
 
     @classmethod
     def tool(cls, name: str) -> Self:
-        """A tool asks."""
+        """Return the source of an inquiry that a tool makes."""
         return cls(source="tool", name=name)
 
 
@@ -108,7 +108,7 @@ OUTCOMES = ("answered", "cancelled", "redacted")
 
 
 class InquiryResponse(Entry):
-    """How an inquiry was closed. Never sent to a provider. `reason` may be one we do not know."""
+    """The end of an inquiry. Never sent to a provider. `reason` may be one we do not know."""
 
     type: Literal["inquiry_response"] = "inquiry_response"
     outcome: Literal["answered", "cancelled", "redacted"]
@@ -117,7 +117,7 @@ class InquiryResponse(Entry):
     reason: str | None = None
 
     def to_raw(self) -> RawEntry:
-        """The stored object: `answer` or `reason`, whichever the outcome has."""
+        """Return the stored object: `answer` or `reason`, whichever the outcome has."""
         raw = super().to_raw()
         if self.outcome != "answered":
             raw.pop("answer")
@@ -127,7 +127,7 @@ class InquiryResponse(Entry):
 
 
 def read_response(raw: RawEntry) -> RawEntry:
-    """A stored response of any form, as `InquiryResponse` has it.
+    """Return a stored response of any form, as `InquiryResponse` has it.
 
     Without `outcome` but with `answer` it is answered; a cancelled one without `reason` was
     cancelled by the user; an outcome that we do not know reads as cancelled for that reason: the

@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import JsonObject
+from jp_nb.json_values import JsonObject, as_object
 
 VERSION: Final = 1
 KEY: Final = "jp"
@@ -42,8 +42,7 @@ def shape_of(value: JsonValue) -> Shape:
 
 def head_of(entry: JsonValue) -> JsonObject:
     """Return what `entry` says about the conversation at its top itself; `{}` if nothing."""
-    head = entry.get("conversation") if isinstance(entry, dict) else None
-    return head if isinstance(head, dict) else {}
+    return as_object(as_object(entry).get("conversation"))
 
 
 def conversation_id(entry: JsonValue) -> str:
@@ -54,13 +53,13 @@ def conversation_id(entry: JsonValue) -> str:
 
 def events_of(entry: JsonValue) -> list[JsonValue]:
     """Return the events of the conversation at the top of `entry`; `[]` if there are none."""
-    found = entry.get("events") if isinstance(entry, dict) else None
+    found = as_object(entry).get("events")
     return found if isinstance(found, list) else []
 
 
 def others_of(document: JsonValue) -> list[JsonValue]:
     """Return what `document` keeps besides its active conversation."""
-    found = document.get("others") if isinstance(document, dict) else None
+    found = as_object(document).get("others")
     return found if isinstance(found, list) else []
 
 

@@ -29,7 +29,7 @@ from jp_nb.record.jp_object import (
 
 
 def starts_with(events: Sequence[JsonValue], beginning: Sequence[JsonValue]) -> bool:
-    """Whether `events` begins with the same entries as `beginning`.
+    """Return True if `events` begins with the same entries as `beginning`.
 
     Entries are told apart by kind, time and id: a page changes the rest of what it stores in
     small ways (2**53 + 1 becomes 2**53), and their content never changes otherwise.
@@ -46,7 +46,7 @@ def _identity(event: JsonValue) -> list[JsonValue]:
 
 
 def covers(entry: JsonValue, other: JsonValue) -> bool:
-    """Whether `entry` is the same conversation as `other` and holds all of its entries."""
+    """Return True if `entry` is the same conversation as `other` and holds all of its entries."""
     identifier = conversation_id(other)
     if not identifier:
         return entry == other
@@ -54,13 +54,13 @@ def covers(entry: JsonValue, other: JsonValue) -> bool:
 
 
 def unknown_to(document: JsonObject, entries: Iterable[JsonValue]) -> list[JsonValue]:
-    """Those of `entries` that no conversation of `document` covers."""
+    """Return those of `entries` that no conversation of `document` covers."""
     known = {mark for entry in all_conversations(document) for mark in _beginnings(entry)}
     return [entry for entry in entries if deque(_beginnings(entry), 1).pop() not in known]
 
 
 def _beginnings(entry: JsonValue) -> Iterator[bytes]:
-    """What tells the beginnings of `entry` apart, the whole of it last: see `covers`.
+    """Yield a digest of each beginning of `entry`, the whole of it last: see `covers`.
 
     Two entries that have one of these in common begin the same way up to there. Anybody may have
     written many conversations of one id, so they are not compared with each other.
@@ -109,7 +109,7 @@ def merge(
 
 
 def _is_stale(carried: JsonObject, stored: JsonObject) -> bool:
-    """Whether `stored` went on after `carried` had been lifted into it."""
+    """Return True if `stored` went on after `carried` had been lifted into it."""
     if conversation_id(carried) == conversation_id(stored):
         longer = len(events_of(stored)) > len(events_of(carried))
         return longer and covers(stored, carried)

@@ -1,4 +1,4 @@
-"""What a reader of a record should be told: what cannot be read, or not be told, in it."""
+"""Notices for whoever reads a record: which entries cannot be read, or not be linked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jp_nb.record.stream import ConversationStream
 
 
 def notices(stream: ConversationStream) -> list[str]:
-    """One line for each entry that is kept and does not count in full, each with its place."""
+    """Return a line for each entry that is kept and does not count in full, with its place."""
     found = [(damage.index, f"{damage.place}: {damage.message}") for damage in stream.damage]
     for index in stream.unresolved():
         found.append(

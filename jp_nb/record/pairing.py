@@ -34,7 +34,7 @@ class Half(NamedTuple):
 
 
 def half_of(entry: Entry) -> Half | None:
-    """Which half of which pair `entry` is; None if it pairs with nothing."""
+    """Return which half of which pair `entry` is; None if it pairs with nothing."""
     match entry:
         case ToolCallRequest():
             return Half("tool", entry.id, is_response=False)
@@ -48,7 +48,7 @@ def half_of(entry: Entry) -> Half | None:
 
 
 class Pairs:
-    """How many requests and responses of each id one turn holds."""
+    """Counts of the requests and responses of each id in one turn."""
 
     __slots__ = ("_asked", "_done", "_uneven")
 
@@ -68,25 +68,25 @@ class Pairs:
             self._uneven.add(key)
 
     def asked(self, family: Family, identifier: str) -> int:
-        """The number of requests with this id."""
+        """Return the number of requests with this id."""
         return self._asked.get((family, identifier), 0)
 
     def done(self, family: Family, identifier: str) -> int:
-        """The number of responses with this id."""
+        """Return the number of responses with this id."""
         return self._done.get((family, identifier), 0)
 
     @property
     def balanced(self) -> bool:
-        """Whether every id has as many responses as requests."""
+        """True if every id has as many responses as requests."""
         return not self._uneven
 
     def uneven(self, family: Family) -> bool:
-        """Whether an id of `family` has more of one than of the other."""
+        """Return True if an id of `family` has more of one than of the other."""
         return any(key[0] == family for key in self._uneven)
 
 
 def check(entries: Iterable[Entry], before: Pairs) -> None:
-    """See whether `entries` may follow the part of a turn that is counted in `before`.
+    """Check that `entries` may follow the part of a turn that is counted in `before`.
 
     Raises:
         StorageError: If a response among them answers nothing, or what is answered already.

@@ -1,4 +1,4 @@
-"""What makes a record fit to be sent: seven steps, in order, idempotent as a whole.
+"""Makes a record fit to be sent: seven steps, in order, idempotent as a whole.
 
 Source: `docs/record.md`.
 """
@@ -35,12 +35,12 @@ class Item(NamedTuple):
 
     @property
     def is_event(self) -> bool:
-        """Whether it belongs to a turn; what does not is never touched."""
+        """True if it belongs to a turn; what does not is never touched."""
         return self.entry.type in CONVERSATION_KINDS
 
 
 def repaired(items: Sequence[Item]) -> list[Item]:
-    """The items of a record that is well formed. Those that stay are the same objects."""
+    """Return the items of a record that is well formed. Those that stay are the same objects."""
     kept = _drop_before_first_request(items)
     kept = _pair(kept)
     kept = _drop_trailing_turn_start(kept)

@@ -32,12 +32,12 @@ _PURPOSE = f"jp_nb record {SCHEME}"
 
 
 def is_signature(value: JsonValue) -> TypeGuard[str]:
-    """Whether `value` is written as a signature of this scheme."""
+    """Return True if `value` is written as a signature of this scheme."""
     return isinstance(value, str) and _WRITTEN.fullmatch(value) is not None
 
 
 def is_earlier_signature(value: JsonValue) -> bool:
-    """Whether `value` is written as a signature of scheme 1, which covered no message."""
+    """Return True if `value` is written as a signature of scheme 1, which covered no message."""
     return isinstance(value, str) and _EARLIER.fullmatch(value) is not None
 
 
@@ -62,7 +62,7 @@ class Signer:
 
     @classmethod
     def of(cls, key: SecretBytes, stream: ConversationStream) -> Self:
-        """A signer of everything that `stream` says now.
+        """Return a signer of everything that `stream` says now.
 
         Raises:
             StorageError: If it is nested too deeply.
@@ -83,7 +83,7 @@ class Signer:
         self._entries = stream.raw
 
     def may_follow(self, stream: ConversationStream) -> bool:
-        """Whether `stream` is what is signed, with more behind it. Looks at no entry.
+        """Return True if `stream` is what is signed, with more behind it. Looks at no entry.
 
         Entries are never changed where they are: who takes one away makes another list.
         """
@@ -94,15 +94,15 @@ class Signer:
         )
 
     def is_current(self, stream: ConversationStream) -> bool:
-        """Whether nothing came to `stream` since."""
+        """Return True if nothing came to `stream` since."""
         return self.may_follow(stream) and len(stream.raw) == self.count
 
     def signature(self) -> str:
-        """The signature of what was added so far."""
+        """Return the signature of what was added so far."""
         return f"{SCHEME}:{self._mac.hexdigest()}"
 
     def verify(self, signature: JsonValue) -> bool:
-        """Whether `signature` is this one; anything else, damage included, is not."""
+        """Return True if `signature` is this one; anything else, damage included, is not."""
         return is_signature(signature) and hmac.compare_digest(signature, self.signature())
 
     def _add_line(self, value: Any) -> None:

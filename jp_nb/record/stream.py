@@ -118,7 +118,7 @@ class ConversationStream(EntriesByTurn):
         not_ids: Iterable[str] = (),
         draw: Draw = random_id,
     ) -> ConversationStream:
-        """An empty conversation, named after this moment; `not_ids` are taken."""
+        """Return an empty conversation, named after this moment; `not_ids` are taken."""
         head: dict[str, JsonValue] = {"id": new_conversation_id(clock(), not_ids), "made": made}
         if parent:
             head["parent"] = dict(parent)
@@ -213,7 +213,7 @@ class ConversationStream(EntriesByTurn):
     # --- ids and links -----------------------------------------------------------------------
 
     def event_id(self, index: int) -> str:
-        """The id of entry number `index`; unique, and the same for as long as the stream lives.
+        """Return the id of entry number `index`: unique, and the same while the stream lives.
 
         An entry that is stored without one, or with one that an earlier entry has, gets its id
         here alone: what is stored stays as it is.
@@ -275,7 +275,7 @@ class ConversationStream(EntriesByTurn):
         return changed
 
     def items(self) -> list[Item]:
-        """The entries as `rewrite` takes them."""
+        """Return the entries as `rewrite` takes them."""
         return [
             Item(entry, raw, known)
             for entry, raw, known in zip(self.entries, self.raw, self._ids.known(), strict=True)

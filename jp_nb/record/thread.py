@@ -55,7 +55,7 @@ class Thread:
         return iter(self.items)
 
     def since(self, index: int) -> Iterator[ThreadItem]:
-        """The items from number `index` on."""
+        """Return the items from number `index` on."""
         return islice(self.items, index, None)
 
     def add(self, entry: Entry, provider: str) -> None:
@@ -65,7 +65,7 @@ class Thread:
 
 
 def thread_of(stream: ConversationStream, providers: Sequence[str] = ("",)) -> Thread:
-    """The whole of `stream` as a provider sees it, each entry with the provider of its time.
+    """Return the whole of `stream` as a provider sees it, each entry with the provider of its time.
 
     `providers` are those in force at the beginning and after each configuration change
     (`Projection.providers`); the last one goes on.
@@ -88,7 +88,7 @@ def thread_of(stream: ConversationStream, providers: Sequence[str] = ("",)) -> T
 
 
 def _unanswered(stream: ConversationStream) -> set[int]:
-    """The events of turns that got no answer: sent again, they would be asked once more."""
+    """Return the events of turns that got no answer: sent again, they would be asked once more."""
     hidden: set[int] = set()
     for _, grouped in groupby(stream.events(), key=lambda event: event.turn):
         events = list(grouped)

@@ -18,19 +18,19 @@ _STORED = re.compile(
 
 
 def utc_now() -> datetime:
-    """The system's clock: what the edges hand to the core."""
+    """Return the system's clock: what the edges hand to the core."""
     return datetime.now(UTC)
 
 
 def format_timestamp(moment: datetime) -> str:
-    """`2026-03-18 13:19:06.841464`: UTC, trailing zeros trimmed, at least `.0`."""
+    """Return `2026-03-18 13:19:06.841464`: UTC, trailing zeros trimmed, at least `.0`."""
     utc = moment.astimezone(UTC)
     fraction = f"{utc.microsecond:06d}".rstrip("0") or "0"
     return f"{utc:%Y-%m-%d %H:%M:%S}.{fraction}"
 
 
 def parse_timestamp(text: str) -> datetime | None:
-    """The moment that a stored `text` names, in UTC; None if it names none.
+    """Return the moment that a stored `text` names, in UTC; None if it names none.
 
     Reads JP's form, which has no zone and means UTC, and RFC 3339. Digits below a microsecond are
     cut off, so what is stored again is the text and never this value.
@@ -51,12 +51,12 @@ def parse_timestamp(text: str) -> datetime | None:
 
 
 def conversation_id(moment: datetime) -> str:
-    """`jp-c` and the tenths of a second since 1970, as JP names a conversation."""
+    """Return `jp-c` and the tenths of a second since 1970, as JP names a conversation."""
     return f"jp-c{int(moment.timestamp() * 10)}"
 
 
 def new_conversation_id(moment: datetime, not_ids: Iterable[str]) -> str:
-    """The first such id from `moment` on that is not taken."""
+    """Return the first such id from `moment` on that is not taken."""
     taken = set(not_ids)
     found = conversation_id(moment)
     while found in taken:

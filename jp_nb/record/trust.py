@@ -1,4 +1,4 @@
-"""Whether a record is the user's own, and its signature. Pure.
+"""Decides whether a record is the user's own, and keeps its signature. Pure.
 
 What a stranger put into a notebook is data (`Projection` leaves out what only the user may
 decide). Ours is what began in this process, and what carries the signature that one of our
@@ -22,14 +22,14 @@ SIGNATURE = "signature"
 
 
 class NoKeyError(StorageError):
-    """There is no key to sign with, or none that may be used; the message says why."""
+    """No key to sign with, or none that may be used; the message says why."""
 
 
 class Keys(Protocol):
-    """Where the user's key is. Asked only when there is something to check or to sign."""
+    """The user's key. Asked for only when there is something to check or to sign."""
 
     def read(self) -> SecretBytes | None:
-        """The key; None if there is none yet.
+        """Return the key; None if there is none yet.
 
         Raises:
             NoKeyError: If there is one and it may not or cannot be used.
@@ -37,7 +37,7 @@ class Keys(Protocol):
         ...
 
     def obtain(self) -> SecretBytes:
-        """The key, made if there is none yet.
+        """Return the key, made if there is none yet.
 
         Raises:
             NoKeyError: If there is none that may be used, and none can be made.
@@ -46,7 +46,7 @@ class Keys(Protocol):
 
 
 class Trust:
-    """Whether the active conversation of `document` is trusted; keeps its signature up to date.
+    """Decides if the active conversation of `document` is trusted; keeps its signature current.
 
     Call `sign` after every append and before the store is told, `follow` when another
     conversation became the active one. One thread at a time, as for the document.
@@ -75,7 +75,7 @@ class Trust:
 
     @property
     def trusted(self) -> bool:
-        """Whether what the active conversation holds counts in full."""
+        """True if what the active conversation holds counts in full."""
         return self.why_not is None
 
     def sign(self) -> bool:
@@ -100,7 +100,7 @@ class Trust:
         return self._write(signer)
 
     def follow(self, *, ours: bool = False) -> None:
-        """Another conversation became the active one: look at it, and sign it if it is `ours`.
+        """Go on with another active conversation: look at it, and sign it if it is `ours`.
 
         One that was trusted when this process left it still is, signed or not.
         """
@@ -143,7 +143,7 @@ class Trust:
         self.why_not = None if ours else self._doubt()
 
     def _doubt(self) -> str | None:
-        """Why what was read is not trusted; None if it is."""
+        """Return why what was read is not trusted; None if it is."""
         try:
             if self._was_left():
                 return None
@@ -171,7 +171,7 @@ class Trust:
         return None
 
     def _was_left(self) -> bool:
-        """Whether this process left it as it is now, trusted."""
+        """Return True if this process left it as it is now, trusted."""
         if not self._left:
             return False
         found = Signer.of(self._process_key, self._stream).signature()

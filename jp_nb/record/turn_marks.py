@@ -1,4 +1,4 @@
-"""What entries of a turn say about it in their `metadata`, for whoever reads it later.
+"""Marks in the `metadata` of a turn's entries, for whoever reads it later.
 
 - `chat_request`: {"tool_choice": "tool:NAME"} or {"tool_choice": "required"}, what the first
   request to the model demanded;
@@ -29,14 +29,14 @@ ARGUMENTS: Final = "edited_arguments"
 
 
 def demanding(request: ChatRequest, choice: str) -> ChatRequest:
-    """`request` with the tool choice of its turn, if that demands a call."""
+    """Return `request` with the tool choice of its turn, if that demands a call."""
     if choice in ("auto", "none"):
         return request
     return request.model_copy(update={"metadata": {**request.metadata, TOOL_CHOICE: choice}})
 
 
 def uncalled(choice: str, names: Collection[str]) -> str | None:
-    """What `choice` demanded and is not among the `names` that were called; None if it is."""
+    """Return what `choice` demanded if it is not among the `names` that were called, else None."""
     if choice == "required":
         return None if names else "any tool"
     name = choice.removeprefix("tool:")
@@ -44,7 +44,7 @@ def uncalled(choice: str, names: Collection[str]) -> str | None:
 
 
 def uncalled_in(entries: Sequence[Entry]) -> str | None:
-    """The same of a recorded turn: its first answer should have had the call."""
+    """Return the same for a recorded turn: its first answer should have had the call."""
     choice, names = "auto", set[str]()
     for entry in entries:
         match entry:
@@ -58,18 +58,18 @@ def uncalled_in(entries: Sequence[Entry]) -> str | None:
 
 
 def continuing(response: ChatResponse) -> ChatResponse:
-    """`response` as one whose text goes on where the one before was cut off."""
+    """Return `response` as one whose text goes on where the one before was cut off."""
     return response.model_copy(update={"metadata": {**response.metadata, CONTINUES: True}})
 
 
 def continues(response: ChatResponse) -> bool:
-    """Whether its text goes on in the middle of the one before."""
+    """Return True if its text goes on in the middle of the one before."""
     return response.metadata.get(CONTINUES) is True
 
 
 @dataclass(frozen=True, slots=True)
 class EditedArguments:
-    """What a tool ran with instead of what the model sent.
+    """The arguments that a tool ran with instead of those that the model sent.
 
     Attributes:
         arguments: All of them, not only what was changed.

@@ -129,7 +129,7 @@ Part = Text | StructuredData | ToolCall | Inquiry | ConfigChange
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a turn came to.
+    """A turn: its request, its answer, and what happened between them.
 
     Attributes:
         number: 0-based, as `%jp log` shows it.
@@ -189,7 +189,7 @@ def read_turn(
     usage: TurnUsage | None = None,
     status: str = "completed",
 ) -> Turn:
-    """The turn that `entries` record."""
+    """Return the turn that `entries` record."""
     read = _Reader()
     for entry in entries:
         read.add(entry)
@@ -273,7 +273,7 @@ class _Reader:
             del self.parts[max(len(self.parts) - mark.takes_back, 0) :]
 
     def _add_text(self, message: str, *, goes_on: bool) -> None:
-        """A text of its own, or the rest of the one before."""
+        """Add a text of its own, or the rest of the one before."""
         before = self.parts[-1] if goes_on and self.parts else None
         if isinstance(before, Text) and not before.by_person:
             self.parts[-1] = Text(before.content + message)
@@ -334,5 +334,5 @@ class Conversation:
     def of(
         cls, stream: ConversationStream, turns: Iterable[Turn], config: AppConfig
     ) -> Conversation:
-        """A snapshot of `stream`."""
+        """Return a snapshot of `stream`."""
         return cls(stream.id, stream.title, tuple(turns), tuple(json_copy(stream.raw)), config)

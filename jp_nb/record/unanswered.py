@@ -23,20 +23,20 @@ Ended = Literal["failed", "interrupted"]
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer:
-    """How a turn ended that got no answer, and how many changes before the mark do not count."""
+    """The end of a turn without an answer, and how many changes before its mark do not count."""
 
     ended: Ended
     takes_back: int = 0
 
 
 def marked(found: NoAnswer) -> ConfigDelta:
-    """The entry that says so."""
+    """Return the entry that says so."""
     said = {"ended": found.ended, "takes_back": found.takes_back}
     return ConfigDelta(metadata={NO_ANSWER: said})
 
 
 def no_answer(entry: Entry) -> NoAnswer | None:
-    """What `entry` says about the turn it ends; None if it is no such mark, or malformed."""
+    """Return what `entry` says about the turn it ends; None if it is not such a mark."""
     match entry.metadata.get(NO_ANSWER) if isinstance(entry, ConfigDelta) else None:
         case {"ended": ("failed" | "interrupted") as ended, "takes_back": int(count)}:
             return NoAnswer(ended, max(int(count), 0))
@@ -80,7 +80,7 @@ class TakenBack:
 
 
 def counting(deltas: Sequence[ConfigDelta]) -> list[tuple[int, ConfigDelta]]:
-    """Those of `deltas` that count, numbered: no mark, and none that a mark takes back."""
+    """Return the `deltas` that count, numbered: no marks, and none that a mark takes back."""
     gone = TakenBack().follow(deltas)
     return [
         (number, delta)
