@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from jp_nb.agent.calls import Call, EndCallbacks
 from jp_nb.agent.display_events import Display, QuestionEnds, Waits
 from jp_nb.agent.model_inquiry import InquiryBackend, InquiryError, ModelInquiry
-from jp_nb.agent.prompt_queue import Event, PromptQueue, Spawn, is_cancelled
+from jp_nb.agent.prompt_queue import Event, PromptQueue, Spawn
 from jp_nb.agent.prompts import (
     Answered,
     NotAnswered,
@@ -45,6 +45,7 @@ from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
 from jp_nb.record.events import Entry, InquiryResponse
 from jp_nb.record.thread import Thread
+from jp_nb.tooling.faults import is_cancelled
 from jp_nb.tooling.question import Question
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from jp_nb.agent.prompt_queue import Event, is_cancelled
+from jp_nb.agent.prompt_queue import Event
+from jp_nb.tooling.faults import is_cancelled
 
 log = logging.getLogger(__name__)
 

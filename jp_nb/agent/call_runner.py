@@ -19,13 +19,13 @@ from pydantic import JsonValue
 from jp_nb.agent.asking import Asking, BatchContext
 from jp_nb.agent.batch_events import BatchEvents
 from jp_nb.agent.call_display import call_begins, call_ends
-from jp_nb.agent.calls import Call, prepare, traceback_of
+from jp_nb.agent.calls import Call, prepare
 from jp_nb.agent.cell_functions import CellFunctions, was_interrupted
 from jp_nb.agent.changes import Changes
 from jp_nb.agent.consent import Consent
 from jp_nb.agent.decisions import NOT_DELIVERED_BY_CONFIGURATION, SKIPPED, Delivery
 from jp_nb.agent.display_events import Display, Waits
-from jp_nb.agent.prompt_queue import Event, PromptQueue, is_cancelled, summary
+from jp_nb.agent.prompt_queue import Event, PromptQueue
 from jp_nb.agent.prompts import Prompter, Unavailable
 from jp_nb.agent.questions import TurnState
 from jp_nb.agent.tool_set import OfferedTool
@@ -35,6 +35,7 @@ from jp_nb.record.thread import Thread
 from jp_nb.record.turn_marks import edited_by_person
 from jp_nb.tooling.base import RUN, Run
 from jp_nb.tooling.context import ToolContext
+from jp_nb.tooling.faults import is_cancelled, summary, traceback_of
 from jp_nb.tooling.long_results import cut_middle
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
 

@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import copy
-import os
-import traceback
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
 from pydantic import JsonValue
 
-from jp_nb.agent.prompt_queue import summary
 from jp_nb.agent.prompts import Channel, Unavailable
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.tooling.arguments import coerce_arguments
 from jp_nb.tooling.context import DeltaRejection
+from jp_nb.tooling.faults import summary
 from jp_nb.tooling.outcome import Failure
-
-MACHINERY = tuple(
-    str(folder) + os.sep
-    for folder in (
-        Path(__file__).resolve().parent.parent,
-        Path(asyncio.__file__).parent,
-        Path(concurrent.futures.__file__).parent,
-    )
-)
-"""What runs tools: frames of it say nothing about why a tool failed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -113,14 +98,6 @@ class EndCallbacks(Protocol):
     def nobody_decides(self, nobody: Unavailable) -> None:
         """A person was needed, and nobody is there."""
         ...
-
-
-def traceback_of(exc: BaseException) -> str:
-    """The traceback of `exc` from the first frame that is the tool's."""
-    frame = exc.__traceback__
-    while frame is not None and frame.tb_frame.f_code.co_filename.startswith(MACHINERY):
-        frame = frame.tb_next
-    return "".join(traceback.format_exception(type(exc), exc, frame))
 
 
 def prepare(tool: OfferedTool, given: Mapping[str, JsonValue]) -> dict[str, JsonValue] | Failure:

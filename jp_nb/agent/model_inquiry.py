@@ -38,6 +38,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
 )
 from jp_nb.record.thread import Thread, ThreadItem
+from jp_nb.tooling.faults import is_cancelled
 from jp_nb.tooling.question import Question
 
 log = logging.getLogger(__name__)
@@ -269,8 +270,7 @@ class LlmInquiryBackend:
             model.provider.check_schema(request.schema)
             entries = await self._respond(model, request, inquiry)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
+            if is_cancelled():
                 raise
             raise InquiryError("Inquiry cancelled") from None  # by the provider itself
         except JpNbError as exc:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from jp_nb.agent.prompts import Prompt, PromptEnd, Prompter, Unavailable
+from jp_nb.tooling.faults import summary
 
 log = logging.getLogger(__name__)
 
@@ -38,21 +39,6 @@ def asking(prompter: Prompter) -> Ask:
             return Unavailable(f"the prompt failed: {summary(exc)}")
 
     return ask
-
-
-def is_cancelled() -> bool:
-    """Whether the running task is being cancelled, and not what it awaits has ended by itself."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def summary(exc: BaseException) -> str:
-    """Type and text of `exc`, whatever its own code makes of that."""
-    try:
-        text = str(exc)
-    except Exception:
-        text = ""
-    return f"{type(exc).__name__}: {text}" if text else type(exc).__name__
 
 
 @dataclass(frozen=True, slots=True)

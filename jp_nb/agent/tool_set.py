@@ -28,14 +28,13 @@ from jp_nb.config.tree.tool_config import (
     enabling,
 )
 from jp_nb.tooling.arguments import schema_of
-from jp_nb.tooling.base import ArgumentFormatter, NotFound, Tool
-from jp_nb.tooling.command import CommandFormatter, CommandTool, called
+from jp_nb.tooling.base import ArgumentFormatter, Tool
+from jp_nb.tooling.command import CommandFormatter, called
 from jp_nb.tooling.documentation import document
 from jp_nb.tooling.long_results import MAX_RESULT_CHARS
+from jp_nb.tooling.sources import ToolSources
 
 T = TypeVar("T")
-
-RUN_BY_SOURCE: dict[str, RunMode] = {"python": "unattended", "builtin": "unattended"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +111,14 @@ class ToolSet:
     Attributes:
         tools: What the model may call.
         missing: Why a tool that is on is not among them.
-        clashes: Of each name that a Python tool shares with another one: which of them counts.
+        clashes: Of each name that two sources have: which tool counts, in words.
+        problems: What is wrong with a source of tools, one text for each.
     """
 
     tools: dict[str, OfferedTool]
     missing: dict[str, str]
     clashes: Mapping[str, str] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
 
     @property
     def documentation(self) -> Mapping[str, str]:
@@ -144,56 +145,30 @@ def is_enabled(tool: ToolConfig, star: ToolConfig) -> bool:
     return enabling(tool, star)[0]
 
 
-def offer(config: AppConfig, executors: Mapping[str, Mapping[str, Tool]]) -> ToolSet:
-    """The tools that `config` enables, and the one it forces unless that is locked off.
+async def offer(config: AppConfig, sources: ToolSources) -> ToolSet:
+    """Return the tools that `config` enables, and the one it forces unless that is locked off.
 
     Args:
         config: The configuration in force, registrations included.
-        executors: Tools by kind of source and name.
+        sources: Where tools come from. One that fails leaves the tools of the others.
     """
     star = config.conversation.tools.get(STAR, ToolConfig())
-    tools: dict[str, OfferedTool] = {}
+    wanted: dict[str, ToolConfig] = {}
     missing: dict[str, str] = {}
     for name, tool in config.conversation.tools.items():
         if name == STAR or not (is_enabled(tool, star) or _is_forced(name, tool, config)):
             continue
         if tool.source is None:
             missing[name] = f"conversation.tools.{name}.source is not set"
-            continue
-        kind, _, wanted = tool.source.partition(".")
-        # A builtin is looked up by its configuration key alone (R083-52).
-        executor = executors.get(kind, {}).get(wanted if kind == "python" and wanted else name)
-        if executor is None and kind == "builtin":
-            executor = NotFound(name)
-        if executor is None and kind == "local":
-            executor = CommandTool(name, tool)
-        if executor is None:
-            missing[name] = f"its source {tool.source!r} has no such tool here"
-            continue
-        tools[name] = _resolve(name, tool, star, executor)
-    return ToolSet(tools, missing, clashes(config, executors))
-
-
-def clashes(config: AppConfig, executors: Mapping[str, Mapping[str, Tool]]) -> dict[str, str]:
-    """Which tool counts, in words, for each name that a Python tool shares with another one.
-
-    Args:
-        config: The configuration in force, registrations included.
-        executors: Tools by kind of source and name.
-    """
-    found: dict[str, str] = {}
-    for name in executors.get("python", {}):
-        tool = config.conversation.tools.get(name)
-        source = tool.source if tool is not None and tool.source else "python"
-        kind, _, wanted = source.partition(".")
-        builtin = name in executors.get("builtin", {})
-        if kind == "python" and (not wanted or wanted == name):
-            if builtin:
-                found[name] = f"your Python function {name!r} counts, not the builtin of that name"
         else:
-            other = "the builtin" if kind == "builtin" else f'the configured one ("{source}")'
-            found[name] = f"{other} counts as {name!r}, not your Python function of that name"
-    return found
+            wanted[name] = tool
+    found = await sources.find(config, wanted)
+    tools = {
+        name: _resolve(name, tool, star, *found.tools[name])
+        for name, tool in wanted.items()
+        if name in found.tools
+    }
+    return ToolSet(tools, {**missing, **found.missing}, found.clashes, found.problems)
 
 
 def _is_forced(name: str, tool: ToolConfig, config: AppConfig) -> bool:
@@ -204,11 +179,11 @@ def _is_forced(name: str, tool: ToolConfig, config: AppConfig) -> bool:
     return enabling(tool, star)[1] != "never"
 
 
-def _resolve(name: str, tool: ToolConfig, star: ToolConfig, executor: Tool) -> OfferedTool:
-    source = tool.source or ""
+def _resolve(
+    name: str, tool: ToolConfig, star: ToolConfig, executor: Tool, run_by_source: RunMode
+) -> OfferedTool:
     style = _style(tool.style, star.style)
-    by_source = RUN_BY_SOURCE.get(source.partition(".")[0], "ask")
-    run = tool.run or star.run or by_source
+    run = tool.run or star.run or run_by_source
     described = _parameters(tool)
     return OfferedTool(
         name=name,
@@ -227,7 +202,7 @@ def _resolve(name: str, tool: ToolConfig, star: ToolConfig, executor: Tool) -> O
         hidden=bool(style.hidden),
         questions=tool.questions,
         options=tool.options,
-        source=source,
+        source=tool.source or "",
         format=tool.format or star.format or ("unattended" if run == "unattended" else "ask"),
         formatter=(
             CommandFormatter(style.parameters, called(name, tool))

@@ -36,6 +36,7 @@ from jp_nb.record.thread import Thread
 from jp_nb.record.turn_marks import demanding, uncalled
 from jp_nb.record.unanswered import NoAnswer, is_unanswered, marked
 from jp_nb.tooling.base import CellThread
+from jp_nb.tooling.faults import is_cancelled
 
 MODEL_ID = "assistant.model.id"
 PROVIDERS = "providers.llm"
@@ -85,7 +86,7 @@ class TurnLoop:
 
     stream: ConversationStream
     thread: Thread
-    resolve: Callable[[], Resolved]
+    resolve: Callable[[], Awaitable[Resolved]]
     prompter: Prompter
     cell: CellThread
     display: Display
@@ -99,7 +100,8 @@ class TurnLoop:
     left_out: bool = False
     _record: TurnRecord = field(init=False)
     _tokens: TokenCount = field(init=False, default_factory=TokenCount)
-    _phase: Callable[[], None] | None = None
+    _phase: Callable[[], object] | None = None
+    _problems: list[str] = field(default_factory=list)
     _began: bool = False
     _over: bool = False
 
@@ -126,7 +128,8 @@ class TurnLoop:
             status = await self._run(request)
         except asyncio.CancelledError:
             status = "interrupted"
-            raise
+            if is_cancelled():  # else an interrupt came while the configuration was resolved
+                raise
         finally:
             self._phase, self._over = None, True
             self._close(status)
@@ -135,7 +138,7 @@ class TurnLoop:
     async def _run(self, request: ChatRequest) -> Literal["completed", "interrupted"]:
         if self.interrupts_heard:
             return "interrupted"
-        resolved = self._resolve()
+        resolved = await self._resolve()
         schema = request.response_schema
         if schema is not None:
             resolved.provider.check_schema(schema)
@@ -170,8 +173,15 @@ class TurnLoop:
             self.display(InterruptHeard())  # at once: what comes of it may take a while
             self._phase()
 
-    def _resolve(self) -> Resolved:
-        resolved = self.resolve()
+    async def _resolve(self) -> Resolved:
+        """Resolve the configuration, and say what is wrong with the sources of tools."""
+        work = asyncio.ensure_future(self.resolve())
+        self._phase = work.cancel  # a source may take long: an interrupt ends the turn
+        resolved = await work
+        new = [x for x in resolved.offer.problems if x not in self._problems]
+        for problem in new:
+            self.display(Notice(f"⚠ {problem}; its tools are not offered"))
+        self._problems += new
         self._record.provider = resolved.provider_name
         if resolved.inquiry is not None:
             resolved.inquiry.on_usage = self._tokens.add
@@ -218,7 +228,7 @@ class TurnLoop:
                 case "follow_up":
                     choice = "auto"
                 case "config_changed":
-                    before, resolved = resolved, self._resolve_again(schema)
+                    before, resolved = resolved, await self._resolve_again(schema)
                     # One that was there before is not forced again: the turn would never end.
                     asked = resolved.basis.config.assistant.tool_choice
                     again = asked == before.basis.config.assistant.tool_choice
@@ -275,7 +285,7 @@ class TurnLoop:
         self.display(Notice(f"⚠ The turn took {total} tokens, {MAX_TOTAL_TOKENS} is {most}{ends}"))
         return True
 
-    def _resolve_again(self, schema: Mapping[str, JsonValue] | None) -> Resolved:
+    async def _resolve_again(self, schema: Mapping[str, JsonValue] | None) -> Resolved:
         """Resolve the configuration after tools changed it.
 
         Raises:
@@ -283,7 +293,7 @@ class TurnLoop:
                 one mends it.
         """
         try:
-            resolved = self._resolve()
+            resolved = await self._resolve()
         except ConfigError as exc:
             raise self._unusable(exc) from exc
         try:

@@ -13,9 +13,14 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from jp_nb.errors import UsageError
+
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
+
+LONGEST_BUSY = 5.0
+"""Seconds that the loop may take until it begins something."""
 
 
 class AgentThread:
@@ -69,6 +74,34 @@ class AgentThread:
 
         loop.call_soon_threadsafe(start)
         return future
+
+    def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run `work` on the loop and return its result; the caller's thread waits, interruptibly.
+
+        Raises:
+            UsageError: If an `async def` tool asks, or blocks the loop.
+        """
+        loop, began = self._running_loop(), threading.Event()
+        if threading.current_thread() is self._thread:  # it cannot wait for itself
+            work.close()
+            raise UsageError("an `async def` tool cannot do this; a `def` tool can")
+
+        async def begin() -> T:
+            began.set()
+            return await work
+
+        future = asyncio.run_coroutine_threadsafe(begin(), loop)
+        try:
+            if not began.wait(LONGEST_BUSY):
+                work.close()
+                raise UsageError(
+                    "an `async def` tool still blocks the thread on which turns run: wait until "
+                    "it ends, or restart the kernel"
+                )
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
 
     def call(self, function: Callable[[], object]) -> None:
         """Run `function` on the loop soon."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 import difflib
 import json
 import shlex
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Final
 
 from pydantic import JsonValue
 
@@ -32,36 +32,55 @@ from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.providers import registry
 from jp_nb.session.active_conversation import ActiveConversation
-from jp_nb.tooling.base import Tool
-from jp_nb.tooling.builtin import BUILTINS
-from jp_nb.tooling.python import REGISTRY
+from jp_nb.tooling.builtin import BUILTINS, BuiltinTools
+from jp_nb.tooling.command import CommandTools
+from jp_nb.tooling.python import REGISTRY, PythonFunctions
+from jp_nb.tooling.sources import ToolSource, ToolSources
 from jp_nb.workspace.attachment_files import AttachmentError, Attachments
 from jp_nb.workspace.config_files import workspace_root
 
 ATTACHMENTS = "conversation.attachments"
+TOOL_SOURCES: Final[tuple[ToolSource, ...]] = (
+    PythonFunctions(REGISTRY, BUILTINS),
+    CommandTools(),
+    BuiltinTools(),
+)
+"""Where tools come from."""
 
 
 class Resolver:
-    """Resolves the configuration of the active conversation; keeps its providers open."""
+    """Resolves the configuration of the active conversation.
 
-    def __init__(self, active: ActiveConversation) -> None:
+    It keeps providers and tool sources open.
+
+    Args:
+        active: The conversation.
+        sources: Returns the sources of tools that a configuration has.
+    """
+
+    def __init__(
+        self,
+        active: ActiveConversation,
+        sources: Callable[[AppConfig], Sequence[ToolSource]] = lambda _: TOOL_SOURCES,
+    ) -> None:
         self._active = active
+        self._sources = ToolSources(sources)
         self._providers: dict[str, Provider] = {}
         self._attachments = Attachments()
 
-    def for_turn(self, first: Resolved) -> Callable[[], Resolved]:
+    def for_turn(self, first: Resolved) -> Callable[[], Awaitable[Resolved]]:
         """Return what gives `first`, and then what the configuration in force resolves to."""
         waiting = [first]
 
-        def resolve() -> Resolved:
+        async def resolve() -> Resolved:
             if waiting:
                 return waiting.pop()
             conversation_id = self._active.document.conversation.id
-            return self.resolve(self._active.settings.snapshot(), conversation_id)
+            return await self.resolve(self._active.settings.snapshot(), conversation_id)
 
         return resolve
 
-    def resolve(
+    async def resolve(
         self,
         basis: ConfigSnapshot,
         conversation_id: str,
@@ -78,7 +97,7 @@ class Resolver:
         """
         config = basis.config
         model, provider = self.model(config)
-        tools = self.offer(config)
+        tools = await self.offer(config)
         attachments = self.attachments(config)
         return Resolved(
             provider=provider,
@@ -179,17 +198,14 @@ class Resolver:
                 f"the model that answers questions cannot be used: {text}", path=path
             ) from exc
 
-    def offer(self, config: AppConfig) -> ToolSet:
-        """The tools that `config` enables."""
-        executors: Mapping[str, Mapping[str, Tool]] = {
-            "builtin": BUILTINS,
-            "python": REGISTRY.all(),
-        }
-        return offer(config, executors)
+    async def offer(self, config: AppConfig) -> ToolSet:
+        """Return the tools that `config` enables."""
+        return await offer(config, self._sources)
 
-    def take_providers(self) -> list[Coroutine[Any, Any, None]]:
-        """What closes the providers; none of them is used again."""
+    def take_open(self) -> list[Coroutine[Any, Any, None]]:
+        """Return what closes the providers and the tool sources; none of them is used again."""
         closing = [provider.aclose() for provider in self._providers.values()]
+        closing.append(self._sources.aclose())
         self._providers.clear()
         return closing
 

@@ -170,14 +170,14 @@ class Session:
     def _note_clashes(self) -> None:
         """Say once of each name that a Python tool shares with another one which of them counts."""
         python = sys.modules.get("jp_nb.tooling.python")  # where there is none there is no tool
-        functions = python.REGISTRY.all() if python is not None else {}
-        if not functions:
+        if python is None:
             return
-        from jp_nb.agent.tool_set import clashes
         from jp_nb.tooling.builtin import BUILTINS
 
+        functions = python.PythonFunctions(python.REGISTRY, BUILTINS)
+
         try:
-            found = clashes(self.config, {"builtin": BUILTINS, "python": functions})
+            found = functions.clashes(self.config.conversation.tools)
         except ConfigError:  # whatever needs it says what is wrong
             return
         self.notices += [

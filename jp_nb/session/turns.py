@@ -19,8 +19,11 @@ from jp_nb.agent.model_events import ToolChoice
 from jp_nb.agent.prompts import Answered, NotAnswered, QuestionPrompt, Unavailable
 from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.secret_answers import Secrets
+from jp_nb.agent.tool_set import ToolSet
 from jp_nb.agent.turn import TurnEnd, TurnLoop
 from jp_nb.config.directives import Directive
+from jp_nb.config.proposal import ConfigSnapshot
+from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, UsageError
 from jp_nb.record.draft import Draft
 from jp_nb.record.events import ChatRequest
@@ -138,12 +141,28 @@ class TurnRunner:
         if fresh is not None:
             stream, settings = fresh, Settings(fresh, active.files, trusted=True, made_here=True)
         draft = settings.draft(directives, model=model)
-        resolved = self.resolver.resolve(
-            settings.snapshot(draft), stream.id, tool_choice=tool_choice
-        )
+        resolved = self.resolve(settings.snapshot(draft), stream.id, tool_choice=tool_choice)
         if schema is not None:
             resolved.provider.check_schema(schema)
         return Prepared(settings, draft, resolved)
+
+    # --- what the configuration is resolved into -----------------------------------------------
+
+    def resolve(
+        self,
+        basis: ConfigSnapshot,
+        conversation_id: str,
+        *,
+        tool_choice: ToolChoice | None = None,
+    ) -> Resolved:
+        """Resolve `basis` from the cell's thread; see `Resolver.resolve`."""
+        return self._agent.wait_for(
+            self.resolver.resolve(basis, conversation_id, tool_choice=tool_choice)
+        )
+
+    def offer(self, config: AppConfig) -> ToolSet:
+        """Return the tools that `config` enables, from the cell's thread."""
+        return self._agent.wait_for(self.resolver.offer(config))
 
     # --- one turn ----------------------------------------------------------------------------
 
@@ -300,4 +319,4 @@ class TurnRunner:
     def close(self) -> None:
         """Close prompts, providers and the agent's thread."""
         self._front_end.end()
-        self._agent.close(*self.resolver.take_providers())
+        self._agent.close(*self.resolver.take_open())

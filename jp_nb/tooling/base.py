@@ -155,16 +155,3 @@ class ArgumentFormatter(Protocol):
             ToolError: If it cannot; the tool is not run then.
         """
         ...
-
-
-class NotFound(ToolDefaults):
-    """Stands in for a builtin that does not exist: configured, offered, and failing when run."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    async def run(
-        self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
-    ) -> Outcome:
-        """Fail, naming the tool."""
-        return Failure(f"Tool not found: {self.name}")

@@ -22,10 +22,11 @@ from jp_nb.errors import ToolError
 from jp_nb.json_values import compact_json, to_utf8
 from jp_nb.tooling import process
 from jp_nb.tooling.arguments import bad_arguments, fill_defaults
-from jp_nb.tooling.base import CellThread, CommandLine, ToolDefaults
+from jp_nb.tooling.base import CellThread, CommandLine, Tool, ToolDefaults
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.long_results import last_chars
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success, read_outcome
+from jp_nb.tooling.sources import SourceDefaults
 
 NO_COMMAND: Final = "Command missing for local tool"
 
@@ -102,6 +103,16 @@ class CommandTool(ToolDefaults):
         return await _run(self.command, document, f"Tool '{self.name}'", context.root)
 
 
+class CommandTools(SourceDefaults):
+    """The configured commands (`source = "local"`): each is all that is said about it."""
+
+    name = "local"
+
+    async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
+        """Return a command for every tool that is wanted."""
+        return {name: CommandTool(name, tool) for name, tool in wanted.items()}
+
+
 class CommandFormatter:
     """A command that writes the arguments of a call for the person.
 
@@ -151,7 +162,7 @@ def run_document(name: str, arguments: Mapping[str, JsonValue], context: ToolCon
         "root": context.root,
         "action": "run",
         "access": context.access,
-        "workspace_id": context.workspace_id,
+        "workspace_id": "",
         "conversation_id": context.conversation_id,
     }
     if context.config is not None:
@@ -180,7 +191,7 @@ def format_document(
         "context": {
             "root": context.root,
             "action": "format_arguments",
-            "workspace_id": context.workspace_id,
+            "workspace_id": "",
             "conversation_id": context.conversation_id,
         },
     }

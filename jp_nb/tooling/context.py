@@ -35,7 +35,6 @@ class ToolContext:
         root: The workspace's folder.
         action: `run`; `format_arguments` where a call is only to be shown.
         conversation_id: Such as `jp-c17738399468`.
-        workspace_id: The workspace's id; "" if it has none.
         catalog: Documentation, in Markdown, of every tool on offer, by name.
         call_id: The model's id of this call.
     """
@@ -50,5 +49,4 @@ class ToolContext:
     root: str = ""
     action: Literal["run", "format_arguments"] = "run"
     conversation_id: str = ""
-    workspace_id: str = ""
     catalog: Mapping[str, str] = field(default_factory=dict)

@@ -16,7 +16,7 @@ import textwrap
 import threading
 import typing
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, overload
 
@@ -24,11 +24,12 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, c
 from pydantic_core import PydanticSerializationError, to_json
 
 from jp_nb.config.tree.access_config import ConfigRule
-from jp_nb.config.tree.tool_config import RunMode
+from jp_nb.config.tree.tool_config import RunMode, ToolConfig
 from jp_nb.errors import ToolError, UsageError
-from jp_nb.tooling.base import CellThread, ToolDefaults
+from jp_nb.tooling.base import CellThread, Tool, ToolDefaults
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
+from jp_nb.tooling.sources import SourceDefaults
 
 TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
@@ -297,6 +298,51 @@ class Registry:
 
 
 REGISTRY: Final = Registry()
+
+
+class PythonFunctions(SourceDefaults):
+    """The functions of the notebook as a source of tools.
+
+    Args:
+        functions: Those that are registered.
+        builtins: Names of builtins, which a function may share.
+    """
+
+    name = "python"
+    run: RunMode = "unattended"
+
+    def __init__(self, functions: Registry, builtins: Collection[str] = ()) -> None:
+        self._functions = functions
+        self._builtins = builtins
+
+    async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
+        """Return the functions under the names that are wanted, or that `source` has for them."""
+        functions = self._functions.all()
+        names = {name: _own_name(tool) or name for name, tool in wanted.items()}
+        return {name: functions[own] for name, own in names.items() if own in functions}
+
+    def clashes(self, configured: Mapping[str, ToolConfig]) -> Mapping[str, str]:
+        """Say for each function whose name another tool has too which of them counts."""
+        found: dict[str, str] = {}
+        for name in self._functions.all():
+            tool = configured.get(name)
+            source = (tool.source if tool is not None else None) or self.name
+            kind = source.partition(".")[0]
+            if kind == self.name and _own_name(tool) in ("", name):
+                if name in self._builtins:
+                    found[name] = (
+                        f"your Python function {name!r} counts, not the builtin of that name"
+                    )
+            else:
+                other = "the builtin" if kind == "builtin" else f'the configured one ("{source}")'
+                found[name] = f"{other} counts as {name!r}, not your Python function of that name"
+        return found
+
+
+def _own_name(tool: ToolConfig | None) -> str:
+    """Return the name of a function that `source` has after a dot; "" if it has none."""
+    source = tool.source if tool is not None else None
+    return (source or "").partition(".")[2]
 
 
 @overload

@@ -23,6 +23,7 @@ from jp_nb.agent.decisions import (
 )
 from jp_nb.agent.display_events import ChangeEnds, DisplayEvent, Notice, ToolBegins, ToolEnds
 from jp_nb.agent.prompts import ActionPrompt, NotAnswered, Prompt, PromptEnd, QuestionPrompt
+from jp_nb.agent.resolved import Resolved
 from jp_nb.config.partial import Partial, merge
 from jp_nb.config.tree.model_config import Request as RequestConfig
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
@@ -217,8 +218,8 @@ def count_resolves(bench: Bench) -> list[str]:
     found: list[str] = []
     resolve = bench.loop.resolve
 
-    def counting() -> Any:
-        resolved = resolve()
+    async def counting() -> Any:
+        resolved = await resolve()
         found.append(resolved.model)
         return resolved
 
@@ -1556,7 +1557,11 @@ async def test_questions_go_to_the_model_that_is_configured_then() -> None:
     )
     resolve = bench.loop.resolve
     left = list(backends)
-    bench.loop.resolve = lambda: replace(resolve(), inquiry=left.pop(0))
+
+    async def with_the_next_backend() -> Resolved:
+        return replace(await resolve(), inquiry=left.pop(0))
+
+    bench.loop.resolve = with_the_next_backend
     await bench.run()
     assert [len(backend.asked) for backend in backends] == [1, 1]
     assert set(responses(bench).values()) == {"Asked.", "Bo."}

@@ -264,7 +264,9 @@ class Batches:
                 return "plain"
             kind = random.choice([valid, valid, valid, valid, refused, nothing])
             self.latest[name] = proposed = kind(random)
-            if proposed.paths and not self.asks[batch, index]:
+            outside = any(path.startswith(ATTACHMENTS) for path in proposed.paths)
+            # What lies outside the workspace is asked about whatever the grant says.
+            if proposed.paths and not outside and not self.asks[batch, index]:
                 self.unattended.append(name)
             return Success("Changed.", config=proposed.config, unset=proposed.unset)
 

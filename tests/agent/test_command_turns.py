@@ -13,11 +13,10 @@ from pydantic import JsonValue
 
 from jp_nb.agent.display_events import ToolBegins
 from jp_nb.agent.prompts import ActionPrompt, Exhibit, QuestionPrompt
-from jp_nb.agent.tool_set import OfferedTool, offer
+from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.partial import Partial, apply
 from jp_nb.record.events import InquiryRequest, ToolCallRequest, ToolCallResponse
-from jp_nb.tooling.builtin import BUILTINS
 from jp_nb.tooling.command import CommandTool
 from tests.support.fakes import (
     Bench,
@@ -25,6 +24,7 @@ from tests.support.fakes import (
     call,
     configured,
     for_tool,
+    offer_now,
     reply,
     say,
     yes,
@@ -267,7 +267,7 @@ async def test_a_tool_whose_arguments_cannot_be_shown_does_not_run(tmp_path: Pat
 
 
 def offered(config: Partial) -> dict[str, OfferedTool]:
-    return offer(configured(config), {"builtin": BUILTINS}).tools
+    return offer_now(configured(config)).tools
 
 
 @pytest.mark.req("R083-89")
@@ -388,7 +388,7 @@ def test_a_tool_that_is_locked_off_is_never_offered() -> None:
     locked = {"state": False, "allow_toggle": "never"}
     config = configured(local("t", "true", enable=locked))
     forced = config.assistant.model_copy(update={"tool_choice": "t"})
-    found = offer(config.model_copy(update={"assistant": forced}), {"builtin": BUILTINS})
+    found = offer_now(config.model_copy(update={"assistant": forced}))
     assert "t" not in found.tools
     assert "t" not in found.missing
 

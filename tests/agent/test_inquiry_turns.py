@@ -488,8 +488,8 @@ def through(bench: Bench, provider: Provider, name: str) -> Bench:
     """`bench` with one provider for the turn and for its inquiries, as a session has it."""
     resolve = bench.loop.resolve
 
-    def resolved() -> Resolved:
-        found = resolve()
+    async def resolved() -> Resolved:
+        found = await resolve()
         backend = LlmInquiryBackend(
             InquiryModel(provider, found.model, system=found.system),
             tools=tuple(tool.definition for tool in found.offer.tools.values()),

@@ -18,8 +18,7 @@ from jp_nb.config.partial import Partial
 from jp_nb.config.validation import validate
 from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallResponse
 from jp_nb.rendering.transcript import Transcript
-from jp_nb.tooling.base import NotFound
-from jp_nb.tooling.builtin import BUILTINS
+from jp_nb.tooling.builtin import BUILTINS, MissingTool
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import MAX_QUESTIONS, NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
@@ -636,7 +635,7 @@ async def test_whether_a_failure_is_transient_is_not_told() -> None:
 
 
 def test_what_stands_in_for_a_missing_builtin_never_speaks_for_the_assistant() -> None:
-    assert NotFound("x").inquiry_source("x").source == "tool"
+    assert MissingTool("x").inquiry_source("x").source == "tool"
 
 
 async def test_how_a_question_ended_is_shown() -> None:

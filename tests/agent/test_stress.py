@@ -45,7 +45,6 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.thread import Thread, thread_of
 from jp_nb.tooling.base import CallInterrupted
-from jp_nb.tooling.builtin import BUILTINS
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
@@ -59,6 +58,7 @@ from tests.support.fakes import (
     new_stream,
     reply,
     say,
+    tool_sources,
 )
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sh, and /proc where there is one")
@@ -518,14 +518,14 @@ class Stress:
         actions = ["continue", "continue", "restart", "respond", "stop"]
         return {"tool_call": {"action": self.random.choice(actions)}}
 
-    def _resolve(self, settings: Mapping[str, Any]) -> Resolved:
+    async def _resolve(self, settings: Mapping[str, Any]) -> Resolved:
         app = configured(config(settings), self._tools.values())
         return Resolved(
             provider=self.model,
             provider_name="test",
             model="m",
             system=(),
-            offer=offer(app, {"builtin": BUILTINS, "python": self._tools}),
+            offer=await offer(app, tool_sources({"python": self._tools})),
             tool_choice="auto",
             parameters=ModelParameters(),
             request=RequestConfig(),

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from jp_nb.agent.tool_set import offer
 from jp_nb.config.schema import node_of
 from jp_nb.config.tree import durations
 from jp_nb.config.tree.app_config import AppConfig
@@ -31,6 +30,7 @@ from jp_nb.errors import ConfigError
 from jp_nb.providers.registry import create
 from jp_nb.tooling.python import PythonTool
 from tests.support.config_spellings import CASES, lookup, under, wholes
+from tests.support.fakes import offer_now
 from tests.support.record_strategies import QUICK
 
 # --- which fields there are ------------------------------------------------------------------
@@ -358,7 +358,7 @@ def test_the_modes_of_a_tool_or_of_all_are_what_it_is_offered_with(where: str) -
     tools: dict[str, Any] = {"shout": {"source": "python"}, "*": {}}
     tools[where] |= {"run": "edit", "result": "edit"}
     config = AppConfig.model_validate({"conversation": {"tools": tools}})
-    offered = offer(config, {"python": {"shout": PythonTool(shout)}}).tools["shout"]
+    offered = offer_now(config, {"python": {"shout": PythonTool(shout)}}).tools["shout"]
     assert (offered.run, offered.result, offered.format) == ("edit", "edit", "ask")
 
 

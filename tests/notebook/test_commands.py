@@ -12,7 +12,7 @@ import nbformat
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.tool_set import ToolSet, offer
+from jp_nb.agent.tool_set import ToolSet
 from jp_nb.config.directives import Directive
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.tool_config import CANCELLATION
@@ -21,9 +21,9 @@ from jp_nb.headless.runner import run_notebook
 from jp_nb.record import projection
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
 from jp_nb.rendering import tool_report
-from jp_nb.tooling.base import NotFound, Tool
-from jp_nb.tooling.builtin import BUILTINS
-from tests.support.fakes import configured, for_tool
+from jp_nb.tooling.base import Tool
+from jp_nb.tooling.builtin import BUILTINS, MissingTool
+from tests.support.fakes import configured, for_tool, offer_now
 from tests.support.magic_shell import Notebook
 from tests.support.markdown_readers import dangers, renderings
 
@@ -662,7 +662,7 @@ def test_tools_are_switched_for_the_conversation_in_the_order_of_the_line(
     notebook: Notebook,
 ) -> None:
     def offered() -> list[str]:
-        return list(notebook.session.turns.resolver.offer(notebook.session.config).tools)
+        return list(notebook.session.turns.offer(notebook.session.config).tools)
 
     notebook.ask("Go.", Directive("no_tool", ""), Directive("no_tool", "ask_user"))
     assert offered() == ["describe_tools"]
@@ -845,8 +845,8 @@ def test_no_secret_of_a_tool_is_shown() -> None:
     config = configured(for_tool("fetch", **settings))
 
     def offered(config: AppConfig) -> ToolSet:
-        executors: dict[str, dict[str, Tool]] = {"local": {"fetch": NotFound("")}}
-        return offer(config, {**executors, "builtin": BUILTINS})
+        executors: dict[str, dict[str, Tool]] = {"local": {"fetch": MissingTool("")}}
+        return offer_now(config, {**executors, "builtin": BUILTINS})
 
     shown = tool_report.tool("fetch", config, offered)
     assert "SECRET" not in shown.text + shown.markdown
@@ -872,8 +872,8 @@ def test_whatever_is_said_of_a_tool_is_only_text() -> None:
     config = configured(for_tool(HOSTILE, **settings))
 
     def offered(config: AppConfig) -> ToolSet:
-        executors: dict[str, dict[str, Tool]] = {"local": {HOSTILE: NotFound("")}}
-        return offer(config, {**executors, "builtin": BUILTINS})
+        executors: dict[str, dict[str, Tool]] = {"local": {HOSTILE: MissingTool("")}}
+        return offer_now(config, {**executors, "builtin": BUILTINS})
 
     for shown in (tool_report.tool(HOSTILE, config, offered), tool_report.tools(config, offered)):
         assert dangers(shown.markdown) == []

@@ -143,7 +143,7 @@ def test_what_arrived_before_it_failed_is_kept_sent_and_sticks(
 def test_options_of_a_turn_that_never_began_do_not_stick(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unusable(*_: Any) -> Any:
+    async def unusable(*_: Any) -> Any:
         raise ConfigError("gone", path="assistant.model.id")
 
     with LoopbackServer([]) as server:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -225,11 +226,15 @@ def test_a_configured_choice_that_is_no_tool_is_an_error_of_its_path(session: Se
 
 def test_what_is_resolved_later_in_the_turn_is_the_configured_choice(session: Session) -> None:
     session.configure(Directive("cfg", "assistant.tool_choice=listen"))
-    resolver, settings = session.turns.resolver, session.settings
-    first = resolver.resolve(settings.snapshot(), "jp-c1", tool_choice="tool:look")
-    resolve = resolver.for_turn(first)
-    assert [resolve().tool_choice for _ in range(3)] == ["tool:look", *["tool:listen"] * 2]
-    assert resolver.resolve(settings.snapshot(), "jp-c1").tool_choice == "tool:listen"
+    turns, settings = session.turns, session.settings
+    first = turns.resolve(settings.snapshot(), "jp-c1", tool_choice="tool:look")
+    resolve = turns.resolver.for_turn(first)
+
+    async def choices() -> list[str]:
+        return [(await resolve()).tool_choice for _ in range(3)]
+
+    assert asyncio.run(choices()) == ["tool:look", *["tool:listen"] * 2]
+    assert turns.resolve(settings.snapshot(), "jp-c1").tool_choice == "tool:listen"
 
 
 # --- a tool that had to be called and was not --------------------------------------------------
@@ -269,7 +274,7 @@ def test_a_demanded_tool_that_was_not_called_is_said_in_the_cell_and_in_the_log(
 def test_whether_an_answer_is_gone_on_with_is_configured(session: Session) -> None:
     def chains(line: str) -> bool:
         draft = session.settings.draft([Directive("cfg", text) for text in line.split()])
-        return session.turns.resolver.resolve(session.settings.snapshot(draft), "jp-c1").chains
+        return session.turns.resolve(session.settings.snapshot(draft), "jp-c1").chains
 
     anthropic = "assistant.model.id=anthropic/m"
     assert chains(anthropic)

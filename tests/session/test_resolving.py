@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -46,7 +47,7 @@ def resolved(resolver: Resolver, *partials: Partial) -> Resolved:
     }
     for partial in partials:
         whole = merge(whole, partial)
-    return resolver.resolve(ConfigSnapshot(config=configured(whole)), "jp-c1")
+    return asyncio.run(resolver.resolve(ConfigSnapshot(config=configured(whole)), "jp-c1"))
 
 
 def asked(found: Resolved) -> LlmInquiryBackend:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -35,6 +36,7 @@ from jp_nb.config.partial import Partial
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.model_config import Request as RequestConfig
+from jp_nb.config.tree.tool_config import RunMode, ToolConfig
 from jp_nb.config.validation import validate
 from jp_nb.record.events import ChatRequest, Entry
 from jp_nb.record.projection import Projection
@@ -42,8 +44,10 @@ from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, ThreadEntry, thread_of
 from jp_nb.record.turn_view import Turn, read_turn
 from jp_nb.tooling.base import Tool
-from jp_nb.tooling.builtin import BUILTINS
+from jp_nb.tooling.builtin import BUILTINS, BuiltinTools
+from jp_nb.tooling.command import CommandTools
 from jp_nb.tooling.python import PythonTool
+from jp_nb.tooling.sources import SourceDefaults, ToolSource, ToolSources
 
 T = TypeVar("T")
 
@@ -291,6 +295,7 @@ class Bench:
         person: Who is asked.
         config: A partial over the registrations.
         inquiry: Answers tools' questions in place of a person.
+        sources: Where tools come from, if not from `tools`, `executors` and builtins.
         models: Other providers, by `provider/name` of the model that is configured.
         chains: Whether an answer that reaches the token limit is gone on with.
         projection: The configuration: registrations, `config`, and what the record says.
@@ -304,6 +309,7 @@ class Bench:
     person: FakePrompter = field(default_factory=FakePrompter)
     config: Partial = field(default_factory=dict)
     executors: Mapping[str, Mapping[str, Tool]] = field(default_factory=dict)
+    sources: ToolSources | None = None
     strict: bool = False
     request: RequestConfig = field(default_factory=RequestConfig)
     stream: ConversationStream = field(default_factory=new_stream)
@@ -348,11 +354,14 @@ class Bench:
         self.projection.below_changed()
         return self.projection.config()
 
-    def offer(self) -> ToolSet:
-        python = {tool.name: tool for tool in self.tools}
-        return offer(self.app_config(), {"builtin": BUILTINS, "python": python, **self.executors})
+    @property
+    def _executors(self) -> Mapping[str, Mapping[str, Tool]]:
+        return {"python": {tool.name: tool for tool in self.tools}, **self.executors}
 
-    def _resolve(self) -> Resolved:
+    def offer(self) -> ToolSet:
+        return offer_now(self.app_config(), self._executors)
+
+    async def _resolve(self) -> Resolved:
         config = self.app_config()
         now = self.projection.now()
         model = resolve(config.assistant.model.id, config.providers.llm.aliases)
@@ -362,7 +371,7 @@ class Bench:
             provider_name=model.provider if other else "test",
             model=model.name if other else "test-model",
             system=config.assistant.system(),
-            offer=self.offer(),
+            offer=await offer(config, self.sources) if self.sources else self.offer(),
             tool_choice=config.assistant.tool_choice,
             parameters=ModelParameters(),
             request=self.request,
@@ -395,6 +404,39 @@ class Bench:
 
     def shown_of(self, kind: type[T]) -> list[T]:
         return [event for event in self.shown if isinstance(event, kind)]
+
+
+class GivenTools(SourceDefaults):
+    """Tools by name as a source; what is not among them is in the source `beyond`, if any."""
+
+    def __init__(
+        self, name: str, tools: Mapping[str, Tool], beyond: ToolSource | None = None
+    ) -> None:
+        self.name, self._tools, self._beyond = name, tools, beyond
+        self.run: RunMode = beyond.run if beyond else "unattended" if name == "python" else "ask"
+
+    async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
+        own = {name: (tool.source or "").partition(".")[2] or name for name, tool in wanted.items()}
+        more = await self._beyond.list(wanted) if self._beyond else {}
+        return {**more, **{name: self._tools[x] for name, x in own.items() if x in self._tools}}
+
+
+def tool_sources(executors: Mapping[str, Mapping[str, Tool]]) -> ToolSources:
+    """Sources of the tools in `executors`, by kind and name, of builtins and of commands."""
+    kinds: dict[str, ToolSource] = {"builtin": BuiltinTools(), "local": CommandTools()}
+    sources = [
+        GivenTools(kind, executors.get(kind, {}), kinds.get(kind))
+        for kind in {**kinds, **executors}
+    ]
+    return ToolSources(lambda _: sources)
+
+
+def offer_now(
+    config: AppConfig, executors: Mapping[str, Mapping[str, Tool]] | None = None
+) -> ToolSet:
+    """What a model is offered under `config`, whether a loop runs here or not."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, offer(config, tool_sources(executors or {}))).result()
 
 
 def configured(partial: Partial, tools: Iterable[PythonTool] = ()) -> AppConfig:

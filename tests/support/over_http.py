@@ -15,8 +15,8 @@ def over_http(bench: Bench, provider: Provider, name: str) -> None:
     """Let `provider` be the model of `bench`."""
     resolve = bench.loop.resolve
 
-    def resolve_with_it() -> Resolved:
-        return replace(resolve(), provider=provider, provider_name=name)
+    async def resolve_with_it() -> Resolved:
+        return replace(await resolve(), provider=provider, provider_name=name)
 
     bench.loop.resolve = resolve_with_it
 

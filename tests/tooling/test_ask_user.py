@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.tool_set import offer
 from jp_nb.errors import ConfigError
 from jp_nb.tooling.base import Tool
 from jp_nb.tooling.builtin import BUILTINS, ask_user
@@ -19,7 +18,7 @@ from jp_nb.tooling.builtin.ask_user import AskUser
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
-from tests.support.fakes import InlineCell, configured, for_tool
+from tests.support.fakes import InlineCell, configured, for_tool, offer_now
 
 
 async def run(*, answers: dict[str, JsonValue] | None = None, **arguments: Any) -> Outcome:
@@ -224,7 +223,7 @@ def test_it_is_registered_as_specified() -> None:
     assert tool.questions["answer"].prompt_label == "Assistant"
     assert tool.summary is None
     assert tool.description
-    offered = offer(configured({}), {"builtin": BUILTINS}).tools["ask_user"]
+    offered = offer_now(configured({})).tools["ask_user"]
     assert offered.definition.description == tool.description
 
 
@@ -238,7 +237,7 @@ def test_its_description_says_when_to_use_it_and_forbids_secrets() -> None:
 
 @pytest.mark.req("R083-3", "R083-4", "R083-42", "R083-43", "R083-44", "R083-45")
 def test_its_schema_is_one_that_every_provider_takes() -> None:
-    schema = offer(configured({}), {"builtin": BUILTINS}).tools["ask_user"].definition.parameters
+    schema = offer_now(configured({})).tools["ask_user"].definition.parameters
     assert schema["required"] == ["question"]
     assert schema["additionalProperties"] is False
     properties: Any = schema["properties"]
@@ -297,7 +296,7 @@ def test_disabling_it_as_a_table_keeps_the_toggle_policy_and_as_a_word_resets_it
     enable = config.conversation.tools["ask_user"].enable
     assert enable is not None
     assert (enable.state, enable.allow_toggle) == (False, toggle)
-    assert "ask_user" not in offer(config, {"builtin": BUILTINS}).tools
+    assert "ask_user" not in offer_now(config).tools
 
 
 @pytest.mark.req("R083-87", "R083-88")
@@ -333,7 +332,7 @@ def test_parameters_command_and_source_may_be_overridden_and_the_source_decides_
     tool = config.conversation.tools["ask_user"]
     assert tool.command is not None
     assert (tool.command.program, tool.command.args) == ("ask", ["--now"])
-    schema = offer(config, {"builtin": BUILTINS}).tools["ask_user"].definition.parameters
+    schema = offer_now(config).tools["ask_user"].definition.parameters
     assert "What to ask." in str(schema)
 
     executors: dict[str, Mapping[str, Tool]] = {
@@ -342,7 +341,7 @@ def test_parameters_command_and_source_may_be_overridden_and_the_source_decides_
     }
     for source, kind in (("local", "local"), ("builtin", "builtin")):
         config = configured(for_tool("ask_user", source=source))
-        offered = offer(config, executors).tools["ask_user"]
+        offered = offer_now(config, executors).tools["ask_user"]
         assert offered.executor is executors[kind]["ask_user"]
 
 

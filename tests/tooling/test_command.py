@@ -128,14 +128,13 @@ async def test_a_later_run_is_told_answers_grants_configuration_and_rejection() 
             access=access,
             config={"assistant": {"name": "JP"}},
             delta_rejection=DeltaRejection("user_rejected", ("assistant.name",), "declined"),
-            workspace_id="w1",
         )
     )
     assert document["tool"]["answers"] == {"sure": True, "who": "Bo"}
     assert document["tool"]["options"] == {"limit": 3}
     about = document["context"]
     assert list(about)[-4:] == ["workspace_id", "conversation_id", "config", "delta_rejection"]
-    assert (about["access"], about["workspace_id"]) == (access, "w1")
+    assert (about["access"], about["workspace_id"]) == (access, "")
     assert about["config"] == {"assistant": {"name": "JP"}}
     assert about["delta_rejection"] == {
         "reason": "user_rejected",

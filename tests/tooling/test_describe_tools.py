@@ -8,18 +8,17 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, JsonValue
 
-from jp_nb.agent.tool_set import offer
 from jp_nb.config.partial import Partial
 from jp_nb.config.toggles import toggled
 from jp_nb.errors import ConfigError
 from jp_nb.rendering.transcript import Transcript
-from jp_nb.tooling.base import NotFound, Tool
-from jp_nb.tooling.builtin import BUILTINS
+from jp_nb.tooling.base import Tool
+from jp_nb.tooling.builtin import BUILTINS, MissingTool
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.documentation import document
 from jp_nb.tooling.outcome import Failure, Outcome, Success
 from jp_nb.tooling.python import PythonTool
-from tests.support.fakes import Bench, InlineCell, call, configured, for_tool, reply, say
+from tests.support.fakes import Bench, InlineCell, call, configured, for_tool, offer_now, reply, say
 
 CATALOG = {"a": "## a\n\nFirst.", "b": "## b\n\nSecond.", "bare": ""}
 
@@ -37,9 +36,9 @@ def documented(partial: Partial, *functions: Any) -> Mapping[str, str]:
     executors: dict[str, Mapping[str, Tool]] = {
         "builtin": BUILTINS,
         "python": {tool.name: tool for tool in tools},
-        "local": {name: NotFound(name) for name in names},
+        "local": {name: MissingTool(name) for name in names},
     }
-    return offer(config, executors).documentation
+    return offer_now(config, executors).documentation
 
 
 # --- the tool --------------------------------------------------------------------------------
@@ -105,7 +104,7 @@ def test_it_is_registered_as_specified() -> None:
         "inline_results": "off",
         "parameters": "off",
     }
-    offered = offer(config, {"builtin": BUILTINS}).tools["describe_tools"]
+    offered = offer_now(config).tools["describe_tools"]
     assert offered.definition.parameters == {
         "type": "object",
         "properties": {
@@ -192,7 +191,8 @@ def test_what_is_configured_about_a_tool_is_its_documentation() -> None:
 
 def test_every_request_says_the_summary_and_the_rest_is_for_those_who_ask() -> None:
     config = configured(for_tool("fs_read", **READ))
-    definition = offer(config, {"local": {"fs_read": NotFound("")}}).tools["fs_read"].definition
+    found = offer_now(config, {"local": {"fs_read": MissingTool("")}})
+    definition = found.tools["fs_read"].definition
     assert definition.description == "Read a file."
     assert "Binary" not in str(definition)
     assert "src/a.py" not in str(definition)

@@ -2,9 +2,41 @@
 
 from __future__ import annotations
 
-from jp_nb.tooling.base import Tool
+from collections.abc import Mapping
+
+from pydantic import JsonValue
+
+from jp_nb.config.tree.tool_config import RunMode, ToolConfig
+from jp_nb.tooling.base import CellThread, Tool, ToolDefaults
 from jp_nb.tooling.builtin.ask_user import AskUser
 from jp_nb.tooling.builtin.describe_tools import DescribeTools
+from jp_nb.tooling.context import ToolContext
+from jp_nb.tooling.outcome import Failure, Outcome
+from jp_nb.tooling.sources import SourceDefaults
 
 BUILTINS: dict[str, Tool] = {"ask_user": AskUser(), "describe_tools": DescribeTools()}
 """Executor by the key of `conversation.tools`."""
+
+
+class BuiltinTools(SourceDefaults):
+    """The tools of this package, by their configuration key alone (R083-52)."""
+
+    name = "builtin"
+    run: RunMode = "unattended"
+
+    async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
+        """Return every tool that is wanted: one that does not exist fails when it is called."""
+        return {name: BUILTINS.get(name) or MissingTool(name) for name in wanted}
+
+
+class MissingTool(ToolDefaults):
+    """Stands in for a builtin that does not exist: configured, offered, and failing when run."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def run(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
+    ) -> Outcome:
+        """Fail, naming the tool."""
+        return Failure(f"Tool not found: {self.name}")

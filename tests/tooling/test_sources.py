@@ -1,0 +1,262 @@
+"""Where tools come from: sources that start, list, fail and close."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from jp_nb.agent.display_events import Notice
+from jp_nb.agent.model_events import ProviderEvent
+from jp_nb.agent.tool_set import ToolSet, offer
+from jp_nb.config.partial import Partial
+from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.config.tree.tool_config import ToolConfig
+from jp_nb.session.resolving import TOOL_SOURCES
+from jp_nb.tooling import sources as module
+from jp_nb.tooling.base import CellThread, Tool, ToolDefaults
+from jp_nb.tooling.command import CommandTools
+from jp_nb.tooling.context import ToolContext
+from jp_nb.tooling.outcome import Outcome, Success
+from jp_nb.tooling.sources import SourceDefaults, ToolSource, ToolSources
+from tests.support.fakes import Bench, call, configured, reply, say, until
+
+
+class Echo(ToolDefaults):
+    """A tool of a server, which says its own name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.schema = {"type": "object", "properties": {}}
+
+    async def run(
+        self, arguments: Mapping[str, object], context: ToolContext, cell: CellThread
+    ) -> Outcome:
+        return Success(f"{self.name} was here.")
+
+
+@dataclass(eq=False)
+class Server(SourceDefaults):
+    """A source like a server of tools; two are the same if their `address` is.
+
+    Attributes:
+        happened: What was done with it, in order.
+        starts: Set when it may start.
+        fails: What fails, and how.
+    """
+
+    name: str = "mcp.books"
+    address: str = "a"
+    tools: tuple[str, ...] = ("search", "read")
+    happened: list[str] = field(default_factory=list)
+    starts: asyncio.Event | None = None
+    fails: dict[str, BaseException] = field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Server) and self.address == other.address
+
+    def __hash__(self) -> int:
+        return hash(self.address)
+
+    async def start(self) -> None:
+        await self._do("start")
+        if self.starts is not None:
+            await self.starts.wait()
+
+    async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
+        await self._do("list")
+        asked = [(name, tool.source or "") for name, tool in wanted.items()]
+        own = {name: source.removeprefix(f"{self.name}.") for name, source in asked}
+        return {name: Echo(each) for name, each in own.items() if each in self.tools}
+
+    async def close(self) -> None:
+        await self._do("close")
+
+    async def _do(self, what: str) -> None:
+        self.happened.append(what)
+        await asyncio.sleep(0)
+        if what in self.fails:
+            raise self.fails[what]
+
+
+def config_of(**tools: str) -> AppConfig:
+    """A configuration of `tools` with their sources."""
+    partial: Partial = {
+        "conversation": {"tools": {name: {"source": source} for name, source in tools.items()}}
+    }
+    return configured(partial)
+
+
+BOOKS = config_of(search="mcp.books.search", fetch="mcp.books.burn", pay="mcp.bank.pay")
+
+
+async def found(sources: ToolSources, config: AppConfig = BOOKS) -> ToolSet:
+    return await offer(config, sources)
+
+
+def served(*servers: ToolSource) -> ToolSources:
+    return ToolSources(lambda _: (*TOOL_SOURCES, *servers))
+
+
+async def test_a_source_starts_once_and_closes_in_the_end() -> None:
+    books, bank = Server(), Server("mcp.bank", "b", ("pay",))
+    sources = served(books, bank)
+    assert books.happened == []
+    tools = await found(sources)
+    assert {"search", "pay", "ask_user"} <= tools.tools.keys()
+    assert tools.tools["search"].run == "ask"
+    assert tools.missing == {"fetch": "its source 'mcp.books.burn' has no such tool here"}
+    assert tools.problems == ()
+    await found(sources)
+    assert books.happened == ["start", "list", "list"]
+    await sources.aclose()
+    await sources.aclose()
+    assert (books.happened[3:], bank.happened[3:]) == (["close"], ["close"])
+    await found(sources)
+    assert books.happened[4:] == ["start", "list"]
+
+
+async def test_a_source_of_which_no_tool_is_wanted_does_not_start() -> None:
+    books = Server()
+    sources = served(books)
+    await found(sources, config_of(pay="local"))
+    await sources.aclose()
+    assert books.happened == []
+
+
+async def test_a_source_that_nobody_has_is_told_with_its_name() -> None:
+    tools = await found(served(Server()))
+    assert tools.missing["pay"] == "its source 'mcp.bank.pay' has no such tool here"
+
+
+async def test_sources_are_asked_at_the_same_time() -> None:
+    gates = [asyncio.Event(), asyncio.Event()]
+    books = Server(starts=gates[0])
+    bank = Server("mcp.bank", "b", ("pay",), starts=gates[1])
+    task = asyncio.create_task(found(served(books, bank)))
+    await until(lambda: books.happened and bank.happened)
+    for gate in gates:
+        gate.set()
+    assert {"search", "pay"} <= (await task).tools.keys()
+
+
+@pytest.mark.parametrize(
+    ("what", "error", "told"),
+    [
+        ("start", OSError("no such program"), "did not start: OSError: no such program"),
+        ("start", TimeoutError("slow"), "did not start: TimeoutError: slow"),
+        ("list", ValueError("half a line"), "did not list its tools: ValueError: half a line"),
+        ("list", asyncio.CancelledError(), "did not list its tools: CancelledError"),
+    ],
+)
+async def test_a_source_that_fails_is_named_and_the_other_tools_stay(
+    what: str, error: BaseException, told: str
+) -> None:
+    books = Server(fails={what: error})
+    bank = Server("mcp.bank", "b", ("pay",))
+    sources = served(books, bank)
+    tools = await found(sources)
+    problem = f"the tool source 'mcp.books' {told}"
+    assert tools.problems == (problem,)
+    assert tools.missing == {"search": problem, "fetch": problem}
+    assert {"pay", "ask_user"} <= tools.tools.keys()
+    assert books.happened[-1] == "close"
+    books.fails.clear()  # it is tried again
+    assert "search" in (await found(sources)).tools
+    assert bank.happened == ["start", "list", "list"]
+
+
+async def test_a_source_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LONGEST", 0.02)
+    books = Server(starts=asyncio.Event())
+    tools = await found(served(books, Server("mcp.bank", "b", ("pay",))))
+    assert tools.problems == (
+        "the tool source 'mcp.books' did not start: that took more than 0.02 s",
+    )
+    assert "pay" in tools.tools
+    assert books.happened == ["start", "close"]
+
+
+async def test_a_source_that_does_not_close_holds_up_nobody(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    books = Server(fails={"close": OSError("stuck")})
+    bank = Server("mcp.bank", "b", ("pay",))
+    sources = served(books, bank)
+    await found(sources)
+    await sources.aclose()
+    assert bank.happened[-1] == "close"
+    assert "'mcp.books' did not close" in caplog.text
+
+
+async def test_a_changed_source_takes_the_place_of_the_one_that_runs() -> None:
+    now: list[Sequence[ToolSource]] = []
+    sources = ToolSources(lambda _: now[-1])
+    first, same, other = Server(), Server(), Server(address="elsewhere", tools=("read",))
+    now.append([first])
+    await found(sources)
+    now.append([same])
+    await found(sources)
+    assert (first.happened, same.happened) == (["start", "list", "list"], [])
+    now.append([other])
+    tools = await found(sources)
+    assert first.happened[3:] == ["close"]
+    assert other.happened == ["start", "list"]
+    assert "search" in tools.missing
+    now.append([])
+    await found(sources)
+    assert other.happened[2:] == ["close"]
+
+
+async def test_who_is_cancelled_while_a_source_starts_closes_it() -> None:
+    books = Server(starts=asyncio.Event())
+    sources = served(books)
+    task = asyncio.create_task(found(sources))
+    await until(lambda: books.happened)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert books.happened == ["start", "close"]
+    books.starts = None
+    assert "search" in (await found(sources)).tools
+
+
+def bench_of(source: ToolSource, *scripts: list[ProviderEvent]) -> Bench:
+    """A turn whose tools `search` and `t` are of `source` and of a command."""
+    tools: Partial = {
+        "search": {"source": "mcp.books.search", "run": "unattended"},
+        "t": {"source": "local", "command": {"program": "true"}, "run": "unattended"},
+    }
+    sources = ToolSources(lambda _: (CommandTools(), source))
+    return Bench(list(scripts), config={"conversation": {"tools": tools}}, sources=sources)
+
+
+DONE = reply(say("Done."))
+
+
+async def test_in_a_turn_the_tools_of_a_source_run() -> None:
+    bench = bench_of(Server(), reply(call("search", "c0")), DONE)
+    await bench.run()
+    assert [made.content for made in bench.turn.tool_calls] == ["search was here."]
+
+
+async def test_a_turn_says_once_which_source_failed_and_goes_on() -> None:
+    bench = bench_of(Server(fails={"start": OSError("gone")}), reply(call("t", "c0")), DONE)
+    await bench.run()
+    assert bench.turn.text == "Done."
+    assert [event.text for event in bench.shown_of(Notice)] == [
+        "⚠ the tool source 'mcp.books' did not start: OSError: gone; its tools are not offered"
+    ]
+
+
+async def test_an_interrupt_ends_a_turn_that_waits_for_a_source() -> None:
+    books = Server(starts=asyncio.Event())
+    bench = bench_of(books, DONE)
+    task = asyncio.create_task(bench.run())
+    await until(lambda: books.happened)
+    bench.loop.interrupt()
+    assert (await task).status == "interrupted"
+    assert books.happened == ["start", "close"]
+    assert bench.of(object) == []
