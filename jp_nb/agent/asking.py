@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from jp_nb.agent.calls import Call, EndCallbacks
 from jp_nb.agent.display_events import Display, QuestionEnds, Waits
 from jp_nb.agent.model_inquiry import InquiryBackend, InquiryError, ModelInquiry
-from jp_nb.agent.prompt_queue import Event, PromptQueue, Spawn
+from jp_nb.agent.prompt_queue import Dialogues, Event, Spawn
 from jp_nb.agent.prompts import (
     Answered,
     NotAnswered,
@@ -132,7 +132,7 @@ class Asking:
         record: Callable[[Entry], None],
         display: Display,
         prompter: Prompter,
-        prompts: PromptQueue,
+        prompts: Dialogues,
         spawn: Spawn,
         state: TurnState,
     ) -> None:

@@ -25,7 +25,7 @@ from jp_nb.agent.changes import Changes
 from jp_nb.agent.consent import Consent
 from jp_nb.agent.decisions import NOT_DELIVERED_BY_CONFIGURATION, SKIPPED, Delivery
 from jp_nb.agent.display_events import Display, Waits
-from jp_nb.agent.prompt_queue import Event, PromptQueue
+from jp_nb.agent.prompt_queue import Dialogues, Event
 from jp_nb.agent.prompts import Prompter, Unavailable
 from jp_nb.agent.questions import TurnState
 from jp_nb.agent.tool_set import OfferedTool
@@ -75,7 +75,7 @@ class CallRunner:
     def __init__(
         self,
         events: BatchEvents,
-        prompts: PromptQueue,
+        prompts: Dialogues,
         cell: CellFunctions,
         *,
         record: Callable[[Entry], None],

@@ -19,7 +19,7 @@ from jp_nb.agent.calls import Call, EndCallbacks
 from jp_nb.agent.change_lines import changes_nothing, proposed_changes
 from jp_nb.agent.decisions import Approval, approval
 from jp_nb.agent.display_events import ChangeEnds, Display, Notice, Waits
-from jp_nb.agent.prompt_queue import PromptQueue
+from jp_nb.agent.prompt_queue import Dialogues
 from jp_nb.agent.prompts import Channel, Prompter, ProposedChange, Unavailable
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.proposal import (
@@ -100,7 +100,7 @@ class Changes:
         *,
         display: Display,
         prompter: Prompter,
-        prompts: PromptQueue,
+        prompts: Dialogues,
     ) -> None:
         self._calls = calls
         self._display = display

@@ -19,7 +19,7 @@ from jp_nb.agent.decisions import (
     permission,
 )
 from jp_nb.agent.display_events import Display, Waits
-from jp_nb.agent.prompt_queue import Ask, Event, PromptQueue
+from jp_nb.agent.prompt_queue import Ask, Dialogues, Event
 from jp_nb.agent.prompts import Prompter, Unavailable
 from jp_nb.agent.questions import TurnState
 from jp_nb.agent.tool_set import OfferedTool
@@ -63,7 +63,7 @@ class Consent:
         *,
         display: Display,
         prompter: Prompter,
-        prompts: PromptQueue,
+        prompts: Dialogues,
         state: TurnState,
     ) -> None:
         self._calls = calls

@@ -22,7 +22,7 @@ from jp_nb.agent.cell_functions import CellFunctions
 from jp_nb.agent.decisions import INTERRUPT_FIRST, UNDELIVERED
 from jp_nb.agent.display_events import Display, InterruptHeard, Notice
 from jp_nb.agent.interrupts import CONTINUE, Choice, Interrupts, Verdict, menu, stopped
-from jp_nb.agent.prompt_queue import Event, PromptQueue
+from jp_nb.agent.prompt_queue import Dialogues, Event
 from jp_nb.agent.prompts import Prompter
 from jp_nb.agent.questions import TurnState
 from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
@@ -81,7 +81,7 @@ class Coordinator:
         self._display = display
         self._interrupts = interrupts
         self._events = BatchEvents()
-        self._prompts = PromptQueue(prompter, self._events.spawn)
+        self._prompts = Dialogues(prompter, self._events.spawn)
         self._functions = CellFunctions(cell, display, self._function_ended)
         self._runner = CallRunner(
             self._events,

@@ -41,33 +41,70 @@ def asking(prompter: Prompter) -> Ask:
     return ask
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting(Generic[T]):
+class PromptQueue(Generic[T]):
+    """What waits to be shown to a person, one at a time: first come, first served. Of one thread.
+
+    Args:
+        show: Shows what has come to its turn, or has it leave at once.
+
+    Attributes:
+        shown: What is on screen.
+    """
+
+    def __init__(self, show: Callable[[T], None]) -> None:
+        self._show = show
+        self._line: deque[T] = deque()
+        self.shown: T | None = None
+
+    def add(self, item: T, *, before: Callable[[T], bool] = lambda other: False) -> None:
+        """Put `item` at the end, or in front of the first one that it goes `before`."""
+        places = (index for index, other in enumerate(self._line) if before(other))
+        self._line.insert(next(places, len(self._line)), item)
+        self.show_next()
+
+    def leave(self, item: T) -> bool:
+        """Take `item` away, and return whether it was on screen. The next one is not shown yet."""
+        if item is self.shown:
+            self.shown = None
+            return True
+        if item in self._line:
+            self._line.remove(item)
+        return False
+
+    def show_next(self) -> None:
+        """Show what is next, unless something is on screen."""
+        while self.shown is None and self._line:
+            self.shown = self._line.popleft()
+            self._show(self.shown)
+
+    def clear(self) -> None:
+        """Forget what waits. What is on screen stays there."""
+        self._line.clear()
+
+
+@dataclass(slots=True, eq=False)
+class _WaitingDialogue(Generic[T]):
     """A dialogue in line; `settle` takes its result, `skip` says that it is not needed any more."""
 
     dialogue: Dialogue[T]
     settle: Callable[[T], None]
     skip: Callable[[], bool]
     first: bool
+    task: asyncio.Task[None] | None = None
 
 
-class PromptQueue:
-    """First come, first served; a menu may go to the head. All of it in the coordinator's loop.
+class Dialogues:
+    """The dialogues of a turn, one at a time. All of it in the coordinator's loop.
 
     Args:
         prompter: Asks the person.
         spawn: Runs work beside the loop; what the work returns is called in the loop.
     """
 
-    def __init__(
-        self,
-        prompter: Prompter,
-        spawn: Spawn,
-    ) -> None:
+    def __init__(self, prompter: Prompter, spawn: Spawn) -> None:
         self._ask = asking(prompter)
         self._spawn = spawn
-        self._line: deque[_Waiting[Any]] = deque()
-        self._active: asyncio.Task[None] | None = None
+        self._queue = PromptQueue[_WaitingDialogue[Any]](self._show)
 
     def add(
         self,
@@ -83,37 +120,31 @@ class PromptQueue:
         `again`: it was on screen already, and only those that came `first` go before it.
         `skip` is called when its turn has come: true means that it settled things itself.
         """
-        waiting = _Waiting(dialogue, settle, skip, first)
-        if first:
-            self._line.appendleft(waiting)
-        elif again:
-            self._line.insert(sum(other.first for other in self._line), waiting)
-        else:
-            self._line.append(waiting)
-        self._show_next()
+        self._queue.add(
+            _WaitingDialogue(dialogue, settle, skip, first),
+            before=lambda other: first or (again and not other.first),
+        )
 
     def clear(self) -> None:
         """Drop what is on screen and what waits, unsettled."""
-        self._line.clear()
-        active, self._active = self._active, None
-        if active is not None:
-            active.cancel()
+        self._queue.clear()
+        if (shown := self._queue.shown) is not None:
+            self._queue.leave(shown)
+            if shown.task is not None:
+                shown.task.cancel()
 
-    def _show_next(self) -> None:
-        while self._line and self._active is None:
-            waiting = self._line.popleft()
-            if not waiting.skip():
-                self._active = self._spawn(lambda w=waiting: self._have(w))  # type: ignore[misc]
+    def _show(self, waiting: _WaitingDialogue[T]) -> None:
+        if waiting.skip():
+            self._queue.leave(waiting)
+        else:
+            waiting.task = self._spawn(lambda: self._have(waiting))
 
-    async def _have(self, waiting: _Waiting[T]) -> Event:
-        mine = asyncio.current_task()
+    async def _have(self, waiting: _WaitingDialogue[T]) -> Event:
         result = await waiting.dialogue(self._ask)
 
         def settle() -> None:
-            if self._active is not mine:
-                return  # it was dropped when it had just ended
-            self._active = None
-            waiting.settle(result)
-            self._show_next()
+            if self._queue.leave(waiting):  # else it was dropped when it had just ended
+                waiting.settle(result)
+                self._queue.show_next()
 
         return settle

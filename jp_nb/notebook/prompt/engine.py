@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Literal, assert_never
 
+from jp_nb.agent.prompt_queue import PromptQueue
 from jp_nb.agent.prompts import Channel, NotAnswered, Prompt, PromptEnd, Unavailable
 from jp_nb.notebook.prompt.deadline import Deadline, Expired
 from jp_nb.notebook.prompt.form_place import FormPlace, OwnOutput
@@ -27,23 +27,22 @@ from jp_nb.notebook.prompt.presence import (
 from jp_nb.notebook.prompt.pump import CommPump
 from jp_nb.notebook.prompt.stdin import KernelConsole, TerminalConsole, ask_on_stdin
 from jp_nb.rendering.wording import StaticRecord, static_record
-from jp_nb.session.cell_loop import CellLoop, Timer
+from jp_nb.session.cell_loop import CellLoop
 
 if TYPE_CHECKING:  # ipywidgets takes a fifth of a second: only a form needs it
-    from jp_nb.notebook.prompt.form import Form
+    from jp_nb.notebook.prompt.timed_form import TimedForm
 
 log = logging.getLogger(__name__)
 
 __all__ = ["NotebookPrompter", "PromptSettings", "static_record"]
 
 
-class _Waiting:
-    """A prompt somebody waits for.
+class _OpenPrompt:
+    """A prompt whose end somebody awaits.
 
     Attributes:
         keeps_record: Whether its static record stays where the form was.
         deadline: Ends a wait on stdin, which no job can reach.
-        seen: Whether a page has shown the form.
     """
 
     def __init__(self, prompt: Prompt, *, keeps_record: bool) -> None:
@@ -52,7 +51,6 @@ class _Waiting:
         self.channel: Channel = "form"
         self.deadline: Deadline | None = None
         self.withdrawn = False
-        self.seen = False
         self.future: Future[PromptEnd] = Future()
         # Running at once: cancelling the task that awaits it must not settle it.
         self.future.set_running_or_notify_cancel()
@@ -65,12 +63,10 @@ class NotebookPrompter:
         self._loop = loop
         self._settings = PromptSettings()
         self._presence = Presence()
-        self._open: dict[_Waiting, None] = {}  # in order; filled by the thread that asks
-        self._queue: deque[_Waiting] = deque()
-        self._active: _Waiting | None = None
+        self._open: dict[_OpenPrompt, None] = {}  # in order; filled by the thread that asks
+        self._queue = PromptQueue(self._show)
         self._place: FormPlace | None = None
-        self._form: Form | None = None
-        self._timers: list[Timer] = []
+        self._form: TimedForm | None = None
         self._pump: CommPump | None = None
 
     # --- any thread --------------------------------------------------------------------------
@@ -147,31 +143,23 @@ class NotebookPrompter:
 
     # --- one at a time -----------------------------------------------------------------------
 
-    def _hand_over(self, prompt: Prompt, *, keeps_record: bool) -> _Waiting:
-        waiting = _Waiting(prompt, keeps_record=keeps_record)
+    def _hand_over(self, prompt: Prompt, *, keeps_record: bool) -> _OpenPrompt:
+        waiting = _OpenPrompt(prompt, keeps_record=keeps_record)
         self._open[waiting] = None
         self._loop.post(lambda: self._enqueue(waiting))
         return waiting
 
-    def _withdraw(self, waiting: _Waiting) -> None:
+    def _withdraw(self, waiting: _OpenPrompt) -> None:
         waiting.withdrawn = True
         if (deadline := waiting.deadline) is not None:
             deadline.expire()
         self._loop.post(lambda: self._end(waiting, NotAnswered("cancelled", waiting.channel)))
 
-    def _enqueue(self, waiting: _Waiting) -> None:
+    def _enqueue(self, waiting: _OpenPrompt) -> None:
         if waiting in self._open:
-            self._queue.append(waiting)
-            self._show_next()
+            self._queue.add(waiting)
 
-    def _show_next(self) -> None:
-        while self._active is None and self._queue:
-            self._active = self._queue.popleft()
-            self._show(self._active)
-        if self._active is None:
-            self._stop_hearing()
-
-    def _show(self, waiting: _Waiting) -> None:
+    def _show(self, waiting: _OpenPrompt) -> None:
         if waiting.withdrawn:
             return self._end(waiting, NotAnswered("cancelled", waiting.channel))
         match self._presence.route(self._settings):
@@ -184,21 +172,20 @@ class NotebookPrompter:
             case other:
                 assert_never(other)
 
-    def _end(self, waiting: _Waiting, end: PromptEnd) -> None:
+    def _end(self, waiting: _OpenPrompt, end: PromptEnd) -> None:
         """Settle `waiting`; the first end counts, later ones change nothing."""
         if waiting not in self._open:
             return
         del self._open[waiting]
         try:
-            if waiting is self._active:
-                self._active = None
+            if self._queue.leave(waiting):
                 kept = waiting.keeps_record and not isinstance(end, Unavailable)
                 self._take_form_away(static_record(waiting.prompt, end) if kept else None)
-            elif waiting in self._queue:
-                self._queue.remove(waiting)
         finally:  # whatever an interrupt leaves undone, nobody waits forever
             waiting.future.set_result(end)
-        self._show_next()
+        self._queue.show_next()
+        if self._queue.shown is None:
+            self._stop_hearing()
 
     def _end_all(self, end: Literal["cancelled", "interrupted"]) -> None:
         self._queue.clear()  # or ending one would show the next
@@ -209,41 +196,26 @@ class NotebookPrompter:
 
     # --- form --------------------------------------------------------------------------------
 
-    def _show_form(self, waiting: _Waiting, route: FormRoute) -> None:
+    def _show_form(self, waiting: _OpenPrompt, route: FormRoute) -> None:
+        reason = f"no page showed the form within {route.patience:g} s"
         try:
             self._hear()
-            from jp_nb.notebook.prompt.form import Form
+            from jp_nb.notebook.prompt.timed_form import TimedForm
 
-            self._form = Form(
+            self._form = TimedForm(
                 waiting.prompt,
+                loop=self._loop,
                 place=self._place or OwnOutput(),
-                notify=self._settings.notify,
-                # Comm callbacks only record: what follows may display.
-                on_rendered=lambda: self._loop.post(lambda: self._rendered(waiting)),
-                on_end=lambda end: self._loop.post(lambda: self._end(waiting, end)),
+                settings=self._settings,
+                on_end=lambda end: self._end(waiting, end),
             )
-            self._form.show()
+            self._form.show(route.patience, lambda: self._no_form(waiting, route, reason))
         except Exception:
             log.warning("The form could not be shown", exc_info=True)
-            return self._no_form(waiting, route, "the form could not be shown")
-        reason = f"no page showed the form within {route.patience:g} s"
-        self._timers = [
-            self._loop.call_later(route.patience, lambda: self._no_form(waiting, route, reason))
-        ]
+            self._no_form(waiting, route, "the form could not be shown")
 
-    def _rendered(self, waiting: _Waiting) -> None:
-        if waiting is not self._active or self._form is None or waiting.seen:
-            return
-        waiting.seen = True  # a page that is loaded again shows it again, and gives no more time
-        self._stop_timers()
-        if self._settings.timeout > 0:
-            late = NotAnswered("timed_out", "form")
-            self._timers = [
-                self._loop.call_later(self._settings.timeout, lambda: self._end(waiting, late))
-            ]
-
-    def _no_form(self, waiting: _Waiting, route: FormRoute, reason: str) -> None:
-        if waiting is not self._active:
+    def _no_form(self, waiting: _OpenPrompt, route: FormRoute, reason: str) -> None:
+        if waiting is not self._queue.shown:
             return
         if route.stdin:
             if self._form is not None:
@@ -253,15 +225,9 @@ class NotebookPrompter:
             self._end(waiting, Unavailable(f"{reason} and prompt.channel is 'widget'"))
 
     def _take_form_away(self, record: StaticRecord | None) -> None:
-        self._stop_timers()
         if self._form is not None:
             self._form.close(record)
             self._form = None
-
-    def _stop_timers(self) -> None:
-        timers, self._timers = self._timers, []
-        for timer in timers:
-            timer.cancel()
 
     def _hear(self) -> None:
         if self._pump is None:
@@ -275,7 +241,7 @@ class NotebookPrompter:
 
     # --- stdin -------------------------------------------------------------------------------
 
-    def _read_stdin(self, waiting: _Waiting, channel: Literal["stdin", "terminal"]) -> None:
+    def _read_stdin(self, waiting: _OpenPrompt, channel: Literal["stdin", "terminal"]) -> None:
         waiting.channel = channel
         waiting.deadline = Deadline(self._settings.timeout)
         if waiting.withdrawn:  # whoever did that saw no deadline

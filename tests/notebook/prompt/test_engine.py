@@ -54,8 +54,8 @@ def test_a_prompt_that_is_withdrawn_as_it_comes_up_is_not_read(
     route = Presence.route
 
     def withdrawn(self: Presence, settings: PromptSettings) -> Route:
-        if prompter._active is not None:
-            prompter._withdraw(prompter._active)
+        if prompter._queue.shown is not None:
+            prompter._withdraw(prompter._queue.shown)
         return route(self, settings)
 
     monkeypatch.setattr(Presence, "route", withdrawn)
