@@ -28,11 +28,11 @@ RETRYABLE_KINDS = frozenset({"timeout", "connect", "rate_limit", "transient"})
 
 
 class JpNbError(Exception):
-    """Everything that `jp_nb` raises on purpose."""
+    """The base of all errors that `jp_nb` raises on purpose; `ToolError` is not among them."""
 
 
 class UsageError(JpNbError):
-    """A magic, a command or a function was called in a way it does not understand."""
+    """A magic, a command or a function was called wrongly; nothing was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class ConfigProblem:
 
 
 class ConfigError(JpNbError):
-    """Something configured is wrong. All that is wrong at one place is told at once.
+    """A configured value is wrong. All that is wrong at one place is told at once.
 
     Attributes:
         path: Dotted path of the first wrong value, such as `assistant.model.id`; "" for the
@@ -89,8 +89,8 @@ class ProviderError(JpNbError):
     """The model could not be reached, refused, or stopped in the middle.
 
     Attributes:
-        kind: See `docs/providers.md`; `refused` is a server of this machine that does
-            not run.
+        kind: `timeout`, `connect`, `refused` (a server of this machine that does not run),
+            `rate_limit`, `transient`, `quota`, `output_limit` or `other`.
         status: HTTP status, if there was one.
         retry_after: Seconds that the server asked to wait, if it did.
     """
@@ -161,7 +161,7 @@ class PromptUnavailable(JpNbError):  # noqa: N818 - the public name
 
 
 class PromptCancelled(JpNbError):  # noqa: N818 - the public name
-    """Somebody was asked and gave no answer.
+    """A person was asked and gave no answer.
 
     Attributes:
         end: `declined`, `cancelled`, `timed_out` or `interrupted`.
@@ -173,4 +173,9 @@ class PromptCancelled(JpNbError):  # noqa: N818 - the public name
 
 
 class ToolError(Exception):
-    """Raised by a tool: the message becomes an error result that the model reads."""
+    """Raise it in a tool: the model reads the message as an error result, and nobody else.
+
+    >>> raise ToolError("There is no city of that name. Call `list_cities` first.")
+    Traceback (most recent call last):
+    jp_nb.errors.ToolError: There is no city of that name. Call `list_cities` first.
+    """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import importlib.util
 import re
 from collections.abc import Iterator
@@ -10,6 +12,7 @@ from types import ModuleType
 
 import pytest
 
+from jp_nb import _HOMES
 from jp_nb.config.schema import field_paths
 from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS
 
@@ -86,6 +89,11 @@ def test_pages_name_only_decisions_that_are_settled() -> None:
 def test_a_source_is_something_that_a_reader_can_open(source: Path) -> None:
     for found in re.findall(r"^\s*Source:\s*(\S+)", text_of(source), re.M):
         assert re.match(r"`?docs/|https?://|RFC|RFD|`jp_nb/|`tests/", found), found
+
+
+@pytest.mark.parametrize("module", sorted({*_HOMES.values(), "jp_nb"}))
+def test_the_examples_of_public_names_hold(module: str) -> None:
+    assert doctest.testmod(importlib.import_module(module)).failed == 0
 
 
 # --- the reference ---------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from jp_nb.record.unanswered import NoAnswer, is_unanswered, no_answer
 
 @dataclass(frozen=True, slots=True)
 class TurnUsage:
-    """Tokens of a turn, all requests together. None: no provider reported them."""
+    """Tokens of a turn, all its requests together; None where no provider reported them."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -45,9 +45,13 @@ class TurnUsage:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One tool call and its result. `content` and `is_error` are None while there is none.
+    """One tool call and its result.
 
     Attributes:
+        id: The model's id of the call.
+        name: The tool.
+        content: What the model read; None while there is no result.
+        is_error: True if that says what went wrong; None while there is no result.
         arguments: What it ran with.
         edited_by: `person` if somebody changed the arguments before it ran; None if nobody did.
         channel: Where: `form`, `stdin` or `terminal`, if known.
@@ -73,7 +77,7 @@ _IF_EDITED = frozenset({"edited_by", "channel", "requested_arguments"})
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """One question and how it was settled.
+    """One question of a tool, and how it ended.
 
     Attributes:
         id: `<tool call>.<question>.<attempt>`.
@@ -94,11 +98,14 @@ class Inquiry:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """A change of the configuration: values set, and paths unset.
+    """One change of the configuration.
 
-    `begins_again`: everything before it counts no more. `proposed_by`: the tool calls that it
-    came of, in call order; none if a person made it. `taken_back`: those of `unsets` at which
-    only what the conversation had said is taken back.
+    Attributes:
+        delta: The values that were set, as a partial configuration.
+        unsets: The paths that were unset.
+        begins_again: True if everything before it counts no more.
+        proposed_by: The tool calls that it came of, in call order; none if a person made it.
+        taken_back: Those of `unsets` at which only what the conversation had said is taken back.
     """
 
     delta: Mapping[str, JsonValue]
@@ -129,7 +136,9 @@ Part = Text | StructuredData | ToolCall | Inquiry | ConfigChange
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn: its request, its answer, and what happened between them.
+    """A turn: its request, its answer, and what happened between them. Nothing changes it.
+
+    In a notebook the last one is `_jp`, and `jp_nb.last`.
 
     Attributes:
         number: 0-based, as `%jp log` shows it.
@@ -140,10 +149,10 @@ class Turn:
         inquiries: Questions in the order they were asked.
         config_changes: Changes of the configuration.
         parts: All of that in the order in which it came, calls and questions with their ends.
-        usage: Tokens.
+        usage: Tokens of all its requests.
         status: `completed`, `interrupted` or `failed`; "" if another kernel ran it and the record
             does not tell.
-        left_out: Whether it got no answer, and models are not sent it.
+        left_out: True if it got no answer: models are not sent it.
         taken_back: How many of its configuration changes do not count for that reason.
         uncalled: The tool that had to be called and was not, or `any tool`; None if all is well.
     """
@@ -314,7 +323,7 @@ def _settled(inquiry: Inquiry, entry: InquiryResponse) -> Inquiry:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The record at one moment.
+    """The record of a conversation at one moment; a copy, which nothing changes.
 
     Attributes:
         id: Such as `jp-c17738399468`.

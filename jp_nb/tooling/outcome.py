@@ -32,11 +32,17 @@ MAX_QUESTIONS = 50
 
 
 class Success(BaseModel):
-    """The tool is done: `content` is what the model reads.
+    """The tool is done, and may propose a change of the configuration.
 
-    `config` (a partial configuration) and `unset` (paths) propose a change of the configuration.
-    `malformed` says why a proposal could not even be read: it then counts as one that is refused
-    as `invalid_config`, though `config` and `unset` are empty.
+    >>> Success("Changed.", config={"assistant": {"name": "Ada"}}, unset=["user.name"]).proposes
+    True
+
+    Attributes:
+        content: What the model reads.
+        config: What to set: a partial configuration; None for nothing.
+        unset: Paths to unset.
+        malformed: Why a program's proposal could not even be read: it counts as one that is
+            refused as `invalid_config`, though `config` and `unset` are empty.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True)
@@ -48,7 +54,7 @@ class Success(BaseModel):
 
     @property
     def proposes(self) -> bool:
-        """Whether there is a proposal, be it one that cannot be read."""
+        """True if there is a proposal, be it one that cannot be read."""
         return self.config not in (None, {}) or bool(self.unset) or self.malformed is not None
 
     def __init__(self, content: str = "", /, **data: object) -> None:
@@ -56,10 +62,13 @@ class Success(BaseModel):
 
 
 class Failure(BaseModel):
-    """The tool failed; `message` is written for the model.
+    """The tool failed. A Python tool raises `ToolError` instead, or any other exception.
 
-    `trace` holds further lines. `transient` never reaches the model: advice on trying again
-    belongs into the message (RFD 083).
+    Attributes:
+        message: What the model reads.
+        trace: Further lines for it.
+        transient: True if another try might do. It never reaches the model: advice on trying
+            again belongs into the message (RFD 083).
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True)
@@ -75,8 +84,13 @@ class Failure(BaseModel):
 class NeedsInput(BaseModel):
     """The tool must know something first; it is run again with the answers.
 
-    Shape: `{"type": "needs_input", "question": {…}}`, or `"questions": […]` with several of them,
-    which are asked in order, and whose ids differ.
+    >>> NeedsInput(Question.boolean("sure", "Really?")).questions[0].id
+    'sure'
+
+    The answers of the next run are in `ToolContext.answers`, by the ids of the questions.
+
+    Shape, as a program writes it: `{"type": "needs_input", "question": {…}}`, or with several,
+    whose ids differ and which are asked in order, `"questions": […]` in its place.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True)

@@ -33,7 +33,7 @@ Persistence = Literal["none", "turn"]
 
 class _MakeText(Protocol):
     def __call__(self, id: str, text: str) -> Question:  # noqa: A002 - the field's name
-        """A question answered by any string."""
+        """Return a question answered by any string."""
 
 
 class _Text:
@@ -48,9 +48,15 @@ class _Text:
 
 
 class Question(BaseModel):
-    """One typed question, as a tool emits it.
+    """One typed question. Make it with a constructor of its kind, then say more with `with_…`.
 
-    Shape: `{"id", "text", "answer_type", "context"?, "default"?, "exclusive"?, "persistence"?}`;
+    >>> ask = Question.select("size", "Which size?", ["S", "M"]).with_default("M")
+    >>> ask.misfit("M") is None, ask.misfit("XL")
+    (True, 'option')
+
+    Shape, as a program writes it:
+        {"id", "text", "answer_type", "context"?, "default"?, "exclusive"?, "persistence"?}
+
     `exclusive` is left out when false, `persistence` when `turn`, the other two when absent.
 
     Attributes:
@@ -58,9 +64,14 @@ class Question(BaseModel):
         text: One line. Line breaks are shown as spaces. (On the class it is the constructor of a
             question that any string answers: `Question.text("name", "Which name?")`.)
         context: Several lines shown above the question.
-        default: A value to preselect; a hint, never an answer. Never put a secret here.
+        default: A value that is marked as suggested; a hint, never an answer. Never put a secret
+            here.
         exclusive: Only a person may answer (RFD 083).
-        persistence: Whether an answer may be reused for the rest of the turn.
+        persistence: `turn` if the person may answer for the rest of the turn, else `none`.
+        answer_type: Its kind, with what belongs to it, such as the options.
+
+    Raises:
+        ValueError: From a constructor, if the kind or a field is wrong; pydantic's, with the place.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True)
@@ -110,42 +121,61 @@ class Question(BaseModel):
 
     @classmethod
     def free_text(cls, id: str, text: str) -> Self:  # noqa: A002 - the field's name
-        """A question answered by any string: the older name of `Question.text`."""
+        """Return a question that any string answers: the older name of `Question.text`."""
         return cls(id=id, text=text, answer_type=TextAnswer())
 
     @classmethod
     def boolean(cls, id: str, text: str) -> Self:  # noqa: A002
-        """A question answered by yes or no."""
+        """Return a question answered by yes or no: `True` or `False`.
+
+        Args:
+            id: Key of the answer, such as `sure`.
+            text: What is asked, in one line.
+        """
         return cls(id=id, text=text, answer_type=BooleanAnswer())
 
     @classmethod
     def select(cls, id: str, text: str, options: list[str] | tuple[str, ...]) -> Self:  # noqa: A002
-        """A question answered by one of `options`."""
+        """Return a question answered by one of `options`, at least one.
+
+        Args:
+            id: Key of the answer.
+            text: What is asked, in one line.
+            options: What may be chosen; the answer is one of these texts.
+        """
         return cls(id=id, text=text, answer_type=SelectAnswer(options=tuple(options)))
 
     @classmethod
     def secret(cls, id: str, text: str) -> Self:  # noqa: A002
-        """A question whose answer is delivered to the tool and kept nowhere."""
+        """Return a question whose answer, a string, reaches the tool and is kept nowhere.
+
+        No model is ever asked it. Where a tool repeats an answer of four characters or more,
+        `(secret)` stands in its place.
+
+        Args:
+            id: Key of the answer.
+            text: What is asked, in one line.
+        """
         return cls(id=id, text=text, answer_type=SecretAnswer())
 
     def with_context(self, context: str) -> Self:
-        """The same question under `context`."""
+        """Return the same question under `context`: lines that are shown above it."""
         return self.model_copy(update={"context": context})
 
     def with_default(self, default: JsonValue) -> Self:
-        """The same question with `default` preselected."""
+        """Return the same question with `default` marked as the tool's suggestion."""
         return self.model_copy(update={"default": default})
 
     def with_options(self, options: list[str] | tuple[str, ...]) -> Self:
-        """The same question answered by one of `options`."""
+        """Return the same question, answered by one of `options`."""
         return self.model_copy(update={"answer_type": SelectAnswer(options=tuple(options))})
 
     def with_exclusive(self, exclusive: bool = True) -> Self:
-        """The same question, for a person alone."""
+        """Return the same question for a person alone: no model may answer it."""
         return self.model_copy(update={"exclusive": exclusive})
 
     def with_persistence(self, persistence: Persistence) -> Self:
-        """The same question with another policy for reusing its answer."""
+        """Return the same question whose answer counts for the rest of the turn, or `none`."""
         return self.model_copy(update={"persistence": persistence})
 
     @property
@@ -154,5 +184,5 @@ class Question(BaseModel):
         return self.exclusive or self.answer_type.secret
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
-        """Return why `answer` is not an answer to this question; None when it is one."""
+        """Return why `answer` does not answer it: `type` or `option`; None if it does."""
         return self.answer_type.misfit(answer)

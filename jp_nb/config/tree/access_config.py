@@ -67,7 +67,23 @@ Apply = Literal["ask", "unattended"]
 class ConfigRule(ConfigTable):
     """What a tool may see and propose to change below a path of the configuration.
 
-    In Python the path needs no name: `ConfigRule("assistant.model", read=True)`.
+    In Python the path needs no name:
+
+    >>> ConfigRule("assistant.model", read=True, write=True).apply
+    'ask'
+
+    Attributes:
+        path: What it is about, with all below it; `*` stands for any key of a map.
+        read: Let the tool see the values, in `ToolContext.config`.
+        write: Let it propose values. `insecure_allow` is for rules that reach
+            `conversation.tools.*.access`, with which a tool grants itself more.
+        delete: Let it propose to unset paths.
+        apply: `ask` a person about each proposal, or `unattended`; what reaches out (commands,
+            hosts, keys, files outside the folder) needs a person in any case.
+
+    Raises:
+        ConfigError: Where the tool is registered, if `*` stands where there is no map, or the rule
+            grants what no tool may have.
     """
 
     path: RulePath
