@@ -125,7 +125,7 @@ def _referred(
     except LookupError as exc:
         raise UsageError(f"{at}: {reference!r} {exc.args[0]}") from exc
     if not isinstance(found, dict | bool):
-        raise UsageError(f"{at}: {reference!r} is no schema but a {type(found).__name__}")
+        raise UsageError(f"{at}: {reference!r} is not a schema but a {type(found).__name__}")
     return [(where, found)]
 
 

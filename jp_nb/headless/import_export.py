@@ -46,14 +46,10 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
     """
     jp = load_directory(folder, clock=utc_now)
     loaded = _checked(jp, folder)
-    if not os.path.exists(possible_path(notebook)):
-        made = _new_notebook()
-        made.metadata[KEY] = jp
-        write_notebook(made, notebook)
-        return [_said("imported", loaded, notebook), *_left_out(jp, folder)]
-    found = read_notebook(notebook)
+    there = os.path.exists(possible_path(notebook))
+    found = read_notebook(notebook) if there else _new_notebook()
     carrier.lift(found.metadata)
-    if found.metadata.get(KEY) is None:
+    if carrier.read(found.metadata) is None:
         found.metadata[KEY] = jp
         write_notebook(found, notebook)
         return [_said("imported", loaded, notebook), *_left_out(jp, folder)]

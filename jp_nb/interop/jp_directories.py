@@ -54,7 +54,7 @@ def folder_at(text: str | Path, below: Path) -> Path:
 def possible_path(path: Path) -> Path:
     """Return `path`; raise `UsageError` if no system can have such a one."""
     if "\0" in str(path):
-        raise UsageError(f"a path holds no NUL: {str(path)!r}")
+        raise UsageError(f"a path cannot hold NUL: {str(path)!r}")
     return path
 
 
@@ -95,7 +95,7 @@ def read_files(folder: Path) -> Found:
     """Return the files directly in `folder`. Links are not followed: they may lead anywhere.
 
     Raises:
-        StorageError: If it cannot be read, or one of JP's files is no regular one.
+        StorageError: If it cannot be read, or one of JP's files is not a regular one.
     """
     files: dict[str, bytes] = {}
     left_out: list[str] = []
@@ -200,7 +200,7 @@ def _there(folder: Path) -> _There | None:
     """Return what is in `folder`; None if nothing is, or there is no such folder."""
     if not _is_folder(folder):
         if os.path.lexists(folder):
-            raise StorageError(f"{folder} is no folder")
+            raise StorageError(f"{folder} is not a folder")
         return None
     try:
         files, left_out = read_files(folder)

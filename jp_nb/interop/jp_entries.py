@@ -8,7 +8,7 @@ that applies,
 - `flat`: the configuration of the delta stood on the entry itself;
 - `fields`: keys of the entry that are called like these two;
 - `gap`: what stood in front of it;
-- `element`: it is no object at all, its `text` is all there is.
+- `element`: it is not an object at all, its `text` is all there is.
 
 Source: `docs/record.md`, `docs/decisions.md` D7, D28.
 """

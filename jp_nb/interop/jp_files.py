@@ -91,8 +91,8 @@ def read_directory(
     `left_out` are names of what else is there and was not read.
 
     Raises:
-        StorageError: If a file is missing, is no UTF-8 or no JSON of a conversation; the message
-            names it.
+        StorageError: If a file is missing, is not UTF-8 or not the JSON of a conversation; the
+            message names it.
     """
     try:
         return _read(name, files, clock, left_out)

@@ -55,7 +55,7 @@ class _Token(str):
 
 
 def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not JSON")
 
 
 _DECODER = json.JSONDecoder(parse_float=_Token, parse_int=_Token, parse_constant=_refuse)
@@ -67,7 +67,7 @@ def read_value(text: str, file: str) -> JsonText:
     """Return the one value in the `text` of `file`, without the white space around it.
 
     Raises:
-        StorageError: If it is no JSON; the message names file and place.
+        StorageError: If it is not JSON; the message names file and place.
     """
     start = _skip(text, len(BOM) if text.startswith(BOM) else 0)
     value, end = _scan(text, start, file)
@@ -80,7 +80,7 @@ def read_list(text: str, file: str) -> tuple[list[JsonText], str]:
     """Return the items of the list in the `text` of `file`, and what follows the last of them.
 
     Raises:
-        StorageError: If it is no list; the message names file and place.
+        StorageError: If it is not a list; the message names file and place.
     """
     start = _skip(text, len(BOM) if text.startswith(BOM) else 0)
     if text[start : start + 1] != "[":

@@ -53,11 +53,11 @@ class Document:
     ) -> Document:
         """Read the object at `metadata["jp"]`.
 
-        With `tolerant`, a malformed entry is no error: the conversation keeps it as it is, lists
-        it in its `damage`, and can be read but not changed.
+        With `tolerant`, a malformed entry is not an error: the conversation keeps it as it is,
+        lists it in its `damage`, and can be read but not changed.
 
         Raises:
-            StorageError: If it is no such object, holds a malformed entry, or has a newer
+            StorageError: If it is not such an object, holds a malformed entry, or has a newer
                 `version`; the message names the place. The value is left alone.
         """
         if not isinstance(value, dict):

@@ -1,6 +1,6 @@
 """Ids of entries, given by the stream that holds them.
 
-Source: `docs/record.md` and A14.
+Source: `docs/record.md`.
 """
 
 from __future__ import annotations

@@ -111,8 +111,8 @@ def check(entries: Iterable[Entry], before: Pairs) -> None:
         batch.add(half)
 
 
-def match(halves: Iterable[tuple[int, Half]]) -> tuple[dict[int, int], set[int], set[int]]:
-    """Pair the halves of one turn, each given with its index.
+def match(turn: Iterable[tuple[int, Entry]]) -> tuple[dict[int, int], set[int], set[int]]:
+    """Pair the requests and responses of one turn, whose entries are given with their indexes.
 
     Returns:
         Response by request; requests that nothing answers; responses that answer nothing
@@ -121,7 +121,10 @@ def match(halves: Iterable[tuple[int, Half]]) -> tuple[dict[int, int], set[int],
     waiting: dict[tuple[Family, str], deque[int]] = {}
     pairs: dict[int, int] = {}
     loose: set[int] = set()
-    for index, (family, identifier, is_response) in halves:
+    for index, entry in turn:
+        if (half := half_of(entry)) is None:
+            continue
+        family, identifier, is_response = half
         if not is_response:
             waiting.setdefault((family, identifier), deque()).append(index)
         elif waiting.get((family, identifier)):

@@ -17,7 +17,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
     TurnStart,
 )
-from jp_nb.record.pairing import half_of, match
+from jp_nb.record.pairing import match
 
 INTERRUPTED = "Tool call was interrupted."
 EPOCH = "1970-01-01 00:00:00.0"
@@ -76,8 +76,7 @@ def _pair(items: Sequence[Item]) -> list[Item]:
 
 
 def _pair_turn(turn: Sequence[Item]) -> list[Item]:
-    halves = ((i, half) for i, item in enumerate(turn) if (half := half_of(item.entry)))
-    _, unanswered, loose = match(halves)
+    _, unanswered, loose = match((index, item.entry) for index, item in enumerate(turn))
     result: list[Item] = []
     for index, item in enumerate(turn):
         if index in loose:
@@ -95,7 +94,7 @@ def _pair_turn(turn: Sequence[Item]) -> list[Item]:
 
 def _drop_trailing_turn_start(items: list[Item]) -> list[Item]:
     """Step 6, until the last event is no `turn_start`: a second run finds nothing to do."""
-    end = len(items)  # behind the last event that is no bare start
+    end = len(items)  # behind the last event that is not a bare start
     while end and (isinstance(items[end - 1].entry, TurnStart) or not items[end - 1].is_event):
         end -= 1
     return items[:end] + [item for item in items[end:] if not isinstance(item.entry, TurnStart)]

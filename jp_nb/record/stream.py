@@ -223,7 +223,7 @@ class ConversationStream(EntriesByTurn):
     def unresolved(self) -> list[int]:
         """Return the indexes of entries that name a request which cannot be told.
 
-        It is not in the record, is no `chat_request`, or several entries have its id.
+        It is not in the record, is not a `chat_request`, or several entries have its id.
         """
         known: dict[str, bool] = {}
         found = []
@@ -243,8 +243,7 @@ class ConversationStream(EntriesByTurn):
         if not self._pairs.uneven("tool"):
             return []
         turn = self.current_turn()
-        halves = ((i, half) for i, entry in enumerate(turn) if (half := half_of(entry)))
-        _, unanswered, _ = match(halves)
+        _, unanswered, _ = match(enumerate(turn))
         found = (turn[index] for index in sorted(unanswered))
         return [entry for entry in found if isinstance(entry, ToolCallRequest)]
 

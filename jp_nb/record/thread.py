@@ -18,7 +18,7 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
-from jp_nb.record.pairing import Half, half_of, match
+from jp_nb.record.pairing import match
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.unanswered import is_unanswered
 
@@ -55,7 +55,7 @@ class Thread:
         return iter(self.items)
 
     def since(self, index: int) -> Iterator[ThreadItem]:
-        """Return the items from number `index` on."""
+        """Yield the items from number `index` on."""
         return islice(self.items, index, None)
 
     def add(self, entry: Entry, provider: str) -> None:
@@ -101,12 +101,9 @@ def _hidden(stream: ConversationStream) -> set[int]:
     hidden = set(stream.unresolved())
     if not hidden:
         return hidden
-    turns: dict[int, list[tuple[int, Half]]] = {}
-    for turn, index, entry in stream.events():
-        if half := half_of(entry):
-            turns.setdefault(turn, []).append((index, half))
-    for halves in turns.values():
-        for pair in match(halves)[0].items():
+    # A provider refuses half a pair: where one half is hidden, the other is too.
+    for _, events in groupby(stream.events(), key=lambda event: event.turn):
+        for pair in match((event.position, event.entry) for event in events)[0].items():
             if not hidden.isdisjoint(pair):
                 hidden.update(pair)
     return hidden

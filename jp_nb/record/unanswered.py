@@ -46,7 +46,7 @@ def no_answer(entry: Entry) -> NoAnswer | None:
 def is_unanswered(turn: Iterable[Entry]) -> bool:
     """True if something was asked in `turn` and the model neither answered nor called a tool.
 
-    Reasoning alone is no answer: nobody can go on from it.
+    Reasoning alone is not an answer: nobody can go on from it.
     """
     asked = False
     for entry in turn:

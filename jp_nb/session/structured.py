@@ -49,7 +49,7 @@ def describe(what: object, namespace: Mapping[str, Any]) -> dict[str, JsonValue]
     elif isinstance(value, TypeAdapter) or _is_type(value):
         schema = _json(name, _of_type(name, value))
     else:
-        raise UsageError(f"{name!r} is {_a(value)} and no schema: expected {_TAKES}")
+        raise UsageError(f"{name!r} is {_a(value)}, not a schema: expected {_TAKES}")
     _check(name, schema)
     return schema
 
@@ -99,10 +99,10 @@ def _json(name: str, value: object) -> dict[str, JsonValue]:
     try:
         schema: dict[str, JsonValue] = json.loads(json.dumps(dict(value), allow_nan=False))  # type: ignore[call-overload]  # a mapping
     except (TypeError, ValueError, RecursionError) as exc:
-        raise UsageError(f"{name!r} is no JSON schema: {_first_line(exc)}") from exc
+        raise UsageError(f"{name!r} is not a JSON schema: {_first_line(exc)}") from exc
     except Exception as exc:  # whatever the mapping's own code raises
         raise UsageError(
-            f"{name!r} is no JSON schema: {type(exc).__name__}: {_first_line(exc)}"
+            f"{name!r} is not a JSON schema: {type(exc).__name__}: {_first_line(exc)}"
         ) from exc
     if is_deeper(schema, MAX_SCHEMA_LEVELS):
         raise _unfit(
@@ -124,7 +124,7 @@ def _check(name: str, schema: dict[str, JsonValue]) -> None:
         validator.check_schema(schema)
     except SchemaError as exc:
         where = format_place(exc.absolute_path)
-        raise UsageError(f"{name!r} is no JSON schema: {where}: {_misfit(exc)}") from exc
+        raise UsageError(f"{name!r} is not a JSON schema: {where}: {_misfit(exc)}") from exc
     try:
         endless = find_loop(schema, same_value=True)
     except UsageError as exc:
@@ -139,7 +139,7 @@ def _check(name: str, schema: dict[str, JsonValue]) -> None:
 
 
 def _unfit(name: str, why: str) -> UsageError:
-    return UsageError(f"{name!r} is no JSON schema to ask for: {why}")
+    return UsageError(f"{name!r} is not a JSON schema to ask for: {why}")
 
 
 def _validator(schema: Schema) -> type[Validator]:

@@ -192,7 +192,7 @@ def test_every_shape_of_the_base_configuration_comes_back(base: Any) -> None:
         (directory([]) | {"events.json": b'[\n  {"a": 1,}\n]'}, r"\(line 2, column"),
         (directory([]) | {"events.json": b"[1 2]"}, "expected `,`"),
         (directory([]) | {"events.json": b"[1] 2"}, "expected the end"),
-        (directory([]) | {"events.json": b"[NaN]"}, "NaN is no JSON"),
+        (directory([]) | {"events.json": b"[NaN]"}, "NaN is not JSON"),
         (directory([]) | {"events.json": b"[1e999]"}, "too large"),
         (directory([]) | {"events.json": b"[" + b"9" * 5000 + b"]"}, "cannot be kept"),
         (directory([]) | {"events.json": b"[" * 5000}, "events.json"),
