@@ -10,7 +10,18 @@ from typing import Any
 
 import nbformat
 
-from jp_nb.errors import StorageError
+from jp_nb.errors import StorageError, UsageError
+
+
+def existing_notebook(path: Path) -> Path:
+    """Return `path`.
+
+    Raises:
+        UsageError: If there is no file.
+    """
+    if not os.path.isfile(path):
+        raise UsageError(f"there is no notebook {path}")
+    return path
 
 
 def read_notebook(path: Path) -> Any:
