@@ -24,6 +24,26 @@ MAX_DOCUMENT_BYTES = 512 * 1024 * 1024
 """Bound of a document that a page sends in pieces."""
 
 
+@dataclass(slots=True)
+class Numbering:
+    """Makes the kernel's messages, numbered.
+
+    Attributes:
+        last: The number of the last one.
+        path: Where the notebook is that they are for.
+    """
+
+    last: int = 0
+    path: str = ""
+
+    def message(self, what: str, **fields: JsonValue) -> dict[str, JsonValue]:
+        """Return the next message, of the kind `what`."""
+        self.last += 1
+        # `ctl` and `path` are in every message: a page that was reloaded did not see the first.
+        head: dict[str, JsonValue] = {"type": what, "v": PROTOCOL, "ctl": True}
+        return {**head, "seq": self.last, "path": self.path, **fields}
+
+
 @dataclass(frozen=True, slots=True)
 class Hello:
     """A page says what it has.
@@ -45,7 +65,7 @@ class Hello:
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Hello:
-        """The message without a document that follows in pieces."""
+        """Return the message, without a document that follows in pieces."""
         return cls(
             page=str(data.get("page", "")),
             path=str(data.get("path", "")),
@@ -65,7 +85,7 @@ class Pieces:
     _parts: dict[int, str] = field(default_factory=dict)
 
     def add(self, index: Any, text: Any) -> bool:
-        """Take one piece; returns whether all are there."""
+        """Take one piece; return whether all are there."""
         if isinstance(index, int) and isinstance(text, str) and 0 <= index < self.count:
             self._parts[index] = text
         if sum(map(len, self._parts.values())) > MAX_DOCUMENT_BYTES:
@@ -73,7 +93,7 @@ class Pieces:
         return len(self._parts) == self.count
 
     def document(self) -> JsonValue:
-        """What the pieces say.
+        """Return what the pieces say.
 
         Raises:
             StorageError: If it is not JSON.
@@ -91,12 +111,12 @@ def split(text: str, size: int = MAX_BATCH_BYTES) -> list[str]:
 
 
 def as_ascii(value: JsonValue) -> str:
-    """JSON text in ASCII: no cut goes through a character."""
+    """Return `value` as JSON text in ASCII: no cut goes through a character."""
     return json.dumps(storable(value), allow_nan=False, separators=(",", ":"))
 
 
 def take_batch(entries: Iterable[Any], limit: int = MAX_BATCH_BYTES) -> tuple[list[JsonValue], int]:
-    """The first of `entries` that fit into `limit` bytes of JSON, at least one; and their size."""
+    """Return the first `entries` that fit into `limit` bytes of JSON, at least one; their size."""
     batch: list[JsonValue] = []
     total = 0
     for entry in entries:

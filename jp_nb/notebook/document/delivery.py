@@ -1,0 +1,263 @@
+"""What the page lacks of the record, message by message.
+
+One message is under way at a time, and is sent again until the page acknowledged it. What a page
+has is known from its `hello` and its answers, never assumed. Pure: `live.py` has the threads.
+
+Source: `docs/protocol.md`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import JsonValue
+
+from jp_nb.json_values import storable
+from jp_nb.notebook.document.wire import Numbering, as_ascii, split, take_batch
+from jp_nb.record.document import VERSION, Document
+from jp_nb.record.merge import JsonObject, events_of, starts_with
+
+SLOWEST_PING_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The document at one moment, taken in the thread that changes it.
+
+    `entries` is the list that grows; only its first `length` entries belong to the snapshot.
+    """
+
+    stream: str
+    entries: Sequence[JsonObject]
+    length: int
+    head: JsonObject
+    head_text: str
+    others: list[JsonValue]
+    made_of: tuple[object, JsonObject, JsonObject]
+    """The base configuration itself, and copies of what else the head is made of."""
+
+    @classmethod
+    def of(cls, document: Document, before: Snapshot | None = None) -> Snapshot:
+        """Return the document now; the head of `before` is kept while it is the same."""
+        stream = document.conversation
+        base, small = stream.base_config, (dict(stream.head), dict(document.extra))
+        if before is not None and before.made_of[0] is base and before.made_of[1:] == small:
+            head, text = before.head, before.head_text
+        else:
+            text = _head_text(document.to_json())
+            head = json.loads(text)
+        others = list(document.others)
+        return cls(stream.id, stream.raw, len(stream.raw), head, text, others, (base, *small))
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing was said, in no conversation."""
+        return not self.length and not self.others
+
+    def whole(self) -> JsonObject:
+        """Return the `jp` object."""
+        document: JsonObject = {"version": VERSION, **self.head}
+        document["events"] = [dict(entry) for entry in self.entries[: self.length]]
+        if self.others:
+            document["others"] = self.others
+        return document
+
+
+def _head_text(document: JsonObject) -> str:
+    head = {k: v for k, v in document.items() if k not in ("version", "events", "others")}
+    head.setdefault("base_config", {})
+    return json.dumps(storable(head), sort_keys=True)
+
+
+@dataclass(slots=True)
+class _PageCopy:
+    """What the page is known to hold."""
+
+    stream: str
+    length: int
+    head_text: str
+
+
+@dataclass(slots=True)
+class _Transfer:
+    """One batch: its messages, and what the page holds once it took the last of them."""
+
+    messages: deque[JsonObject]
+    then: _PageCopy
+    whole: bool = False
+
+
+@dataclass(slots=True)
+class _Flight:
+    """The message under way."""
+
+    message: JsonObject
+    due: float
+    tries: int = 0
+
+
+class Delivery:
+    """Brings the page to what the newest snapshot says. Not safe from several threads at once.
+
+    Args:
+        numbering: Numbers the messages.
+        resend: Seconds until a message that was not acknowledged is sent again.
+
+    Attributes:
+        silent: True if the last message was not answered in time.
+        latency: Seconds from the last message to its acknowledgement; None before the first.
+    """
+
+    def __init__(self, numbering: Numbering, *, resend: float) -> None:
+        self._numbering = numbering
+        self._resend = resend
+        self._target: Snapshot | None = None
+        self._page: _PageCopy | None = None
+        self._whole = False
+        self._stirred = False
+        self._flight: _Flight | None = None
+        self._transfer: _Transfer | None = None
+        self._sent_at = 0.0
+        self.silent = False
+        self.latency: float | None = None
+
+    # --- what we have, and what the page has -------------------------------------------------
+
+    @property
+    def stream(self) -> str | None:
+        """The id of the conversation to keep; None if there is none yet."""
+        return self._target.stream if self._target else None
+
+    def keep(self, document: Document) -> None:
+        """Keep `document`. It is not sent before it changes."""
+        self._target = Snapshot.of(document)
+
+    def changed(self, document: Document) -> None:
+        """Send what was appended to `document`, and its head if that is another one."""
+        self._target = Snapshot.of(document, self._target)
+        self._stirred = True
+
+    def replaced(self, document: Document) -> None:
+        """Send the whole of `document`."""
+        self._target = Snapshot.of(document)
+        self._stirred = self._whole = True
+        self.start_over()
+
+    def page_holds_other(self, stream: str, length: int = 0) -> None:
+        """Note that the page holds another conversation, which is to be replaced."""
+        self._page = _PageCopy(stream, length, "")
+
+    def page_holds(self, stored: JsonObject) -> bool:
+        """Note that the page holds `stored`, of our conversation; return False if it diverged."""
+        target, events = self._target, events_of(stored)
+        assert target is not None
+        if starts_with(target.entries[: target.length], events):
+            # Pages store what they lack of a batch, so the least that one of them has is right.
+            same = self._page is not None and self._page.stream == target.stream
+            length = min(len(events), self._page.length) if same and self._page else len(events)
+            head_text = _head_text(stored) if self._stirred else target.head_text
+            self._page = _PageCopy(target.stream, length, head_text)
+        elif self._whole:  # it was repaired, and the page does not know yet
+            self._page = _PageCopy(target.stream, 0, "")
+        else:
+            return False
+        return True
+
+    # --- messages ----------------------------------------------------------------------------
+
+    @property
+    def is_settled(self) -> bool:
+        """True if the page has everything."""
+        return self._transfer is None and not self._lacks_something()
+
+    @property
+    def next_due(self) -> float | None:
+        """When the message under way is sent again."""
+        return self._flight.due if self._flight else None
+
+    def due(self, now: float) -> JsonObject | None:
+        """Return the message to send now, if there is one."""
+        flight = self._flight
+        if flight is None:
+            self._transfer = self._transfer or self._compose()
+            if self._transfer is None:
+                return None
+            self._sent_at = now
+            message = self._transfer.messages.popleft()
+            self._flight = _Flight(message, now + self._resend)
+            return message
+        if now < flight.due:
+            return None
+        self._sent_at = now
+        flight.tries += 1
+        self.silent = True
+        flight.due = now + min(self._resend * 2**flight.tries, SLOWEST_PING_S)
+        # Lost on the way, or no page is there. In that case the server keeps what is sent, so
+        # only a short question is repeated; a page that comes back says hello by itself, too.
+        return flight.message if flight.tries == 1 else self._numbering.message("pull")
+
+    def acknowledged(self, seq: JsonValue, now: float) -> None:
+        """Take the page's word that it took message `seq`."""
+        flight, transfer = self._flight, self._transfer
+        if flight is None or transfer is None or seq != flight.message["seq"]:
+            return  # of a second page, or of a message that was sent twice
+        self._flight = None
+        self.latency = now - self._sent_at
+        if not transfer.messages:
+            self._page, self._transfer = transfer.then, None
+            self._whole = self._whole and not transfer.whole
+
+    def rejected(self, answer: Mapping[str, Any]) -> None:
+        """Take the page's word that it could not take a message: it has less, or something else."""
+        length, page = answer.get("n"), self._page
+        same = page is not None and answer.get("stream") == page.stream
+        if page and same and isinstance(length, int) and 0 <= length < page.length:
+            page.length = length  # a second page lacks more than the first one
+            self.start_over()
+            return
+        if self._flight and answer.get("seq") == self._flight.message["seq"]:
+            # It holds something else than we thought: look at it before anything is sent.
+            self._flight.due, self._flight.tries = 0.0, 1
+
+    def start_over(self) -> None:
+        """Forget what is under way: it is composed anew."""
+        self._flight = self._transfer = None
+
+    def _lacks_something(self) -> bool:
+        target, page = self._target, self._page
+        if target is None or page is None or not self._stirred:
+            return False
+        if page.stream != target.stream:
+            return bool(page.stream) or not target.is_empty
+        return self._whole or page.length < target.length or page.head_text != target.head_text
+
+    def _compose(self) -> _Transfer | None:
+        """Return the next batch that the page lacks."""
+        target, page = self._target, self._page
+        if target is None or page is None or not self._lacks_something():
+            return None
+        if self._whole or page.stream != target.stream:
+            then = _PageCopy(target.stream, target.length, target.head_text)
+            return _Transfer(deque(self._switch(target.whole())), then, whole=True)
+        batch, _ = take_batch(target.entries[page.length : target.length])
+        fields: JsonObject = {"stream": target.stream, "base": page.length, "events": batch}
+        if page.head_text != target.head_text:
+            # A signature that is gone is named, so that the page drops it.
+            fields["head"] = {"signature": None, **target.head}
+        then = _PageCopy(target.stream, page.length + len(batch), target.head_text)
+        return _Transfer(deque([self._numbering.message("append", **fields)]), then)
+
+    def _switch(self, document: JsonObject) -> list[JsonObject]:
+        message = self._numbering.message
+        pieces = split(as_ascii(document))
+        if len(pieces) == 1:
+            return [message("switch", doc=storable(document))]
+        part_of = self._numbering.last + 1
+        return [
+            message("chunk", id=part_of, i=i, of=len(pieces), text=piece)
+            for i, piece in enumerate(pieces)
+        ]

@@ -1,0 +1,57 @@
+"""Why nothing may be written into a notebook that a page shows.
+
+Source: `docs/protocol.md`, `docs/decisions.md` D33.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from jp_nb.errors import StorageError
+from jp_nb.notebook.document.wire import PROTOCOL, Hello
+from jp_nb.record.document import Document, NewerVersionError
+from jp_nb.record.merge import conversation_id, kind
+from jp_nb.record.timestamps import utc_now
+
+NO_PAGE = "no page answered (is the lab extension jp-nb enabled?)"
+READ_ONLY = "this notebook is read-only"
+OTHER_PROTOCOL = "the page speaks another protocol: reload it, or update jp_nb"
+DIVERGED = (
+    "this notebook holds other entries of the same conversation: "
+    "`%reload_ext jp_nb` goes on with those"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why nothing may be written. `aside` is what the page holds and must keep.
+
+    With `conversation` the refusal ends when another conversation becomes the active one.
+    """
+
+    reason: str
+    conversation: str | None = None
+    aside: JsonValue = None
+
+
+def refusal_of(hello: Hello, document: Document) -> Refusal | None:
+    """Return why `document` may not be written to the page that says `hello`; None if it may."""
+    if hello.protocol != PROTOCOL:
+        return Refusal(OTHER_PROTOCOL)
+    if hello.read_only:
+        return Refusal(READ_ONLY)
+    stored = hello.document
+    if not hello.has_document or stored in document.others:
+        return None
+    if kind(stored) == "readable" and conversation_id(stored) == document.conversation.id:
+        return None  # it was read once
+    try:
+        Document.load(stored, clock=utc_now)
+    except NewerVersionError as exc:
+        return Refusal(str(exc))
+    except StorageError as exc:
+        reason = f"the record in this notebook is damaged ({exc}); `%jp new` sets it aside"
+        return Refusal(reason, document.conversation.id, stored)
+    return None

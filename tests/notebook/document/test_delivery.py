@@ -1,0 +1,159 @@
+"""What is sent to a page, by what it said it has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jp_nb.notebook.document.delivery import SLOWEST_PING_S, Delivery
+from jp_nb.notebook.document.pages import MAX_PAGES, Pages
+from jp_nb.notebook.document.wire import Hello, Numbering
+from jp_nb.record.document import Document
+from jp_nb.record.events import ChatRequest
+from tests.support.fakes import new_stream
+
+RESEND = 1.0
+
+
+@pytest.fixture
+def document() -> Document:
+    return Document(new_stream())
+
+
+@pytest.fixture
+def delivery(document: Document) -> Delivery:
+    made = Delivery(Numbering(), resend=RESEND)
+    made.keep(document)
+    made.page_holds_other("")  # an empty notebook
+    return made
+
+
+def say(document: Document, *texts: str) -> None:
+    for text in texts:
+        document.conversation.start_turn(ChatRequest(content=text))
+
+
+def deliver(delivery: Delivery, now: float = 0.0) -> list[dict[str, Any]]:
+    """What a page gets that acknowledges each message."""
+    got = []
+    while message := delivery.due(now):
+        got.append(message)
+        delivery.acknowledged(message["seq"], now)
+    return got
+
+
+def test_nothing_is_sent_before_something_changed(delivery: Delivery) -> None:
+    assert delivery.due(0.0) is None
+    assert delivery.is_settled
+
+
+def test_the_whole_is_sent_once_and_then_what_was_appended(
+    delivery: Delivery, document: Document
+) -> None:
+    say(document, "one")
+    delivery.changed(document)
+    assert [message["type"] for message in deliver(delivery)] == ["switch"]
+    had = len(document.conversation)
+    say(document, "two")
+    delivery.changed(document)
+    assert not delivery.is_settled
+    (append,) = deliver(delivery)
+    assert (append["type"], append["base"]) == ("append", had)
+    assert len(append["events"]) == len(document.conversation) - had
+    assert delivery.is_settled
+
+
+def test_what_is_not_acknowledged_is_sent_again_and_then_asked_about_ever_more_rarely(
+    delivery: Delivery, document: Document
+) -> None:
+    say(document, "one")
+    delivery.changed(document)
+    first, now, waits = delivery.due(0.0), 0.0, []
+    assert delivery.due(RESEND / 2) is None
+    sent = []
+    for _ in range(9):
+        assert delivery.next_due is not None
+        waits.append(delivery.next_due - now)
+        now = delivery.next_due
+        sent.append(delivery.due(now))
+    assert delivery.silent
+    assert sent[0] == first
+    assert {message and message["type"] for message in sent[1:]} == {"pull"}
+    assert waits == sorted(waits)
+    assert waits[-1] == SLOWEST_PING_S
+
+
+def test_a_page_that_has_less_gets_it_all_again_from_there(
+    delivery: Delivery, document: Document
+) -> None:
+    say(document, "one", "two", "three")
+    delivery.changed(document)
+    deliver(delivery)
+    delivery.rejected({"seq": 99, "n": 2, "stream": document.conversation.id})
+    (append,) = deliver(delivery)
+    assert append["base"] == 2
+    assert append["events"] == document.conversation.raw[2:]
+
+
+def test_a_page_with_other_entries_of_the_conversation_diverged(
+    delivery: Delivery, document: Document
+) -> None:
+    say(document, "one")
+    delivery.changed(document)
+    stored = document.to_json() | {"events": [{"type": "chat_request", "content": "another"}]}
+    assert not delivery.page_holds(stored)
+    assert delivery.page_holds(document.to_json() | {"events": []})
+    document.conversation.repair()
+    delivery.replaced(document)  # then the page does not know yet
+    assert delivery.page_holds(stored)
+
+
+def test_an_answer_to_another_message_settles_nothing(
+    delivery: Delivery, document: Document
+) -> None:
+    say(document, "one")
+    delivery.changed(document)
+    message = delivery.due(0.0)
+    assert message is not None
+    delivery.acknowledged(message["seq"] + 1, 0.0)  # type: ignore[operator]  # a number
+    assert not delivery.is_settled
+    delivery.acknowledged(message["seq"], 0.25)
+    assert delivery.is_settled
+    assert delivery.latency == 0.25
+
+
+# --- which page ------------------------------------------------------------------------------
+
+
+def test_a_copy_is_followed_only_when_the_first_page_is_silent() -> None:
+    pages = Pages(patience=RESEND)
+    pages.follow(Hello("a", "first.ipynb"))
+    copy = Hello("b", "copy.ipynb", document={"conversation": {"id": "jp-c1"}})
+    assert not pages.are_of_the_notebook(copy)
+    assert not pages.court(copy, "jp-c2", 0.0)
+    assert pages.court(copy, "jp-c1", 0.0)
+    assert pages.take_suitor(RESEND / 2) is None
+    assert pages.heard("a")
+    assert pages.take_suitor(RESEND) is None
+    assert pages.court(copy, "jp-c1", 0.0)
+    assert not pages.heard("b")
+    assert pages.take_suitor(RESEND) == copy
+
+
+def test_a_record_in_pieces_is_read_when_the_last_one_came() -> None:
+    pages = Pages(patience=RESEND)
+    hello = {"type": "hello", "page": "a", "path": "n.ipynb", "v": 1, "chunks": 2}
+    assert pages.read(hello) is None
+    assert pages.read({"type": "chunk", "page": "a", "i": 1, "text": "}"}) is None
+    whole = pages.read({"type": "chunk", "page": "a", "i": 0, "text": "{"})
+    assert whole is not None
+    assert (whole.has_document, whole.document) == (True, {})
+
+
+def test_only_so_many_pages_send_pieces_at_once() -> None:
+    pages = Pages(patience=RESEND)
+    for number in range(MAX_PAGES + 1):
+        pages.read({"type": "hello", "page": str(number), "chunks": 1})
+    assert pages.read({"type": "chunk", "page": "0", "i": 0, "text": "{}"}) is None
+    assert pages.read({"type": "chunk", "page": "1", "i": 0, "text": "{}"}) is not None
