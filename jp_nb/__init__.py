@@ -16,6 +16,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from jp_nb.session.current import current as _current
+from jp_nb.session.current import loaded as _loaded
+
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
@@ -95,9 +98,7 @@ last: Turn | None
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used."""
     if name == "last":
-        from jp_nb.session.current import current
-
-        session = current()
+        session = _current()
         return None if session is None else session.last
     if name not in _HOMES:
         raise AttributeError(f"module 'jp_nb' has no attribute {name!r}")
@@ -161,9 +162,8 @@ def query(
         PromptUnavailable: If `strict` and nobody could decide something.
     """
     from jp_nb.config.directives import Directive, tool_choice
-    from jp_nb.session.current import loaded
 
-    session = loaded()
+    session = _loaded()
     directives = [Directive("cfg", x) for x in _several(cfg)]
     directives += [Directive("no_cfg", x) for x in _several(no_cfg)]
     directives += [Directive("attach", x) for x in _several(attach)]
@@ -198,9 +198,7 @@ def ask(question: Question, *, label: str | None = None, tool: str | None = None
         PromptUnavailable: If nobody can be asked; `reason` says why.
         PromptCancelled: If somebody was asked and gave no answer.
     """
-    from jp_nb.session.current import loaded
-
-    return loaded().turns.ask_person(question, label=label, tool=tool)
+    return _loaded().turns.ask_person(question, label=label, tool=tool)
 
 
 def tools() -> tuple[PythonTool, ...]:
@@ -217,8 +215,7 @@ def conversation() -> Conversation:
         UsageError: If jp_nb is not loaded.
     """
     from jp_nb.record.turn_view import Conversation
-    from jp_nb.session.current import loaded
 
-    session = loaded()
+    session = _loaded()
     turns = session.conversations.log()
     return Conversation.of(session.document.conversation, turns, session.config)

@@ -247,7 +247,6 @@ def _goes_on(files: ConfigFiles) -> bool:
     """Return whether `record.headless` says that a headless run continues."""
     if not files.anything():
         return False
-    from jp_nb.config.layers import fold
-    from jp_nb.config.partial import get_path
+    from jp_nb.session.settings import continues_headless
 
-    return bool(get_path(fold(files.readable()[0]), "record.headless") == "continue")
+    return continues_headless(files)

@@ -82,6 +82,11 @@ def base_config(files: ConfigFiles) -> Partial:
     return strip_untrusted(_to_store(partial))[0]
 
 
+def continues_headless(files: ConfigFiles) -> bool:
+    """Return whether `record.headless` says that a headless run continues a conversation (D18)."""
+    return bool(get_path(fold(files.readable()[0]), "record.headless") == "continue")
+
+
 def _to_store(partial: Partial) -> Partial:
     return {key: value for key, value in as_replacement(partial).items() if key not in FILE_ONLY}
 

@@ -1,9 +1,9 @@
 """The live page keeps the record: entries travel to our lab extension as comm messages.
 
-`pages` knows which page is followed and `delivery` what it lacks, so that a page that is reloaded,
-restored from disk or opened a second time gets that. Here are their threads and their lock, and
-what the record's owner calls. Nothing is written while the page holds something that this kernel
-could not read or does not know (`refusals`).
+`pages` knows which page is followed and `page_delivery` what it lacks, so that a page that is
+reloaded, restored from disk or opened a second time gets that. Here are their threads and their
+lock, and what the record's owner calls. Nothing is written while the page holds something that
+this kernel could not read or does not know (`refusals`).
 
 Source: `docs/protocol.md`.
 """
@@ -20,24 +20,24 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
+from jp_nb.json_values import JsonObject
 from jp_nb.notebook.document import control
 from jp_nb.notebook.document.cell_context import CellContext
-from jp_nb.notebook.document.delivery import Delivery
+from jp_nb.notebook.document.page_delivery import PageDelivery
 from jp_nb.notebook.document.pages import Pages
-from jp_nb.notebook.document.refusals import DIVERGED, NO_PAGE, Refusal, refusal_of
+from jp_nb.notebook.document.refusals import DIVERGED, NO_PAGE, PageRefusal, refusal_of
 from jp_nb.notebook.document.stores import IN_NOTEBOOK, in_memory
 from jp_nb.notebook.document.wire import TARGET, Hello, Numbering
 from jp_nb.notebook.running_cells import CellOutputs, RunningCells
 from jp_nb.record.document import Document
-from jp_nb.record.merge import (
-    JsonObject,
+from jp_nb.record.jp_object import (
+    all_conversations,
     apart,
     conversation_id,
-    conversations,
     events_of,
     shelved,
-    unknown_to,
 )
+from jp_nb.record.merge import unknown_to
 
 RESEND_S = 1.0
 END_OF_CELL_S = 1.0
@@ -60,9 +60,9 @@ class LiveStore:
         self._closed = False
         self._numbering = Numbering()
         self._pages = Pages(patience=resend)
-        self._delivery = Delivery(self._numbering, resend=resend)
+        self._delivery = PageDelivery(self._numbering, resend=resend)
         self._document: Document | None = None
-        self._refusal: Refusal | None = Refusal(control.why_not(kernel) or NO_PAGE)
+        self._refusal: PageRefusal | None = PageRefusal(control.why_not(kernel) or NO_PAGE)
         self._at_once: deque[JsonObject] = deque()
         self._saves: dict[int, str | None] = {}
         self._notices: list[str] = []
@@ -330,11 +330,11 @@ class LiveStore:
             self._adopt(stored, document)
             self._delivery.page_holds_other(stream, len(events_of(stored)))
         elif not self._delivery.page_holds(stored):
-            self._refusal = Refusal(DIVERGED, ours, shelved(stored))
+            self._refusal = PageRefusal(DIVERGED, ours, shelved(stored))
 
     def _adopt(self, stored: JsonObject, document: Document) -> None:
         """Take over conversations that only the page has: they become others of ours."""
-        missing = unknown_to(document.to_json(), conversations(stored))
+        missing = unknown_to(document.to_json(), all_conversations(stored))
         if not missing:
             return
         document.others += missing

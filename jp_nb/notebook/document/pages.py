@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from jp_nb.notebook.document.wire import Hello, Pieces
-from jp_nb.record.merge import conversation_id
+from jp_nb.record.jp_object import conversation_id
 
 MAX_PAGES = 8
 """That send a long record at the same time."""

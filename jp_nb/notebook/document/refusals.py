@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.notebook.document.wire import PROTOCOL, Hello
 from jp_nb.record.document import Document, NewerVersionError
-from jp_nb.record.merge import conversation_id, kind
+from jp_nb.record.jp_object import conversation_id, shape_of
 from jp_nb.record.timestamps import utc_now
 
 NO_PAGE = "no page answered (is the lab extension jp-nb enabled?)"
@@ -25,7 +25,7 @@ DIVERGED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class PageRefusal:
     """Why nothing may be written. `aside` is what the page holds and must keep.
 
     With `conversation` the refusal ends when another conversation becomes the active one.
@@ -36,22 +36,22 @@ class Refusal:
     aside: JsonValue = None
 
 
-def refusal_of(hello: Hello, document: Document) -> Refusal | None:
+def refusal_of(hello: Hello, document: Document) -> PageRefusal | None:
     """Return why `document` may not be written to the page that says `hello`; None if it may."""
     if hello.protocol != PROTOCOL:
-        return Refusal(OTHER_PROTOCOL)
+        return PageRefusal(OTHER_PROTOCOL)
     if hello.read_only:
-        return Refusal(READ_ONLY)
+        return PageRefusal(READ_ONLY)
     stored = hello.document
     if not hello.has_document or stored in document.others:
         return None
-    if kind(stored) == "readable" and conversation_id(stored) == document.conversation.id:
+    if shape_of(stored) == "readable" and conversation_id(stored) == document.conversation.id:
         return None  # it was read once
     try:
         Document.load(stored, clock=utc_now)
     except NewerVersionError as exc:
-        return Refusal(str(exc))
+        return PageRefusal(str(exc))
     except StorageError as exc:
         reason = f"the record in this notebook is damaged ({exc}); `%jp new` sets it aside"
-        return Refusal(reason, document.conversation.id, stored)
+        return PageRefusal(reason, document.conversation.id, stored)
     return None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.notebook.document.delivery import SLOWEST_PING_S, Delivery
+from jp_nb.notebook.document.page_delivery import SLOWEST_PING_S, PageDelivery
 from jp_nb.notebook.document.pages import MAX_PAGES, Pages
 from jp_nb.notebook.document.wire import Hello, Numbering
 from jp_nb.record.document import Document
@@ -22,8 +22,8 @@ def document() -> Document:
 
 
 @pytest.fixture
-def delivery(document: Document) -> Delivery:
-    made = Delivery(Numbering(), resend=RESEND)
+def delivery(document: Document) -> PageDelivery:
+    made = PageDelivery(Numbering(), resend=RESEND)
     made.keep(document)
     made.page_holds_other("")  # an empty notebook
     return made
@@ -34,7 +34,7 @@ def say(document: Document, *texts: str) -> None:
         document.conversation.start_turn(ChatRequest(content=text))
 
 
-def deliver(delivery: Delivery, now: float = 0.0) -> list[dict[str, Any]]:
+def deliver(delivery: PageDelivery, now: float = 0.0) -> list[dict[str, Any]]:
     """What a page gets that acknowledges each message."""
     got = []
     while message := delivery.due(now):
@@ -43,13 +43,13 @@ def deliver(delivery: Delivery, now: float = 0.0) -> list[dict[str, Any]]:
     return got
 
 
-def test_nothing_is_sent_before_something_changed(delivery: Delivery) -> None:
+def test_nothing_is_sent_before_something_changed(delivery: PageDelivery) -> None:
     assert delivery.due(0.0) is None
     assert delivery.is_settled
 
 
 def test_the_whole_is_sent_once_and_then_what_was_appended(
-    delivery: Delivery, document: Document
+    delivery: PageDelivery, document: Document
 ) -> None:
     say(document, "one")
     delivery.changed(document)
@@ -65,7 +65,7 @@ def test_the_whole_is_sent_once_and_then_what_was_appended(
 
 
 def test_what_is_not_acknowledged_is_sent_again_and_then_asked_about_ever_more_rarely(
-    delivery: Delivery, document: Document
+    delivery: PageDelivery, document: Document
 ) -> None:
     say(document, "one")
     delivery.changed(document)
@@ -85,7 +85,7 @@ def test_what_is_not_acknowledged_is_sent_again_and_then_asked_about_ever_more_r
 
 
 def test_a_page_that_has_less_gets_it_all_again_from_there(
-    delivery: Delivery, document: Document
+    delivery: PageDelivery, document: Document
 ) -> None:
     say(document, "one", "two", "three")
     delivery.changed(document)
@@ -97,7 +97,7 @@ def test_a_page_that_has_less_gets_it_all_again_from_there(
 
 
 def test_a_page_with_other_entries_of_the_conversation_diverged(
-    delivery: Delivery, document: Document
+    delivery: PageDelivery, document: Document
 ) -> None:
     say(document, "one")
     delivery.changed(document)
@@ -110,7 +110,7 @@ def test_a_page_with_other_entries_of_the_conversation_diverged(
 
 
 def test_an_answer_to_another_message_settles_nothing(
-    delivery: Delivery, document: Document
+    delivery: PageDelivery, document: Document
 ) -> None:
     say(document, "one")
     delivery.changed(document)

@@ -16,10 +16,11 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import storable
+from jp_nb.json_values import JsonObject, storable
 from jp_nb.notebook.document.wire import Numbering, as_ascii, split, take_batch
-from jp_nb.record.document import VERSION, Document
-from jp_nb.record.merge import JsonObject, events_of, starts_with
+from jp_nb.record.document import Document
+from jp_nb.record.jp_object import VERSION, events_of
+from jp_nb.record.merge import starts_with
 
 SLOWEST_PING_S = 60.0
 
@@ -100,7 +101,7 @@ class _Flight:
     tries: int = 0
 
 
-class Delivery:
+class PageDelivery:
     """Brings the page to what the newest snapshot says. Not safe from several threads at once.
 
     Args:
