@@ -1,4 +1,4 @@
-"""Which versions of what matters are installed."""
+"""The versions of the packages that matter here."""
 
 from __future__ import annotations
 

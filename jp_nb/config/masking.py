@@ -1,4 +1,4 @@
-"""What may be a secret is not shown. Values of the configuration that are shown go through here.
+"""Masks what may be a secret in values of the configuration that are shown.
 
 What holds a value is named by the last key of its path alone: whatever is set about a tool called
 `token` is seen.

@@ -1,4 +1,4 @@
-"""What is secret: by which names, in which texts, and what stands in its place.
+"""The table of secrets: their names, their look in texts, and what stands in their place.
 
 Keys of providers are never configured, only the names of the variables that hold them; but options
 of a tool, answers, arguments and commands are anybody's.

@@ -1,4 +1,4 @@
-"""What Tab offers in `%jp`, and in the first line of `%%jp`.
+"""Completions for `%jp`, and for the first line of `%%jp`.
 
 `complete` reads the line and knows the schema of the configuration; what a session alone can tell
 it asks of `Facts`. Nothing is evaluated, sent or run.
@@ -36,7 +36,7 @@ MAX_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class Completions:
-    """What may stand at the end of a line.
+    """The texts that may stand at the end of a line.
 
     Attributes:
         start: Where that begins which each of `texts` replaces; it ends at the cursor.
@@ -48,10 +48,10 @@ class Completions:
 
 
 class Facts(Protocol):
-    """What a line may name. Only what the line needs is asked for."""
+    """The names that a line may hold. Only those that the line needs are asked for."""
 
     def keys(self, path: str) -> Sequence[str]:
-        """What lies below `path` in the configuration in force; of a list its numbers."""
+        """Return the keys below `path` in the configuration in force; of a list its numbers."""
 
     def tools(self) -> Sequence[str]:
         """Names of tools."""
@@ -63,16 +63,16 @@ class Facts(Protocol):
         """Models that are in use or have an alias, as `provider/name`."""
 
     def config_files(self, folder: str) -> Sequence[str]:
-        """What `-c` finds by name in `folder`; what holds more ends with `/`."""
+        """Return what `-c` finds by name in `folder`; folders end with `/`."""
 
     def entries(self, folder: str) -> Sequence[str]:
-        """What lies in `folder`, as seen from the notebook; folders end with `/`."""
+        """Return the names in `folder`, as seen from the notebook; folders end with `/`."""
 
     def conversations(self, *, damaged: bool) -> Sequence[str]:
         """Ids of the conversations that are not active, `damaged` ones included or not."""
 
     def turns(self) -> int:
-        """How many turns the active conversation has."""
+        """Return the number of turns of the active conversation."""
 
     def variables(self) -> Sequence[str]:
         """Names of the notebook."""
@@ -89,7 +89,7 @@ _PLACE = re.compile(r"(?<!\\)\{\{\s*(?P<name>(?:[^\W\d]\w*)?)$")
 
 
 def complete_cell(cell: str, line: int, column: int, facts: Facts) -> Completions:
-    """What may stand at the cursor, in `line` and `column` of `cell`, counted from 0.
+    """Return what may stand at the cursor, in `line` and `column` of `cell`, counted from 0.
 
     Below `%%jp` the text is the request's: there only names in `{{` are completed.
     """
@@ -104,7 +104,7 @@ def complete_cell(cell: str, line: int, column: int, facts: Facts) -> Completion
 
 
 def complete(before: str, facts: Facts) -> Completions:
-    """What may stand at the end of `before`, a line of ours up to the cursor."""
+    """Return what may stand at the end of `before`, a line of ours up to the cursor."""
     magic = _MAGIC.match(before)
     if magic is None:
         return Completions(len(before), [])
@@ -399,7 +399,7 @@ _NO_WORD = "no_such_word"
 
 
 def _assignment(text: str, facts: Facts) -> Completions:
-    """What may stand behind the `=` of `path=…`, `path:=…`, `path+=…`."""
+    """Return what may stand behind the `=` of `path=…`, `path:=…`, `path+=…`."""
     left, _, right = text.partition("=")
     path = left.rstrip(" :+").strip()
     node = node_of(path) if path else None

@@ -1,4 +1,4 @@
-"""What a session knows, for Tab; and what IPython calls.
+"""The names that Tab offers out of a session, and IPython's way in.
 
 `matches` asks the session, and is silent where that fails.
 
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 def _or(nothing: _T, ask: Callable[[], _T]) -> _T:
-    """What `ask` says, or `nothing` where a file or the record is wrong: others tell of that."""
+    """Return what `ask` does, or `nothing` where a file or the record is wrong: others say so."""
     try:
         return ask()
     except (JpNbError, OSError) as exc:
@@ -42,7 +42,7 @@ def _or(nothing: _T, ask: Callable[[], _T]) -> _T:
 
 
 class SessionFacts:
-    """What `session` knows, for one Tab. What cannot be read is left out."""
+    """The names that `session` knows, for one Tab. What cannot be read is left out."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -58,7 +58,7 @@ class SessionFacts:
     # --- configuration -----------------------------------------------------------------------
 
     def keys(self, path: str) -> Sequence[str]:
-        """What lies below `path` now."""
+        """Return the keys below `path` now."""
         found = lookup(self._dumped, parse_path(path))
         if isinstance(found, list):
             return [str(number) for number in range(len(found))]
@@ -95,7 +95,7 @@ class SessionFacts:
         return found
 
     def entries(self, folder: str) -> Sequence[str]:
-        """What lies in `folder`, from the notebook's on."""
+        """Return the names in `folder`, from the notebook's on."""
         return _or([], lambda: _entries(self._session.files.folder / Path(folder).expanduser()))
 
     # --- the record and the notebook ---------------------------------------------------------
@@ -108,7 +108,7 @@ class SessionFacts:
         return [x.id for x in found if not x.active and (damaged or not x.damaged)]
 
     def turns(self) -> int:
-        """How many turns `fork` may keep."""
+        """Return how many turns `fork` may keep."""
         return _or(0, lambda: self._session.document.conversation.turn_count)
 
     def variables(self) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""What `%jp` does with conversations: begins, forks, switches, drops, exports and imports them.
+"""`%jp new`, `fork`, `undo`, `switch`, `drop`, `save`, `export`, `import`: conversations.
 
 Source: `docs/guide.md`.
 """

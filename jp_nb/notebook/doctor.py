@@ -1,4 +1,4 @@
-"""What works here, and why not.
+"""Findings about a session: what works here, and why not.
 
 Source: `docs/guide.md`.
 """
@@ -51,7 +51,7 @@ def _front_end(_: Session) -> str:
 
 
 def _questions(session: Session) -> str:
-    """How the next question would be asked, and whether clicks can be heard."""
+    """Return how the next question would be asked, and whether clicks can be heard."""
     config = session.config.prompt
     here = Presence.here()
     way = here.route(PromptSettings(channel=config.channel))

@@ -93,7 +93,7 @@ _QUESTION = re.compile(r"([ \t]*)%jp[ \t]+(\S.*\?)\s*$")
 
 
 def _inside(code: str) -> bool:
-    """Whether `code` ends in a text of several lines, in brackets, or in a line that goes on."""
+    """Return True if `code` ends in a text of several lines, in brackets, or before the end."""
     try:
         for _ in tokenize.generate_tokens(io.StringIO(code).readline):
             pass
@@ -106,7 +106,7 @@ def _inside(code: str) -> bool:
 
 @context_matcher(identifier="jp_nb")  # type: ignore[untyped-decorator]  # it has no annotations
 def complete(context: Any) -> Any:
-    """What Tab offers in our magics. Nothing of it is loaded before the first Tab in one."""
+    """Return what Tab offers in our magics. Nothing of it is loaded before the first Tab in one."""
     if "%jp" not in context.full_text:
         return {"completions": []}
     from jp_nb.notebook.completion_facts import matches

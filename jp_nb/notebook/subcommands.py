@@ -1,4 +1,4 @@
-"""What the magics take: `%%jp` its options, `%jp` its subcommands. A new one is one entry here.
+"""The tables of the magics: options of `%%jp`, subcommands of `%jp`. A new one is one entry here.
 
 Parsing, errors, a bare `%jp`, `%jp?` and Tab all read these tables. A subcommand's action lies in
 another module, which is loaded when it first runs.

@@ -1,1 +1,1 @@
-"""Who answers: model providers over HTTP, and the scripted one."""
+"""Model providers: over HTTP, and the scripted one."""

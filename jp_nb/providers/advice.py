@@ -1,4 +1,4 @@
-"""What to do about an error of a provider, in a sentence behind what it said.
+"""Advice for errors of providers: a sentence behind what the provider said.
 
 Source: `docs/providers.md`.
 """
@@ -30,7 +30,7 @@ _START: Final[Mapping[str, str]] = {
 
 
 def advice(error: ProviderError, endpoint: Endpoint) -> str:
-    """What to do about `error`, in whole sentences; "" if it says so itself."""
+    """Return what to do about `error`, in whole sentences; "" if it says so itself."""
     match error.kind:
         case "refused" | "connect":
             return _reach(endpoint, refused=error.kind == "refused")

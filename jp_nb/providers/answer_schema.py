@@ -94,7 +94,7 @@ _SPEAKS_OF: Final[Mapping[str, frozenset[str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class AnswerSchema:
-    """What to send for a user's `original` schema.
+    """The schema to send for a user's `original` one, and the way back.
 
     Attributes:
         original: The user's.
@@ -112,7 +112,7 @@ class AnswerSchema:
 
     @property
     def as_is(self) -> bool:
-        """Whether an answer to `schema` is one to `original`, without `restore`."""
+        """Return True if an answer to `schema` is one to `original`, without `restore`."""
         return not (self.wrapped or self.nullable)
 
     @property
@@ -146,7 +146,7 @@ def for_json_mode(schema: Mapping[str, JsonValue]) -> AnswerSchema:
 
 
 def for_anthropic(schema: Mapping[str, JsonValue]) -> AnswerSchema:
-    """For `output_config.format` (section 5.2).
+    """For `output_config.format`.
 
     Raises:
         UsageError: If it is too large, as `check_anthropic` says too.
@@ -160,7 +160,7 @@ def for_anthropic(schema: Mapping[str, JsonValue]) -> AnswerSchema:
 
 
 def for_openai(schema: Mapping[str, JsonValue]) -> AnswerSchema:
-    """For `strict` schemas (section 5.3); not strict where the schema cannot be."""
+    """For `strict` schemas; not strict where the schema cannot be."""
     root, wrapped = _object_root(schema)
     walker = _Walker("openai", root)
     strict = walker.node(root)
@@ -228,14 +228,14 @@ def _anthropic_misfit(part: Mapping[str, JsonValue], root: Mapping[str, JsonValu
 
 
 def _is_open(part: Mapping[str, JsonValue]) -> bool:
-    """Whether `part` is an object that names no properties and may have some."""
+    """Return True if `part` is an object that names no properties and may have some."""
     if "object" not in _types(part) or _is_composed(part):
         return False
     return "properties" not in part and part.get("additionalProperties") is not False
 
 
 def _too_large(strict: Schema) -> bool:
-    """Whether OpenAI would refuse to enforce `strict` for its size."""
+    """Return True if OpenAI would refuse to enforce `strict` for its size."""
     properties = choices = deepest = 0
     for path, part in all_schemas(strict).items():
         names, values = part.get("properties"), part.get("enum")
@@ -284,7 +284,7 @@ def _moved(value: JsonValue) -> JsonValue:
 
 
 def _is_composed(schema: Mapping[str, JsonValue]) -> bool:
-    """Whether `schema` says what it says in several places."""
+    """Return True if `schema` says what it says in several places."""
     beside = schema.keys() - _DROPPED - set(DEFINITIONS) - {"$ref"}
     return "allOf" in schema or ("$ref" in schema and bool(beside))
 
@@ -340,7 +340,7 @@ def _all_of(schema: Mapping[str, JsonValue]) -> list[Schema]:
 
 
 def _combined(members: Iterable[Mapping[str, JsonValue]]) -> Schema | None:
-    """What all `members` demand, as one schema; None if two of them speak of the same."""
+    """Return what all `members` demand as one schema; None if two of them speak of the same."""
     result: Schema = {}
     for member in members:
         for key, value in member.items():
@@ -398,7 +398,7 @@ def _undeclared(schema: Mapping[str, JsonValue]) -> list[JsonValue]:
 
 
 def _is_enforceable(schema: Mapping[str, JsonValue]) -> bool:
-    """Whether OpenAI can enforce what `schema` itself says, its parts aside."""
+    """Return True if OpenAI can enforce what `schema` itself says, its parts aside."""
     reference = schema.get("$ref")
     if isinstance(reference, str) and not _STAYS.fullmatch(reference):
         return False
@@ -408,7 +408,7 @@ def _is_enforceable(schema: Mapping[str, JsonValue]) -> bool:
 
 
 def _is_mixed(schema: Mapping[str, JsonValue]) -> bool:
-    """Whether `schema` has a list of types with objects or arrays among them."""
+    """Return True if `schema` has a list of types with objects or arrays among them."""
     return isinstance(schema.get("type"), list) and bool(_NESTED & _types(schema))
 
 
@@ -572,7 +572,7 @@ def _alternatives(schema: Mapping[str, JsonValue]) -> list[Schema]:
 
 
 def _fits(value: JsonValue, schema: Mapping[str, JsonValue], root: Mapping[str, JsonValue]) -> bool:
-    """Whether `value`, with null for what is absent, is what `schema` says: types and choices."""
+    """Return True if `value`, null for what is absent, has the types and choices of `schema`."""
     schema = _resolved(schema, root)
     if "const" in schema and value != schema["const"]:
         return False

@@ -56,7 +56,7 @@ class AnswerText:
 
 
 def is_json_object(text: str) -> bool:
-    """Whether `text` is a complete JSON object, such as the arguments of a call."""
+    """Return True if `text` is a complete JSON object, such as the arguments of a call."""
     try:
         return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
@@ -110,7 +110,7 @@ class ThinkSplitter:
         return pieces
 
     def finish(self) -> list[tuple[Kind, str]]:
-        """What was held back, when the text is over."""
+        """Return what was held back, when the text is over."""
         text, self._held = self._held, ""
         if not text:
             return []
@@ -118,7 +118,7 @@ class ThinkSplitter:
 
 
 def _partial_tag(text: str) -> int:
-    """Where a beginning of the closing tag begins at the end of `text`; its length if none."""
+    """Return where `text` ends in the beginning of the closing tag; its length if it does not."""
     for size in range(min(len(_CLOSE) - 1, len(text)), 0, -1):
         if _CLOSE.startswith(text[-size:]):
             return len(text) - size

@@ -117,7 +117,7 @@ def create(settings: ProviderSettings) -> AnthropicProvider:
 
 
 def is_stale_signature(error: ProviderError) -> bool:
-    """Whether the API rejects a thinking block that it once signed."""
+    """Return True if the API rejects a thinking block that it once signed."""
     text = str(error).lower()
     return (
         error.status == 400
@@ -127,6 +127,6 @@ def is_stale_signature(error: ProviderError) -> bool:
 
 
 def is_always_thinking(error: ProviderError) -> bool:
-    """Whether the API says that the model cannot be kept from thinking."""
+    """Return True if the API says that the model cannot be kept from thinking."""
     text = str(error).lower()
     return error.status == 400 and "thinking" in text and "disabled" in text

@@ -147,7 +147,7 @@ def _document(attachment: Attachment, source: Message) -> Message:
 
 
 def closing_messages(thread: Thread) -> Sequence[Message]:
-    """What to send behind the messages of `thread`: nothing, or a request to continue."""
+    """Return what to send behind the messages of `thread`: nothing, or a request to continue."""
     if not continues_answer(thread):
         return ()
     return ({"role": "user", "content": [_text(CONTINUE)]},)
@@ -217,7 +217,7 @@ def _tool_choice(choice: ToolChoice, tools: int) -> Message:
     name = choice.removeprefix("tool:")
     if name == choice:
         return {"type": "any" if choice == "required" else choice}
-    # With one tool the named form misbehaves (section 4.1), and means the same.
+    # With one tool the named form misbehaves, and means the same.
     return {"type": "any"} if tools == 1 else {"type": "tool", "name": name}
 
 

@@ -66,7 +66,7 @@ class AttachedOnce:
 def sort_out(
     attachments: Sequence[Attachment], media_types: frozenset[str]
 ) -> tuple[list[Attachment], tuple[tuple[Attachment, str], ...]]:
-    """What can be sent where texts and `media_types` can, and the rest with the reasons."""
+    """Return what can be sent where texts and `media_types` can, and the rest with the reasons."""
     sent: list[Attachment] = []
     skipped: list[tuple[Attachment, str]] = []
     for attachment in attachments:

@@ -67,7 +67,7 @@ class ChatDecoder:
 
     @property
     def complete(self) -> bool:
-        """Whether the answer is, so that nothing but counts and the end mark is missing."""
+        """True if the answer is complete: nothing but counts and the end mark is missing."""
         return self._finish_reason is not None
 
     def feed(self, message: WireObject) -> list[ProviderEvent]:
@@ -220,7 +220,7 @@ class _Call:
         self._looks = 0
 
     def is_complete(self) -> bool:
-        """Whether the arguments are an object; False where too many asked that in vain."""
+        """Return True if the arguments are an object; False after too many looks in vain."""
         self._looks += 1
         return self._looks <= MAX_LOOKS and is_json_object("".join(self.arguments))
 

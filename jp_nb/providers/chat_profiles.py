@@ -1,4 +1,4 @@
-"""How servers that speak chat completions differ from OpenAI. A new one is one `Profile`.
+"""Profiles of the servers that speak chat completions. A new one is one `Profile`.
 
 Source: `docs/providers.md`;
 https://platform.openai.com/docs/api-reference/chat
@@ -30,7 +30,7 @@ _EXTRAS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How a provider's chat completions differ from OpenAI's.
+    """The ways in which a provider's chat completions differ from OpenAI's.
 
     Attributes:
         name: The provider's name in the configuration.

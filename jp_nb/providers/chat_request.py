@@ -124,7 +124,7 @@ def _text_part(text: str) -> Message:
 
 
 def closing_messages(thread: Thread) -> Sequence[Message]:
-    """What to send behind the messages of `thread`: nothing, or a request to continue."""
+    """Return what to send behind the messages of `thread`: nothing, or a request to continue."""
     return ({"role": "user", "content": CONTINUE},) if continues_answer(thread) else ()
 
 

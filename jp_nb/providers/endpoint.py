@@ -1,4 +1,4 @@
-"""Where requests go and as whom: from a provider's settings to the address and the key's variable.
+"""Endpoints: from a provider's settings to an address and the variable of a key.
 
 Source: `docs/providers.md`, `docs/configuration.md`.
 """
@@ -18,7 +18,7 @@ from jp_nb.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where and as whom requests are made. Holds the name of a key's variable, never a key.
+    """An address, and the name of a key's variable; never a key.
 
     Attributes:
         provider: Its name in the configuration, for messages.
@@ -60,7 +60,7 @@ class Endpoint:
 
     @property
     def key_is_set(self) -> bool:
-        """Whether the variable of the key holds something."""
+        """Return True if the variable of the key holds something."""
         return bool(self.key_env and os.environ.get(self.key_env, "").strip())
 
     @property

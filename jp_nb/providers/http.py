@@ -84,7 +84,7 @@ class HttpClient:
             raise _translated(exc, endpoint, url) from exc
 
     def redaction(self) -> Redaction:
-        """What takes the key, as it is now, out of a text."""
+        """Return what takes the key, as it is now, out of a text."""
         return Redaction(_KeyHeader(self.endpoint).read())
 
     def told(self, error: ProviderError) -> ProviderError:
@@ -223,7 +223,7 @@ def _reason(exc: Exception) -> str:
 
 
 def _nobody_listens(exc: BaseException) -> bool:
-    """Whether every address of the host refused the connection."""
+    """Return True if every address of the host refused the connection."""
     causes = [link for link in _chain(exc) if isinstance(link, OSError) and link.errno is not None]
     return bool(causes) and all(cause.errno == errno.ECONNREFUSED for cause in causes)
 

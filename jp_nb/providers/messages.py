@@ -149,7 +149,7 @@ class Renderings(Generic[R]):
 
 
 def continues_answer(thread: Thread) -> bool:
-    """Whether the thread ends in assistant text, so that the model has to go on with it.
+    """Return True if the thread ends in assistant text, so that the model has to go on with it.
 
     Few models take up an assistant message that they are sent last, so they are asked to.
     """

@@ -31,7 +31,7 @@ SHARES: Final[dict[Level, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class ReasoningEffort:
-    """How much to reason: a level, or a number of tokens.
+    """A wish for reasoning: a level, or a number of tokens.
 
     `exclude` asks not to get the reasoning's text.
     """
@@ -41,7 +41,7 @@ class ReasoningEffort:
 
     @property
     def off(self) -> bool:
-        """Whether reasoning is unwanted."""
+        """Return True if reasoning is unwanted."""
         return self.effort in ("none", 0)
 
     def tokens(self, max_tokens: int) -> int:
@@ -63,7 +63,7 @@ class ReasoningEffort:
 
 
 def parse_reasoning(value: JsonValue) -> ReasoningEffort | None:
-    """What `assistant.model.parameters.reasoning` asks for; None if the provider decides.
+    """Return what `assistant.model.parameters.reasoning` asks for; None if the provider decides.
 
     Accepts `"off"`, `"auto"`, a level, a number of tokens, and
     `{"effort": level | number | {"absolute": number}, "exclude": bool}`.
@@ -96,7 +96,7 @@ def parse_reasoning(value: JsonValue) -> ReasoningEffort | None:
 
 
 class Warnings:
-    """Says once per conversation what is not sent as it was configured (section 8)."""
+    """Says once per conversation what is not sent as it was configured."""
 
     def __init__(self, provider: str) -> None:
         self._provider = provider

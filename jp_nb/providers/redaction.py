@@ -62,12 +62,12 @@ class Redaction:
         return {self(key): self.in_json(each) for key, each in value.items()}
 
     def first(self, text: str) -> int:
-        """Where the key begins in `text`; its length if it is not in it."""
+        """Return where the key begins in `text`; the length of `text` if it does not hold it."""
         places = [place for form in self._forms if (place := text.find(form)) >= 0]
         return min(places, default=len(text))
 
     def beginning(self, text: str) -> int:
-        """How much of the end of `text` may be the beginning of a key."""
+        """Return how many characters at the end of `text` may be the beginning of a key."""
         longest = 0
         for form in self._forms:
             place = text.find(form[:_BEGINNING], max(len(text) - len(form) + 1, 0))
@@ -91,7 +91,7 @@ class StreamedText:
         self._held = ""
 
     def feed(self, piece: str) -> str:
-        """What is shown of the text so far, and was not given before."""
+        """Return what is shown of the text so far, and was not given before."""
         before = len(self._passed)
         text = self._passed + self._held + piece
         found = self._redaction.first(text)
@@ -105,7 +105,7 @@ class StreamedText:
         return shown
 
     def rest(self) -> str:
-        """What was held back, when nothing more comes."""
+        """Return what was held back, when nothing more comes."""
         held, self._held = self._held, ""
         return held
 

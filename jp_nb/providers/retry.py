@@ -1,4 +1,4 @@
-"""What an error of a provider means: whether to try again, and when.
+"""Kinds of provider errors: which are tried again, and when.
 
 The loop that waits and calls again is `agent/turn.py`. Source: `docs/providers.md`.
 """
@@ -117,7 +117,7 @@ def _bounded(text: str) -> str:
 
 
 def _limit_reached(headers: Mapping[str, str], wait: float | None) -> str:
-    """Which limit is used up and for how long, as far as the headers tell; begins with `; `."""
+    """Return which limit is used up and for how long, as far as the headers tell, after `; `."""
     reached = [
         (match[1] or match[2]).replace("-", " ")
         for name, left in headers.items()
@@ -158,7 +158,7 @@ def error_message(body: str) -> str | None:
 def retry_after(
     headers: Mapping[str, str], body: str = "", *, now: float | None = None
 ) -> float | None:
-    """Seconds that the server asks to wait, by order of authority (section 2.3); None if unsaid."""
+    """Seconds that the server asks to wait, by order of authority; None if unsaid."""
     clock = time.time() if now is None else now
     resets = (
         seconds_of(headers.get(f"x-ratelimit-reset-{what}", "")) for what in ("requests", "tokens")
@@ -188,7 +188,7 @@ _WORDS: Final[Mapping[str, str]] = {"mil": "ms", "sec": "s", "min": "m", "hou": 
 
 
 def seconds_of(text: str) -> float | None:
-    """Seconds of a duration such as `6m0s`, `1h30m`, `200ms` or `12.5`; None if it is none."""
+    """Seconds of a duration such as `6m0s`, `1h30m`, `200ms` or `12.5`; None if it is not one."""
     compact = text.strip().lower()
     if not compact or _DURATION.sub("", compact).strip():
         return None

@@ -127,7 +127,7 @@ class Reply(_Strict):
 
 
 class Script(_Strict):
-    """What a scripted model says.
+    """The replies of a scripted model.
 
     Attributes:
         replies: In order.
@@ -341,7 +341,7 @@ def _inquiry_events(
 
 
 def position(thread: Thread, script: str) -> int:
-    """How many replies of `script` the thread has used up.
+    """Return how many replies of `script` the thread has used up.
 
     What a reply left says its number. A response without a number, such as one that was
     interrupted, counts as the reply after the one before.
@@ -385,7 +385,7 @@ def _applies(reply: Reply, latest: str) -> bool:
 
 
 def _latest(thread: Thread) -> str:
-    """What came after the last response."""
+    """Return the text that came after the last response."""
     last = 0
     for number, item in enumerate(thread):
         if _is_response(item):

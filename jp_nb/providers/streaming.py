@@ -57,7 +57,7 @@ class Decoder(Protocol):
 
     @property
     def complete(self) -> bool:
-        """Whether `finish` gives what is missing, should nothing more come."""
+        """Return True if `finish` gives what is missing, should nothing more come."""
         ...
 
     def feed(self, message: WireObject) -> list[ProviderEvent]:
@@ -147,7 +147,7 @@ class StreamDecoder:
 
     @property
     def complete(self) -> bool:
-        """Whether all of the answer came, and only its end is missing."""
+        """Return True if all of the answer came, and only its end is missing."""
         return self._decoder.complete
 
     @property

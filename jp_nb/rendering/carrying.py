@@ -1,4 +1,4 @@
-"""What is said of the configuration that a conversation leaves behind."""
+"""The line about the configuration that a conversation leaves behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `%jp log` shows: the turns of a conversation, and who changed its configuration.
+"""The log of a conversation: its turns, and who changed its configuration.
 
 Source: `docs/guide.md`.
 """
@@ -83,7 +83,7 @@ def log(
 
 
 def _turn(turn: Turn, image_hosts: Collection[str]) -> Iterator[Report]:
-    """What was asked, then under the assistant's name what came, in its order."""
+    """Yield what was asked, then under the assistant's name what came, in its order."""
     parts = turn.parts or _parts(turn)
     asked = (x for x in parts if isinstance(x, Text) and x.by_person)
     request = next(asked, Text(turn.request, by_person=True))
@@ -117,7 +117,7 @@ def _within(text: str) -> str:
 
 
 def _parts(turn: Turn) -> Sequence[Part]:
-    """What is known of a turn without its order."""
+    """Return what is known of a turn without its order."""
     said: list[Part] = [
         Text(turn.request, by_person=True),
         *turn.tool_calls,
@@ -152,7 +152,7 @@ def _line(text: str) -> Report:
 
 
 def _end(turn: Turn) -> str:
-    """How the turn ended, if not well; "" if it did, or nobody knows."""
+    """Return how the turn ended, if not well; "" if it did, or nobody knows."""
     if turn.left_out:
         taken = "; its settings were taken back" if turn.taken_back else ""
         how = _UNANSWERED.get(turn.status, "✗ no answer came")
@@ -197,7 +197,7 @@ def _call(call: ToolCall) -> str:
 
 
 def _edited(call: ToolCall) -> str:
-    """Who changed the arguments of `call` before it ran."""
+    """Return who changed the arguments of `call` before it ran."""
     if call.edited_by is None:
         return ""
     where = f" {_CHANNELS[call.channel]}" if call.channel in _CHANNELS else ""
@@ -243,7 +243,7 @@ def _masked_path(path: str) -> str:
 
 
 def _proposed(change: ConfigChange) -> str:
-    """Which tools proposed `change`, and who let it count: those of one answer together."""
+    """Return which tools proposed `change`, and who let it count: those of one answer together."""
     tools: dict[str, dict[str, None]] = {}
     for call in change.proposed_by:
         tools.setdefault(_applied(call), {})[_name(call.tool)] = None

@@ -69,7 +69,7 @@ def safe_markdown(text: str, *, image_hosts: Collection[str] = ()) -> str:
 
 
 def _is_blank(line: str) -> bool:
-    """Whether some reader sees nothing in `line`; for others, only spaces and tabs are nothing."""
+    """Return True if some reader sees nothing in `line`; for others, that is spaces and tabs."""
     return not line.strip().strip("\ufeff")
 
 
@@ -127,7 +127,7 @@ class _Neutraliser:
         return None if self._doubtful else end
 
     def _follow_inner_fence(self, line: str) -> bool:
-        """Whether `line` belongs to a fence that is not at the left margin."""
+        """Return True if `line` belongs to a fence that is not at the left margin."""
         if not line.strip():
             return self._inner is not None
         begins = _INNER_FENCE.fullmatch(line)
@@ -163,11 +163,11 @@ class _InnerFence:
         return cls(prefix, fence, ">" in prefix, _is_margin(before))
 
     def is_closed_by(self, line: str) -> bool:
-        """Whether `line` ends the code."""
+        """Return True if `line` ends the code."""
         return line.startswith(self.prefix) and _is_closing(line[len(self.prefix) :], self.fence)
 
     def is_left_by(self, line: str) -> bool:
-        """Whether `line` is outside what holds the fence."""
+        """Return True if `line` is outside what holds the fence."""
         if self.quoted:
             return not line.lstrip(" ").startswith(">")
         indentation = len(line) - len(line.lstrip(" \t"))
@@ -181,13 +181,13 @@ def _fence_of(line: str) -> str:
 
 
 def _may_close(line: str, fence: str) -> bool:
-    """Whether some reader may take `line` for the end of what `fence` began."""
+    """Return True if some reader may take `line` for the end of what `fence` began."""
     text = line.lstrip()
     return text.startswith(fence) and _ONLY_FENCES.fullmatch(text) is not None
 
 
 def _closes(line: str, fence: str) -> bool:
-    """Whether every reader takes `line` for that end."""
+    """Return True if every reader takes `line` for that end."""
     text = line.lstrip(" ")
     return len(line) - len(text) <= 3 and _is_closing(text, fence)
 
@@ -246,7 +246,7 @@ def _text(lines: list[tuple[str, bool]], image_hosts: Collection[str]) -> Iterat
 
 
 def _is_read_before_code(line: str) -> bool:
-    """Whether some reader may find something in `line` before it looks for code."""
+    """Return True if some reader may find something in `line` before it looks for code."""
     if _READ_BEFORE_CODE.search(line):
         return True
     return "`" in line and any(found[1] for found in _ADDRESS.finditer(line))
@@ -273,7 +273,7 @@ def _without_open_math(lines: list[str], certain: bool) -> Iterator[str]:
 
 
 class _Formulas:
-    """Where the displayed formulas of one block end.
+    """The ends of the displayed formulas of one block.
 
     What its lines hold is looked up once, when a formula of several lines is first met: a block
     may be of formulas that all begin and never end.
@@ -339,7 +339,7 @@ def _ends_of_indentation(lines: Sequence[str]) -> list[int]:
 
 
 def _last_math(text: str) -> str | None:
-    """What ends the formula at the end of `text`; None if nothing does, or more is in it."""
+    """Return what ends the formula at the end of `text`; None if nothing does, or more is in it."""
     text = text.rstrip(" \t.,;")
     if text.endswith("$$"):
         ends = "$$"
@@ -353,7 +353,7 @@ def _last_math(text: str) -> str | None:
 
 
 def _code_spans(line: str, after_bracket: bool) -> tuple[list[tuple[int, int]], bool]:
-    """Where `line` holds code for certain, and whether the lines after it may.
+    """Return where `line` holds code for certain, and whether the lines after it may.
 
     `after_bracket` says whether the text of a link may have begun above.
     """
@@ -376,7 +376,7 @@ def _code_spans(line: str, after_bracket: bool) -> tuple[list[tuple[int, int]], 
 
 
 def _may_end_inside(code: str, after_bracket: bool) -> bool:
-    """Whether a cell of a table or the text of a link may end inside `code` for some reader."""
+    """Return True if for some reader a cell of a table or a link's text may end inside `code`."""
     return "|" in code or (after_bracket and "]" in code)
 
 

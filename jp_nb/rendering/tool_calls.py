@@ -1,4 +1,4 @@
-"""How a tool call looks in its cell: one line, and below it what its style asks for.
+"""A tool call as its cell shows it: one line, and below it what its style asks for.
 
 Source: `docs/guide.md`, `docs/turns.md`.
 """
@@ -90,7 +90,7 @@ def _said(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def _result(ends: ToolEnds) -> str:
-    """What is shown of a result below its line; "" if the line says it all."""
+    """Return what is shown of a result below its line; "" if the line says it all."""
     if ends.skipped or ends.result_lines == 0:
         return ""
     text = ends.content.strip("\n")

@@ -1,4 +1,4 @@
-"""What `%jp tools` shows: all tools in a table, or the whole of one.
+"""Reports about tools: all of them in a table, or the whole of one.
 
 Source: `docs/guide.md`, `docs/turns.md`.
 """
@@ -57,7 +57,7 @@ def tools(config: AppConfig, offer: MakeOffer) -> Report:
 
 
 def _offered(name: str, config: AppConfig, offered: ToolSet) -> str:
-    """Whether the model is offered the tool: `on`, `off`, `missing: why`."""
+    """Return whether the model is offered the tool: `on`, `off`, `missing: why`."""
     if name in offered.missing:
         return f"missing: {offered.missing[name]}"
     if name not in offered.tools:
@@ -155,7 +155,7 @@ def _settings(tool: OfferedTool) -> Iterator[tuple[str, str]]:
 
 
 def _shown(tool: OfferedTool) -> str:
-    """How a call looks in the cell."""
+    """Return how a call looks in the cell."""
     if tool.hidden:
         return "hidden"
     arguments = "by a command" if tool.formatter else tool.parameters or "in the line"
@@ -213,7 +213,7 @@ def _description(text: str) -> Report:
 
 
 def grants(access: Access | None) -> str:
-    """What `access` lets a tool touch, in words; "-" if nothing is said."""
+    """Return what `access` lets a tool touch, in words; "-" if nothing is said."""
     if access is None:
         return "-"
     rules: list[_Rule] = [*access.config, *access.fs, *access.net, *access.env]

@@ -1,4 +1,4 @@
-"""What a turn looks like in its cell: a fold over what happened, in Markdown and in plain text.
+"""A turn as its cell shows it: a fold over what happened, in Markdown and in plain text.
 
 Source: `docs/guide.md`, `docs/turns.md`.
 """
@@ -127,7 +127,7 @@ class Transcript:
 
     @property
     def parts(self) -> int:
-        """How many parts there are; the last one may be empty."""
+        """The number of parts; the last one may be empty."""
         return len(self._starts)
 
     def cut(self, call_id: str | None = None) -> bool:
@@ -146,7 +146,7 @@ class Transcript:
         return True
 
     def is_final(self, part: int) -> bool:
-        """Whether nothing in `part` can change any more; never true of the last one."""
+        """Return True if nothing in `part` can change any more; never true of the last one."""
         return part < len(self._starts) - 1 and all(map(_is_final, self._pieces_of(part)))
 
     def _pieces_of(self, part: int) -> list[Piece]:
@@ -207,7 +207,7 @@ class Transcript:
         return text
 
     def _stays(self, number: int) -> bool:
-        """Whether a piece cannot change any more; text is added to the last one alone."""
+        """Return True if a piece cannot change any more; text is added to the last one alone."""
         piece = self.pieces[number]
         return _is_final(piece) or (isinstance(piece, TextPiece) and piece is not self.pieces[-1])
 

@@ -1,4 +1,4 @@
-"""How each piece of a turn looks in its cell, in Markdown and in plain text.
+"""The pieces of a turn, each in Markdown and in plain text.
 
 Source: `docs/guide.md`, `docs/turns.md`.
 """
@@ -66,7 +66,7 @@ NO_BREAK_SPACE = "\u00a0"
 
 @dataclass(frozen=True, slots=True)
 class PieceStyle:
-    """How pieces are shown.
+    """The settings with which pieces are shown.
 
     Attributes:
         show_reasoning: Whether reasoning is shown (folded).
@@ -151,7 +151,7 @@ def _question_markdown(ends: QuestionEnds) -> str:
 
 
 def change_text(ends: ChangeEnds) -> str:
-    """What was decided about a configuration change: a line, or one more for each of several."""
+    """Return what was decided about a configuration change: a line, and one for each of several."""
     about, several = _changes(ends)
     lines = [f"⟳ {about.line} — {_verdict(ends)}", *(f"    {line}" for line in about.difference)]
     for one in several:
@@ -174,7 +174,7 @@ def _with_difference(line: str, about: wording.Decided, indentation: str) -> str
 
 
 def _changes(ends: ChangeEnds) -> tuple[wording.Decided, list[wording.Decided]]:
-    """What it was about, and what goes below that if it was not just one change."""
+    """Return what it was about, and what goes below that if it was not just one change."""
     tool, lines = one_line(ends.tool, limit=80), wording.decided(ends.changes)
     if len(lines) == 1:
         return lines[0]._replace(line=f"{tool}: {lines[0].line}"), []

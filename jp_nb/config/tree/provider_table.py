@@ -50,7 +50,7 @@ Variable = Annotated[str, AfterValidator(_a_variable)]
 
 
 class ProviderConfig(ConfigTable):
-    """Where a provider is reached and which environment variable holds its key."""
+    """The address of a provider, and the environment variable that holds its key."""
 
     MADE_BY: ClassVar[str] = ""
     """`module:function` that makes the provider; the module is in `jp_nb.providers`, and the
