@@ -34,7 +34,7 @@ from jp_nb.json_values import MAX_CONFIG_LEVELS, read_json
 
 FORMS = "path=value, path:=json, path+=value, path:+=json, or a JSON object"
 LAYER = "assignment"
-FILE_ONLY: Final = ("extends", "inherit", "id", "loader")
+FILE_ONLY: Final = ("extends", "inherit", "id")
 """What a configuration file says about itself: it means nothing anywhere else."""
 
 

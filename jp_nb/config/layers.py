@@ -18,7 +18,9 @@ from jp_nb.config.assignments import FILE_ONLY as FILE_ONLY
 from jp_nb.config.assignments import assign
 from jp_nb.config.defaults import ENVIRONMENT_PREFIX
 from jp_nb.config.partial import Partial, apply, get_path, merge
+from jp_nb.config.paths import parse_path
 from jp_nb.config.schema import require
+from jp_nb.config.tree.left_out import left_out
 from jp_nb.config.validation import checked, without_left_out
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import MAX_CONFIG_LEVELS, read_json
@@ -141,6 +143,8 @@ def _with_variable(partial: Partial, variable: str, text: str) -> Partial:
     if text[:2] in ("\\:", "\\+"):
         text = text[1:]
     try:
+        if left_out(parse_path(path)):
+            return partial  # JP reads the same variables
         require(path)
         change = assign(
             path,

@@ -116,7 +116,7 @@ def references(config: AppConfig) -> list[tuple[str, ModelId | str]]:
         found.append((path, reference if isinstance(reference, str) else ModelId(**reference)))
         return reference
 
-    _with_models(ROOT, config.model_dump(mode="json", exclude_none=True), note)
+    with_models(ROOT, config.model_dump(mode="json", exclude_none=True), note)
     return found
 
 
@@ -151,26 +151,26 @@ def resolve_references(
         unresolved.append((path, reference))
         return reference
 
-    return _with_models(ROOT, dict(partial), settle), unresolved
+    return with_models(ROOT, dict(partial), settle), unresolved
 
 
 Settle = Callable[[str, Any], Any]
 """From the path of a reference, and the reference, to what is to stand there."""
 
 
-def _with_models(
+def with_models(
     node: SchemaNode | None, value: Any, settle: Settle, keys: tuple[str, ...] = ()
 ) -> Any:
-    """`value` of `node`, with every reference in it settled."""
+    """Return `value` of `node`, with every reference in it settled."""
     if value is None or node is None or node.kind == "json" or keys == _ALIAS_KEYS:
         return value
     if node.table is ModelId:
         return settle(format_path(keys), value)
     if is_wrapper(value, node):
-        return {**value, "value": _with_models(node, value["value"], settle, keys)}
+        return {**value, "value": with_models(node, value["value"], settle, keys)}
     if isinstance(value, list) and node.kind == "list":
         numbered = enumerate(value)
-        return [_with_models(node.item, x, settle, (*keys, str(i))) for i, x in numbered]
+        return [with_models(node.item, x, settle, (*keys, str(i))) for i, x in numbered]
     if not isinstance(value, dict):
         return value
-    return {k: _with_models(node.child(k), v, settle, (*keys, k)) for k, v in value.items()}
+    return {k: with_models(node.child(k), v, settle, (*keys, k)) for k, v in value.items()}

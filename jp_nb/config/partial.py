@@ -122,8 +122,6 @@ def combine(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
         return new
     if not isinstance(below, dict):
         return _merge(node, {}, new)
-    if node.merge.strategy == "merge":
-        return _rewrap(node, old, {**below, **new})
     return _rewrap(node, old, _merge(node, below, new))
 
 

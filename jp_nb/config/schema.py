@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, JsonValue, TypeAdapter
 
 from jp_nb.config.paths import Element, format_path, is_index, parse_path
 from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.config.tree.left_out import left_out
 from jp_nb.config.tree.node import TABLE_OR_PLAIN
 from jp_nb.config.tree.strategy import APPEND, REPLACE, Merge
 from jp_nb.errors import ConfigError
@@ -224,6 +225,8 @@ def unknown_key(node: SchemaNode, key: str, above: Sequence[str] = (), *, hint: 
     """
     if node.kind == "list":
         return "expected the number of an item, or an item in brackets"
+    if left_out([*above, key]):
+        return "unknown key, nothing in a notebook reads this setting"
     known = sorted(node.fields)
     if not known:
         return "unknown key, nothing lies below it"

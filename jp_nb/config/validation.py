@@ -18,7 +18,7 @@ from jp_nb.config.paths import format_path
 from jp_nb.config.schema import ROOT, SchemaNode
 from jp_nb.config.tree.access_config import Access
 from jp_nb.config.tree.app_config import AppConfig
-from jp_nb.config.tree.left_out import LEFT_OUT
+from jp_nb.config.tree.left_out import PATTERNS
 from jp_nb.config.tree.tool_config import DEFAULTABLE, STAR, ToolConfig, enabling
 from jp_nb.errors import ConfigError, ConfigProblem
 from jp_nb.json_values import MAX_CONFIG_LEVELS
@@ -121,12 +121,9 @@ def _error(found: Sequence[ConfigProblem], layer: str | None, file: str | None) 
 # --- what others wrote -----------------------------------------------------------------------
 
 
-_PATTERNS = tuple(tuple(path.split(".")) for path in sorted(LEFT_OUT))
-
-
 def without_left_out(partial: Mapping[str, JsonValue]) -> Partial:
-    """`partial` without what JP configures for a terminal and a notebook has no use for."""
-    return _without_left_out(partial, _PATTERNS)
+    """Return `partial` without the settings that nothing in a notebook reads."""
+    return _without_left_out(partial, PATTERNS)
 
 
 def _without_left_out(

@@ -1209,7 +1209,6 @@ REACHING_OUT: list[Any] = [
     {"conversation": {"attachments": {"value": ["file:../a"], "strategy": "replace"}}},
     *({"providers": {"llm": {"openai": {key: value}}}} for key, value in OPENAI.items()),
     {"providers": {"llm": {"aliases": {"fast": "openai/o"}}}},
-    {"providers": {"mcp": {"m": {"type": "stdio", "command": "sh"}}}},
     for_tool("change", command="sh -c id"),
     for_tool("change", source="local"),
     for_tool("change", run="unattended"),

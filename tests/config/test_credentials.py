@@ -51,7 +51,6 @@ KEYS = [
         "conversation.tools.t.source=mcp.{}.",
         "conversation.tools.t.command='{}",
         "conversation.tools.t.run={}",
-        "assistant.request.cache={}",
         'conversation.labels:={{"1 {}": "x"}}',
         'providers.llm.aliases:={{"a/{}": "x"}}',
         "a.. {}",

@@ -33,7 +33,6 @@ OWN: dict[str, Any] = {
         "base_backoff_ms": 50,
         "stream_idle_timeout_secs": 20,
         "max_response_bytes": 4096,
-        "cache": False,
     },
 }
 RETRIES = {"max_retries": 3, "base_backoff_ms": 1000, "max_backoff_secs": 30}

@@ -89,9 +89,15 @@ def test_a_variable_adds_to_the_prompt_of_the_files_below() -> None:
 
 @pytest.mark.parametrize("path", FILE_ONLY)
 def test_what_only_a_file_says_of_itself_is_no_variable(path: str) -> None:
-    variable = "JP_CFG_LOADER__RESET" if path == "loader" else f"JP_CFG_{path.upper()}"
     with pytest.raises(ConfigError, match="only a configuration file says this"):
-        from_environment({variable: "none"})
+        from_environment({f"JP_CFG_{path.upper()}": "none"})
+
+
+@pytest.mark.parametrize("variable", ["EDITOR__CMD", "CONVERSATION__TITLE__GENERATE__AUTO"])
+def test_a_variable_of_a_setting_that_jp_alone_reads_is_passed_over(variable: str) -> None:
+    assert from_environment({f"JP_CFG_{variable}": "x", "JP_CFG_USER__NAME": "Ada"}).partial == {
+        "user": {"name": "Ada"}
+    }
 
 
 def test_variables_need_not_fit_together_alone() -> None:
@@ -316,10 +322,9 @@ MODEL = [
 ]  # fmt: skip
 REQUEST = [
     "request.max_retries", "request.base_backoff_ms", "request.max_backoff_secs",
-    "request.stream_idle_timeout_secs", "request.max_response_bytes", "request.cache",
+    "request.stream_idle_timeout_secs", "request.max_response_bytes",
 ]  # fmt: skip
 PROMPT = ["system_prompt", "system_prompt_sections"]
-SHOWN = ["show", "delay_secs", "interval_ms"]
 COMMAND = ["program", "args", "shell"]
 PARAM = ["type", "default", "required", "summary", "description", "examples", "enum", "items",
          "properties.*", "properties"]  # fmt: skip
@@ -332,8 +337,6 @@ HARMLESS = [
     "conversation.tools",  # a table of others
     f"{TOOL}.cancellation_response", f"{TOOL}.style.inline_results",
     f"{TOOL}.style.error.inline_results",
-    *(f"style.{key}.{shown}" for key in ("mcp_startup", "streaming.progress", "tool_call.progress",
-                                         "tool_call.preparing") for shown in SHOWN),
     "style.update_interval_ms",
 ]  # fmt: skip
 BY_VALUE: dict[str, tuple[Any, Any]] = {
@@ -345,11 +348,9 @@ BY_VALUE: dict[str, tuple[Any, Any]] = {
 }
 """Of these a stranger may not set the first value, and may set the other one."""
 AUTHORITY = [
-    "inherit", "id", "extends", "loader.reset", "config_load_paths",
+    "inherit", "id", "extends", "config_load_paths",
     *(f"assistant.{key}" for key in REQUEST),
     "assistant.request.max_tool_calls", "assistant.request.max_total_tokens",
-    "conversation.title.generate.auto", "conversation.title.from_heading",
-    *(f"conversation.title.generate.{key}" for key in MODEL),
     f"{TOOL}.enable.allow_toggle",  # a lock is not theirs to open, nor to close
     f"{TOOL}.source", *(f"{TOOL}.command.{key}" for key in COMMAND),
     f"{TOOL}.summary", f"{TOOL}.description", f"{TOOL}.examples",
@@ -361,7 +362,7 @@ AUTHORITY = [
                                              "instructions")),
     f"{TOOL}.options", f"{TOOL}.options.*",
     *(f"{TOOL}.access.{key}" for key in ("fs", "net", "env", "config")),
-    "conversation.compaction.rules", "conversation.attachments",
+    "conversation.attachments",
     "conversation.labels", "conversation.labels.*.value",
     *(f"conversation.labels.*.value.cmd.{key}" for key in COMMAND),
     "conversation.labels.*.apply_on.new", "conversation.labels.*.apply_on.fork",
@@ -378,11 +379,8 @@ AUTHORITY = [
     "providers.llm.anthropic.chain_on_max_tokens", "providers.llm.anthropic.beta_headers",
     "providers.llm.openai.base_url_env", "providers.llm.openai.dialect",
     "providers.llm.openrouter.app_name", "providers.llm.openrouter.app_referrer",
-    "providers.mcp", *(f"providers.mcp.*.{key}" for key in (
-        "type", "command", "arguments", "variables", "checksum.algorithm", "checksum.value",
-        "optional", "startup_timeout_secs")),
     "prompt.channel", "prompt.rendered_timeout_s", "prompt.timeout_s", "prompt.notify",
-    "record.headless", "record.journal", "interpolation.max_chars", "style.remote_images",
+    "record.headless", "interpolation.max_chars", "style.remote_images",
 ]  # fmt: skip
 
 

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.config.model_aliases import check_aliases, parse, references, resolve
+from jp_nb.config.model_aliases import check_aliases, parse, references, resolve, with_models
 from jp_nb.config.model_aliases import resolve_partial as settle
+from jp_nb.config.schema import SchemaNode
 from jp_nb.config.tree.app_config import AppConfig
-from jp_nb.config.tree.model_config import ModelId
+from jp_nb.config.tree.model_config import ModelChoice, ModelId
 from jp_nb.errors import ConfigError
 from tests.support.config_spellings import partials
 from tests.support.record_strategies import QUICK
@@ -97,17 +98,13 @@ def test_aliases_go_in_circles_or_every_chain_ends(aliases: dict[str, str]) -> N
 EVERYWHERE: dict[str, Any] = {
     "assistant": {"model": {"id": "fast"}},
     "conversation": {
-        "title": {"generate": {"model": {"id": "fast"}}},
         "inquiry": {"assistant": {"model": {"id": "fast"}}},
-        "compaction": {"rules": [{}, {"summary": {"model": {"id": "fast"}}}]},
         "tools": {"t.u": {"questions": {"q": {"target": {"model": {"id": "fast"}}}}}},
     },
 }
 PATHS = [
     "assistant.model.id",
-    "conversation.title.generate.model.id",
     'conversation.tools["t.u"].questions.q.target.model.id',
-    "conversation.compaction.rules.1.summary.model.id",
     "conversation.inquiry.assistant.model.id",
 ]
 ALIASES = {"fast": "quick", "quick": "openai/gpt"}
@@ -145,19 +142,11 @@ def test_what_is_no_reference_stays(partial: Any) -> None:
     assert settle(partial, ALIASES) == partial
 
 
-def test_a_layer_with_strategies_is_resolved_below_them() -> None:
-    rules: Any = {"value": [{"summary": {"model": {"id": "fast"}}}], "strategy": "replace"}
-    resolved = settle({"conversation": {"compaction": {"rules": rules}}}, ALIASES)
-    assert resolved == {
-        "conversation": {
-            "compaction": {
-                "rules": {
-                    "value": [{"summary": {"model": {"id": TABLE}}}],
-                    "strategy": "replace",
-                }
-            }
-        }
-    }
+def test_models_in_a_list_with_a_strategy_are_resolved_too() -> None:
+    node = SchemaNode(list[ModelChoice])
+    written: Any = {"value": [{"id": "fast"}, {}], "strategy": "replace"}
+    resolved = with_models(node, written, lambda path, reference: f"{path}:{reference}", ("m",))
+    assert resolved == {"value": [{"id": "m.0.id:fast"}, {}], "strategy": "replace"}
 
 
 def test_a_full_id_in_a_layer_becomes_a_table() -> None:

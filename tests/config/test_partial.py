@@ -31,7 +31,7 @@ from tests.support.config_strategies import A, B, C, partials
 from tests.support.record_strategies import QUICK
 
 PROMPT = "assistant.system_prompt"
-RULES = "conversation.compaction.rules"
+ENUM = "conversation.tools.t.parameters.p.enum"
 SECTIONS = "assistant.system_prompt_sections"
 WORDS = "assistant.model.parameters.stop_words"
 ATTACHMENTS = "conversation.attachments"
@@ -82,8 +82,7 @@ def folded(path: str, parts: Sequence[Any]) -> Any:
         (ATTACHMENTS, [["file:x"], ["file:x", "file:y"]], ["file:x", "file:y"]),
         (ATTACHMENTS, [["file:x"], ["file:x", "file:y"], wrapped(["file:x", "file:y"], "replace"),
                        ["file:z"]], ["file:x", "file:y", "file:z"]),
-        (RULES, [[{"reasoning": "strip"}], [{"reasoning": "strip"}]],
-         [{"reasoning": "strip"}, {"reasoning": "strip"}]),
+        (ENUM, [["a"], ["a"]], ["a", "a"]),
         ("extends", [["a"], ["b"]], ["a"]),
         (SECTIONS, [wrapped([A], dedup=True), wrapped([A, B], "append", dedup="inherit")], [A, B]),
         (SECTIONS, [wrapped([A], dedup="inherit"), [A]], [A, A]),

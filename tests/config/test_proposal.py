@@ -290,7 +290,7 @@ NAME_ONLY = {"path": "assistant.name", "write": True, "delete": True}
         {"conversation": {"tools": {"x": {"questions": {"q": {}}, "command": {"program": None}}}}},
         {"conversation": {"labels": {"l": {}}}},
         {"conversation": {"attachments": {"value": [], "strategy": "prepend"}}},
-        {"providers": {"mcp": {"s": {}}, "llm": {"aliases": {"a": None}}}},
+        {"providers": {"llm": {"aliases": {"a": None}}}},
         {"conversation": {"tools": {"x": {"style": {"parameters": {}}}}}},
     ],
     ids=str,

@@ -24,7 +24,7 @@ def test_a_number_in_other_digits_leads_to_no_item() -> None:
         "conversation.tools", "conversation.tools.x.parameters",
         "conversation.tools.x.parameters.p.properties", "conversation.tools.x.questions",
         "conversation.tools.x.options", "conversation.labels", "providers.llm.aliases",
-        "providers.mcp", "template.values", "assistant.model.parameters",
+        "template.values", "assistant.model.parameters",
     ],
 )  # fmt: skip
 def test_maps_have_free_keys(path: str) -> None:
@@ -46,7 +46,7 @@ def test_other_places_have_none(path: str) -> None:
         "conversation.tools.t.summary", "conversation.tools.t.run", "conversation.tools.t.result",
         "conversation.tools.t.cancellation_response", "conversation.tools.t.enable.state",
         "conversation.tools.t.enable.allow_toggle", "conversation.tools.*.enable",
-        "conversation.tools.t.questions.q.answer", "conversation.title.generate.model",
+        "conversation.tools.t.questions.q.answer", "conversation.inquiry.assistant.model",
         "providers.llm.openrouter.app_referrer",
     ],
 )  # fmt: skip
@@ -61,9 +61,9 @@ def test_optional_places_may_be_unset(path: str) -> None:
     [
         "config_load_paths", "extends", "assistant.system_prompt_sections",
         "assistant.instructions", "assistant.model.parameters.stop_words",
-        "conversation.compaction.rules", "conversation.attachments",
+        "conversation.attachments",
         "conversation.tools.t.access.fs", "providers.llm.anthropic.beta_headers",
-        "providers.mcp.m.arguments", "providers.mcp.m.variables",
+        "conversation.tools.t.command.args", "conversation.tools.t.parameters.p.enum",
     ],
 )  # fmt: skip
 def test_lists_hold_items(path: str) -> None:
@@ -80,8 +80,8 @@ def test_lists_hold_items(path: str) -> None:
         ("assistant.instructions", "keyed"),
         ("assistant.system_prompt_sections", "keyed"),
         ("conversation.tools.t.access.fs", "keyed"),
-        ("conversation.compaction.rules", "sequence"),
-        ("providers.mcp.m.arguments", "sequence"),
+        ("conversation.tools.t.command.args", "sequence"),
+        ("conversation.tools.t.parameters.p.enum", "sequence"),
     ],
 )
 def test_a_list_says_what_names_its_items(path: str, items: str) -> None:

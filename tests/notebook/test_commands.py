@@ -489,7 +489,7 @@ def test_what_only_an_owner_decides_is_in_no_record_and_still_counts(folder: Pat
     path.write_text(
         path.read_text() + '[conversation.tools.t]\nsource = "python"\nrun = "unattended"\n'
         'options = { api_key = "SECRET1" }\nquestions.pw.answer = "SECRET2"\n'
-        '[providers.mcp.s]\ntype = "stdio"\ncommand = "c"\narguments = ["--token=SECRET3"]\n'
+        'command = { program = "c", args = ["--token=SECRET3"] }\n'
     )
     notebook = Notebook(folder)
     notebook.ask("Go.", Directive("cfg", "conversation.tools.t.questions.pw.answer=SECRET4"))
@@ -632,14 +632,14 @@ def test_a_file_by_name_says_nothing_about_itself_in_the_record(
 ) -> None:
     (folder / "personas" / "own.toml").write_text(
         'id = "own"\ninherit = false\n[user]\nname = "own"\n'
-        '[conversation.title.generate.model]\nid = "quick"\n'
+        '[conversation.inquiry.assistant.model]\nid = "quick"\n'
         '[providers.llm.aliases]\nquick = "scripted/talk"\n'
     )
     notebook.jp("config -c own")
     (delta,) = notebook.session.document.conversation.deltas
     assert set(delta.delta) == {"user", "conversation", "providers"}
     model = {"provider": "scripted", "name": "talk"}  # an alias may mean another one later
-    assert notebook.value("conversation.title.generate.model.id") == model
+    assert notebook.value("conversation.inquiry.assistant.model.id") == model
     notebook.jp("config -c own")  # by its id, too
     (folder / "personas" / "own.toml").rename(folder / "personas" / "renamed.toml")
     notebook.jp("config -C renamed")

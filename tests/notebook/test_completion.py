@@ -119,9 +119,9 @@ def lines(before: str, facts: Facts = FACTS) -> list[str]:
         ("%jp config providers.llm.aliases^.g", ["[gpt.5]", "[gpt.5]."]),
         ("%jp config providers.llm.aliases.^o", ["opus", "opus."]),
         # values
-        ("%jp config record.journal=^", ["true", "false"]),
-        ("%jp config record.journal=^t", ["true"]),
-        ("%jp config record.journal:=^f", ["false"]),
+        ("%jp config style.tool_call.show=^", ["true", "false"]),
+        ("%jp config style.tool_call.show=^t", ["true"]),
+        ("%jp config style.tool_call.show:=^f", ["false"]),
         ("%jp config user.name:=^", ["null"]),
         ("%jp config prompt.channel=^w", ["widget"]),
         ("%jp config 'prompt.channel = w", []),  # a space is part of the value
@@ -348,8 +348,8 @@ def test_nothing_is_loaded_before_the_first_tab_in_a_magic(kernel: FrontEnd) -> 
         ("%jp config --unset conversation.tools.ask_user.ru|", [
             "%jp config --unset conversation.tools.ask_user.run"]),
         ("%jp config prompt.channel=w|", ["%jp config prompt.channel=widget"]),
-        ("%jp config record.journal:=|", [
-            "%jp config record.journal:=true", "%jp config record.journal:=false"]),
+        ("%jp config style.tool_call.show:=|", [
+            "%jp config style.tool_call.show:=true", "%jp config style.tool_call.show:=false"]),
         ('%jp config "prompt.channel=w|"', ['%jp config "prompt.channel=widget"']),
         ("%jp config assistant.tool_choice=as|", ["%jp config assistant.tool_choice=ask_user"]),
         ("%jp config assistant.model.id=qu|", ["%jp config assistant.model.id=quick"]),

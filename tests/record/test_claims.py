@@ -83,14 +83,16 @@ def test_claims_name_leaves_items_unions_and_what_is_unset() -> None:
                 },
                 "instructions": [{"title": "T", "items": []}],
             },
-            "providers": {"mcp": {"m": {"arguments": ["x", "x"]}}},
-            "conversation": {"attachments": {"value": ["file:x"], "strategy": "replace"}},
+            "conversation": {
+                "attachments": {"value": ["file:x"], "strategy": "replace"},
+                "tools": {"t": {"parameters": {"p": {"enum": ["x", "x"]}}}},
+            },
         },
         ("user.name",),
     )
     assert set(claims_for(change, None)) == {
         "user.name", ID, f"{ID}.provider", f"{ID}.name", f'{WORDS}["a"]',
-        'assistant.instructions["T"]', "providers.mcp.m.arguments", ATTACHMENTS,
+        'assistant.instructions["T"]', "conversation.tools.t.parameters.p.enum", ATTACHMENTS,
     }  # fmt: skip
     assert set(map(str, claims_for(change, None).values())) == {"None"}
 
@@ -189,8 +191,8 @@ def test_items_that_a_source_added_go_and_those_of_others_stay() -> None:
 
 
 def test_a_list_whose_order_matters_goes_back_as_a_whole() -> None:
-    path = "providers.mcp.m.arguments"
-    talk = Conversation(base={"providers": {"mcp": {"m": {"type": "stdio", "command": "c"}}}})
+    path = "conversation.tools.t.parameters.p.enum"
+    talk = Conversation(base={"conversation": {"tools": {"t": {"source": "local"}}}})
     talk.sets(f"{path}=a, a", OPS)
     talk.sets(f"{path}+=b", DEV)
     assert talk.at(path) == ["a", "a", "b"]

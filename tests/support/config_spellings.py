@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 Case = tuple[str, Any, Any]
 
 TOOL = "conversation.tools.t"
-RULE: dict[str, Any] = {"keep_first": "1", "keep_last": "1"}
 
 
 def _each(path: str, pairs: list[tuple[Any, Any]]) -> list[Case]:
@@ -18,11 +17,6 @@ def _each(path: str, pairs: list[tuple[Any, Any]]) -> list[Case]:
 
 def _same(path: str, *values: Any) -> list[Case]:
     return [(path, value, value) for value in values]
-
-
-def _rule(key: str, pairs: list[tuple[Any, Any]]) -> list[Case]:
-    rules = "conversation.compaction.rules"
-    return [(rules, [{key: written}], [{**RULE, key: kept}]) for written, kept in pairs]
 
 
 def _command(program: str, *args: str, shell: bool = False) -> dict[str, Any]:
@@ -58,7 +52,6 @@ CASES: list[Case] = [
                         [{"path": "a.toml", "strategy": "before"},
                          {"path": "b", "strategy": "after"}])]),
     *_same("config_load_paths", ["config", "personas"]),
-    *_same("loader.reset", "none"),
     *_same("template.values", {"a": [1, {"b": None}], "c": "d"}),
     *_each("assistant.model.id", _MODEL_IDS),
     *_each("providers.llm.aliases", [({"a": w, "b": "a"}, {"a": k, "b": "a"})
@@ -77,11 +70,6 @@ CASES: list[Case] = [
     ]),
     *_each("assistant.model.parameters.temperature", [(1, 1.0), (0.5, 0.5)]),
     *_same("assistant.model.parameters.keep_alive", "5m", {"any": ["thing"]}),
-    *_each("assistant.request.cache", [
-        (True, True), ("true", True), ("short", True), (False, False), ("off", False),
-        ("false", False), ("long", "long"), ("10m", "10m"), ("600s", "10m"),
-        ("1 hour 30 mins", "1h30m"), ("250ms", "250ms"), ("8 days", "1w1d"),
-    ]),
     *_each("assistant.system_prompt_sections", [
         (["text"], [{"content": "text", "position": 0}]),
         ([{"content": "c", "tag": "t", "position": -1}],
@@ -106,20 +94,6 @@ CASES: list[Case] = [
            {"a-1": {"value": {"cmd": kept}, "apply_on": {"new": True, "fork": True}, "run": "ask"}})
           for written, kept in _COMMANDS],
     ]),
-    *_rule("keep_first", [
-        (2, "2"), ("2", "2"), (0, "0"), ("@3", "@3"), ("@03", "@3"), (-2, "-2"), ("-2", "-2"),
-        ("5h", "5h"), ("90 minutes", "1h30m"), ("last", "last-compaction"),
-        ("last-compaction", "last-compaction"),
-    ]),
-    *_rule("keep_last", [(0, "0"), ("@1", "@1"), ("2d", "2d")]),
-    *_rule("tool_calls", [
-        ("s", "strip"), ("sres", "strip-responses"), ("sreq", "strip-requests"), ("o", "omit"),
-        ("strip", "strip"), ("strip-responses", "strip-responses"),
-    ]),
-    *_rule("reasoning", [("strip", "strip")]),
-    *_rule("summary", [({"model": {"id": "fast"}, "instructions": "short"},
-                        {"model": {"id": "fast", "parameters": {"stop_words": []}},
-                         "instructions": "short"})]),
     *_same(f"{TOOL}.source", "builtin", "builtin.x", "local", "local.x", "mcp.s", "mcp.s.t",
            "python", "python.f"),
     *_each(f"{TOOL}.enable", _ENABLES),
@@ -161,15 +135,8 @@ CASES: list[Case] = [
     ]),
     *_each("prompt.notify", [(True, "on"), (False, "off"), ("on", "on"), ("off", "off")]),
     *_same("providers.llm.openai.dialect", "responses", "chat"),
-    *_each("providers.mcp.s", [
-        ({"command": "serve", "checksum": {"algorithm": "sha1", "value": "00ff"}},
-         {"type": "stdio", "command": "serve", "arguments": [], "variables": [],
-          "checksum": {"algorithm": "sha1", "value": "00ff"}, "optional": False,
-          "startup_timeout_secs": 60}),
-    ]),
     *_same("interrupt.streaming.action", "prompt", "continue", "stop", "abort", "reply"),
     *_same("interrupt.tool_call.action", "prompt", "continue", "restart", "respond", "stop"),
-    *_same("record.journal", False),
 ]  # fmt: skip
 
 ANNOTATED: list[tuple[str, Any]] = [
@@ -193,7 +160,7 @@ HALVES: list[tuple[str, Any]] = [
     ("providers.llm.aliases", {"a": {"name": "x"}}),
     ("conversation.labels", {"a": {"run": "deny"}}),
     ("conversation.labels", {"a": None}),
-    ("providers.mcp.s.optional", True),
+    ("conversation.inquiry.assistant.request", {"max_retries": 1}),
     ("conversation.tools.u.access", {"fs": [{"path": "."}]}),
     ("user", None),
     ("assistant.instructions", None),
@@ -207,6 +174,11 @@ LEFT: list[tuple[str, Any]] = [
     ("editor", "vi"),
     ("plugins.command", {"x": {"run": "deny"}}),
     ("conversation.start_local", True),
+    ("conversation.title", {"from_heading": False}),
+    ("assistant.request.cache", "10m"),
+    ("providers.mcp.s", {"command": "serve"}),
+    ("style.tool_call.progress.show", False),
+    ("record.journal", False),
     (f"{TOOL}.style.results_file_link", "off"),
     ("interrupt.streaming.compose_in_editor", "always"),
 ]

@@ -49,7 +49,6 @@ partials = tables(
     conversation=tables(
         attachments=st.lists(st.sampled_from(["file:x", "file:y"]), max_size=2, unique=True),
         labels=st.dictionaries(st.sampled_from(["p", "q"]), words, max_size=2),
-        compaction=tables(rules=st.lists(st.sampled_from([{"reasoning": "strip"}]), max_size=2)),
         tools=st.dictionaries(
             st.sampled_from(["t", "d.t"]),
             tables(

@@ -32,15 +32,6 @@ class Template(ConfigTable):
     values: dict[str, JsonValue] = Field({})
 
 
-Reset = Literal["none"]
-
-
-class Loader(ConfigTable):
-    """What a file asks of its reader: with `none`, that nothing before it counts."""
-
-    reset: Annotated[Reset | None, word(Reset)] = None
-
-
 Place = Literal["before", "after"]
 
 
@@ -75,7 +66,6 @@ class AppConfig(ConfigTable):
     inherit: Flag | None = None
     id: str | None = None
     extends: Annotated[list[Extend], PRESERVE] = Field([])
-    loader: Loader = table()
     config_load_paths: Annotated[list[Annotated[str, AfterValidator(_relative)]], APPEND_SET] = (
         Field([])
     )

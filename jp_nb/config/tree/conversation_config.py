@@ -1,4 +1,4 @@
-"""What a conversation uses: its title, tools, attachments, labels, and how it is compacted.
+"""What a conversation uses: its tools, attachments and labels.
 
 Source: `docs/configuration.md`.
 """
@@ -13,8 +13,6 @@ from pydantic import AfterValidator, Field
 from jp_nb.config.tree.assistant_config import AssistantOverrides
 from jp_nb.config.tree.attachment_url import Attachment
 from jp_nb.config.tree.command_line import Command
-from jp_nb.config.tree.compaction_config import RULES, Rule, default_rules
-from jp_nb.config.tree.model_config import ModelChoice
 from jp_nb.config.tree.node import (
     PLAIN,
     TABLE,
@@ -30,23 +28,6 @@ from jp_nb.config.tree.node import (
 )
 from jp_nb.config.tree.strategy import DEEP, Merge
 from jp_nb.config.tree.tool_config import ToolConfig
-
-# --- title -----------------------------------------------------------------------------------
-
-
-class GenerateTitle(ConfigTable):
-    """Whether a model makes up a title, and which."""
-
-    auto: Flag = True
-    model: ModelChoice | None = None
-
-
-class Title(ConfigTable):
-    """Where a conversation's title comes from."""
-
-    generate: GenerateTitle = table()
-    from_heading: Flag = True
-
 
 # --- labels ----------------------------------------------------------------------------------
 
@@ -109,12 +90,6 @@ LabelKey = Annotated[str, AfterValidator(_label_key)]
 # --- the conversation ------------------------------------------------------------------------
 
 
-class CompactionConfig(ConfigTable):
-    """How old turns are made smaller."""
-
-    rules: Annotated[list[Rule], RULES] = Field(default_factory=default_rules)
-
-
 class InquiryConfig(ConfigTable):
     """The model that answers tools' questions."""
 
@@ -127,9 +102,7 @@ ATTACHMENTS = Merge("append", dedup=True, items="set", annotated=True)
 class ConversationConfig(ConfigTable):
     """What a conversation may use."""
 
-    title: Title = table()
     tools: dict[str, ToolConfig] = Field({})
-    compaction: CompactionConfig = table()
     attachments: Annotated[list[Attachment], ATTACHMENTS] = Field([])
     labels: Annotated[dict[LabelKey, Label], DEEP] = Field({})
     inquiry: InquiryConfig = table()

@@ -6,12 +6,11 @@ Source: `docs/configuration.md`.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from jp_nb.config.defaults import DEFAULT_MODEL
-from jp_nb.config.tree import durations
 from jp_nb.config.tree.node import (
     PLAIN,
     TABLE,
@@ -27,7 +26,7 @@ from jp_nb.config.tree.node import (
     table,
 )
 from jp_nb.config.tree.provider_table import PROVIDER_NAMES
-from jp_nb.config.tree.strategy import APPEND_SET, SHALLOW, Merge
+from jp_nb.config.tree.strategy import APPEND_SET
 
 MODEL_NAME = re.compile(r"[A-Za-z0-9_.:/~-]+")
 
@@ -159,9 +158,6 @@ class ParametersConfig(BaseModel):
     """Sampling settings; keys we do not know go to the provider."""
 
     model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
-    OTHER: ClassVar[Merge] = SHALLOW
-    """How the keys that we do not know merge."""
-
     __pydantic_extra__: dict[str, JsonValue]
 
     max_tokens: Positive | None = None
@@ -200,37 +196,13 @@ def _idle_timeout(value: int) -> int:
     return value
 
 
-_CACHE_WORDS: dict[str | bool, bool | str] = {
-    "off": False,
-    "false": False,
-    "short": True,
-    "true": True,
-    "long": "long",
-}
-
-
-def _cache(value: Any) -> Any:
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        text = value.strip().lower()
-        if text in _CACHE_WORDS:
-            return _CACHE_WORDS[text]
-        if duration := durations.canonical(text):
-            return duration
-    raise ValueError(
-        f"expected true, false, off, short, long, or a duration such as 10m, {found(value)}"
-    )
-
-
 IdleTimeout = Annotated[Count, AfterValidator(_idle_timeout)]
-Cache = Annotated[bool | str, before(_cache)]
 
 
 class Request(ConfigTable):
-    """Retries and limits of one model request, and how long a provider may cache it.
+    """Retries and limits of one model request.
 
-    `cache` is `true` (a short time), `false`, `long`, or a duration. `max_tool_calls` is how many
+    `max_tool_calls` is how many
     calls of one answer run, `max_total_tokens` how many tokens a turn may take; 0 is no limit.
     """
 
@@ -241,7 +213,6 @@ class Request(ConfigTable):
     max_response_bytes: Count = 1_048_576
     max_tool_calls: Count = 128
     max_total_tokens: Count = 0
-    cache: Cache = True
 
 
 class RequestOverrides(ConfigTable):
@@ -252,4 +223,3 @@ class RequestOverrides(ConfigTable):
     max_backoff_secs: Count | None = None
     stream_idle_timeout_secs: IdleTimeout | None = None
     max_response_bytes: Count | None = None
-    cache: Cache | None = None

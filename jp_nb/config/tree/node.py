@@ -84,20 +84,15 @@ def before(read: Callable[[Any], Any]) -> BeforeValidator:
     return BeforeValidator(lambda value: None if value is None else read(value))
 
 
-def word(literal: Any, also: str = "") -> BeforeValidator:
-    """A validator of a closed set of words that names them all.
-
-    Args:
-        literal: The `Literal` that lists them.
-        also: What else the field takes, in words; the caller has handled that already.
-    """
+def word(literal: Any) -> BeforeValidator:
+    """Return a validator of the closed set of words that `literal` lists: it names them all."""
     words = get_args(literal)
 
     def read(value: Any) -> Any:
         if isinstance(value, str) and value in words:
             return value
         listed = ", ".join(words)
-        raise ValueError(f"expected one of {listed}{also}, {found(value)}")
+        raise ValueError(f"expected one of {listed}, {found(value)}")
 
     return before(read)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Strategy = Literal["replace", "append", "preserve", "deep_merge", "merge"]
+Strategy = Literal["replace", "append", "preserve", "deep_merge"]
 Items = Literal["set", "keyed", "sequence"]
 
 
@@ -24,7 +24,7 @@ class Merge:
 
     Attributes:
         strategy: `replace`; `append` (lists); `preserve` (the earlier one stays); for maps
-            `deep_merge` (shared keys recurse) or `merge` (the later entry replaces the entry).
+            `deep_merge` (shared keys recurse).
         dedup: Whether a list drops later equal items unless the value says otherwise.
         items: What names one item of a list. `set`: the item itself. `keyed`: one of `keys`.
             `sequence`: nothing, order and repeats matter, so that the list counts as a whole.
@@ -45,7 +45,6 @@ APPEND_SET: Final = Merge("append", dedup=True, items="set")
 PRESERVE: Final = Merge("preserve")
 TEXT: Final = Merge("replace", annotated=True)
 """A text that takes `{value, strategy, separator}`; a plain one replaces."""
-SHALLOW: Final = Merge("merge")
 DEEP: Final = Merge("deep_merge", annotated=True)
 
 

@@ -27,20 +27,6 @@ from jp_nb.config.tree.strategy import APPEND_SET
 # --- what a cell shows -----------------------------------------------------------------------
 
 
-class Progress(ConfigTable):
-    """A line that tells that something goes on: after how long, and how often it changes."""
-
-    show: Flag = True
-    delay_secs: Count = 3
-    interval_ms: Count = 100
-
-
-class ServerStartStyle(Progress):
-    """Progress of tool servers that start."""
-
-    delay_secs: Count = 4
-
-
 _DISPLAYS = ("full", "hidden", "static")
 # Of a terminal, and too lively for a cell.
 _AS_STATIC = ("summary", "progress", "timer")
@@ -67,18 +53,10 @@ class ReasoningStyle(ConfigTable):
     display: Annotated[Literal["full", "hidden", "static"] | int, before(_display)] = "full"
 
 
-class StreamingStyle(ConfigTable):
-    """How waiting for a model shows."""
-
-    progress: Progress = table()
-
-
 class ToolCallStyle(ConfigTable):
-    """Whether tool calls are shown, and how waiting for them shows."""
+    """Whether tool calls are shown."""
 
     show: Flag = True
-    progress: Progress = table()
-    preparing: Progress = table()
 
 
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?")
@@ -103,9 +81,7 @@ class Style(ConfigTable):
     `remote_images` names the hosts whose images are loaded; those of all others are links.
     """
 
-    mcp_startup: ServerStartStyle = table()
     reasoning: ReasoningStyle = table()
-    streaming: StreamingStyle = table()
     tool_call: ToolCallStyle = table()
     remote_images: Annotated[list[Host], APPEND_SET] = Field([])
     update_interval_ms: Count = 100
@@ -164,7 +140,6 @@ class Record(ConfigTable):
     """How the record is kept."""
 
     headless: Annotated[Headless, word(Headless)] = "new"
-    journal: Flag = True
 
 
 class Interpolation(ConfigTable):
