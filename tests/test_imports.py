@@ -31,7 +31,7 @@ BELOW = {
     "rendering": GROUND | {"config", "record", "tooling", "agent"},
 }
 """The rooms of the package, from the ground up, and what each may import besides itself."""
-BELOW["session"] = set(BELOW)
+BELOW["session"] = set(BELOW) - {"interop"}
 BELOW["notebook"] = {*BELOW, "versions"}
 BELOW["headless"] = {*BELOW, "versions"} - {"notebook"}
 CORE = GROUND | {"config", "record", "interop", "tooling", "agent"}

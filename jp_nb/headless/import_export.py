@@ -53,14 +53,14 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
         found.metadata[KEY] = jp
         write_notebook(found, notebook)
         return [_said("imported", loaded, notebook), *_left_out(jp, folder)]
-    document = load_conversation(notebook)
+    document = load_conversation(notebook)  # strictly: nothing is added to a damaged record
     identifier = loaded.conversation.id
     held = _find(document, identifier)
     if held is None:
         document.shelve()
         document.conversation = loaded.conversation
         done = "imported"
-    elif write_directory(held).files == write_directory(jp).files:
+    elif write_directory(held).files == write_directory(jp).files:  # as bytes: nothing differs
         return [f"{notebook} already holds {_shown(identifier)}: nothing to do"]
     elif _goes_on(jp, held):
         _replace(document, jp, loaded)

@@ -109,6 +109,7 @@ def encode_entry(entry: Mapping[str, JsonValue]) -> JsonObject:
     raw = {key: item for key, item in entry.items() if key not in _OURS}
 
     def encode(text: str, pointer: str) -> str:
+        # A text that could be decoded would be read back as something else.
         return text if pointer in kept and from_base64(text) is None else to_base64(text)
 
     _convert(raw, encode)
@@ -202,7 +203,7 @@ def usual_order(raw: Mapping[str, JsonValue]) -> JsonObject:
     for key, order in _ORDER_BELOW.get(kind, {}).items():
         if isinstance(part := entry.get(key), dict):
             entry[key] = _arranged(part, order)
-    if kind == "inquiry_request":
+    if kind == "inquiry_request":  # objects within lists, which `_ORDER_BELOW` cannot name
         _arrange_options(entry.get("question"))
     before = ("event_id", "request_id", *stamp, *_ORDER.get(kind, ()))
     return _arranged(entry, before, last=("metadata",))

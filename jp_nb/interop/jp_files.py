@@ -369,6 +369,7 @@ def _metadata_text(
     moments = (_moment(entry.get("timestamp")) for entry in reversed(entries))
     moment = next((found for found in moments if found is not None), None)
     before = _moment(old.get("last_activated_at"))
+    # JP may have used the conversation since: this time is never set back.
     later = grown and (before is None or (moment is not None and moment > before))
     if title is None and not later and isinstance(text, str):
         return text

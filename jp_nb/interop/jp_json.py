@@ -145,6 +145,7 @@ def _plain(value: Any, pointer: str, numbers: dict[str, str]) -> JsonValue:
 
 
 def _number(token: str) -> int | float:
+    # `1e5` and `1.0` are floats although they equal integers: they are written otherwise.
     number = float(token) if token.strip("-0123456789") else int(token)
     if not math.isfinite(number):
         raise ValueError(f"the number {token} is too large")

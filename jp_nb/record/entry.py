@@ -41,7 +41,7 @@ class Entry(BaseModel):
             ):
                 continue
             raw[fields[name].alias or name] = _plain(value)
-        for name, value in (self.model_extra or {}).items():
+        for name, value in (self.model_extra or {}).items():  # what a later release added
             if name not in LINKS:
                 raw[name] = _plain(value)
         if self.metadata:

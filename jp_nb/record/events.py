@@ -269,6 +269,7 @@ def decode(raw: JsonValue, index: int) -> Entry:
         raise StorageError(f"expected an object, found {type(raw).__name__}", place=place)
     kind = raw.get("type")
     model = KNOWN.get(kind) if isinstance(kind, str) else None
+    # An operation that we do not know is not a change that we could apply.
     if model is None or (model is ConfigDelta and raw.get("op") not in (None, "reset")):
         return _unknown()
     if model is not ConfigDelta and not isinstance(raw.get("timestamp"), str):

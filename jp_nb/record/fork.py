@@ -47,6 +47,7 @@ def fork(
     parent: dict[str, JsonValue] = {"id": stream.id}
     if keep:
         parent["turn"] = keep - 1
+    # Its `origin` stays behind: it says how the files of another conversation are spelled.
     head = ConversationStream.new(clock=clock, made=made, parent=parent, not_ids=not_ids).head
     if stream.title is not None:
         head["title"] = stream.title

@@ -64,7 +64,7 @@ class EventIds:
         """Return the id of entry number `index`."""
         found = self._ids[index]
         while found is None:
-            drawn = self._draw()
+            drawn = self._draw()  # may be one that a record already holds
             if drawn not in self._places:
                 found = self._ids[index] = drawn
                 self._places[drawn] = index if index >= 0 else index + len(self._ids)

@@ -36,6 +36,7 @@ def shape_of(value: JsonValue) -> Shape:
     if value.get("version", VERSION) != VERSION:
         return "newer"
     lists = (value.get("events", []), value.get("others", []))
+    # No deeper: a damaged entry may be looked at, a damaged object can only be put aside.
     fit = conversation_id(value) and all(isinstance(item, list) for item in lists)
     return "readable" if fit else "damaged"
 

@@ -96,7 +96,7 @@ def merge(
         case "damaged":
             return _with_others(carried, [] if stored in others_of(carried) else [stored])
     assert isinstance(stored, dict)
-    if _is_stale(carried, stored):
+    if _is_stale(carried, stored):  # the page went on, and then the file was opened again
         return stored
     dealt_with = seen or {}
     kept = [
@@ -104,6 +104,7 @@ def merge(
         for entry in unknown_to(carried, all_conversations(stored))
         if not made_headless(entry) and not _has_seen(dealt_with, entry)
     ]
+    # A later release of this version may have put them there.
     unknown_keys = {key: item for key, item in stored.items() if key not in OF_THE_OBJECT}
     return _with_others(unknown_keys | carried, kept)
 

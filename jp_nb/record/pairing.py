@@ -91,7 +91,7 @@ def check(entries: Iterable[Entry], before: Pairs) -> None:
     Raises:
         StorageError: If a response among them answers nothing, or what is answered already.
     """
-    batch = Pairs()
+    batch = Pairs()  # counted apart: if one of them is refused, none is appended
     for entry in entries:
         if isinstance(entry, TurnStart):
             before, batch = Pairs(), Pairs()

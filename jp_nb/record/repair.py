@@ -1,4 +1,6 @@
-"""Makes a record fit to be sent: seven steps, in order, idempotent as a whole.
+"""Makes a record fit to be sent: providers refuse a call without its response, or half a turn.
+
+Done twice it changes nothing the second time.
 
 Source: `docs/record.md`.
 """
@@ -48,7 +50,7 @@ def repaired(items: Sequence[Item]) -> list[Item]:
 
 
 def _drop_before_first_request(items: Sequence[Item]) -> Sequence[Item]:
-    """Step 1."""
+    """Drop the events before the first request: no provider takes an answer to nothing."""
     first = _first_request(items)
     if first is None:
         return items
@@ -64,7 +66,7 @@ def _first_request(items: Sequence[Item]) -> int | None:
 
 
 def _pair(items: Sequence[Item]) -> list[Item]:
-    """Steps 2 to 5, turn by turn."""
+    """Pair calls and inquiries, turn by turn: an id may come again in a later turn."""
     kept: list[Item] = []
     turn: list[Item] = []
     for item in items:
@@ -84,7 +86,7 @@ def _pair_turn(turn: Sequence[Item]) -> list[Item]:
         entry = item.entry
         if index not in unanswered:
             result.append(item)
-        elif isinstance(entry, ToolCallRequest):
+        elif isinstance(entry, ToolCallRequest):  # an inquiry without an answer is dropped
             answer = ToolCallResponse(
                 timestamp=entry.timestamp, id=entry.id, content=INTERRUPTED, is_error=True
             )
@@ -93,7 +95,7 @@ def _pair_turn(turn: Sequence[Item]) -> list[Item]:
 
 
 def _drop_trailing_turn_start(items: list[Item]) -> list[Item]:
-    """Step 6, until the last event is no `turn_start`: a second run finds nothing to do."""
+    """Drop each `turn_start` behind the last event of another kind, not the last one alone."""
     end = len(items)  # behind the last event that is not a bare start
     while end and (isinstance(items[end - 1].entry, TurnStart) or not items[end - 1].is_event):
         end -= 1
@@ -101,7 +103,7 @@ def _drop_trailing_turn_start(items: list[Item]) -> list[Item]:
 
 
 def _one_turn_start_first(items: list[Item]) -> list[Item]:
-    """Step 7."""
+    """Leave one `turn_start` before the first request; make it if there is none."""
     if not any(item.is_event and not isinstance(item.entry, TurnStart) for item in items):
         return items
     request = _first_request(items)

@@ -182,7 +182,7 @@ class ConversationStream(EntriesByTurn):
 
     def _append(self, entries: Sequence[Entry]) -> None:
         self._refuse_damage()
-        check(entries, self._pairs)
+        check(entries, self._pairs)  # before the first is written: all of them or none
         moment = format_timestamp(self._clock())
         for entry in entries:
             self._write(entry if entry.timestamp else entry.stamped(moment))
@@ -221,7 +221,7 @@ class ConversationStream(EntriesByTurn):
         return self._ids.of(index)
 
     def unresolved(self) -> list[int]:
-        """Return the indexes of entries that name a request which cannot be told.
+        """Return the indexes of entries that name a request which cannot be identified.
 
         It is not in the record, is not a `chat_request`, or several entries have its id.
         """

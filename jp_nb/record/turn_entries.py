@@ -75,7 +75,7 @@ class EntriesByTurn:
                     yield TurnEntries(number, tuple(current))
                     number += 1
                 current, between = [*between, entry], []
-            elif entry.type in CONVERSATION_KINDS:
+            elif entry.type in CONVERSATION_KINDS:  # the turn goes on: they lie in it
                 current += between
                 current.append(entry)
                 between = []

@@ -231,7 +231,7 @@ def _finished(call: ToolCall, entry: ToolCallResponse) -> ToolCall:
         return call
     return replace(
         call,
-        arguments=copy.deepcopy(changed.arguments),
+        arguments=copy.deepcopy(changed.arguments),  # the reader's, who may change them
         edited_by="person",
         channel=changed.channel,
         requested_arguments=call.arguments,
