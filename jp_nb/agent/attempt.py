@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from jp_nb.agent.model_events import Finished, Retry, TextPart
 from jp_nb.agent.response import ResponseBuilder, Seam
 from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
-from jp_nb.record.turn_marks import continues, continuing
+from jp_nb.record.turn_marks import as_continuing, continues
 
 MAX_TOOL_CALLS = "assistant.request.max_tool_calls"
 MAX_CONTINUATIONS = 5
@@ -110,7 +110,7 @@ class Attempt:
         entries = [*self.entries, *rest]
         for place, entry in enumerate(entries if self.seam is not None else ()):
             if isinstance(entry, ChatResponse) and entry.kind == "message":
-                entries[place] = continuing(entry)
+                entries[place] = as_continuing(entry)
                 break
         return entries
 

@@ -33,8 +33,8 @@ from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageErr
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread
-from jp_nb.record.turn_marks import demanding, uncalled
-from jp_nb.record.unanswered import NoAnswer, is_unanswered, marked
+from jp_nb.record.turn_marks import uncalled, with_tool_choice
+from jp_nb.record.unanswered import NoAnswer, is_unanswered, no_answer_mark
 from jp_nb.tooling.base import CellThread
 from jp_nb.tooling.faults import is_cancelled
 
@@ -142,7 +142,7 @@ class TurnLoop:
         schema = request.response_schema
         if schema is not None:
             resolved.provider.check_schema(schema)
-        self._record.start_turn(demanding(request, resolved.tool_choice))
+        self._record.start_turn(with_tool_choice(request, resolved.tool_choice))
         self._began = True
         return await self._cycles(resolved, schema)
 
@@ -157,7 +157,7 @@ class TurnLoop:
         silent = not any(isinstance(entry, ChatResponse) for entry in turn)
         takes_back = self.changes if silent else 0
         if self._began or takes_back:
-            self._record.add(marked(NoAnswer(status, takes_back)))
+            self._record.add(no_answer_mark(NoAnswer(status, takes_back)))
         if self._began:
             self.display(Notice(NO_ANSWER + (TAKEN_BACK if takes_back else "")))
 

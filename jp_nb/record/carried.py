@@ -13,20 +13,20 @@ from jp_nb.record.events import ConfigDelta, TurnStart
 from jp_nb.record.projection import Projection
 from jp_nb.record.say import Say
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.unanswered import counting
+from jp_nb.record.unanswered import counting_deltas
 
 
 def set_before_first_request(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
     """The configuration changes that `stream` holds before its first turn begins, if they count."""
     start = next((n for n, x in enumerate(stream.entries) if isinstance(x, TurnStart)), None)
     before = sum(isinstance(entry, ConfigDelta) for entry in stream.entries[:start])
-    return tuple(delta for number, delta in counting(stream.deltas) if number < before)
+    return tuple(delta for number, delta in counting_deltas(stream.deltas) if number < before)
 
 
 def set_since_last_turn(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
     """The configuration changes that were made for the turn to come, and count."""
     made = sum(isinstance(entry, ConfigDelta) for turn in stream.turns() for entry in turn.entries)
-    return tuple(delta for number, delta in counting(stream.deltas) if number >= made)
+    return tuple(delta for number, delta in counting_deltas(stream.deltas) if number >= made)
 
 
 def carried_over(projection: Projection, begins: Partial) -> Change:

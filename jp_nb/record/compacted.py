@@ -20,7 +20,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
     TurnStart,
 )
-from jp_nb.record.pairing import match
+from jp_nb.record.pairing import match_pairs
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.timestamps import parse_timestamp
 from jp_nb.record.turn_entries import TurnEvent
@@ -111,7 +111,7 @@ def _tool_calls(
 ) -> dict[int, tuple[Entry, ...]]:
     found: dict[int, tuple[Entry, ...]] = {}
     by_position = {event.position: event.entry for event in events}
-    pairs, _, _ = match(by_position.items())
+    pairs, _, _ = match_pairs(by_position.items())
     called = {answer: by_position[request] for request, answer in pairs.items()}
     for position, entry in by_position.items():
         if not isinstance(entry, ToolCallRequest | ToolCallResponse):

@@ -16,7 +16,7 @@ from jp_nb.record.ids import Draw, random_id
 from jp_nb.record.proposals import end_of_turn
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.record.timestamps import Clock
-from jp_nb.record.unanswered import counting
+from jp_nb.record.unanswered import counting_deltas
 
 
 def fork(
@@ -97,7 +97,7 @@ def _cut(stream: ConversationStream, keep: int) -> None:
     places = [i for i, entry in enumerate(stream.entries) if isinstance(entry, ConfigDelta)]
     gone.update(place for place in places if place >= end)
     if not kept:  # what is taken back goes with the turn it was made for, as the mark does
-        gone.update(set(places) - {places[number] for number, _ in counting(stream.deltas)})
+        gone.update(set(places) - {places[number] for number, _ in counting_deltas(stream.deltas)})
     gone.update(
         index
         for index, entry in enumerate(stream.entries)

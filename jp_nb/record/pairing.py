@@ -85,7 +85,7 @@ class Pairs:
         return any(key[0] == family for key in self._uneven)
 
 
-def check(entries: Iterable[Entry], before: Pairs) -> None:
+def check_pairs(entries: Iterable[Entry], before: Pairs) -> None:
     """Check that `entries` may follow the part of a turn that is counted in `before`.
 
     Raises:
@@ -111,7 +111,7 @@ def check(entries: Iterable[Entry], before: Pairs) -> None:
         batch.add(half)
 
 
-def match(turn: Iterable[tuple[int, Entry]]) -> tuple[dict[int, int], set[int], set[int]]:
+def match_pairs(turn: Iterable[tuple[int, Entry]]) -> tuple[dict[int, int], set[int], set[int]]:
     """Pair the requests and responses of one turn, whose entries are given with their indexes.
 
     Returns:

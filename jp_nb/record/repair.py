@@ -19,7 +19,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
     TurnStart,
 )
-from jp_nb.record.pairing import match
+from jp_nb.record.pairing import match_pairs
 
 INTERRUPTED = "Tool call was interrupted."
 EPOCH = "1970-01-01 00:00:00.0"
@@ -41,7 +41,7 @@ class Item(NamedTuple):
         return self.entry.type in CONVERSATION_KINDS
 
 
-def repaired(items: Sequence[Item]) -> list[Item]:
+def repair_items(items: Sequence[Item]) -> list[Item]:
     """Return the items of a record that is well formed. Those that stay are the same objects."""
     kept = _drop_before_first_request(items)
     kept = _pair(kept)
@@ -78,7 +78,7 @@ def _pair(items: Sequence[Item]) -> list[Item]:
 
 
 def _pair_turn(turn: Sequence[Item]) -> list[Item]:
-    _, unanswered, loose = match((index, item.entry) for index, item in enumerate(turn))
+    _, unanswered, loose = match_pairs((index, item.entry) for index, item in enumerate(turn))
     result: list[Item] = []
     for index, item in enumerate(turn):
         if index in loose:

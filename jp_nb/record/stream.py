@@ -26,8 +26,8 @@ from jp_nb.record.events import (
     decode,
 )
 from jp_nb.record.ids import Draw, EventIds, random_id, stored_id
-from jp_nb.record.pairing import Pairs, check, half_of, match
-from jp_nb.record.repair import Item, repaired
+from jp_nb.record.pairing import Pairs, check_pairs, half_of, match_pairs
+from jp_nb.record.repair import Item, repair_items
 from jp_nb.record.timestamps import Clock, format_timestamp, new_conversation_id
 from jp_nb.record.turn_entries import EntriesByTurn
 
@@ -182,7 +182,7 @@ class ConversationStream(EntriesByTurn):
 
     def _append(self, entries: Sequence[Entry]) -> None:
         self._refuse_damage()
-        check(entries, self._pairs)  # before the first is written: all of them or none
+        check_pairs(entries, self._pairs)  # before the first is written: all of them or none
         moment = format_timestamp(self._clock())
         for entry in entries:
             self._write(entry if entry.timestamp else entry.stamped(moment))
@@ -243,7 +243,7 @@ class ConversationStream(EntriesByTurn):
         if not self._pairs.uneven("tool"):
             return []
         turn = self.current_turn()
-        _, unanswered, _ = match(enumerate(turn))
+        _, unanswered, _ = match_pairs(enumerate(turn))
         found = (turn[index] for index in sorted(unanswered))
         return [entry for entry in found if isinstance(entry, ToolCallRequest)]
 
@@ -264,7 +264,7 @@ class ConversationStream(EntriesByTurn):
         changed = False
         if not self._checked or not self._pairs.balanced or ends_open:
             items = self.items()
-            mended = repaired(items)
+            mended = repair_items(items)
             changed = len(mended) != len(items) or any(
                 a is not b for a, b in zip(mended, items, strict=True)
             )

@@ -18,7 +18,7 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
-from jp_nb.record.pairing import match
+from jp_nb.record.pairing import match_pairs
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.unanswered import is_unanswered
 
@@ -103,7 +103,7 @@ def _hidden(stream: ConversationStream) -> set[int]:
         return hidden
     # A provider refuses half a pair: where one half is hidden, the other is too.
     for _, events in groupby(stream.events(), key=lambda event: event.turn):
-        for pair in match((event.position, event.entry) for event in events)[0].items():
+        for pair in match_pairs((event.position, event.entry) for event in events)[0].items():
             if not hidden.isdisjoint(pair):
                 hidden.update(pair)
     return hidden

@@ -28,7 +28,7 @@ CONTINUES: Final = "continues"
 ARGUMENTS: Final = "edited_arguments"
 
 
-def demanding(request: ChatRequest, choice: str) -> ChatRequest:
+def with_tool_choice(request: ChatRequest, choice: str) -> ChatRequest:
     """Return `request` with the tool choice of its turn, if that demands a call."""
     if choice in ("auto", "none"):
         return request
@@ -57,7 +57,7 @@ def uncalled_in(entries: Sequence[Entry]) -> str | None:
     return uncalled(choice, names)
 
 
-def continuing(response: ChatResponse) -> ChatResponse:
+def as_continuing(response: ChatResponse) -> ChatResponse:
     """Return `response` as one whose text goes on where the one before was cut off."""
     return response.model_copy(update={"metadata": {**response.metadata, CONTINUES: True}})
 

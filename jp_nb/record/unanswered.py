@@ -29,8 +29,8 @@ class NoAnswer:
     takes_back: int = 0
 
 
-def marked(found: NoAnswer) -> ConfigDelta:
-    """Return the entry that says so."""
+def no_answer_mark(found: NoAnswer) -> ConfigDelta:
+    """Return the entry that says how a turn without an answer ended."""
     said = {"ended": found.ended, "takes_back": found.takes_back}
     return ConfigDelta(metadata={NO_ANSWER: said})
 
@@ -79,7 +79,7 @@ class TakenBack:
         return found
 
 
-def counting(deltas: Sequence[ConfigDelta]) -> list[tuple[int, ConfigDelta]]:
+def counting_deltas(deltas: Sequence[ConfigDelta]) -> list[tuple[int, ConfigDelta]]:
     """Return the `deltas` that count, numbered: no marks, and none that a mark takes back."""
     gone = TakenBack().follow(deltas)
     return [

@@ -17,7 +17,7 @@ from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import thread_of
 from jp_nb.record.timestamps import utc_now
 from jp_nb.record.turn_view import Turn, read_turn
-from jp_nb.record.unanswered import NoAnswer, TakenBack, is_unanswered, marked, no_answer
+from jp_nb.record.unanswered import NoAnswer, TakenBack, is_unanswered, no_answer, no_answer_mark
 from tests.support.entries import ASKED, SAID, START, called, raw, result
 from tests.support.fakes import FakeClock, new_stream
 
@@ -31,7 +31,10 @@ def asking(text: str) -> list[dict[str, Any]]:
 
 
 def failed(takes_back: int = 0) -> dict[str, Any]:
-    return {**marked(NoAnswer("failed", takes_back)).to_raw(), "timestamp": START["timestamp"]}
+    return {
+        **no_answer_mark(NoAnswer("failed", takes_back)).to_raw(),
+        "timestamp": START["timestamp"],
+    }
 
 
 THOUGHT = raw("chat_response", reasoning="hm")
@@ -137,7 +140,10 @@ def test_what_goes_on_in_another_conversation_leaves_out_what_was_taken_back() -
 
 def test_a_turn_is_told_by_its_own_mark_whatever_failed_before_it_began() -> None:
     never_began = [setting("wrong"), failed(1)]
-    interrupted = {**marked(NoAnswer("interrupted", 1)).to_raw(), "timestamp": START["timestamp"]}
+    interrupted = {
+        **no_answer_mark(NoAnswer("interrupted", 1)).to_raw(),
+        "timestamp": START["timestamp"],
+    }
     stream = new_stream(*never_began, setting("twice"), *asking("stopped"), interrupted)
     (turn,) = turns(stream)
     assert (turn.status, turn.taken_back, len(turn.config_changes)) == ("interrupted", 1, 1)
@@ -162,7 +168,7 @@ def test_a_mark_counts_as_soon_as_it_is_there() -> None:
     projection = Projection(stream, list, made_here=True)
     stream.start_turn(ChatRequest(content="nobody answers"))
     assert projection.config().assistant.name == "wrong"
-    stream.append(marked(NoAnswer("failed", 2)))
+    stream.append(no_answer_mark(NoAnswer("failed", 2)))
     assert projection.config().assistant.name == "before"
     [said] = projection.explain(["assistant.name"])["assistant.name"]
     assert said.value == "before"
@@ -175,7 +181,7 @@ def test_who_explains_first_does_not_hide_the_mark_from_who_reads() -> None:
     projection = Projection(stream, list, made_here=True)
     assert projection.config().assistant.name == "before"
     stream.append(ConfigDelta(delta={"assistant": {"name": "after"}}))
-    stream.append(marked(NoAnswer("failed", 1)))
+    stream.append(no_answer_mark(NoAnswer("failed", 1)))
     projection.explain(["assistant.name"])
     assert projection.config().assistant.name == "before"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jp_nb.record.events import InquiryRequest
-from jp_nb.record.pairing import match
+from jp_nb.record.pairing import match_pairs
 from jp_nb.record.stream import ConversationStream
 
 T = "2026-03-18 13:19:06.841464"
@@ -44,5 +44,5 @@ STRANGE = {"type": "hologram", "x": 1}
 def open_inquiries(stream: ConversationStream) -> list[str]:
     """The ids of the inquiries of the current turn that are not closed."""
     turn = stream.current_turn()
-    unanswered = (turn[index] for index in sorted(match(enumerate(turn))[1]))
+    unanswered = (turn[index] for index in sorted(match_pairs(enumerate(turn))[1]))
     return [entry.id for entry in unanswered if isinstance(entry, InquiryRequest)]
