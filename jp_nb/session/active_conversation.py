@@ -133,7 +133,7 @@ class ActiveConversation:
         if not self.files.anything() and not os.environ.get(variables.OVERRIDES):
             provider, _, name = DEFAULT_MODEL.partition("/")
             return {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}
-        from jp_nb.session.settings import base_config, with_overrides
+        from jp_nb.session.starting_config import base_config, with_overrides
 
         try:
             base = base_config(self.files)
@@ -247,6 +247,6 @@ def _goes_on(files: ConfigFiles) -> bool:
     """Return whether `record.headless` says that a headless run continues."""
     if not files.anything():
         return False
-    from jp_nb.session.settings import continues_headless
+    from jp_nb.session.starting_config import continues_headless
 
     return continues_headless(files)

@@ -16,7 +16,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from jp_nb.config.defaults import DEFAULT_MODEL
 from jp_nb.errors import ConfigError, JpNbError
 from jp_nb.record.events import ChatRequest
 from jp_nb.record.timestamps import Clock, utc_now
@@ -74,10 +73,11 @@ class Session:
         )
         self.document, self.store = self.active.document, self.active.store
         if self.active.made_here and self.files.anything():
-            with self.settings.lenient():
-                self.notices += self.settings.rule_warnings()
+            from jp_nb.session.starting_config import odd_rules
+
+            self.notices += odd_rules(self.files, self.document.conversation.base_config)
         if self.active.restored and previous is None and os.environ.get(variables.OVERRIDES):
-            from jp_nb.session.settings import overrides
+            from jp_nb.session.starting_config import overrides
 
             self.configure(*overrides())
         self.notices += self.files.take_notices()
@@ -126,7 +126,10 @@ class Session:
             ConfigError: If one is malformed, or the result is no valid configuration.
             StorageError: If the file cannot be read or written.
         """
-        self.notices += self.settings.write(where, directives)
+        from jp_nb.session.config_file_changes import write_config_file
+
+        projection = self.settings.projection
+        self.notices += write_config_file(where, directives, projection, self.files)
         self.notices += self.files.take_notices()
 
     def summary(self) -> str:
@@ -136,14 +139,19 @@ class Session:
         if turns:
             word = "conversation restored" if self.active.restored else "conversation"
             conversation = f"{word} ({turns} turn{'' if turns == 1 else 's'})"
-        overridden = os.environ.get(variables.OVERRIDES)
-        changed = not self.active.made_here or self.document.conversation.deltas
-        configured = changed or self.files.anything() or overridden
+        return f"model {self._model()} · {conversation} · {self.store.where}"
+
+    def _model(self) -> str:
+        """Return the name of the model in force, for the person; `settings` only where needed."""
+        conversation = self.document.conversation
+        if self.active.made_here and not conversation.deltas:
+            match conversation.base_config:
+                case {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}:
+                    return f"{provider}/{name}"
         try:
-            model = self.settings.model if configured else DEFAULT_MODEL
+            return self.settings.model
         except ConfigError:  # whatever needs it says what is wrong
-            model = "unknown (the configuration is not valid)"
-        return f"model {model} · {conversation} · {self.store.where}"
+            return "unknown (the configuration is not valid)"
 
     # --- what the person is told -------------------------------------------------------------
 

@@ -14,7 +14,8 @@ from jp_nb.config.directives import Directive
 from jp_nb.errors import UsageError
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.proposals import ProposedBy, metadata_of
-from jp_nb.session.settings import Settings, base_config
+from jp_nb.session.settings import Settings
+from jp_nb.session.starting_config import base_config
 from jp_nb.workspace import config_files
 from jp_nb.workspace.config_files import ConfigFiles
 from tests.support.fakes import new_stream
