@@ -127,10 +127,8 @@ class ConfigFile:
     def _set(table: Any, key: str, value: JsonValue) -> None:
         if value is None:
             table.pop(key, None)
-        elif key in table:
-            table[key] = _toml(value)  # the comment behind it stays
         else:
-            table.add(key, _toml(value))
+            table[key] = _toml(value)  # the comment behind an old value stays
 
     # --- writing -----------------------------------------------------------------------------
 

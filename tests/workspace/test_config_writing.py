@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jp_nb.config.assignments import parse_assignment
@@ -162,6 +162,14 @@ FILES = [
 ]  # fmt: skip
 
 
+@example(  # a table in several places of the file
+    'assistant.model.id = "openai/a"\nuser = { name = "x" } # c\n',
+    [
+        "assistant.name+=x",
+        "assistant.model.parameters.stop_words=a,b",
+        'assistant.system_prompt_sections+={"content": "s"}',
+    ],
+)
 @given(st.sampled_from(FILES), st.lists(st.sampled_from(ASSIGNMENTS), max_size=5))
 @QUICK
 def test_a_file_means_what_was_written_and_nothing_else(text: str, changes: list[str]) -> None:
