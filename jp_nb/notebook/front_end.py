@@ -11,12 +11,13 @@ from typing import Any
 
 from jp_nb.agent.prompts import Prompt, PromptEnd
 from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.notebook.display_publisher import DisplayPublisher
 from jp_nb.notebook.document.finding import is_headless
 from jp_nb.notebook.printed_turn import PrintedTurn, Printer
 from jp_nb.notebook.prompt.engine import NotebookPrompter
 from jp_nb.notebook.prompt.presence import Presence, PromptSettings
 from jp_nb.notebook.tool_output import ToolOutput
-from jp_nb.notebook.turn_display import DisplayPublisher, TurnDisplay
+from jp_nb.notebook.turn_display import TurnDisplay
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.session.cell_loop import CellLoop
 

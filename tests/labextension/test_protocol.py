@@ -38,7 +38,7 @@ def test_every_message_of_both_sides_is_as_the_table_says(open_notebook: OpenNot
         "say('one'); flushed()",
         "print(in_cell.opened.store.save())",
         f"{long}; new(); say('two'); flushed(60); print(bool(in_cell.opened.store.pull(60)))",
-        "from jp_nb.notebook.turn_display import DisplayPublisher\n"
+        "from jp_nb.notebook.display_publisher import DisplayPublisher\n"
         "ip = get_ipython()\n"
         "show = DisplayPublisher(ip.display_pub.publish, kernel=ip.kernel)()\n"
         "show({'text/plain': 'shown'}, update=False, final=False)\n"

@@ -16,8 +16,9 @@ from jp_nb.agent.display_events import (
     ToolBegins,
     ToolEnds,
 )
-from jp_nb.notebook import turn_display
-from jp_nb.notebook.turn_display import CHARS_PER_INTERVAL, TurnDisplay
+from jp_nb.notebook import turn_display, update_clock
+from jp_nb.notebook.turn_display import TurnDisplay
+from jp_nb.notebook.update_clock import CHARS_PER_INTERVAL
 from jp_nb.rendering import markdown, tool_calls, transcript_pieces
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.session.cell_loop import CellLoop
@@ -47,12 +48,13 @@ def test_what_stands_above_a_form_is_updated_less_often_the_longer_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
-    monkeypatch.setattr(turn_display, "monotonic", lambda: now)
+    for module in (turn_display, update_clock):
+        monkeypatch.setattr(module, "monotonic", lambda: now)
     display = TurnDisplay(Transcript(), CellLoop(), lambda: lambda *_, **__: None, interval=0.1)
     display.show({"text/plain": ""}, lambda _: None)
     display(ShowText("message", "x" * 9 * CHARS_PER_INTERVAL))
     display._update()
-    assert display._next == pytest.approx(1.0)
+    assert display._clock.soonest == pytest.approx(1.0)
 
 
 # --- several parts -----------------------------------------------------------------------------
@@ -95,7 +97,8 @@ class Watched:
         self.now = 0.0
         self.rendered = self.sent = 0
         self.outputs: list[str] = []
-        monkeypatch.setattr(turn_display, "monotonic", lambda: self.now)
+        for module in (turn_display, update_clock):
+            monkeypatch.setattr(module, "monotonic", lambda: self.now)
         safe_markdown = markdown.safe_markdown
 
         def counted(text: str, **settings: Any) -> str:
@@ -120,7 +123,7 @@ class Watched:
         for event in events:
             self.display(event)
             self.now += 0.01
-            if self.now >= self.display._next:
+            if self.now >= self.display._clock.soonest:
                 self.display._update()
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from jp_nb.notebook.display_publisher import DisplayPublisher
 from jp_nb.notebook.prompt.presence import running_kernel
-from jp_nb.notebook.turn_display import DisplayPublisher
 from jp_nb.rendering.wording import StaticRecord
 
 
