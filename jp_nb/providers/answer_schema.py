@@ -9,87 +9,46 @@ Source: `docs/providers.md`.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
 from jp_nb.json_schema import (
-    DEFINITIONS,
     SchemaPath,
     all_schemas,
     child_schemas,
     find_loop,
     format_place,
-    resolve_reference,
+)
+from jp_nb.providers.schema_parts import (
+    Schema,
+    alternatives,
+    expanded,
+    is_composed,
+    is_mixed,
+    one_type,
+    required_names,
+    resolved,
+    type_names,
+    undeclared,
+)
+from jp_nb.providers.schema_rewriting import (
+    SAYS_WHAT,
+    UNENFORCEABLE,
+    WRAPPED,
+    SchemaRewriter,
+    object_root,
 )
 
-Schema = dict[str, JsonValue]
-
-_WRAPPED: Final = "value"
 _ANY_JSON: Final = '{["-0123456789tfn'
-_TO_DESCRIPTION: Final = (
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "minLength",
-    "maxLength",
-    "pattern",
-    "minItems",
-    "maxItems",
-    "uniqueItems",
-    "minProperties",
-    "maxProperties",
-)
-_UNENFORCEABLE: Final = (
-    "not", "if", "then", "else", "patternProperties", "propertyNames", "dependentRequired",
-    "dependentSchemas", "dependencies", "prefixItems", "additionalItems", "contains",
-    "unevaluatedProperties", "unevaluatedItems",
-)  # fmt: skip
-_SAYS_WHAT: Final = frozenset(
-    {"type", "enum", "const", "$ref", "anyOf", "oneOf", "allOf", "properties", "items"}
-)
-"""Keywords one of which a schema needs to say something about its value that is enforced."""
-_STAYS: Final = re.compile(rf"#(/properties/{_WRAPPED}|/(\$defs|definitions)/[^/]+)?")
-"""References to what a strict schema has in the same place, and says the same of."""
-_DROPPED: Final = frozenset({"default", "title", "examples", "$schema", "$id", "$comment"})
-_FORMATS: Final = frozenset(
-    {"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"}
-)
 # https://platform.openai.com/docs/guides/structured-outputs#supported-schemas, as of February 2026
 _MAX_STRICT_PROPERTIES: Final = 5000
 _MAX_STRICT_OBJECTS: Final = 10
 """Within one another."""
 _MAX_STRICT_CHOICES: Final = 1000
-_MAX_NODES: Final = 20_000
-"""Of a schema whose references are written out."""
-_MAX_WRITTEN_OUT: Final = 64
-"""References within one another."""
-_NESTED: Final = frozenset({"object", "array"})
-_SPEAKS_OF: Final[Mapping[str, frozenset[str]]] = {
-    **dict.fromkeys(
-        ("properties", "required", "additionalProperties", "minProperties", "maxProperties",
-         "patternProperties", "propertyNames", "dependentRequired", "dependentSchemas",
-         "dependencies", "unevaluatedProperties"),
-        frozenset({"object"}),
-    ),
-    **dict.fromkeys(
-        ("items", "minItems", "maxItems", "uniqueItems", "prefixItems", "additionalItems",
-         "contains", "minContains", "maxContains", "unevaluatedItems"),
-        frozenset({"array"}),
-    ),
-    **dict.fromkeys(("minLength", "maxLength", "pattern", "format"), frozenset({"string"})),
-    **dict.fromkeys(
-        ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-        frozenset({"number", "integer"}),
-    ),
-}  # fmt: skip
-"""The types of which a keyword says something, where it does not of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +84,8 @@ class AnswerSchema:
         """The answer `text` as an answer to `original`; unchanged if it is no complete JSON."""
         try:
             value: JsonValue = json.loads(text)
-            if self.wrapped and isinstance(value, dict) and set(value) == {_WRAPPED}:
-                value = value[_WRAPPED]
+            if self.wrapped and isinstance(value, dict) and set(value) == {WRAPPED}:
+                value = value[WRAPPED]
             if self.nullable:
                 value = _without_nulls(value, self.original, self.original)
             return json.dumps(value, ensure_ascii=False)
@@ -141,7 +100,7 @@ def plain(schema: Mapping[str, JsonValue]) -> AnswerSchema:
 
 def for_json_mode(schema: Mapping[str, JsonValue]) -> AnswerSchema:
     """For servers that are told the schema in words, and answer with objects alone (DeepSeek)."""
-    root, wrapped = _object_root(schema)
+    root, wrapped = object_root(schema)
     return AnswerSchema(schema, root, wrapped=wrapped)
 
 
@@ -151,8 +110,8 @@ def for_anthropic(schema: Mapping[str, JsonValue]) -> AnswerSchema:
     Raises:
         UsageError: If it is too large, as `check_anthropic` says too.
     """
-    root, wrapped = _object_root(schema)
-    walker = _Walker("anthropic", root)
+    root, wrapped = object_root(schema)
+    walker = SchemaRewriter("anthropic", root)
     sent = walker.node(root)
     if walker.too_large:
         raise _refusal((), "with what its references say written out it is too large")
@@ -161,15 +120,12 @@ def for_anthropic(schema: Mapping[str, JsonValue]) -> AnswerSchema:
 
 def for_openai(schema: Mapping[str, JsonValue]) -> AnswerSchema:
     """For `strict` schemas; not strict where the schema cannot be."""
-    root, wrapped = _object_root(schema)
-    walker = _Walker("openai", root)
+    root, wrapped = object_root(schema)
+    walker = SchemaRewriter("openai", root)
     strict = walker.node(root)
     if not walker.possible or _too_large(strict):
         return AnswerSchema(schema, root, strict=False, wrapped=wrapped)
     return AnswerSchema(schema, strict, wrapped=wrapped, nullable=walker.nullable)
-
-
-# --- what cannot be sent -----------------------------------------------------------------------
 
 
 def check_references(schema: Mapping[str, JsonValue]) -> None:
@@ -195,7 +151,7 @@ def check_anthropic(schema: Mapping[str, JsonValue]) -> None:
                 word = json.dumps(child)
                 raise _refusal((*path, *way), f"`{word}` stands for a schema; write one out")
         # What `allOf` demands together is looked at as one, where it stands.
-        if path[-2:-1] != ("allOf",) and (unknown := _undeclared(_resolved(part, schema))):
+        if path[-2:-1] != ("allOf",) and (unknown := undeclared(resolved(part, schema))):
             raise _refusal(path, f"`required` names {unknown[0]!r}: put it under `properties`")
     for_anthropic(schema)
 
@@ -205,15 +161,15 @@ def _refusal(path: SchemaPath, why: str) -> UsageError:
 
 
 def _anthropic_misfit(part: Mapping[str, JsonValue], root: Mapping[str, JsonValue]) -> str | None:
-    for keyword in _UNENFORCEABLE:
+    for keyword in UNENFORCEABLE:
         if keyword in part:
             return f"`{keyword}` is not understood there; put it into words, as `description`"
-    if not _SAYS_WHAT & part.keys():
+    if not SAYS_WHAT & part.keys():
         return "any value would do; add a `type`"
     choices = part.get("enum", [])
     if isinstance(choices, list) and any(isinstance(choice, dict | list) for choice in choices):
         return "only texts, numbers, booleans and null can be in an `enum`"
-    if _is_mixed(_one_type(_resolved(part, root))):
+    if is_mixed(one_type(resolved(part, root))):
         return "objects or arrays among several types; make each type one schema of an `anyOf`"
     if isinstance(part.get("items"), list):
         return "`items` is one schema for every item, not a list of them"
@@ -222,14 +178,14 @@ def _anthropic_misfit(part: Mapping[str, JsonValue], root: Mapping[str, JsonValu
             "an object's keys cannot be left to the model; name them under `properties`, or take "
             "an array of objects with a key and a value"
         )
-    if _is_composed(part) and expanded(part, root) is None:
+    if is_composed(part) and expanded(part, root) is None:
         return "the schemas of `allOf` or beside `$ref` cannot be made one; write one out"
     return None
 
 
 def _is_open(part: Mapping[str, JsonValue]) -> bool:
     """Return True if `part` is an object that names no properties and may have some."""
-    if "object" not in _types(part) or _is_composed(part):
+    if "object" not in type_names(part) or is_composed(part):
         return False
     return "properties" not in part and part.get("additionalProperties") is not False
 
@@ -250,300 +206,11 @@ def _too_large(strict: Schema) -> bool:
     )
 
 
-# --- what is sent ------------------------------------------------------------------------------
-
-
-def _object_root(schema: Mapping[str, JsonValue]) -> tuple[Schema, bool]:
-    """`schema` if its answers are objects; else an object that holds such an answer."""
-    resolved = _resolved(schema, schema)
-    definitions = {key: schema[key] for key in DEFINITIONS if key in schema}
-    if _types(resolved) == {"object"} or ("properties" in resolved and "type" not in resolved):
-        return {**definitions, **resolved}, False
-    inner = {key: value for key, value in schema.items() if key not in definitions}
-    root: Schema = {
-        "type": "object",
-        "properties": {_WRAPPED: _moved(inner)},
-        "required": [_WRAPPED],
-        **{key: _moved(value) for key, value in definitions.items()},
-    }
-    return root, True
-
-
-def _moved(value: JsonValue) -> JsonValue:
-    """`value` with what it refers to at the root's new place; definitions stay where they are."""
-    if isinstance(value, list):
-        return [_moved(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    moved = {key: _moved(item) for key, item in value.items()}
-    reference = value.get("$ref")
-    kept = tuple(f"#/{key}/" for key in DEFINITIONS)
-    if isinstance(reference, str) and not reference.startswith(kept):
-        moved["$ref"] = f"#/properties/{_WRAPPED}{reference.removeprefix('#')}"
-    return moved
-
-
-def _is_composed(schema: Mapping[str, JsonValue]) -> bool:
-    """Return True if `schema` says what it says in several places."""
-    beside = schema.keys() - _DROPPED - set(DEFINITIONS) - {"$ref"}
-    return "allOf" in schema or ("$ref" in schema and bool(beside))
-
-
-def expanded(
-    schema: Mapping[str, JsonValue],
-    root: Mapping[str, JsonValue],
-    within: tuple[str, ...] = (),
-    known: dict[str, Mapping[str, JsonValue] | None] | None = None,
-) -> Mapping[str, JsonValue] | None:
-    """`schema` with what its `$ref` and `allOf` say written out; None if that is not simple.
-
-    It is simple where one says what others say nothing of, and recursion does not come in.
-
-    Args:
-        schema: What to write out.
-        root: Where references lead.
-        within: The references that led here.
-        known: What references are when written out; added to.
-    """
-    known = {} if known is None else known
-    own = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
-    members: list[Mapping[str, JsonValue]] = [own]
-    reference = schema.get("$ref")
-    if isinstance(reference, str):
-        if reference in within or len(within) >= _MAX_WRITTEN_OUT:
-            return None
-        if reference not in known:
-            # What leads back to `within` leads back to itself: it is None wherever it stands.
-            try:
-                found = resolve_reference(root, reference)[1]
-            except LookupError:
-                return None
-            known[reference] = (
-                expanded(found, root, (*within, reference), known)
-                if isinstance(found, dict)
-                else None
-            )
-        if (written := known[reference]) is None:
-            return None
-        members.append(written)
-    for member in _all_of(schema):
-        written = expanded(member, root, within, known)
-        if written is None:
-            return None
-        members.append(written)
-    return _combined(members) if len(members) > 1 else own
-
-
-def _all_of(schema: Mapping[str, JsonValue]) -> list[Schema]:
-    members = schema.get("allOf")
-    return [each for each in members if isinstance(each, dict)] if isinstance(members, list) else []
-
-
-def _combined(members: Iterable[Mapping[str, JsonValue]]) -> Schema | None:
-    """Return what all `members` demand as one schema; None if two of them speak of the same."""
-    result: Schema = {}
-    for member in members:
-        for key, value in member.items():
-            before = result.get(key)
-            if key not in result or before == value:
-                result[key] = value
-            elif key in _DROPPED or key == "description" or key in DEFINITIONS:
-                continue  # the first one's, which is nearest
-            elif key == "required" and isinstance(before, list) and isinstance(value, list):
-                result[key] = [*before, *(name for name in value if name not in before)]
-            elif (
-                key == "properties"
-                and isinstance(before, dict)
-                and isinstance(value, dict)
-                and before.keys().isdisjoint(value)
-            ):
-                result[key] = {**before, **value}
-            else:
-                return None
-    return result
-
-
-def _types(schema: Mapping[str, JsonValue]) -> set[JsonValue]:
-    """The types that `schema` names."""
-    given = schema.get("type", [])
-    return set(given) if isinstance(given, list) else {given}
-
-
-def _one_type(schema: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-    """`schema` with `anyOf` in place of a list of types with objects or arrays among them.
-
-    Unchanged where it has no such list, or says what is not one type's already in another way.
-    """
-    kinds = schema.get("type")
-    if not isinstance(kinds, list) or not _is_mixed(schema):
-        return schema
-    if len(kinds) == 1:
-        return {**schema, "type": kinds[0]}
-    if schema.keys() & {"anyOf", "oneOf", "allOf", "$ref", "enum", "const"}:
-        return schema
-    around = {key: value for key, value in schema.items() if key not in ("type", *_SPEAKS_OF)}
-    members: list[JsonValue] = [
-        {"type": kind}
-        | {key: value for key, value in schema.items() if kind in _SPEAKS_OF.get(key, ())}
-        for kind in kinds
-    ]
-    return {**around, "anyOf": members}
-
-
-def _undeclared(schema: Mapping[str, JsonValue]) -> list[JsonValue]:
-    """The names under `required` that are not among the properties."""
-    properties = schema.get("properties")
-    declared = properties if isinstance(properties, dict) else {}
-    return [name for name in _required(schema) if name not in declared]
-
-
-def _is_enforceable(schema: Mapping[str, JsonValue]) -> bool:
-    """Return True if OpenAI can enforce what `schema` itself says, its parts aside."""
-    reference = schema.get("$ref")
-    if isinstance(reference, str) and not _STAYS.fullmatch(reference):
-        return False
-    if _is_mixed(schema) or _undeclared(schema):
-        return False
-    return bool(_SAYS_WHAT & schema.keys()) and not any(word in schema for word in _UNENFORCEABLE)
-
-
-def _is_mixed(schema: Mapping[str, JsonValue]) -> bool:
-    """Return True if `schema` has a list of types with objects or arrays among them."""
-    return isinstance(schema.get("type"), list) and bool(_NESTED & _types(schema))
-
-
-class _Walker:
-    """Rewrites a schema, node by node, for one dialect."""
-
-    def __init__(
-        self, dialect: Literal["anthropic", "openai"], root: Mapping[str, JsonValue]
-    ) -> None:
-        self.strict = dialect == "openai"
-        self.possible = True
-        self.nullable = False
-        self.too_large = False
-        self._nodes = 0
-        self._root = root
-        self._written_out: list[JsonValue] = []
-
-    def node(self, schema: Mapping[str, JsonValue]) -> Schema:
-        """The node to send for `schema`."""
-        self._nodes += 1
-        if self._nodes > _MAX_NODES or len(self._written_out) > _MAX_WRITTEN_OUT:
-            self.too_large = True
-            self.possible = False
-            return {}
-        reference = schema.get("$ref")
-        moves = isinstance(reference, str) and not _STAYS.fullmatch(reference)
-        if not _is_composed(schema) and (self.strict or not moves):
-            return self._simple(schema)
-        # Neither dialect takes a `$ref` with anything beside it.
-        references = [each["$ref"] for each in (schema, *_all_of(schema)) if "$ref" in each]
-        if any(reference in self._written_out for reference in references):
-            if "allOf" in schema:
-                self.possible = False
-            return {"$ref": references[0]}  # once more of the same: what is beside it goes
-        self._written_out += references
-        written = expanded(schema, self._root)
-        if written is None:
-            self.possible = False
-        node = self._simple(schema if written is None else written)
-        del self._written_out[len(self._written_out) - len(references) :]
-        return node
-
-    def _simple(self, schema: Mapping[str, JsonValue]) -> Schema:
-        schema = _one_type(schema)
-        if not _is_enforceable(schema):
-            self.possible = False
-        result: Schema = {}
-        notes: list[str] = []
-        for key, value in schema.items():
-            if key in _DROPPED:
-                continue
-            if self._is_description(key, value):
-                notes.append(f"{key}: {json.dumps(value, ensure_ascii=False)}")
-            else:
-                key, value = self._keyword(key, value)
-                result[key] = value
-        if "properties" in result:
-            result.setdefault("type", "object")
-        if result.get("type") == "object":
-            self._object(schema, result)
-        if result.get("type") == "array" and "items" not in result:
-            self.possible = False
-        if notes:
-            described = str(result.get("description", ""))
-            result["description"] = f"{described} {{{', '.join(notes)}}}".strip()
-        return result
-
-    def _is_description(self, key: str, value: JsonValue) -> bool:
-        if key == "minItems" and not self.strict:
-            return value not in (0, 1)
-        return key in _TO_DESCRIPTION or (key == "format" and value not in _FORMATS)
-
-    def _keyword(self, key: str, value: JsonValue) -> tuple[str, JsonValue]:
-        match key, value:
-            case (("properties" | "$defs" | "definitions"), dict()):
-                return key, {name: self._child(child) for name, child in value.items()}
-            case "items", _:
-                return key, self._child(value)
-            case (("anyOf" | "oneOf"), list()):
-                return "anyOf", [self._child(child) for child in value]
-            case "allOf", list():
-                return key, [self._child(child) for child in value]
-            case "const", _ if self.strict:
-                return "enum", [value]
-        return key, value
-
-    def _child(self, value: JsonValue) -> JsonValue:
-        if isinstance(value, dict):
-            return self.node(value)
-        self.possible = False  # `true`: anything; a list: one for each item
-        return value
-
-    def _object(self, schema: Mapping[str, JsonValue], result: Schema) -> None:
-        result["additionalProperties"] = False
-        properties = result.get("properties")
-        if not isinstance(properties, dict) or isinstance(schema.get("additionalProperties"), dict):
-            self.possible = False  # a map with keys of the model's choice
-            return
-        if not self.strict:
-            return
-        given = schema.get("required")
-        required = given if isinstance(given, list) else []
-        for name, child in properties.items():
-            if name not in required and isinstance(child, dict):
-                self.nullable = True
-                properties[name] = _or_null(child)
-        result["required"] = list(properties)
-
-
-def _or_null(schema: Schema) -> Schema:
-    kind = schema.get("type")
-    if not isinstance(kind, str) or kind in ("object", "array"):
-        return {"anyOf": [schema, {"type": "null"}]}
-    nullable: Schema = {**schema, "type": [kind, "null"]}
-    choices = schema.get("enum")
-    if isinstance(choices, list) and None not in choices:
-        nullable["enum"] = [*choices, None]
-    return nullable
-
-
-# --- what comes back ---------------------------------------------------------------------------
-
-
-def _resolved(
-    schema: Mapping[str, JsonValue], root: Mapping[str, JsonValue]
-) -> Mapping[str, JsonValue]:
-    """`schema` written out, within `root`; as it stands where that is not simple."""
-    return expanded(schema, root) or schema
-
-
 def _without_nulls(
     value: JsonValue, schema: Mapping[str, JsonValue], root: Mapping[str, JsonValue]
 ) -> JsonValue:
     """`value` without the null properties that `schema` allows to be absent."""
-    schema = _resolved(schema, root)
+    schema = resolved(schema, root)
     items = schema.get("items")
     properties = schema.get("properties")
     if isinstance(value, list) and isinstance(items, dict):
@@ -553,27 +220,17 @@ def _without_nulls(
             name: _without_nulls(item, child, root) if isinstance(child, dict) else item
             for name, item in value.items()
             for child in [properties.get(name)]
-            if item is not None or name in _required(schema)
+            if item is not None or name in required_names(schema)
         }
-    for alternative in _alternatives(schema):
+    for alternative in alternatives(schema):
         if _fits(value, alternative, root):
             return _without_nulls(value, alternative, root)
     return value
 
 
-def _required(schema: Mapping[str, JsonValue]) -> list[JsonValue]:
-    given = schema.get("required")
-    return given if isinstance(given, list) else []
-
-
-def _alternatives(schema: Mapping[str, JsonValue]) -> list[Schema]:
-    listed = schema.get("anyOf") or schema.get("oneOf")
-    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-
-
 def _fits(value: JsonValue, schema: Mapping[str, JsonValue], root: Mapping[str, JsonValue]) -> bool:
     """Return True if `value`, null for what is absent, has the types and choices of `schema`."""
-    schema = _resolved(schema, root)
+    schema = resolved(schema, root)
     if "const" in schema and value != schema["const"]:
         return False
     choices, kinds = schema.get("enum"), schema.get("type")
@@ -581,14 +238,14 @@ def _fits(value: JsonValue, schema: Mapping[str, JsonValue], root: Mapping[str, 
         return False
     if kinds is not None and not set(kinds if isinstance(kinds, list) else [kinds]) & _kinds(value):
         return False
-    alternatives = _alternatives(schema)
-    if alternatives and not any(_fits(value, each, root) for each in alternatives):
+    others = alternatives(schema)
+    if others and not any(_fits(value, each, root) for each in others):
         return False
     items, properties = schema.get("items"), schema.get("properties")
     if isinstance(value, list) and isinstance(items, dict):
         return all(_fits(item, items, root) for item in value)
     if isinstance(value, dict) and isinstance(properties, dict):
-        required = _required(schema)
+        required = required_names(schema)
         return all(name in value for name in required) and all(
             isinstance(child := properties.get(name), dict)
             and ((item is None and name not in required) or _fits(item, child, root))
