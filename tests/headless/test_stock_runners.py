@@ -125,7 +125,7 @@ def test_papermill_with_our_engine_keeps_the_record_of_a_failed_run(
 def test_nbval_compares_equal_run_after_run(write_notebook: WriteNotebook, flag: str) -> None:
     path = write_notebook(
         "say('one'); flushed()",
-        "print(in_cell.opened.path.name, len(in_cell.opened.document.others))",
+        "print(in_cell.home.path.name, len(in_cell.opened.document.others))",
         jp={"version": 1, **LIVE},
     )
     call(*STOCK["jupyter execute"], cwd=path.parent)
@@ -138,7 +138,7 @@ def test_nbval_compares_equal_run_after_run(write_notebook: WriteNotebook, flag:
 def test_the_plugin_names_the_notebook_only_while_its_kernel_starts(
     write_notebook: WriteNotebook,
 ) -> None:
-    path = write_notebook("print(in_cell.opened.path.name)")
+    path = write_notebook("print(in_cell.home.path.name)")
     call(*STOCK["jupyter execute"], cwd=path.parent)
     path.with_name("test_after.py").write_text(
         "import os\ndef test_it() -> None:\n    assert 'JP_NB_PATH' not in os.environ\n"

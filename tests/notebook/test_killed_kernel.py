@@ -83,19 +83,22 @@ async def last() -> str:
 """
 HOOK = """
 import os, time
-from jp_nb.agent.turn import TurnLoop
+from jp_nb.agent.turn_record import TurnRecord
+from jp_nb.record.events import ToolCallResponse
 
 def held(gate: str) -> None:
     reached(gate)
     while not (GATES / gate).exists():
         time.sleep(0.01)
 
-def commit(loop, entries, commit=TurnLoop._commit):
+def add(record, *entries, add=TurnRecord.add):
+    if not any(isinstance(entry, ToolCallResponse) for entry in entries):
+        return add(record, *entries)
     held("the commit")
-    commit(loop, entries)
+    add(record, *entries)
     held("what is after the commit")
 
-TurnLoop._commit = commit
+TurnRecord.add = add
 (GATES / "pid").write_text(str(os.getpid()))
 """
 NAMES = ("settle", "rename", "look", "last")

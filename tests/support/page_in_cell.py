@@ -12,15 +12,16 @@ from jp_nb.notebook.document import finding
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.timestamps import utc_now
-from jp_nb.session.host import Opened
+from jp_nb.session.host import Home, Opened
 
+home: Home
 opened: Opened
 handshake = 0.0
 
 
 def begin(*, timeout: float = 30.0, **options: Any) -> None:
     """What `%load_ext` does, with more patience for a page on a busy machine."""
-    global opened, handshake
+    global home, opened, handshake
     started = time.perf_counter()
     home = finding.find(get_ipython(), timeout=timeout)
     handshake = time.perf_counter() - started
