@@ -156,7 +156,7 @@ class AnswerStream:
             )
             if not self._finish(one, chain, resolved.request):
                 self._wait_for("")
-                return self._calls(one, resolved.offer)
+                return self._calls(one, resolved.tools)
 
     def _request(
         self, resolved: Resolved, choice: str, schema: Mapping[str, JsonValue] | None
@@ -167,7 +167,7 @@ class AnswerStream:
             thread=self._record.thread,
             system=resolved.system,
             attachments=resolved.attachments,
-            tools=tuple(tool.definition for tool in resolved.offer.tools.values()),
+            tools=tuple(tool.definition for tool in resolved.tools.tools.values()),
             tool_choice=choice,
             parameters=resolved.parameters,
             schema=schema,
@@ -327,10 +327,10 @@ class AnswerStream:
         return texts
 
     @staticmethod
-    def _calls(one: Attempt, offer: ToolSet) -> list[Call]:
+    def _calls(one: Attempt, tools: ToolSet) -> list[Call]:
         bad = one.problems()
         requests = (entry for entry in one.entries if isinstance(entry, ToolCallRequest))
         return [
-            Call(request, offer.tools.get(request.name), bad.get(number))
+            Call(request, tools.tools.get(request.name), bad.get(number))
             for number, request in enumerate(requests)
         ]

@@ -30,7 +30,7 @@ class Resolved:
     provider_name: str
     model: str
     system: tuple[str, ...]
-    offer: ToolSet
+    tools: ToolSet
     tool_choice: str
     parameters: ModelParameters
     request: RequestConfig

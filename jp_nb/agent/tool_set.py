@@ -12,6 +12,7 @@ from typing import Literal, TypeVar, cast
 from pydantic import JsonValue
 
 from jp_nb.agent.model_events import ToolDefinition
+from jp_nb.agent.tool_sources import ToolSources
 from jp_nb.config.grants import Grants
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.command_line import Command
@@ -32,7 +33,6 @@ from jp_nb.tooling.base import ArgumentFormatter, Tool
 from jp_nb.tooling.command import CommandFormatter, called
 from jp_nb.tooling.documentation import document
 from jp_nb.tooling.long_results import MAX_RESULT_CHARS
-from jp_nb.tooling.sources import ToolSources
 
 T = TypeVar("T")
 
@@ -145,7 +145,7 @@ def is_enabled(tool: ToolConfig, star: ToolConfig) -> bool:
     return enabling(tool, star)[0]
 
 
-async def offer(config: AppConfig, sources: ToolSources) -> ToolSet:
+async def offer_tools(config: AppConfig, sources: ToolSources) -> ToolSet:
     """Return the tools that `config` enables, and the one it forces unless that is locked off.
 
     Args:

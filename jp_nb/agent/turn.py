@@ -178,7 +178,7 @@ class TurnLoop:
         work = asyncio.ensure_future(self.resolve())
         self._phase = work.cancel  # a source may take long: an interrupt ends the turn
         resolved = await work
-        new = [x for x in resolved.offer.problems if x not in self._problems]
+        new = [x for x in resolved.tools.problems if x not in self._problems]
         for problem in new:
             self.display(Notice(f"⚠ {problem}; its tools are not offered"))
         self._problems += new
@@ -334,7 +334,7 @@ class TurnLoop:
         batch = BatchContext(
             thread=self.thread,
             inquiry=resolved.inquiry,
-            catalog=resolved.offer.documentation,
+            catalog=resolved.tools.documentation,
             interrupts=resolved.interrupts,
             basis=resolved.basis,
         )

@@ -17,7 +17,7 @@ DEFAULT_TURNS = 10
 
 def tools(call: Invocation) -> None:
     """Show all tools, or one."""
-    config, offer = call.session.config, call.session.turns.offer
+    config, offer = call.session.config, call.session.turns.tools
     if call.word is None:
         call.show(tool_report.tools(config, offer))
     else:

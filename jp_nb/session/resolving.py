@@ -16,7 +16,8 @@ from pydantic import JsonValue
 from jp_nb.agent.model_events import Attachment, ModelParameters, Provider, ToolChoice
 from jp_nb.agent.model_inquiry import InquiryModel, LlmInquiryBackend
 from jp_nb.agent.resolved import Resolved
-from jp_nb.agent.tool_set import ToolSet, is_enabled, offer
+from jp_nb.agent.tool_set import ToolSet, is_enabled, offer_tools
+from jp_nb.agent.tool_sources import ToolSources
 from jp_nb.config import inquiry_overrides as inquiries
 from jp_nb.config.layers import Layer
 from jp_nb.config.model_aliases import resolve
@@ -35,7 +36,7 @@ from jp_nb.session.active_conversation import ActiveConversation
 from jp_nb.tooling.builtin import BUILTINS, BuiltinTools
 from jp_nb.tooling.command import CommandTools
 from jp_nb.tooling.python import REGISTRY, PythonFunctions
-from jp_nb.tooling.sources import ToolSource, ToolSources
+from jp_nb.tooling.sources import ToolSource
 from jp_nb.workspace.attachment_files import AttachmentError, Attachments
 from jp_nb.workspace.config_files import workspace_root
 
@@ -97,14 +98,14 @@ class Resolver:
         """
         config = basis.config
         model, provider = self.model(config)
-        tools = await self.offer(config)
+        tools = await self.tools(config)
         attachments = self.attachments(config)
         return Resolved(
             provider=provider,
             provider_name=model.provider,
             model=model.name,
             system=config.assistant.system(),
-            offer=tools,
+            tools=tools,
             tool_choice=(
                 _tool_choice(config.assistant.tool_choice, tools)
                 if tool_choice is None
@@ -198,9 +199,9 @@ class Resolver:
                 f"the model that answers questions cannot be used: {text}", path=path
             ) from exc
 
-    async def offer(self, config: AppConfig) -> ToolSet:
+    async def tools(self, config: AppConfig) -> ToolSet:
         """Return the tools that `config` enables."""
-        return await offer(config, self._sources)
+        return await offer_tools(config, self._sources)
 
     def take_open(self) -> list[Coroutine[Any, Any, None]]:
         """Return what closes the providers and the tool sources; none of them is used again."""

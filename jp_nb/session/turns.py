@@ -160,9 +160,9 @@ class TurnRunner:
             self.resolver.resolve(basis, conversation_id, tool_choice=tool_choice)
         )
 
-    def offer(self, config: AppConfig) -> ToolSet:
+    def tools(self, config: AppConfig) -> ToolSet:
         """Return the tools that `config` enables, from the cell's thread."""
-        return self._agent.wait_for(self.resolver.offer(config))
+        return self._agent.wait_for(self.resolver.tools(config))
 
     # --- one turn ----------------------------------------------------------------------------
 

@@ -262,7 +262,7 @@ def _rules(name: str, access: Sequence[ConfigRule]) -> list[JsonValue]:
 def _warn(name: str, access: Sequence[ConfigRule]) -> None:
     """Point at the decorator where rules hardly mean what they say."""
     if access:
-        from jp_nb.config.grants import rule_warnings
+        from jp_nb.config.grants import rule_warnings  # few tools have rules
 
         for text in rule_warnings(name, access):
             warnings.warn(text, stacklevel=3)
@@ -276,12 +276,12 @@ class Registry:
         self.version = 0
 
     def add(self, tool: PythonTool) -> None:
-        """ToolSet `tool` from the next turn on, in place of one with the same name."""
+        """Have `tool` offered from the next turn on, in place of one with the same name."""
         self._tools[tool.name] = tool
         self.version += 1
 
     def remove(self, name: str) -> None:
-        """ToolSet it no longer.
+        """Have the tool `name` offered no longer.
 
         Raises:
             UsageError: If there is no such tool.

@@ -492,7 +492,7 @@ def through(bench: Bench, provider: Provider, name: str) -> Bench:
         found = await resolve()
         backend = LlmInquiryBackend(
             InquiryModel(provider, found.model, system=found.system),
-            tools=tuple(tool.definition for tool in found.offer.tools.values()),
+            tools=tuple(tool.definition for tool in found.tools.tools.values()),
         )
         return replace(found, provider=provider, provider_name=name, inquiry=backend)
 

@@ -29,7 +29,7 @@ from jp_nb.agent.model_events import ModelParameters, ModelRequest, ProviderEven
 from jp_nb.agent.model_inquiry import InquiryError, ModelInquiry
 from jp_nb.agent.prompts import ActionPrompt, Answered, NotAnswered, Prompt, PromptEnd, Unavailable
 from jp_nb.agent.resolved import Resolved
-from jp_nb.agent.tool_set import offer
+from jp_nb.agent.tool_set import offer_tools
 from jp_nb.agent.turn import TurnLoop
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.model_config import Request as RequestConfig
@@ -525,7 +525,7 @@ class Stress:
             provider_name="test",
             model="m",
             system=(),
-            offer=await offer(app, tool_sources({"python": self._tools})),
+            tools=await offer_tools(app, tool_sources({"python": self._tools})),
             tool_choice="auto",
             parameters=ModelParameters(),
             request=RequestConfig(),

@@ -662,7 +662,7 @@ def test_tools_are_switched_for_the_conversation_in_the_order_of_the_line(
     notebook: Notebook,
 ) -> None:
     def offered() -> list[str]:
-        return list(notebook.session.turns.offer(notebook.session.config).tools)
+        return list(notebook.session.turns.tools(notebook.session.config).tools)
 
     notebook.ask("Go.", Directive("no_tool", ""), Directive("no_tool", "ask_user"))
     assert offered() == ["describe_tools"]

@@ -63,7 +63,7 @@ def test_the_conversations_own_model_answers_with_all_that_it_is_sent(resolver: 
     assert who.default.parameters == found.parameters
     assert who.default.parameters.temperature == 0.5
     assert who.default.request.max_retries == 3
-    assert who.tools == tuple(tool.definition for tool in found.offer.tools.values())
+    assert who.tools == tuple(tool.definition for tool in found.tools.tools.values())
     assert [tool.name for tool in who.tools].count("ask_user") == 1
     assert who.conversation_id == "jp-c1"
     assert who.overrides == {}

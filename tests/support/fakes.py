@@ -28,7 +28,8 @@ from jp_nb.agent.model_events import (
 from jp_nb.agent.model_inquiry import InquiryBackend, InquiryError, ModelInquiry
 from jp_nb.agent.prompts import Answered, NotAnswered, Prompt, PromptEnd, Unavailable
 from jp_nb.agent.resolved import Resolved
-from jp_nb.agent.tool_set import ToolSet, offer
+from jp_nb.agent.tool_set import ToolSet, offer_tools
+from jp_nb.agent.tool_sources import ToolSources
 from jp_nb.agent.turn import TurnEnd, TurnLoop
 from jp_nb.config.layers import REGISTRATIONS, Layer, fold
 from jp_nb.config.model_aliases import resolve
@@ -47,7 +48,7 @@ from jp_nb.tooling.base import Tool
 from jp_nb.tooling.builtin import BUILTINS, BuiltinTools
 from jp_nb.tooling.command import CommandTools
 from jp_nb.tooling.python import PythonTool
-from jp_nb.tooling.sources import SourceDefaults, ToolSource, ToolSources
+from jp_nb.tooling.sources import SourceDefaults, ToolSource
 
 T = TypeVar("T")
 
@@ -371,7 +372,7 @@ class Bench:
             provider_name=model.provider if other else "test",
             model=model.name if other else "test-model",
             system=config.assistant.system(),
-            offer=await offer(config, self.sources) if self.sources else self.offer(),
+            tools=await offer_tools(config, self.sources) if self.sources else self.offer(),
             tool_choice=config.assistant.tool_choice,
             parameters=ModelParameters(),
             request=self.request,
@@ -436,7 +437,7 @@ def offer_now(
 ) -> ToolSet:
     """What a model is offered under `config`, whether a loop runs here or not."""
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, offer(config, tool_sources(executors or {}))).result()
+        return pool.submit(asyncio.run, offer_tools(config, tool_sources(executors or {}))).result()
 
 
 def configured(partial: Partial, tools: Iterable[PythonTool] = ()) -> AppConfig:

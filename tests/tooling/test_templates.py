@@ -123,7 +123,7 @@ def test_an_error_tells_no_value() -> None:
 def test_no_template_library_is_loaded_before_a_command_runs(imported: str) -> None:
     script = (
         f"import sys, {imported}\n"
-        "from jp_nb.agent.tool_set import offer\n"
+        "from jp_nb.agent.tool_set import offer_tools\n"
         "assert 'jp_nb.tooling.templates' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

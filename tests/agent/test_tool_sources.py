@@ -8,19 +8,20 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from jp_nb.agent import tool_sources as module
 from jp_nb.agent.display_events import Notice
 from jp_nb.agent.model_events import ProviderEvent
-from jp_nb.agent.tool_set import ToolSet, offer
+from jp_nb.agent.tool_set import ToolSet, offer_tools
+from jp_nb.agent.tool_sources import ToolSources
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.tool_config import ToolConfig
 from jp_nb.session.resolving import TOOL_SOURCES
-from jp_nb.tooling import sources as module
 from jp_nb.tooling.base import CellThread, Tool, ToolDefaults
 from jp_nb.tooling.command import CommandTools
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Outcome, Success
-from jp_nb.tooling.sources import SourceDefaults, ToolSource, ToolSources
+from jp_nb.tooling.sources import SourceDefaults, ToolSource
 from tests.support.fakes import Bench, call, configured, reply, say, until
 
 
@@ -93,7 +94,7 @@ BOOKS = config_of(search="mcp.books.search", fetch="mcp.books.burn", pay="mcp.ba
 
 
 async def found(sources: ToolSources, config: AppConfig = BOOKS) -> ToolSet:
-    return await offer(config, sources)
+    return await offer_tools(config, sources)
 
 
 def served(*servers: ToolSource) -> ToolSources:
