@@ -92,7 +92,7 @@ class AnswerStream:
         self.late = False
 
     def interrupt(self) -> None:
-        """The kernel was interrupted; from the agent's loop."""
+        """Hear that the kernel was interrupted; called on the agent's loop."""
         if self._listening is not None:
             self._listening.interrupt()
 
@@ -256,7 +256,7 @@ class AnswerStream:
             one.text_ended = True  # it is shown once more comes: an answer may be gone on with
 
     def _release(self, one: Attempt) -> None:
-        """Take what was held back of a continued answer: no more of that text comes."""
+        """Take what was held back of a continued answer: that text is complete."""
         if (part := one.held()) is not None:
             one.builder.feed(part)
             self._display(ShowText(part.kind, part.text))
@@ -264,7 +264,7 @@ class AnswerStream:
     def _finish(self, one: Attempt, chain: Chain, limits: RequestConfig) -> bool:
         """Store the response, whole: until here a refusal or a break takes nothing back.
 
-        Returns whether the answer is to be gone on with.
+        Returns True if the answer is to be continued.
         """
         finished = one.finished
         assert finished is not None

@@ -105,7 +105,7 @@ class _Round:
 
 
 class CallCallbacks(EndCallbacks, Protocol):
-    """What becomes of the calls that ask."""
+    """Receives the calls that asked, once they are answered."""
 
     def run_again(self, call: Call, tool: OfferedTool) -> None:
         """Run `tool` again: `call` has all answers that it asked for."""
@@ -113,13 +113,13 @@ class CallCallbacks(EndCallbacks, Protocol):
 
 
 class Asking:
-    """Has the questions of one turn's calls answered. All of it in the coordinator's loop.
+    """Gets the questions of one turn's calls answered. All of it in the coordinator's loop.
 
     Args:
         calls: What becomes of the calls that ask.
         record: Appends an entry to the conversation.
         display: Shows what happens.
-        prompter: Says whether somebody is there.
+        prompter: Says if somebody is there.
         prompts: Where prompts wait.
         spawn: Runs work beside the loop; what the work returns is called in the loop.
         state: What is remembered in this turn.

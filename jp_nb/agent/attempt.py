@@ -1,4 +1,4 @@
-"""One request to a model and what came of it; several of them where one answer takes that."""
+"""One request to a model and its outcome; a chain of requests where one answer takes several."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jp_nb.record.turn_marks import as_continuing, continues
 
 MAX_TOOL_CALLS = "assistant.request.max_tool_calls"
 MAX_CONTINUATIONS = 5
-"""So often an answer that reaches the token limit is gone on with."""
+"""How often an answer that reaches the token limit is continued."""
 CUT_CALL = (
     "The answer reached its token limit within this call: the arguments are incomplete, and it did "
     "not run. Call again with shorter arguments, or in several calls."
@@ -24,7 +24,7 @@ class Chain:
     """One answer in several responses: each of them but the last reached the token limit.
 
     Attributes:
-        may: Whether an answer is gone on with at all.
+        may: True if an answer is continued at all.
         parts: How often it was.
         kept: The texts that were stored of it, also by attempts that broke off; of an answer that
             is gone on with as one.
@@ -36,11 +36,11 @@ class Chain:
 
     @property
     def text(self) -> str:
-        """What was stored of the answer itself."""
+        """The text that was stored of the answer itself."""
         return "".join(part.text for part in self.kept if part.kind == "message")
 
     def keep(self, entries: Sequence[Entry]) -> None:
-        """These `entries` of it were stored."""
+        """Note that these `entries` of it were stored."""
         for entry in entries:
             if not isinstance(entry, ChatResponse) or entry.kind == "structured":
                 continue
@@ -50,11 +50,11 @@ class Chain:
             self.kept.append(part)
 
     def seam(self) -> Seam | None:
-        """Where the next response goes on; None if it is the first."""
+        """Return the seam at which the next response goes on; None if it is the first."""
         return Seam(self.text) if self.parts else None
 
     def goes_on(self, finished: Finished, entries: Sequence[Entry], *, may: bool) -> bool:
-        """Whether the answer is gone on with after a response of these `entries`, if it `may`."""
+        """Return True if the answer goes on after these `entries`, provided that it `may`."""
         texts = [e.message for e in entries if isinstance(e, ChatResponse) and e.message]
         self.keep(entries)
         if not (self.may and may and texts and finished.reason == "max_tokens"):
@@ -72,7 +72,7 @@ class Attempt:
     Attributes:
         seam: Where an answer is gone on with: what it repeats is left out; so is its reasoning.
         most_calls: So many tool calls of it run; 0: all.
-        text_ended: Whether the last text is complete, and that was not shown yet.
+        text_ended: True if the last text is complete, and that was not shown yet.
         finished: How the response ended; None if it broke off.
         calls: How many there were.
     """
@@ -90,7 +90,7 @@ class Attempt:
     held_index: int | None = None
 
     def trimmed(self, part: TextPart) -> TextPart | None:
-        """What is new of a part of a continued answer; None if nothing is, so far."""
+        """Return what is new of a part of a continued answer; None if nothing is, so far."""
         if part.kind != "message" or self.seam is None:
             return None
         text = self.seam.feed(part.text)
@@ -98,7 +98,7 @@ class Attempt:
         return replace(part, text=text) if text else None
 
     def held(self) -> TextPart | None:
-        """What was held back, for good."""
+        """Return the text that was held back; none is held back any more."""
         if self.seam is None or self.held_index is None:
             return None
         index, self.held_index = self.held_index, None
@@ -106,7 +106,7 @@ class Attempt:
         return TextPart(index, "message", text) if text else None
 
     def stored(self, rest: Sequence[Entry]) -> list[Entry]:
-        """The entries of the response; the text of a continued answer says so."""
+        """Return the entries of the response; the text of a continued answer says so."""
         entries = [*self.entries, *rest]
         for place, entry in enumerate(entries if self.seam is not None else ()):
             if isinstance(entry, ChatResponse) and entry.kind == "message":
@@ -115,7 +115,7 @@ class Attempt:
         return entries
 
     def cut_call(self) -> list[str]:
-        """The name of the call within which the token limit was reached, if one was."""
+        """Return the name of the call within which the token limit was reached, if there is one."""
         last = self.entries[-1] if self.entries else None
         limit_reached = self.finished is not None and self.finished.reason == "max_tokens"
         if not limit_reached or not isinstance(last, ToolCallRequest):
@@ -124,13 +124,13 @@ class Attempt:
         return [last.name] if self.calls - 1 in broken else []
 
     def keeps(self, entry: Entry) -> bool:
-        """Whether `entry` is stored: of the tool calls that are too many only the first is."""
+        """Return True if `entry` is stored: of surplus tool calls only the first is."""
         self.calls += isinstance(entry, ToolCallRequest)
         surplus = self.calls - self.most_calls
         return not (self.most_calls and surplus > 1 and isinstance(entry, ToolCallRequest))
 
     def problems(self) -> dict[int, str]:
-        """Why calls cannot run, by their number: what the model is told of each."""
+        """Return what the model is told of each call that cannot run, by the number of the call."""
         found = dict(self.builder.bad_arguments)
         if self.cut_call():
             found[self.calls - 1] = CUT_CALL

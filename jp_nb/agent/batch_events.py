@@ -20,7 +20,7 @@ STOP_GRACE = 2.0
 
 
 class BatchEvents:
-    """Runs work beside the coordinator's loop, and hands what it comes to over to that loop.
+    """Runs work beside the coordinator's loop, and hands the results over to that loop.
 
     Attributes:
         cutting: True while the tasks are being ended.

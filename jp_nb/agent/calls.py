@@ -35,11 +35,11 @@ class Call:
         rejections: How often a configuration change that it proposed was not applied.
         rejection: Why the last one was not, for the tool.
         formatted: What a formatter made of the arguments.
-        begun: Whether the call was shown.
-        changed: Whether it is to be shown otherwise since.
-        ran: Whether it began to run.
-        delivering: Whether it ran to its end and somebody is asked what the model reads of it.
-        cut: Whether an interrupt of the cell ended its function; what follows is decided then.
+        begun: True if the call was shown.
+        changed: True if it is to be shown otherwise since.
+        ran: True if it began to run.
+        delivering: True if it ran to its end and somebody is asked what the model reads of it.
+        cut: True if an interrupt of the cell ended its function; what follows is decided then.
         response: Once there is one, nothing changes any more.
         traceback: For the person alone.
         started: When it began, on the monotonic clock.
@@ -68,16 +68,16 @@ class Call:
 
     @property
     def key(self) -> str:
-        """What tells it from every other call of its batch."""
+        """A text that tells it from every other call of its batch."""
         return self.request.id if self.number == 1 else f"{self.request.id}#{self.number}"
 
     @property
     def title(self) -> str:
-        """Its tool, as the person may know it."""
+        """The name of its tool, as the person may know it."""
         return "a tool" if self.tool is not None and self.tool.hidden else self.request.name
 
     def begin_again(self) -> None:
-        """Forget what came of it so far."""
+        """Forget all that happened to it so far."""
         self.arguments, self.answers = {}, {}
         self.unasked.clear()
         self.rejections, self.rejection = 0, None
@@ -87,16 +87,16 @@ class Call:
 
 
 class EndCallbacks(Protocol):
-    """How calls end, for those who see to a part of them."""
+    """Ends calls, for those who see to a part of them."""
 
     def finish(
         self, call: Call, content: str, *, is_error: bool = False, skipped: bool = False
     ) -> None:
-        """`call` ends with that response."""
+        """End `call` with that response."""
         ...
 
     def nobody_decides(self, nobody: Unavailable) -> None:
-        """A person was needed, and nobody is there."""
+        """Note that a person was needed and nobody is there."""
         ...
 
 

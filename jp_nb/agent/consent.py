@@ -27,7 +27,7 @@ from jp_nb.tooling.context import ToolContext
 
 
 class ConsentCallbacks(EndCallbacks, Protocol):
-    """What becomes of the calls that a person decides about."""
+    """Receives the calls that a person decided about."""
 
     def start(self, call: Call, tool: OfferedTool) -> None:
         """Run `tool`: that is permitted."""

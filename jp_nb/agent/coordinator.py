@@ -41,7 +41,7 @@ class BatchEnd:
 
     Attributes:
         responses: In call order.
-        stopped: Whether the turn is to end.
+        stopped: True if the turn is to end.
         unsaid: What the person said to the model, if no call was left to carry it.
         change: The configuration changes that were approved, all in one.
     """
@@ -108,7 +108,7 @@ class Coordinator:
     # --- the loop ----------------------------------------------------------------------------
 
     async def run(self, calls: Sequence[Call], batch: BatchContext) -> BatchEnd:
-        """See `calls` through; every one of them has a response in the end.
+        """Run `calls` until every one of them has a response.
 
         Cancelling it leaves calls open: `stop` then gives every call its response.
         """
@@ -133,7 +133,7 @@ class Coordinator:
         return BatchEnd(self._responses(), change=self._runner.changes.take())
 
     async def stop(self) -> list[ToolCallResponse]:
-        """Cancel what runs, close what is open; the responses, in call order.
+        """Cancel what runs and close what is open; return the responses, in call order.
 
         Configuration changes that were approved are dropped: the batch did not end well.
         """
@@ -144,7 +144,7 @@ class Coordinator:
         return self._responses()
 
     def _discard_changes(self) -> list[Call]:
-        """Drop the changes that were approved, and say so; the calls that proposed them."""
+        """Drop the changes that were approved, and say so; return the calls that proposed them."""
         calls = self._runner.changes.discard()
         if calls:
             self._display(Notice(DISCARDED))
@@ -159,7 +159,7 @@ class Coordinator:
     # --- interrupts --------------------------------------------------------------------------
 
     def interrupt(self) -> None:
-        """The kernel was interrupted; from the agent's loop, while a batch runs."""
+        """Hear that the kernel was interrupted; called on the agent's loop while a batch runs."""
         self._events.post(self._interrupted)
 
     def _interrupted(self) -> None:
@@ -178,7 +178,7 @@ class Coordinator:
         self._menu_due = True
 
     def _open_menu(self) -> None:
-        """Put the menu that is due, once it is known which functions the interrupt cut."""
+        """Show the menu that is due, once it is known which functions the interrupt cut."""
         if not self._menu_due or self._functions.running or self._events.waiting:
             return
         self._menu_due, settings = False, self._settings
@@ -189,7 +189,7 @@ class Coordinator:
         )
 
     def _cannot(self) -> list[Choice]:
-        """What would come to nothing: to go on where all was cut, to restart where all is done."""
+        """Return the choices without effect: to go on if all was cut, to restart if all is done."""
         calls = self._open_calls()
         cannot: list[Choice] = []
         if calls and all(call.cut for call in calls):
@@ -203,7 +203,7 @@ class Coordinator:
             self._events.post(_nothing)
 
     def _cut_short(self, call: Call, heard: int) -> None:
-        """An interrupt cut the function of `call` short; what follows is about to be decided.
+        """Note that an interrupt cut the function of `call`; what follows is about to be decided.
 
         Or it was decided already, if an interrupt was heard since the function began: more than
         the `heard` of that moment.
@@ -228,7 +228,7 @@ class Coordinator:
             self._verdict = verdict
 
     async def _carry_out(self, verdict: Verdict) -> BatchEnd | None:
-        """Do what an interrupt came to; None if the batch goes on."""
+        """Do what was decided about an interrupt; return None if the batch goes on."""
         if verdict.choice == "continue":
             self._went_on = verdict
             for call in self._open_calls():
@@ -260,7 +260,7 @@ class Coordinator:
             self._runner.restart(self._calls[index])
 
     def _cancel_batch(self, verdict: Verdict) -> str:
-        """Give every call its response; what of the verdict's words none of them carries."""
+        """Give every call its response; return the verdict's words if no response carries them."""
         for call in self._open_calls():  # its run is done, and its change will be
             if call.delivering or self._runner.changes.is_approved(call):
                 self._runner.finish(call, UNDELIVERED.format(INTERRUPT_FIRST), skipped=True)
@@ -290,4 +290,4 @@ class Coordinator:
 
 
 def _nothing() -> None:
-    """Only has the loop look again."""
+    """Do nothing but have the loop look again."""

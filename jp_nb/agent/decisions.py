@@ -1,4 +1,4 @@
-"""What a person decides about a tool call: whether it runs, with what, and what the model reads.
+"""Dialogues about a tool call: if it runs, with which arguments, and what the model reads.
 
 Each decision is a dialogue, so that editing and giving reasons keep the screen until it is made.
 
@@ -66,18 +66,18 @@ COMMAND = "Command line"
 SHELL = "Command line, run by a shell (sh -c)"
 FIRST = "(of its first run; answers to its questions go into the next)"
 FOLDER = "Folder"
-NO_COMMAND_LINE = "It cannot run, there is no command line"
+NO_COMMAND_LINE = "It cannot run: there is no command line"
 
 Arguments = dict[str, JsonValue]
 Prepare = Callable[[Arguments], Arguments | Failure]
 """Arguments as the tool will get them, or why it cannot run with them."""
 CommandFor = Callable[[Arguments], CommandLine | Failure | None]
-"""What is executed for arguments, None if that is no command; or why it cannot be told."""
+"""Tells what is executed for arguments: None if the tool is not a command; or why not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """Whether a tool runs.
+    """The decision if a tool runs.
 
     Attributes:
         runs: With `arguments` where somebody edited them, through `channel`.
@@ -101,19 +101,19 @@ _UNDECIDED = {"timed_out": "nobody answered in time", "interrupted": INTERRUPT_F
 
 
 def _not_run(end: PromptEnd) -> Permission:
-    """The tool does not run: for somebody's decision, or for want of one."""
+    """Return that the tool does not run: somebody decided so, or nobody decided."""
     why = _UNDECIDED.get(end.end) if isinstance(end, NotAnswered) else None
     return SKIP if why is None else Permission(runs=False, skipped=f"Tool not run: {why}.")
 
 
 def _not_delivered(end: PromptEnd) -> Delivery:
-    """The same of a result."""
+    """Return that the result is not delivered: somebody decided so, or nobody decided."""
     why = _UNDECIDED.get(end.end) if isinstance(end, NotAnswered) else None
     return Delivery(NOT_DELIVERED if why is None else UNDELIVERED.format(why), withheld=True)
 
 
 def _no_command(_: Arguments) -> None:
-    """Nothing is executed: the tool is no command."""
+    """Return None: the tool is not a command."""
 
 
 async def permission(
@@ -124,7 +124,7 @@ async def permission(
     formatted: str | None = None,
     command: CommandFor = _no_command,
 ) -> Permission:
-    """Ask whether `tool` runs with `arguments`: mode `ask`, or `edit` which edits them first.
+    """Ask if `tool` may run with `arguments`: mode `ask`, or `edit`, which edits them first.
 
     Of a command somebody sees what is executed before it is: once its arguments are edited, it is
     asked whether it runs.
@@ -169,7 +169,7 @@ class _Asked:
     edited: Channel | None = None
 
     def after(self, edited: Permission) -> tuple[_Asked, Permission | None]:
-        """The call as edited, and what that decides; None: its command is to be seen first."""
+        """Return the edited call and its decision; None: its new command is to be seen first."""
         call, given = self, edited.arguments
         if given is not None:
             channel = edited.channel if to_text(given) != to_text(self.own) else None
@@ -179,7 +179,7 @@ class _Asked:
         return call, None
 
     def exhibits(self) -> Iterator[Exhibit]:
-        """What is decided about."""
+        """Return what is decided about."""
         command = self.command(self.arguments)
         if isinstance(command, Failure):
             yield Exhibit(NO_COMMAND_LINE, command.message)
@@ -193,7 +193,7 @@ class _Asked:
             yield Exhibit(FORMATTED, self.formatted)
 
     def prompt(self) -> ActionPrompt:
-        """The question whether it runs."""
+        """Return the prompt that asks if it runs."""
         kind = SOURCES.get(self.tool.kind, self.tool.kind)
         return ActionPrompt(
             text=f"Run {kind} {spell_unseen(self.tool.name)} tool?",
@@ -203,7 +203,7 @@ class _Asked:
         )
 
     def runs(self, *, remembered: bool) -> Permission:
-        """It runs, with what was shown."""
+        """Return the decision that it runs, with what was shown."""
         arguments = self.arguments if self.edited else None
         return Permission(True, arguments, remembered=remembered, channel=self.edited)
 
@@ -232,7 +232,7 @@ async def _ask_permission(ask: Ask, call: _Asked, prepare: Prepare) -> Permissio
 
 
 async def _with_reason(ask: Ask, tool: OfferedTool) -> Permission | None:
-    """Skip for a reason; None to ask again."""
+    """Return the decision to skip for a reason; None to ask again."""
     end = await ask(QuestionPrompt(_reason(tool), tool=tool.name))
     if not isinstance(end, Answered):
         return None if _goes_back(end) else _not_run(end)
@@ -243,7 +243,7 @@ async def _with_reason(ask: Ask, tool: OfferedTool) -> Permission | None:
 async def _with_edits(
     ask: Ask, tool: OfferedTool, arguments: Arguments, prepare: Prepare
 ) -> Permission | None:
-    """Run with other arguments; None to ask again."""
+    """Return the decision to run with other arguments; None to ask again."""
     edited = await _edit_arguments(ask, tool, arguments, prepare)
     if isinstance(edited, Permission):
         return edited
@@ -251,7 +251,7 @@ async def _with_edits(
 
 
 def _goes_back(end: PromptEnd) -> bool:
-    """Whether somebody closed the prompt to get back to the one it came from."""
+    """Return True if somebody closed the prompt to get back to the one before."""
     return isinstance(end, NotAnswered) and end.end in ("cancelled", "declined")
 
 
@@ -268,7 +268,7 @@ def _reason(tool: OfferedTool) -> Question:
 async def _edit_arguments(
     ask: Ask, tool: OfferedTool, arguments: Arguments, prepare: Prepare
 ) -> Permission | NotAnswered | Unavailable | None:
-    """To run with the arguments as somebody edited them; None if they were emptied."""
+    """Return the decision to run with edited arguments; None if they were emptied."""
     question = Question.text("arguments", f"Arguments of {spell_unseen(tool.name)}, as JSON:")
     question = question.with_default(to_text(arguments))
     while True:
@@ -286,7 +286,7 @@ async def _edit_arguments(
 
 
 def _read_arguments(text: str, prepare: Prepare) -> Arguments | str:
-    """The arguments that `text` says, or what is wrong with it."""
+    """Return the arguments that `text` holds, or what is wrong with it."""
     try:
         value = read_json(text)
     except ValueError as exc:
@@ -298,7 +298,7 @@ def _read_arguments(text: str, prepare: Prepare) -> Arguments | str:
 
 
 def to_text(value: JsonValue) -> str:
-    """`value` as JSON that a person reads: every character of it is seen."""
+    """Return `value` as JSON for a person, in which every character can be seen."""
     lines = indented_json(value).split("\n")
     return "\n".join(map(escape_unseen, lines)).replace("⟨", "\\u27e8")
 
@@ -311,7 +311,7 @@ class Delivery:
     """What the model reads of a result.
 
     Attributes:
-        withheld: Whether somebody wanted that the model does not read it.
+        withheld: True if somebody wanted that the model does not read it.
         nobody: Nobody could be asked: the result is withheld with an error.
     """
 
@@ -352,7 +352,7 @@ async def delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
 
 
 async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery | None:
-    """The edited result; None if the text was emptied or the editing cancelled."""
+    """Return the edited result; None if the text was emptied or the editing cancelled."""
     question = Question.text(
         "result", f"Result of {spell_unseen(tool.name)}, as the model reads it:"
     )
@@ -373,7 +373,7 @@ async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Deliver
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """What became of proposed configuration changes, of all of them alike.
+    """The decision about proposed configuration changes, the same for all of them.
 
     Attributes:
         decision: `nobody` made one: nobody could be asked, or nobody answered in time; `reason`
@@ -386,7 +386,7 @@ class Approval:
 
 
 async def approval(ask: Ask, tool: str, changes: Sequence[ProposedChange]) -> Approval:
-    """Ask, in one prompt, whether the `changes` that `tool` proposed are applied.
+    """Ask, in one prompt, if the `changes` that `tool` proposed are applied.
 
     The tool is named even if its style hides it: nobody may change things unseen.
     """

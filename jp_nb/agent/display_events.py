@@ -24,7 +24,7 @@ class ShowText(NamedTuple):  # thousands are made, and a frozen dataclass takes 
 
 @dataclass(frozen=True, slots=True)
 class DiscardText:
-    """What the current response has shown so far is withdrawn (a refusal)."""
+    """The text of the current response, shown so far, is withdrawn: the model refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class ToolBegins:
         parameters: How its arguments are shown: `line` in the line of the call, `json` below it,
             `off` not at all.
         formatted: What a formatter made of them, shown below the line instead.
-        edited: Whether they are not the model's own: a person changed them.
+        edited: True if they are not the model's own: a person changed them.
     """
 
     call_id: str
@@ -58,7 +58,7 @@ class ToolEnds:
 
     Attributes:
         traceback: Shown folded to the person alone.
-        skipped: Whether the tool did not run, or was cut short, because somebody wanted that.
+        skipped: True if the tool did not run, or was cut short, because somebody wanted that.
         result_lines: How many lines of `content` are shown; None: all of them.
     """
 
@@ -130,7 +130,7 @@ class Waits:
         key: Who waits: `MODEL_WAITS`, or a tool call. What it waited for before is over.
         text: What for, such as `anthropic/claude-opus`; "": for nothing any more.
         until: When the wait ends by itself, by `time.monotonic`; None if nobody knows.
-        person: Whether the person is to decide: that may stand in line behind something else.
+        person: True if the person is to decide: that may stand in line behind something else.
     """
 
     key: str
@@ -153,7 +153,7 @@ class FunctionBegins:
 
 @dataclass(frozen=True, slots=True)
 class FunctionEnds:
-    """It gives the thread back, on which this is said."""
+    """A tool's function gives the cell's thread back, on which this is said."""
 
     call_id: str
 

@@ -1,4 +1,4 @@
-"""What an interrupt of the kernel does to a turn: a menu, a configured action, or an end.
+"""Interrupts of the kernel in a turn: a menu, a configured action, or the end.
 
 Source: `docs/turns.md`, `docs/decisions.md` D24.
 """
@@ -29,14 +29,14 @@ Decider = Literal["person", "setting", "nobody"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What an interrupt comes to.
+    """The decision about an interrupt.
 
     Attributes:
         choice: `continue` as if nothing had been; `reply` with `text`; `restart` the tool calls
             that have no response; `stop` and keep, or `abort` and discard, what arrived.
         text: What the person says to the model.
-        escalated: Whether it was an interrupt of the interrupt: nobody is asked again.
-        by: Whether a `person` chose it, a `setting` for the person who is there, or `nobody`.
+        escalated: True if it was an interrupt of the interrupt: nobody is asked again.
+        by: Who chose it: a `person`, a `setting` for the person who is there, or `nobody`.
     """
 
     choice: Choice
@@ -73,7 +73,7 @@ _AFTER: dict[Decider, dict[Literal["continue", "stop"], str]] = {
 
 
 def stopped(verdict: Verdict, *, ran: bool) -> str:
-    """What a model is told of a call that an interrupt ended and that nobody cancelled."""
+    """Return what a model is told of a call that an interrupt ended and nobody cancelled."""
     after = _AFTER[verdict.by]["continue" if verdict.choice == "continue" else "stop"]
     return f"{STOPPED if ran else NOT_RUN} {after}"
 
@@ -100,12 +100,12 @@ class Interrupts:
     def at_once(
         self, phase: Phase, settings: InterruptConfig, *, in_menu: bool = False
     ) -> Verdict | None:
-        """An interrupt came: what it does without anybody being asked; None for the menu.
+        """Return what an interrupt does without asking anybody; None if the menu is due.
 
         Args:
             phase: What it came into.
             settings: What is configured.
-            in_menu: Whether the menu of an earlier one is open.
+            in_menu: True if the menu of an earlier one is open.
         """
         now, before = self._clock(), self._last
         self._last = now
@@ -122,7 +122,7 @@ class Interrupts:
 async def menu(
     ask: Ask, phase: Phase, settings: InterruptConfig, *, cannot: Collection[Choice] = ()
 ) -> Verdict:
-    """Ask the person what to do, and offer all but what `cannot` be done.
+    """Ask the person what to do, with all choices but those that `cannot` be made.
 
     Whoever closes the menu goes on; whoever closes the question of a configured reply stops.
     """
@@ -154,7 +154,7 @@ def _action(phase: Phase, settings: InterruptConfig) -> Choice | Literal["prompt
 
 
 async def _reply(ask: Ask, phase: Phase) -> Verdict | None:
-    """What the person says to the model; None to go back to the menu."""
+    """Ask what the person says to the model; return None to go back to the menu."""
     end = await ask(QuestionPrompt(Question.text("reply", TEXTS[phase])))
     match end:
         case Answered(value=str() as text) if text.strip():

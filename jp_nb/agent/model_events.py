@@ -182,7 +182,7 @@ class Provider(Protocol):
         ...
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
-        """See whether a structured answer can be asked for with `schema`. Sends nothing.
+        """Raise if no structured answer can be asked for with `schema`. Sends nothing.
 
         Raises:
             UsageError: If not; the message names the place in the schema and what to do.

@@ -1,4 +1,4 @@
-"""A model answers the question of a tool.
+"""Has a model answer the question of a tool.
 
 Source: `docs/turns.md` (RFD 028, RFD 034).
 """
@@ -55,7 +55,7 @@ class InquiryError(JpNbError):
 
 
 def _unheard(model: str, *, again: str = "", until: float | None = None) -> None:
-    """Nobody watches."""
+    """Tell nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class InquiryBackend(Protocol):
     on_usage: Callable[[Usage], None] | None
 
     async def inquire(self, thread: Thread, inquiry: ModelInquiry) -> JsonValue:
-        """The answer, valid for the question. Cancelling the task cancels the request.
+        """Return an answer that is valid for the question. Cancelling the task cancels the request.
 
         Args:
             thread: What a provider sees of the conversation now. It is not changed: the copy that
@@ -112,7 +112,7 @@ class InquiryBackend(Protocol):
 
 
 def answer_schema(inquiry: ModelInquiry) -> dict[str, JsonValue]:
-    """The JSON schema of the answer (section 5.7; `inquiry_id` in it is decision D2)."""
+    """Return the JSON schema of the answer; `inquiry_id` is in it by `docs/decisions.md` D2."""
     return {
         "type": "object",
         "properties": {
@@ -125,7 +125,7 @@ def answer_schema(inquiry: ModelInquiry) -> dict[str, JsonValue]:
 
 
 def paused(thread: Thread, inquiry: ModelInquiry) -> Thread:
-    """A copy of `thread` in which the call is paused and its question is asked.
+    """Return a copy of `thread` in which the call is paused and its question is asked.
 
     No call in it stays without a response: that of the running batch which asks is paused, the
     others of the batch have no result yet, and those of earlier turns were interrupted.
@@ -188,7 +188,7 @@ def _question(inquiry: ModelInquiry) -> ChatRequest:
 
 
 def extract_answer(entries: Sequence[Entry], inquiry: ModelInquiry) -> JsonValue:
-    """The answer that the first structured response in `entries` gives.
+    """Return the answer in the first structured response among `entries`.
 
     Raises:
         InquiryError: If there is none, or it is no answer to the question.
@@ -334,7 +334,7 @@ class LlmInquiryBackend:
 
 
 def _refuse_unless_whole(finished: Finished) -> None:
-    """Raise `ProviderError` if what was said is no answer to go by."""
+    """Raise `ProviderError` if the response is refused or cut off."""
     if finished.reason == "refused":
         detail = f": {finished.detail}" if finished.detail else ""
         raise ProviderError(f"the model refused to answer{detail}")
@@ -362,7 +362,7 @@ _KEY: Final = re.compile(
 
 
 def without_addresses(text: str) -> str:
-    """`text` without what a provider's error may tell of servers and keys; not too long.
+    """Return `text` without servers and keys that a provider's error may name, and shortened.
 
     The error goes to the model that called the tool, and into the record.
     """

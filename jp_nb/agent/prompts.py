@@ -16,7 +16,7 @@ from jp_nb.tooling.question import Question
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A button that decides at once; `key` is its single key on stdin (decision D35).
+    """A button that decides at once; `key` is its single key on stdin.
 
     `on_form` is false for what only makes sense on stdin, such as printing once more.
     """
@@ -88,7 +88,7 @@ class ProposedChange:
         path: What changes.
         now: What it is, as JSON; None if it is not set.
         proposed: What it is to become, as JSON; None if it is to be unset.
-        added: Whether `proposed` is one more item of the list at `path`, which keeps the others.
+        added: True if `proposed` is one more item of the list at `path`, which keeps the others.
         then: What shows when it is unset, because the program or a tool brings it along.
     """
 
@@ -100,20 +100,20 @@ class ProposedChange:
 
     @property
     def becomes(self) -> str:
-        """What is at `path` afterwards."""
+        """The text of what is at `path` afterwards."""
         if self.proposed is None:
             return UNSET if self.then is None else f"{UNSET}, then {self.then}"
         return f"+ {self.proposed}" if self.added else self.proposed
 
     def __str__(self) -> str:
-        """`path: now → proposed`, `path: + item` or `path: (unset)` (section 8.5)."""
+        """Return `path: now → proposed`, `path: + item` or `path: (unset)`."""
         if self.proposed is None or self.added:
             return f"{self.path}: {self.becomes}"
         return f"{self.path}: {UNSET if self.now is None else self.now} → {self.becomes}"
 
 
 UNSET = "(unset)"
-"""Stands for what is not set, or is to be so no more."""
+"""Stands for what is not set, or is to be unset."""
 
 Prompt = QuestionPrompt | ActionPrompt
 Channel = Literal["form", "stdin", "terminal"]
@@ -153,7 +153,7 @@ class Prompter(Protocol):
     """Asks the person in front of the notebook."""
 
     def nobody(self) -> Unavailable | None:
-        """Why nobody can be asked in the running cell; None if somebody may be there.
+        """Return why nobody can be asked in the running cell; None if somebody may be there.
 
         Cheap, and safe from any thread: the one predicate of routing (R083-99).
         """

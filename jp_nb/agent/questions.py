@@ -1,4 +1,4 @@
-"""Who answers a tool's question, and how the round trip is recorded.
+"""Routes a tool's question to whoever answers it, and writes the entries of the round trip.
 
 Source: `docs/turns.md`, `docs/record.md`.
 """
@@ -39,7 +39,7 @@ NOT_ANSWERED: Mapping[str, str] = {
 
 @dataclass(slots=True)
 class TurnState:
-    """What is remembered for the rest of a turn, and never stored.
+    """Answers and decisions that count for the rest of a turn, and are never stored.
 
     Attributes:
         answers: Remembered answers by `<tool>.<question id>`.
@@ -54,18 +54,18 @@ class TurnState:
     secrets: Secrets = field(default_factory=Secrets)
 
     def permission(self, tool: OfferedTool) -> bool | None:
-        """The remembered decision about `tool` as it is defined now; None if there is none."""
+        """Return the remembered decision about `tool` as it is now; None if there is none."""
         about, decided = self.permissions.get(tool.name, (None, None))
         return decided if about == tool else None
 
     def inquiry_id(self, call_id: str, question_id: str) -> str:
-        """A new `<call>.<question>.<attempt>`, unique in the turn."""
+        """Return a new `<call>.<question>.<attempt>`, unique in the turn."""
         asked = f"{call_id}.{question_id}"  # of any dots: one text, one count
         self.attempts[asked] += 1
         return f"{asked}.{self.attempts[asked]}"
 
     def remembered(self, tool: str, question: Question) -> JsonValue:
-        """The remembered answer that fits `question`; None if there is none or none may be used."""
+        """Return the remembered answer to `question`; None if none fits or may be used."""
         if not reusable(question):
             return None
         answer = self.answers.get(f"{tool}.{question.id}")
@@ -78,7 +78,7 @@ class TurnState:
 
 
 def reusable(question: Question) -> bool:
-    """Whether answers of `question` may be read from and written to the turn's memory."""
+    """Return True if answers of `question` may be remembered for the turn."""
     return question.persistence == "turn" and not question.answer_type.secret
 
 
@@ -87,7 +87,7 @@ def reusable(question: Question) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class UseAnswer:
-    """Answered without asking anybody."""
+    """The answer is known, and nobody is asked."""
 
     answer: JsonValue
     channel: Literal["configured", "remembered"]
@@ -103,12 +103,12 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class AskPerson:
-    """Prompt."""
+    """A person is asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskModel:
-    """Let a model answer."""
+    """A model is asked."""
 
 
 Route = UseAnswer | Refuse | AskPerson | AskModel
@@ -122,14 +122,14 @@ def route(
     remembered: JsonValue,
     nobody: bool,
 ) -> Route:
-    """Who answers `question` of `tool`: the precedence table of section 5.3, in order.
+    """Return who answers `question` of `tool`, by the order of precedence in `docs/turns.md`.
 
     Args:
         tool: Name of the tool, for messages alone.
         question: What it asks.
         config: What the user configured for that question.
         remembered: A fitting answer of this turn, or None.
-        nobody: Whether nobody can be prompted.
+        nobody: True if nobody can be prompted.
     """
     config = config or QuestionConfig()
     if config.answer is not None:
@@ -175,7 +175,7 @@ def _bad_static(tool: str, question_id: str, misfit: Misfit) -> str:
 
 
 def inquiry_request(inquiry_id: str, source: InquirySource, question: Question) -> InquiryRequest:
-    """The entry that opens an inquiry, as the tool declared the question."""
+    """Return the entry that opens an inquiry, as the tool declared the question."""
     return InquiryRequest(
         id=inquiry_id,
         source=source,
@@ -193,7 +193,7 @@ def inquiry_request(inquiry_id: str, source: InquirySource, question: Question) 
 def answered(
     inquiry_id: str, question: Question, answer: JsonValue, channel: str
 ) -> InquiryResponse:
-    """The entry that closes an inquiry with an answer; a secret is redacted."""
+    """Return the entry that closes an inquiry with an answer; a secret is redacted."""
     metadata: dict[str, JsonValue] = {"end": "answered", "channel": channel}
     if question.answer_type.secret:
         return InquiryResponse(id=inquiry_id, outcome="redacted", metadata=metadata)
@@ -203,7 +203,7 @@ def answered(
 def cancelled(
     inquiry_id: str, reason: CancelReason, *, end: str | None = None, channel: str | None = None
 ) -> InquiryResponse:
-    """The entry that closes an inquiry without an answer."""
+    """Return the entry that closes an inquiry without an answer."""
     metadata: dict[str, JsonValue] = {}
     if end is not None:
         metadata["end"] = end
@@ -213,7 +213,7 @@ def cancelled(
 
 
 def closing(inquiry_id: str, question: Question, end: PromptEnd) -> InquiryResponse:
-    """The entry for the way that a prompt ended."""
+    """Return the entry for the way that a prompt ended."""
     match end:
         case Answered(value=value, channel=channel):
             return answered(inquiry_id, question, value, channel)

@@ -23,7 +23,7 @@ class Resolved:
         inquiry: Answers questions of tools by asking a model.
         interrupts: What an interrupt of the kernel does.
         basis: The configuration itself, which tools may propose to change.
-        chains: Whether an answer that reaches the token limit is gone on with.
+        chains: True if an answer that reaches the token limit is continued.
     """
 
     provider: Provider

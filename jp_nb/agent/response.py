@@ -1,4 +1,4 @@
-"""From streamed parts to entries.
+"""Builds entries from what a provider streams.
 
 Source: `docs/providers.md`.
 """
@@ -34,7 +34,7 @@ class _Buffer:
 
 
 class ResponseBuilder:
-    """One model response, item by item.
+    """Builds one model response, item by item.
 
     Attributes:
         usage: Tokens as reported so far.
@@ -53,7 +53,7 @@ class ResponseBuilder:
         self._open: dict[int, _Buffer] = {}
 
     def feed(self, event: ProviderEvent) -> Entry | None:
-        """Take one event; the finished entry, if it completes one."""
+        """Take one event; return the finished entry, if it completes one."""
         if isinstance(event, TextPart):
             buffer = self._buffer(event.index, event.kind)
             if buffer is not None:
@@ -84,12 +84,12 @@ class ResponseBuilder:
         return buffer
 
     def finish(self) -> tuple[list[Entry], list[str]]:
-        """What was not flushed: its texts as entries, and the names of unfinished tool calls."""
+        """Return what was not flushed: texts as entries, and the names of unfinished tool calls."""
         unfinished = [b.name for b in self._open.values() if b.kind == "tool"]
         return self._as_they_stand("message", "reasoning", "structured"), unfinished
 
     def peek(self) -> list[Entry]:
-        """The texts as they stand, for an answer that broke off.
+        """Return the texts as they stand, for an answer that broke off.
 
         Never a tool call and never structured data: half of one is none.
         """
@@ -147,7 +147,7 @@ class Seam:
         self._open = True
 
     def feed(self, text: str) -> str:
-        """What of the text so far is new; "" while that cannot be told."""
+        """Return what is new of the text so far; "" while that cannot be told."""
         if not self._open:
             return text
         self._held += text
@@ -156,7 +156,7 @@ class Seam:
         return "" if may_repeat_more else self.rest()
 
     def rest(self) -> str:
-        """What is new of the text that was held back; no more is."""
+        """Return what is new of the text that was held back; none is held back any more."""
         self._open, held, self._held = False, self._held, ""
         for size in range(min(len(held), len(self._before)), self.SHORTEST - 1, -1):
             if self._before.endswith(held[:size]) and not held[:size].isspace():

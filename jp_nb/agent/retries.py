@@ -32,7 +32,7 @@ class WaitCallback(Protocol):
     """Is told which model is waited for, and until when if that is known."""
 
     def __call__(self, model: str, *, again: str = "", until: float | None = None) -> None:
-        """`model` is asked; or `again` at `until`, by `time.monotonic`, with the reason."""
+        """Note that `model` is asked, or that it will be at `until`; `again` says why."""
         ...
 
 

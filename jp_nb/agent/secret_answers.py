@@ -1,4 +1,4 @@
-"""Secret answers that tools repeat: what comes of a tool is stored, shown and sent to models.
+"""Hides secret answers that tools repeat in what is stored, shown and sent to models.
 
 Source: `docs/record.md`, which lets a result repeat a secret; here it
 does not.
@@ -51,13 +51,13 @@ class Secrets:
             self.add(answer)
 
     def hide(self, text: str) -> str:
-        """`text` with `(secret)` in place of each secret."""
+        """Return `text` with `(secret)` in place of each secret."""
         for secret in self._texts:
             text = text.replace(secret, SECRET_ANSWER)
         return text
 
     def hide_in(self, outcome: Outcome) -> Outcome:
-        """`outcome` without secrets; a configuration change that holds one is malformed."""
+        """Return `outcome` without secrets; a configuration change that holds one is malformed."""
         if not self._texts:
             return outcome
         match outcome:
@@ -79,7 +79,7 @@ class Secrets:
                 return outcome.model_copy(update={"questions": shown})
 
     def hide_in_question(self, question: Question) -> Question:
-        """`question` as it may be shown; what it is answered with stays as it is."""
+        """Return `question` as it may be shown; what it is answered with stays as it is."""
         default = question.default
         return question.model_copy(
             update={
@@ -90,7 +90,7 @@ class Secrets:
         )
 
     def _is_in(self, value: Any) -> bool:
-        """Whether some text, key or number in `value` holds a secret."""
+        """Return True if some text, key or number in `value` holds a secret."""
         if isinstance(value, dict):
             return any(self._is_in(key) or self._is_in(each) for key, each in value.items())
         if isinstance(value, (list, tuple)):
@@ -101,7 +101,7 @@ class Secrets:
 
 
 def _quoted(text: str) -> Iterator[str]:
-    """`text` as it stands in JSON, in what Python shows, and in URLs."""
+    """Yield `text` as it stands in JSON, in what Python shows, and in URLs."""
     yield json.dumps(text)[1:-1]
     yield json.dumps(text, ensure_ascii=False)[1:-1]
     shown = repr(text)[1:-1].replace("\\'", "'")

@@ -57,7 +57,7 @@ class StreamInterrupts:
         self.late = False
 
     def interrupt(self) -> None:
-        """The kernel was interrupted."""
+        """Hear that the kernel was interrupted."""
         if self._work.done():
             self.late = True
             return

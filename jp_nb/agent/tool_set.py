@@ -1,4 +1,4 @@
-"""Which tools a model is offered, and the settings in force for each.
+"""The tools that a model is offered, each with its settings in force.
 
 Source: `docs/turns.md`, `docs/decisions.md` D11, D22, D37.
 """
@@ -42,7 +42,7 @@ class OfferedTool:
     """A tool that may run: its executor and everything configured about it, resolved.
 
     Attributes:
-        format: Whether `formatter` may run before anybody permitted the call.
+        format: `unattended` if `formatter` may run before anybody permitted the call.
         formatter: Writes arguments for the person, if a command is configured for that.
         parameters: How arguments are shown without a formatter; None: in the line of the call.
         inline_results: How much of a result is shown; None: nothing.
@@ -141,7 +141,7 @@ class _Documentation(Mapping[str, str]):
 
 
 def is_enabled(tool: ToolConfig, star: ToolConfig) -> bool:
-    """The tool's own state, else that of `*`, else on."""
+    """Return the tool's own state, else that of `*`, else True."""
     return enabling(tool, star)[0]
 
 
@@ -226,7 +226,7 @@ def _first(own: int | None, star: int | None, default: int) -> int:
 
 
 def _style(own: ToolStyle, star: ToolStyle) -> ToolStyle:
-    """Each field of a tool's style: its own, else that of `*`."""
+    """Return a style with each field of `own`, else of `star`."""
 
     def first(mine: T | None, default: T | None) -> T | None:
         return default if mine is None else mine
@@ -242,7 +242,7 @@ def _style(own: ToolStyle, star: ToolStyle) -> ToolStyle:
 
 
 def _access(tool: ToolConfig) -> JsonValue:
-    """The grants as a tool reads them: every kind of rule, and what each rule says."""
+    """Return the grants as a tool reads them: every kind of rule, and what each rule says."""
     if tool.access is None:
         return None
     return cast(JsonValue, tool.access.model_dump(mode="json", exclude_none=True))
@@ -251,7 +251,7 @@ def _access(tool: ToolConfig) -> JsonValue:
 def _described(
     schema: Mapping[str, JsonValue], parameters: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """`schema` with what the configuration says in words about its properties."""
+    """Return `schema` with what the configuration says in words about its properties."""
     properties = schema.get("properties")
     nodes = dict(properties) if isinstance(properties, dict) else {}
     for name, said in parameters.items():
@@ -263,7 +263,7 @@ def _described(
 
 
 def _parameters(tool: ToolConfig) -> dict[str, JsonValue]:
-    """The parameters as they were configured, without what nobody set."""
+    """Return the parameters as they were configured, without what nobody set."""
     return {
         name: node.model_dump(mode="json", exclude_unset=True, exclude_none=True)
         for name, node in tool.parameters.items()

@@ -81,7 +81,7 @@ class TurnLoop:
         sleep: Waits before a retry.
         clock: Seconds, for the time between two interrupts.
         interrupts_heard: How many interrupts this turn took notice of; none after its end.
-        left_out: Whether the turn got no answer, so that its request is not sent again.
+        left_out: True if the turn got no answer, so that its request is not sent again.
     """
 
     stream: ConversationStream
@@ -114,7 +114,7 @@ class TurnLoop:
         return self._tokens.usage
 
     async def run(self, request: ChatRequest) -> TurnEnd:
-        """Append `request` as a new turn and see it through.
+        """Append `request` as a new turn, and run it to its end.
 
         Raises:
             ProviderError: If the model cannot be reached or refuses for good. What arrived
@@ -162,7 +162,7 @@ class TurnLoop:
             self.display(Notice(NO_ANSWER + (TAKEN_BACK if takes_back else "")))
 
     def interrupt(self) -> None:
-        """The kernel was interrupted; from the agent's loop.
+        """Hear that the kernel was interrupted; called on the agent's loop.
 
         Before `run` has begun, nothing of the turn is recorded. After it ended, nothing happens.
         """

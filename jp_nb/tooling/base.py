@@ -37,8 +37,8 @@ class CommandLine:
     Attributes:
         text: Words quoted as a shell quotes them; if a shell reads them, what it reads.
         folder: Where.
-        shell: Whether a shell reads it.
-        first: Whether it is that of the first run alone: what is known later changes it.
+        shell: True if a shell reads it.
+        first: True if it is that of the first run alone: what is known later changes it.
     """
 
     text: str
@@ -86,17 +86,17 @@ class Tool(Protocol):
 
     @property
     def may_propose(self) -> bool:
-        """Whether a success of it may propose to change the configuration, if it is granted."""
+        """True if a success of it may propose to change the configuration, if granted."""
         ...
 
     def inquiry_source(self, name: str) -> InquirySource:
-        """Who asks when the tool registered as `name` has a question."""
+        """Return who asks when the tool registered as `name` has a question."""
         ...
 
     def prepare(
         self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
     ) -> Mapping[str, JsonValue] | Failure:
-        """`arguments` as the tool will get them, or why it cannot run with them.
+        """Return `arguments` as the tool will get them, or why it cannot run with them.
 
         Called before anybody is asked and before anything runs. `arguments` have the types that
         `schema` declares where that could be told.
@@ -106,7 +106,7 @@ class Tool(Protocol):
     def command_line(
         self, arguments: Mapping[str, JsonValue], context: ToolContext
     ) -> CommandLine | Failure | None:
-        """What a run with these is going to execute; None if that is the tool's own code."""
+        """Return what a run with these executes; None if that is the tool's own code."""
         ...
 
     async def run(
@@ -122,26 +122,26 @@ class Tool(Protocol):
 
 
 class ToolDefaults:
-    """What most tools do where a `Tool` has a choice."""
+    """The methods of a `Tool` as most tools have them."""
 
     registration: Mapping[str, JsonValue] = {}
     schema: Mapping[str, JsonValue] | None = None
     may_propose = False
 
     def inquiry_source(self, name: str) -> InquirySource:
-        """The tool itself asks."""
+        """Return the tool itself."""
         return InquirySource.tool(name)
 
     def prepare(
         self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
     ) -> Mapping[str, JsonValue] | Failure:
-        """The arguments as they are: the tool looks at them when it runs."""
+        """Return the arguments as they are: the tool looks at them when it runs."""
         return arguments
 
     def command_line(
         self, arguments: Mapping[str, JsonValue], context: ToolContext
     ) -> CommandLine | Failure | None:
-        """None: what runs is its own code."""
+        """Return None: what runs is its own code."""
         return None
 
 
@@ -149,7 +149,7 @@ class ArgumentFormatter(Protocol):
     """Writes the arguments of a call for the person (`style.parameters` as a command)."""
 
     async def format(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> str:
-        """The text below the call's header; "" for none.
+        """Return the text below the call's header; "" for none.
 
         Raises:
             ToolError: If it cannot; the tool is not run then.

@@ -67,7 +67,7 @@ class CommandTool(ToolDefaults):
     def prepare(
         self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
     ) -> Mapping[str, JsonValue] | Failure:
-        """The arguments with defaults; a failure if some are missing or unknown."""
+        """Return the arguments with defaults; a failure if some are missing or unknown."""
         filled = fill_defaults(arguments, schema)
         problem = bad_arguments(name, filled, schema)
         return filled if problem is None else Failure(problem)
@@ -75,7 +75,7 @@ class CommandTool(ToolDefaults):
     def command_line(
         self, arguments: Mapping[str, JsonValue], context: ToolContext
     ) -> CommandLine | Failure | None:
-        """The command line with everything filled in; a failure if that cannot be done."""
+        """Return the command line with everything filled in; a failure if that cannot be done."""
         from jp_nb.tooling.templates import TemplateError
 
         if self.command is None:
@@ -104,7 +104,7 @@ class CommandTool(ToolDefaults):
 
 
 class CommandTools(SourceDefaults):
-    """The configured commands (`source = "local"`): each is all that is said about it."""
+    """The configured commands (`source = "local"`): a tool is made of what is configured."""
 
     name = "local"
 
@@ -132,7 +132,7 @@ class CommandFormatter:
         return hash(self._called)
 
     async def format(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> str:
-        """The text below the call's header; "" for none.
+        """Return the text below the call's header; "" for none.
 
         Raises:
             ToolError: If the command fails, or asks something.
@@ -148,7 +148,7 @@ class CommandFormatter:
 
 
 def called(name: str, config: ToolConfig) -> str:
-    """The name that the process of tool `name` is told: that in its source, if there is one."""
+    """Return the name that the process of tool `name` is told: that in its source, if any."""
     kind, _, wanted = (config.source or "").partition(".")
     return wanted if kind == "local" and wanted else name
 
@@ -157,7 +157,7 @@ def called(name: str, config: ToolConfig) -> str:
 
 
 def run_document(name: str, arguments: Mapping[str, JsonValue], context: ToolContext) -> Document:
-    """The document of a run (section 3.2)."""
+    """Return the document of a run."""
     about: Document = {
         "root": context.root,
         "action": "run",
@@ -185,7 +185,7 @@ def run_document(name: str, arguments: Mapping[str, JsonValue], context: ToolCon
 def format_document(
     name: str, arguments: Mapping[str, JsonValue], context: ToolContext
 ) -> Document:
-    """The document of a call that is only to be shown (section 3.3)."""
+    """Return the document of a call that is only to be shown."""
     return {
         "tool": {"name": name, "arguments": dict(arguments), "options": dict(context.options)},
         "context": {
@@ -228,7 +228,7 @@ def _argv(command: Command, document: Document) -> list[str]:
 
 
 def _outcome(done: process.FinishedProcess, subject: str, *, shell: bool) -> Outcome:
-    """What a process that exited comes to (section 3.4): its exit code is for plain text alone."""
+    """Return the outcome of a process that exited; its exit code counts for plain text alone."""
     outcome = read_outcome(done.stdout)
     if isinstance(outcome, Failure):
         return Failure(_error_text(outcome, done.stdout))
@@ -240,7 +240,7 @@ def _outcome(done: process.FinishedProcess, subject: str, *, shell: bool) -> Out
 
 
 def _ended(code: int, *, shell: bool) -> str:
-    """How the process ended, in words; a shell tells with its own status of what it ran."""
+    """Say how the process ended; the status of a shell also tells how what it ran ended."""
     if code < 0:
         return f"was ended by {_signal(-code)}"
     meaning = ""
@@ -257,7 +257,7 @@ def _signal(number: int) -> str:
 
 
 def _failed(done: process.FinishedProcess, head: str) -> str:
-    """What is read of a failure: how it ended, its last words, and then all that it printed."""
+    """Return the text of a failure: how it ended, its last words, then all that it printed."""
     stderr, stdout = done.stderr.strip(), done.stdout.strip()
     last = stderr.rpartition("\n")[2].strip()
     said = f": {last}" if 0 < len(last) <= MAX_LAST_WORDS else "."
@@ -276,7 +276,7 @@ def _printed(name: str, text: str) -> str:
 
 
 def _error_text(failure: Failure, stdout: str) -> str:
-    """What the model reads of an error that the tool reported itself (A35)."""
+    """Return what the model reads of an error that the tool reported itself."""
     if failure.transient:
         return compact_json({"message": failure.message, "trace": list(failure.trace)})
     return stdout

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 @dataclass(frozen=True, slots=True)
 class DeltaRejection:
-    """Why the configuration change of the previous run was not applied."""
+    """The reason for which the configuration change of the previous run was not applied."""
 
     reason: str
     fields: tuple[str, ...] = ()

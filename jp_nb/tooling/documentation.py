@@ -27,7 +27,7 @@ Schema = Mapping[str, JsonValue]
 def document(
     name: str, summary: str | None, description: str | None, examples: str | None, schema: Schema
 ) -> str:
-    """The section about tool `name`; "" if there is nothing to say about it.
+    """Return the section about tool `name`; "" if there is nothing to say about it.
 
     Args:
         name: The tool.
@@ -54,7 +54,7 @@ class Parameter:
     Attributes:
         path: Its name, after the names of those that it is in.
         type: Such as `array of integer` or `string or null`; "" if anything goes.
-        required: Whether a call must have it.
+        required: True if a call must have it.
         values: What is said about its values, such as its default, in Markdown.
         texts: What it is for, in paragraphs.
     """
@@ -67,7 +67,7 @@ class Parameter:
 
 
 def parameters(schema: Schema) -> tuple[list[Parameter], str]:
-    """The first parameters of `schema`, each before those within it, and a word on the others.
+    """Return the first parameters of `schema`, each before those in it, and a word on the rest.
 
     That is "" if there are no others.
     """
@@ -101,7 +101,7 @@ def _parameters(node: _Node, above: tuple[str, ...]) -> Iterator[Parameter]:
 
 
 def _item(parameter: Parameter) -> Iterator[str]:
-    """Its lines in a list of lists."""
+    """Yield its lines in a list of lists."""
     indentation = "  " * (len(parameter.path) - 1)
     facts = [parameter.type, "required" if parameter.required else "", *parameter.values]
     head = f"`{parameter.path[-1]}` ({', '.join(x for x in facts if x)})".removesuffix(" ()")
@@ -113,7 +113,7 @@ def _item(parameter: Parameter) -> Iterator[str]:
 
 
 def _paragraphs(*texts: JsonValue) -> list[str]:
-    """Those of `texts` that say something, each once."""
+    """Return those of `texts` that say something, each once."""
     said = [text.strip() for text in texts if isinstance(text, str) and text.strip()]
     return list(dict.fromkeys(said))
 
@@ -135,7 +135,7 @@ class _Node:
     again: bool = False
 
     def below(self, written: JsonValue) -> _Node:
-        """What is `written` in this one; what it says itself counts before the definition."""
+        """Return the node `written` in this one; its own words count before the definition's."""
         if not isinstance(written, dict):
             return replace(self, says={}, again=False)
         several = written.get("allOf")
@@ -165,7 +165,7 @@ def _alternatives(node: _Node) -> list[_Node]:
 
 
 def _within(node: _Node) -> Iterator[_Node]:
-    """The nodes whose properties belong below `node`."""
+    """Yield the nodes whose properties belong below `node`."""
     for one in (node, *_alternatives(node)):
         yield one
         if "items" in one.says:
@@ -173,7 +173,7 @@ def _within(node: _Node) -> Iterator[_Node]:
 
 
 def _type(node: _Node, levels: int = MAX_TYPE_LEVELS) -> str:
-    """Such as `string`, `array of integer`, `string or null`."""
+    """Return the type in words: `string`, `array of integer`, `string or null`."""
     declared = node.says.get("type")
     if isinstance(declared, str) and declared != "array":
         return declared

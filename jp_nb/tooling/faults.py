@@ -1,4 +1,4 @@
-"""Code of others that fails: what is told of it, and whether it was cancelled.
+"""Failures of code of others: what is told of them, and if they are cancellations.
 
 Source: `docs/turns.md`.
 """

@@ -1,4 +1,4 @@
-"""What is too long for a model is cut in the middle: beginnings and ends say most."""
+"""Cuts what is too long for a model in the middle: beginnings and ends say most."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MAX_RESULT_CHARS: Final = 50_000
 
 
 def cut_middle(text: str, limit: int, setting: str) -> str:
-    """`text`, of which `limit` characters stay (0: all) and what is missing is said.
+    """Return `limit` characters of `text` (0: all), and say how many are missing.
 
     Args:
         text: The result.
@@ -24,7 +24,7 @@ def cut_middle(text: str, limit: int, setting: str) -> str:
 
 
 def last_chars(text: str, limit: int) -> str:
-    """The end of `text`, at most `limit` characters of it and whole lines if there are any."""
+    """Return the end of `text`: at most `limit` characters, and whole lines if there are any."""
     if len(text) <= limit:
         return text
     end = text[len(text) - limit :]

@@ -1,4 +1,4 @@
-"""One process: a text in, what it prints out, and nothing of it left behind.
+"""Runs one process: a text in, what it prints out, and nothing of it left behind.
 
 Written against transports and protocols: their end of a process is its exit, while that of
 `asyncio.subprocess` is, in some releases, the end of its pipes, which any grandchild may hold.
@@ -39,7 +39,7 @@ class OutputError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class FinishedProcess:
-    """A process that exited. Bytes that are no UTF-8 are replaced in its output."""
+    """A process that exited. Bytes that are not UTF-8 are replaced in its output."""
 
     exit_code: int
     stdout: str
@@ -65,7 +65,7 @@ _PLACES: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakK
 
 
 def _places() -> asyncio.Semaphore:
-    """The line of the running loop: first come, first served."""
+    """Return the places of the running loop: first come, first served."""
     loop = asyncio.get_running_loop()
     if loop not in _PLACES:
         _PLACES[loop] = asyncio.Semaphore(MAX_RUNNING)
@@ -177,7 +177,7 @@ class _ProcessOutput(asyncio.SubprocessProtocol):
 
 
 def _feed(transport: asyncio.SubprocessTransport, stdin: bytes) -> None:
-    """Write `stdin` and close it. That nobody reads it is no error: the transport ends quietly."""
+    """Write `stdin` and close it. It is not an error if nobody reads it."""
     pipe = cast(asyncio.WriteTransport, transport.get_pipe_transport(STDIN))
     pipe.write(stdin)
     pipe.close()

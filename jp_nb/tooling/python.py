@@ -56,8 +56,8 @@ class PythonTool(ToolDefaults):
         self.name = name or function.__name__
         if not TOOL_NAME.fullmatch(self.name):
             raise UsageError(
-                f"{self.name!r} is no name for a tool: letters, digits, _ and -, at most 64 of "
-                "them, no digit first; give one with @jp.tool(name=…)"
+                f"{self.name!r} cannot be the name of a tool: use at most 64 letters, digits, _ "
+                "and -, and do not begin with a digit or -; @jp.tool(name=…) gives another name"
             )
         self.is_async = inspect.iscoroutinefunction(function)
         if thread and self.is_async:
@@ -108,7 +108,7 @@ class PythonTool(ToolDefaults):
 
 
 async def _in_own_thread(function: Callable[[], Any], name: str) -> Any:
-    """What `function` returns or raises, run beside everything else.
+    """Run `function` beside everything else, and return or raise what it does.
 
     Not a pool: calls start at once however many there are, and one that hangs holds up nobody.
     """
@@ -131,7 +131,7 @@ async def _in_own_thread(function: Callable[[], Any], name: str) -> Any:
 
 
 def as_outcome(name: str, result: object) -> Outcome:
-    """What a function returned, as an outcome: a text is the content, other values are encoded."""
+    """Return what a function returned as an outcome: text as it is, other values as JSON."""
     if isinstance(result, (Success, Failure, NeedsInput)):
         return result
     if isinstance(result, str):
@@ -151,7 +151,7 @@ def _bad_arguments(name: str, exc: ValidationError) -> str:
 
 
 def _arguments_model(function: Callable[..., Any], name: str) -> tuple[str | None, type[BaseModel]]:
-    """The parameter that takes the context, if any, and a model of all the others."""
+    """Return the parameter that takes the context, if any, and a model of all the others."""
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except NameError as exc:
@@ -190,7 +190,7 @@ def _json_schema(model: type[BaseModel]) -> dict[str, JsonValue]:
 
 
 def _untitled(schema: dict[str, Any]) -> dict[str, Any]:
-    """`schema` without the titles that pydantic derives from names."""
+    """Return `schema` without the titles that pydantic derives from names."""
     result = {key: value for key, value in schema.items() if key != "title"}
     for key in ("properties", "$defs"):
         if isinstance(result.get(key), dict):
@@ -209,7 +209,7 @@ _ARGUMENT = re.compile(r"^(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
 
 
 def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
-    """The description and the parameters' descriptions of a Google-style docstring.
+    """Return the description of a Google-style docstring, and those of its parameters.
 
     Source: https://google.github.io/styleguide/pyguide.html#383-functions-and-methods
     """
@@ -236,7 +236,7 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
 
 
 def read_examples(text: str | None) -> str:
-    """What a Google-style docstring has under `Example:` or `Examples:`; "" if nothing."""
+    """Return what a Google-style docstring has under `Example:` or `Examples:`; "" if nothing."""
     found: list[str] = []
     inside = False
     for line in inspect.cleandoc(text or "").splitlines():
@@ -248,7 +248,7 @@ def read_examples(text: str | None) -> str:
 
 
 def _rules(name: str, access: Sequence[ConfigRule]) -> list[JsonValue]:
-    """The rules in the form in which they are configured."""
+    """Return the rules in the form in which they are configured."""
     from jp_nb.config.validation import checked  # few tools have rules
 
     if not all(isinstance(rule, ConfigRule) for rule in access):
@@ -260,7 +260,7 @@ def _rules(name: str, access: Sequence[ConfigRule]) -> list[JsonValue]:
 
 
 def _warn(name: str, access: Sequence[ConfigRule]) -> None:
-    """Point at the decorator where rules hardly mean what they say."""
+    """Warn, at the line of the decorator, of rules that hardly mean what they say."""
     if access:
         from jp_nb.config.grants import rule_warnings  # few tools have rules
 
@@ -293,7 +293,7 @@ class Registry:
         self.version += 1
 
     def all(self) -> dict[str, PythonTool]:
-        """The tools by name, in the order they were first defined."""
+        """Return the tools by name, in the order they were first defined."""
         return dict(self._tools)
 
 

@@ -1,4 +1,4 @@
-"""What a source of tools is: a place that tools come from, with a life of its own.
+"""Sources of tools: places that tools come from, each with a life of its own.
 
 Source: `docs/extending.md`, `docs/turns.md`.
 """
@@ -21,7 +21,7 @@ class ToolSource(Protocol):
 
     @property
     def name(self) -> str:
-        """What the configured `source` of its tools is or begins with: `python`, `mcp.books`."""
+        """The word that the configured `source` of its tools begins with: `python`, `mcp.books`."""
         ...
 
     @property
@@ -51,16 +51,16 @@ class ToolSource(Protocol):
 
 
 class SourceDefaults:
-    """What most sources do: nothing to start or to close, and names that nobody else has."""
+    """The methods of a source with nothing to start or to close, and names of its own."""
 
     run: RunMode = "ask"
 
     async def start(self) -> None:
-        """Nothing: it is ready."""
+        """Do nothing: it is ready."""
 
     async def close(self) -> None:
-        """Nothing: it took nothing."""
+        """Do nothing: there is nothing to give back."""
 
     def clashes(self, configured: Mapping[str, ToolConfig]) -> Mapping[str, str]:
-        """None of its names is another source's."""
+        """Return nothing: no other source has its names."""
         return {}

@@ -1,4 +1,4 @@
-"""Templates in command lines: one word of a command, with values of the call filled in.
+"""Fills values of a call into the words of a command line.
 
 JP renders them with minijinja, which has the syntax of Jinja. Here too a template sees JSON and
 nothing of Python: `tool.arguments.items` is the argument of that name, not a method.
@@ -26,7 +26,7 @@ class TemplateError(Exception):
 
 
 def render(template: str, variables: Mapping[str, JsonValue]) -> str:
-    """One word of a command line.
+    """Return one word of a command line, with the values filled in.
 
     Texts and numbers are filled in as they are, `true`, `false` and `null` as JSON writes them,
     objects and lists as compact JSON. What is missing is `null`, and so is what is below it.
@@ -50,7 +50,7 @@ class _Missing(ChainableUndefined):
 
 
 class _Environment(ImmutableSandboxedEnvironment):
-    """Attributes and items of JSON are its members alone."""
+    """Sees nothing of a JSON value but its members."""
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         return (
@@ -88,7 +88,7 @@ def _join(values: Any, joiner: str = "") -> str:
 
 
 def _to_json(value: Any, indent: bool | int | None = None) -> str:
-    """JSON, also of what a template made, such as a range; compact without an `indent`.
+    """Return `value` as JSON, also what a template made, such as a range.
 
     An `indent` of true is one of two spaces, as in minijinja.
     """

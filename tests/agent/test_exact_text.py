@@ -347,7 +347,7 @@ async def test_a_command_line_that_answers_change_says_so(
 async def test_a_command_line_that_cannot_be_filled_in_is_said_to_be_so(tmp_path: Path) -> None:
     [prompt], response = await run_command(tmp_path, "echo {{1/0}}", yes("run"))
     [problem] = wording.exhibits(prompt)
-    assert problem.caption == "It cannot run, there is no command line"
+    assert problem.caption == "It cannot run: there is no command line"
     assert problem.lines == ["Template error: ZeroDivisionError"]
     assert response.is_error
 

@@ -226,7 +226,7 @@ def _with_thread(a: threading.Thread) -> None: ...
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda: "", "'<lambda>' is no name for a tool"),
+        (lambda: "", "'<lambda>' cannot be the name of a tool"),
         (_with_positional_only, "cannot be described to a model"),
         (_with_rest, "cannot be described to a model"),
         (_with_unknown, "a type hint names something unknown"),

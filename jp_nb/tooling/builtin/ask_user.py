@@ -78,13 +78,13 @@ class AskUser(ToolDefaults):
     }
 
     def inquiry_source(self, name: str) -> InquirySource:
-        """The assistant asks, through this tool."""
+        """Return the assistant, who asks through this tool."""
         return InquirySource(source="assistant")
 
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
     ) -> Outcome:
-        """First run: the question. Second run: the answer as JSON text."""
+        """Return the question on the first run, the answer as JSON text on the second."""
         question = read_question(arguments)
         if isinstance(question, Failure):
             return question
@@ -98,7 +98,7 @@ class AskUser(ToolDefaults):
 
 
 def read_question(arguments: Mapping[str, JsonValue]) -> Question | Failure:
-    """The question that a call asks, or what is wrong with it (V1 to V8 of section 6.3)."""
+    """Return the question that a call asks, or what is wrong with it."""
     given = {key: value for key, value in arguments.items() if value is not None}
     text = given.get("question")
     if not isinstance(text, str) or not text.strip():

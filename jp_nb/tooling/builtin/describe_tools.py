@@ -43,7 +43,7 @@ class DescribeTools(ToolDefaults):
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
     ) -> Outcome:
-        """The sections of the tools asked for, and the names about which there is nothing."""
+        """Return the sections of the tools asked for, and the names that have none."""
         names = arguments.get("tools")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             return Failure("Missing or invalid `tools` parameter.")
