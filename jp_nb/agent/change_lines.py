@@ -53,7 +53,7 @@ def proposed_changes(proposal: Proposal) -> Iterator[ProposedChange]:
 
 
 def changes_nothing(proposal: Proposal) -> bool:
-    """Whether all that `proposal` sets was so when the batch began, and what it unsets unset."""
+    """True if all that `proposal` sets was so when the batch began, and what it unsets unset."""
     unset = map(parse_path, proposal.change.unsets)
     if any(_is_set(proposal.basis.partial, keys) for keys in unset):
         return False  # also if a file says the same: it would be unset all the same
@@ -85,7 +85,7 @@ def _is_item(keys: Keys) -> bool:
 
 
 def _count(partial: Partial, keys: Keys) -> str | None:
-    """How many items the list there has; None if none."""
+    """Return the number of items of the list there, in words; None without any."""
     items: JsonValue = get_path(partial, format_path(keys))
     count = len(items) if isinstance(items, list) else 0
     return f"{count} item{'' if count == 1 else 's'}" if count else None
@@ -104,7 +104,7 @@ def _item_at(partial: Partial, keys: Keys) -> str | None:
 
 
 def _text_at(partial: Partial, keys: Keys) -> str | None:
-    """What `partial` holds there, as JSON, a model as `provider/name`; None if nothing."""
+    """Return what `partial` holds there as JSON, a model as `provider/name`; None if nothing."""
     value: JsonValue = get_path(partial, format_path(keys))
     node = node_at(keys)
     if node is not None and _is_model(node) and isinstance(value, dict):

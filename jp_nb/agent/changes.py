@@ -40,10 +40,10 @@ from jp_nb.tooling.context import DeltaRejection
 from jp_nb.tooling.outcome import Success
 
 MAX_REJECTIONS: Final = 3
-"""So many proposals of one call may be rejected; the next rejection ends the call (8.8)."""
+"""So many proposals of one call may be rejected; the next rejection ends the call."""
 
 MAX_PLACES: Final = 10
-"""Of an error, for the model."""
+"""Bound of the places of an error, for the model."""
 
 NOTHING_TO_CHANGE = "⟳ {} proposed what is so already: nothing to apply"
 EXHAUSTED = "⚠ Tool '{}' exceeded delta retry limit. Aborting tool call."
@@ -57,7 +57,7 @@ HEADS = {
 
 
 class ProposalCallbacks(EndCallbacks, Protocol):
-    """What becomes of the calls that propose something."""
+    """Callbacks of the calls that propose something."""
 
     def config_settled(self, call: Call, tool: OfferedTool, content: str) -> None:
         """Its change is decided: what the model reads is next."""
@@ -70,7 +70,7 @@ class ProposalCallbacks(EndCallbacks, Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Proposed:
-    """What a run proposed: a change that its tool may make.
+    """A change that a run proposed and that its tool may make.
 
     Attributes:
         content: What the model is to read once it is decided.
@@ -88,7 +88,7 @@ class Changes:
     """The configuration changes of one turn's batches. All of it in the coordinator's loop.
 
     Args:
-        calls: What becomes of the calls that propose something.
+        calls: Callbacks of the calls that propose something.
         display: Shows what happens.
         prompter: Says whether somebody is there.
         prompts: Where prompts wait.
@@ -119,7 +119,7 @@ class Changes:
         self._basis = basis
 
     def visible(self, tool: OfferedTool) -> JsonValue:
-        """What `tool` may see of the configuration with which the batch began; None if nothing.
+        """Return what `tool` may see of the configuration as the batch began; None if nothing.
 
         The same for every run in the batch, whatever was approved since.
         """
@@ -131,11 +131,11 @@ class Changes:
 
     @property
     def any_approved(self) -> bool:
-        """Whether a change waits for the end of the batch."""
+        """True if a change waits for the end of the batch."""
         return bool(self._approved)
 
     def is_approved(self, call: Call) -> bool:
-        """Whether a change of `call` waits for the end of the batch."""
+        """True if a change of `call` waits for the end of the batch."""
         return any(approved.call is call for approved, _ in self._approved)
 
     def discard(self) -> list[Call]:
@@ -285,7 +285,7 @@ class Changes:
 
 
 def _place(refusal: Refusal) -> str:
-    """Where the last error is, not too long for the model."""
+    """Return the place of the last error, not too long for the model."""
     fields = [shortened(path) for path in refusal.fields[:MAX_PLACES]]
     if left := len(refusal.fields) - len(fields):
         fields.append(f"{left} more")
@@ -293,7 +293,7 @@ def _place(refusal: Refusal) -> str:
 
 
 def _notice(name: str, refusal: Refusal) -> str:
-    """What the person is told about a rejection after which the tool runs again (8.9)."""
+    """Return what the person is told about a rejection after which the tool runs again."""
     match refusal.reason:
         case "user_rejected":
             return REJECTED_BY_USER

@@ -1,1 +1,1 @@
-"""What is configured: the tree, its layers, its assignments."""
+"""The configuration: its tree, its layers, its assignments."""

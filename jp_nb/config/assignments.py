@@ -35,11 +35,11 @@ from jp_nb.json_values import MAX_CONFIG_LEVELS, read_json
 FORMS = "path=value, path:=json, path+=value, path:+=json, or a JSON object"
 LAYER = "assignment"
 FILE_ONLY: Final = ("extends", "inherit", "id")
-"""What a configuration file says about itself: it means nothing anywhere else."""
+"""Fields by which a file speaks of itself: they mean nothing anywhere else."""
 
 
 def is_assignment(text: str) -> bool:
-    """Whether `text` is one, and not the name of something."""
+    """True if `text` is an assignment, and not the name of something."""
     return text.lstrip().startswith("{") or "=" in text
 
 
@@ -133,7 +133,7 @@ def _set(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> Cha
 
 
 def _meets_a_table(path: str, value: JsonValue, current: Partial) -> None:
-    """Raise if `path` is a field of what is no table now, and is not enough to make one."""
+    """Raise if `path` is a field of what is not a table now, and not enough to make one."""
     *over, field = parse_path(path)
     parent = format_path(over)
     above = node_at(over)
@@ -151,7 +151,7 @@ def _meets_a_table(path: str, value: JsonValue, current: Partial) -> None:
 
 
 def _added(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> JsonValue:
-    """What a delta holds that adds `value` at `path`."""
+    """Return what a delta holds that adds `value` at `path`."""
     if node.kind == "list":
         return value if isinstance(value, list) else [value]
     if isinstance(value, dict) and (node.kind in ("map", "json") or node.table is not None):
@@ -173,7 +173,7 @@ def _added(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> J
 
 
 def _list_above(keys: Sequence[str]) -> int | None:
-    """Where in `keys` the first item of a list is named."""
+    """Return the place in `keys` that names the first item of a list; None without one."""
     for place in range(1, len(keys)):
         node = node_at(keys[:place])
         if node is not None and node.kind == "list":
@@ -278,7 +278,7 @@ def from_text(node: SchemaNode, text: str, path: str) -> JsonValue:
 
 
 def _reads(node: SchemaNode, text: str) -> bool:
-    """Whether the target reads `text` itself, as a word or a shorthand."""
+    """True if the target reads `text` itself, as a word or a shorthand."""
     try:
         node.adapter.validate_python(text)
     except ValidationError:

@@ -1,4 +1,4 @@
-"""Which values are the user's alone to decide: the one classification of what has authority.
+"""The one table of what has authority: which values are the user's alone to decide.
 
 Three askers, from the strictest to the mildest:
 
@@ -22,7 +22,7 @@ from jp_nb.config.tree.attachment_url import attachment_parts
 from jp_nb.config.tree.style_config import REMOTE_IMAGES
 
 IsInside = Callable[[str], bool]
-"""Whether the URL of an attachment stays in the workspace."""
+"""True if the URL of an attachment stays in the workspace."""
 
 
 def _patterns(*paths: str) -> tuple[tuple[str, ...], ...]:
@@ -45,7 +45,7 @@ _WORDS_ALONE: Final = _patterns(
     "conversation.tools.*.style.error",
     "style",
 )
-"""What a stranger may set, with all below it, but for `REMOTE_IMAGES`, and the values that
+"""Paths that a stranger may set, with all below them, but for `REMOTE_IMAGES`, and the values that
 `_widens` names."""
 
 _TAME: Final = _patterns(
@@ -59,7 +59,7 @@ _TAME: Final = _patterns(
     "record",
     "interpolation",
 )
-"""What reaches nothing outside, and is no stranger's all the same: bounds, locks, more words."""
+"""Paths that reach nothing outside and are not a stranger's all the same: bounds, locks, words."""
 
 _ATTACHMENTS: Final = ("conversation", "attachments")
 _RUN_MODES: Final = ("run", "format", "result")
@@ -68,17 +68,17 @@ _PLAIN_STYLES: Final = ("json", "function_call", "off")
 
 
 def _leads(pattern: Sequence[str], keys: Sequence[str]) -> bool:
-    """Whether one is the beginning of the other; `*` is any key."""
+    """True if one is the beginning of the other; `*` is any key."""
     return all(part in ("*", key) for part, key in zip(pattern, keys, strict=False))
 
 
 def _holds(pattern: Sequence[str], keys: Sequence[str]) -> bool:
-    """Whether `keys` are `pattern`, or lie below it."""
+    """True if `keys` are `pattern`, or lie below it."""
     return len(pattern) <= len(keys) and _leads(pattern, keys)
 
 
 def has_authority(keys: Sequence[str]) -> bool:
-    """Whether a value at `keys` is the user's alone to set.
+    """True if a value at `keys` is the user's alone to set.
 
     That is what could run code, reach a host, name a key, widen access, spend money out of
     sight, hide what happens, or pass for the user's own words. A table that also holds other
@@ -90,7 +90,7 @@ def has_authority(keys: Sequence[str]) -> bool:
 
 
 def _widens(keys: Sequence[str], value: JsonValue) -> bool:
-    """Whether `value` switches on, or hides, what the user's own files may have ruled out."""
+    """True if `value` switches on, or hides, what the user's own files may have ruled out."""
     match tuple(keys):
         case ("assistant", "tool_choice"):  # what it names is offered, also if it is off
             return value not in ("auto", "none", "required")
@@ -118,7 +118,7 @@ def strip_untrusted(partial: Partial) -> tuple[Partial, dict[str, JsonValue]]:
 
 
 def stranger_may_unset(keys: Sequence[str]) -> bool:
-    """Whether a stranger's record may take away what is at `keys`, all of it.
+    """True if a stranger's record may take away what is at `keys`, all of it.
 
     No table: there may be something with authority in it. Nor whether a tool is on: without its
     lock it is.
@@ -155,7 +155,7 @@ def _without(
 
 
 def reaches_out(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> bool:
-    """Whether `value` at `keys` runs code, reaches a host or a file outside, or widens access.
+    """True if `value` at `keys` runs code, reaches a host or a file outside, or widens access.
 
     None is no value: something is taken away there.
     """
@@ -163,7 +163,7 @@ def reaches_out(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> b
 
 
 def needs_person(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> bool:
-    """Whether a change at `keys` that a tool proposes is a person's to agree to in any case.
+    """True if a change at `keys` that a tool proposes is a person's to agree to in any case.
 
     A table that is put there as a whole takes along what was in it.
     """
@@ -174,7 +174,7 @@ def needs_person(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> 
 
 
 def always_reaches_out(keys: Sequence[str]) -> bool | None:
-    """Whether whatever is at `keys` or below reaches out; None if that depends on what it is."""
+    """True if whatever is at `keys` or below reaches out; None if that depends on what it is."""
     if _never_reaches_out(node_at(keys), keys):
         return False
     depends = not has_authority(keys) or any(_leads(other, keys) for other in (*_TAME, *_BY_VALUE))
@@ -229,7 +229,7 @@ def _urls(value: JsonValue) -> list[str]:
 
 
 def is_named_inside(url: str) -> bool:
-    """Whether `url` names a file below the workspace's folder. Links are not looked at."""
+    """True if `url` names a file below the workspace's folder. Links are not looked at."""
     try:
         parts = attachment_parts(url)
     except ValueError:

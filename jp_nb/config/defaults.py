@@ -1,4 +1,4 @@
-"""What holds when nobody configured anything. Imports nothing."""
+"""Defaults that hold when nobody configured anything. Imports nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What options say about the configuration, in the order they were written.
+"""Options about the configuration, in the order they were written.
 
 Source: `docs/guide.md`, `docs/configuration.md`.
 """

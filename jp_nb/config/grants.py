@@ -1,4 +1,4 @@
-"""What the rules of `access.config` let a tool read and change.
+"""Grants: what the rules of `access.config` let a tool read and change.
 
     rule    = path, of which `*` stands for any one key of a map
     winner  = the rule with the most components that matches; of several, the one declared last
@@ -24,9 +24,9 @@ from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.errors import ConfigError
 
 SENSITIVE: Final = (("conversation", "tools", "*", "access"),)
-"""What `write = true` does not reach: a tool that writes there grants itself whatever it wants.
+"""Paths that `write = true` does not reach: who writes there grants itself whatever it wants.
 
-Not in it, though whoever writes there has anything run: the commands and sources of tools (A12).
+Not in it, though whoever writes there has anything run: the commands and sources of tools.
 Changes of those, and of all else that reaches out, are a person's to agree to (`authority`).
 """
 
@@ -34,28 +34,28 @@ _ANY = "*"
 
 
 def _meet(first: Sequence[str], second: Sequence[str]) -> bool:
-    """Whether one leads to the other, or both to the same; `*` is any key."""
+    """True if one leads to the other, or both to the same; `*` is any key."""
     pairs = zip(first, second, strict=False)
     return all(one == other or _ANY in (one, other) for one, other in pairs)
 
 
 def overlaps_sensitive(keys: Sequence[str]) -> bool:
-    """Whether a sensitive path lies at, above or below `keys`."""
+    """True if a sensitive path lies at, above or below `keys`."""
     return any(_meet(keys, pattern) for pattern in SENSITIVE)
 
 
 def is_sensitive(keys: Sequence[str]) -> bool:
-    """Whether `keys` are a sensitive path, or lie below one."""
+    """True if `keys` are a sensitive path, or lie below one."""
     return any(_covers(pattern, keys) for pattern in SENSITIVE)
 
 
 def _covers(pattern: Sequence[str], keys: Sequence[str]) -> bool:
-    """Whether a rule for `pattern` matches `keys`: these may be longer."""
+    """True if a rule for `pattern` matches `keys`: these may be longer."""
     return len(pattern) <= len(keys) and all(map(_is_for, pattern, keys))
 
 
 def _is_for(part: str, key: str) -> bool:
-    """Whether `part` of a rule's path matches `key`; an item of a list is no plain key."""
+    """True if `part` of a rule's path matches `key`; an item of a list is no plain key."""
     return part == _ANY or (part == key and isinstance(part, Element) == isinstance(key, Element))
 
 
@@ -82,7 +82,7 @@ def _named(keys: Sequence[str]) -> tuple[str, ...]:
 
 
 _Allows = Callable[[ConfigRule, Sequence[str]], bool]
-"""Whether a rule grants something at the keys."""
+"""True if a rule grants something at the keys."""
 
 
 def _writes(rule: ConfigRule, keys: Sequence[str]) -> bool:
@@ -90,7 +90,7 @@ def _writes(rule: ConfigRule, keys: Sequence[str]) -> bool:
 
 
 class Grants:
-    """What one tool may do with which part of the configuration.
+    """The rights of one tool to parts of the configuration.
 
     Keys are as `parse_path` reads them.
     """
@@ -109,19 +109,19 @@ class Grants:
         return self._winner(_named(keys))
 
     def reads(self, keys: Sequence[str]) -> bool:
-        """Whether the value at `keys`, all of it, may be seen."""
+        """True if the value at `keys`, all of it, may be seen."""
         return self._all_allow(keys, lambda rule, _: rule.read)
 
     def may_write(self, keys: Sequence[str]) -> bool:
-        """Whether the value at `keys`, all of it, may be set."""
+        """True if the value at `keys`, all of it, may be set."""
         return self._all_allow(keys, _writes)
 
     def may_unset(self, keys: Sequence[str]) -> bool:
-        """Whether what is at `keys`, all of it, may be taken out."""
+        """True if what is at `keys`, all of it, may be taken out."""
         return self._all_allow(keys, lambda rule, _: rule.delete)
 
     def asks(self, keys: Sequence[str]) -> bool:
-        """Whether a person has to agree to a change at `keys`."""
+        """True if a person has to agree to a change at `keys`."""
         return not self._all_allow(keys, lambda rule, _: rule.apply == "unattended")
 
     def _winner(self, keys: Sequence[str]) -> ConfigRule | None:
@@ -129,7 +129,7 @@ class Grants:
         return max(reversed(covering), key=lambda found: len(found[0]), default=(None, None))[1]
 
     def _all_allow(self, keys: Sequence[str], allows: _Allows) -> bool:
-        """Whether the rule for `keys` does, and so do all for what lies below.
+        """True if the rule for `keys` does, and so do all for what lies below.
 
         Defaults for all entries of a map, at its key `*`, are subject to the rules of every entry.
         """
@@ -181,7 +181,7 @@ def rules_in(partial: Mapping[str, JsonValue]) -> Iterator[tuple[str, list[Confi
 
 
 def rule_problems(tool: str, rules: Sequence[ConfigRule]) -> Iterator[tuple[str, str]]:
-    """What is wrong with the rules of `tool`: the path in the configuration, and in words."""
+    """Yield what is wrong with the rules of `tool`: the path in the configuration, and words."""
     for number, rule in enumerate(rules):
         try:
             keys = parse_path(rule.path)
@@ -206,7 +206,7 @@ def rule_problems(tool: str, rules: Sequence[ConfigRule]) -> Iterator[tuple[str,
 
 
 def rule_warnings(tool: str, rules: Sequence[ConfigRule]) -> Iterator[str]:
-    """What the rules of `tool`, which are not wrong, hardly mean."""
+    """Yield warnings of rules of `tool` that are not wrong, and hardly meant."""
     for rule in rules:
         if names_nothing(rule):
             yield (
@@ -227,7 +227,7 @@ def rule_warnings(tool: str, rules: Sequence[ConfigRule]) -> Iterator[str]:
 
 
 def asks(rule: ConfigRule) -> bool | None:
-    """Whether a person is asked about what `rule` lets a tool change; None if it depends on what.
+    """True if a person is asked about what `rule` lets a tool change; None if it depends on what.
 
     What reaches out is a person's to agree to, but for new rules, which `insecure_allow` grants.
     """
@@ -240,7 +240,7 @@ def asks(rule: ConfigRule) -> bool | None:
 
 
 def names_nothing(rule: ConfigRule) -> bool:
-    """Whether the configuration has no place that `rule` could match."""
+    """True if the configuration has no place that `rule` could match."""
     node: SchemaNode | None = ROOT
     for key in parse_path(rule.path):
         if node is None or (node.kind == "list" and not isinstance(key, Element)):

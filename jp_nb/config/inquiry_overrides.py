@@ -1,4 +1,4 @@
-"""Which model answers a tool's question, and how: overrides over the conversation's own assistant.
+"""Overrides of the conversation's own assistant where a model answers a tool's question.
 
 From the lowest up: `assistant`, `conversation.inquiry.assistant`, the table in
 `conversation.tools.<tool>.questions.<id>.target`. They merge like layers, field by field: texts,
@@ -18,7 +18,7 @@ from jp_nb.config.tree.model_config import Request
 
 PATH: Final = "conversation.inquiry.assistant.model"
 RETRIES: Final = {"max_retries": 3, "base_backoff_ms": 1000, "max_backoff_secs": 30}
-"""How a request that nobody watches is retried, unless an override says otherwise."""
+"""Retries of a request that nobody watches, unless an override says otherwise."""
 
 
 def target_path(tool: str, question_id: str) -> str:
@@ -54,7 +54,7 @@ def for_question(base: Assistant, target: QuestionAssistant) -> Assistant:
 
 
 def _changes(overrides: AssistantOverrides) -> Partial:
-    """What is set. Never a tool choice: who answers a question calls no tool."""
+    """Return what is set. Never a tool choice: who answers a question calls no tool."""
     changes: Partial = overrides.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     changes.pop("tool_choice", None)
     return changes

@@ -1,4 +1,4 @@
-"""Where configuration comes from, and what wins. Pure: the edges read files and environment.
+"""The layers of the configuration: where they come from, and which wins. Pure: the edges read.
 
 Low to high: program defaults (in the tree itself), registrations of tools, the user's file,
 workspace files, environment, the conversation, flags of the running cell.
@@ -79,7 +79,7 @@ def from_text(text: str, name: str, file: str) -> Layer:
 
 
 def includes(layer: Layer) -> list[Include]:
-    """What the file of `layer` includes."""
+    """Return the files that the file of `layer` includes."""
     found = get_path(layer.partial, "extends")
     return [
         Include(entry) if isinstance(entry, str) else Include(**entry)

@@ -35,7 +35,7 @@ def aliases_in(partial: Mapping[str, Any]) -> Aliases:
 # --- one reference ---------------------------------------------------------------------------
 
 
-def resolve(reference: ModelId | str, aliases: Aliases, *, path: str = PATH) -> ModelId:
+def resolve_model(reference: ModelId | str, aliases: Aliases, *, path: str = PATH) -> ModelId:
     """The model that `reference` names, through as many aliases as it takes.
 
     A name that is no alias may be a whole `provider/name`.
@@ -48,7 +48,7 @@ def resolve(reference: ModelId | str, aliases: Aliases, *, path: str = PATH) -> 
 
 
 def _resolved(reference: ModelId | str, aliases: Aliases, path: str) -> ModelId:
-    """As `resolve`, of aliases that do not go in circles."""
+    """As `resolve_model`, of aliases that do not go in circles."""
     while isinstance(reference, str) and (reference := reference.strip()) in aliases:
         path, reference = format_path([*_ALIAS_KEYS, reference]), aliases[reference]
     if isinstance(reference, str) and "/" not in reference:
@@ -92,7 +92,7 @@ def check_aliases(aliases: Aliases) -> None:
         fine.update(chain)
 
 
-def parse(text: str) -> ModelId | str:
+def parse_model_id(text: str) -> ModelId | str:
     """A full id or an alias, as written.
 
     Raises:

@@ -31,7 +31,7 @@ _SEPARATORS = {"none": "", "space": " ", "line": "\n", "paragraph": "\n\n"}
 
 @dataclass(frozen=True)
 class Change:
-    """What one delta of the record does: `unsets` first, then `delta` is merged.
+    """One delta of the record: `unsets` first, then `delta` is merged.
 
     What is unset stays so, whatever lower layers say; at those of `unsets` that it `uncovers` the
     conversation has no say any more, and the lower layers show again.
@@ -54,7 +54,7 @@ class Change:
 
 
 def is_wrapper(value: object, node: SchemaNode | None) -> TypeGuard[dict[str, JsonValue]]:
-    """Whether `value` for `node` is written as `{value, strategy}`.
+    """True if `value` for `node` is written as `{value, strategy}`.
 
     Where keys are free, both are needed: a map may have a key `value` of its own.
     """
@@ -108,7 +108,7 @@ def _merge(
 
 
 def combine(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
-    """What the value `old` of `node` becomes under `new`."""
+    """Return what the value `old` of `node` becomes under `new`."""
     if isinstance(old, dict) != isinstance(new, dict):  # a shorthand meets a table
         old, new = canonical_form(node, old), canonical_form(node, new)
     if is_wrapper(old, node) and old.get("discard_when_merged") is True:
@@ -167,7 +167,7 @@ def _combine_lists(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValu
 
 
 def _dedup(node: SchemaNode, old: JsonValue, new: JsonValue) -> bool:
-    """Whether equal items are dropped: the newer value says so, else the older, else the field."""
+    """True if equal items are dropped: the newer value says so, else the older, else the field."""
     for value in (new, old):
         says = value.get("dedup") if is_wrapper(value, node) else None
         if isinstance(says, bool):
@@ -311,7 +311,7 @@ def without_empty(partial: Mapping[str, JsonValue], node: SchemaNode = ROOT) -> 
 
 
 def _is_one_leaf(node: SchemaNode, value: JsonValue) -> bool:
-    """Whether `value` of `node`, a table or list perhaps, counts as a whole.
+    """True if `value` of `node`, a table or list perhaps, counts as a whole.
 
     Free JSON does; so does what takes the place of what was there, or says how repeats and later
     values are met.
@@ -325,7 +325,7 @@ def _is_one_leaf(node: SchemaNode, value: JsonValue) -> bool:
 
 
 def _strategy(node: SchemaNode, value: JsonValue) -> JsonValue:
-    """How the list or map `value` of `node` meets an earlier one."""
+    """Return the strategy by which the list or map `value` of `node` meets an earlier one."""
     says = value.get("strategy") if is_wrapper(value, node) else None
     if node.kind == "map" and node.merge.strategy == "replace":
         return says or "deep_merge"  # maps recurse unless they say otherwise
@@ -333,10 +333,10 @@ def _strategy(node: SchemaNode, value: JsonValue) -> JsonValue:
 
 
 def get_path(partial: Mapping[str, Any], path: str) -> Any:
-    """What `partial` holds at `path`, without its strategy; None if nothing.
+    """Return what `partial` holds at `path`, without its strategy; None if nothing.
 
     Raises:
-        ConfigError: If `path` is no path.
+        ConfigError: If `path` is not a path.
     """
     value: Any = partial
     node: SchemaNode | None = ROOT
@@ -368,7 +368,7 @@ def unset(partial: Partial, path: str, below: Mapping[str, JsonValue] | None = N
     is not there is not missed.
 
     Raises:
-        ConfigError: If `path` is no path.
+        ConfigError: If `path` is not a path.
     """
     return _unset(ROOT, partial, parse_path(path), below or {})
 
@@ -461,7 +461,7 @@ class _Items(str):
         return made
 
     def name(self, node: SchemaNode, item: JsonValue) -> bool:
-        """Whether `item` of the list `node` is one of them."""
+        """True if `item` of the list `node` is one of them."""
         return identity(node, item) in self._names or sorted_json(item) in self._forms
 
 
@@ -479,7 +479,7 @@ def _together(paths: Iterable[str]) -> Iterator[tuple[str, ...]]:
 
 
 def identity(node: SchemaNode, item: JsonValue) -> str | None:
-    """What names `item` of the list `node`: itself if it is a text, else one of its fields."""
+    """Return the name of `item` in the list `node`: itself if a text, else one of its fields."""
     if isinstance(item, str):
         return item
     if isinstance(item, dict):
@@ -530,7 +530,7 @@ def apply(
 
 
 def _is_item(keys: Sequence[str]) -> bool:
-    """Whether `keys` lead to an item of a list: it has no default, and is gone when it is unset."""
+    """True if `keys` lead to an item of a list: it has no default, and is gone when it is unset."""
     above = node_at(tuple(keys[:-1])) if isinstance(keys[-1], (Element, _Items)) else None
     return above is not None and above.kind == "list"
 
@@ -595,7 +595,7 @@ def _diff(
 
 
 def _is_whole(node: SchemaNode) -> bool:
-    """Whether a table is stored whole: half a model id is hard to read."""
+    """True if a table is stored whole: half a model id is hard to read."""
     return node.table is not None and node.takes_any_text and bool(node.requires)
 
 

@@ -160,7 +160,7 @@ _BESIDE: dict[str, dict[str, tuple[str | bool, ...]]] = {
         "discard_when_merged": _BOOLEANS,
     },
 }
-"""What may stand beside `value`, by the kind of a node."""
+"""Keys that may stand beside `value`, with their words, by the kind of a node."""
 
 
 def _is_wrapped(node: SchemaNode, value: dict[str, Any]) -> bool:

@@ -49,7 +49,7 @@ class Element(str):
 
 
 def is_index(key: str) -> bool:
-    """Whether `key` is the number of an item of a list."""
+    """True if `key` is the number of an item of a list."""
     return key.isascii() and key.isdigit() and len(key) < 10
 
 
@@ -58,7 +58,7 @@ def parse_path(path: str) -> tuple[str, ...]:
     """The keys of `path`; what stood in brackets is an `Element`.
 
     Raises:
-        ConfigError: If it is no path.
+        ConfigError: If it is not a path.
     """
     keys: list[str] = []
     place = 0
@@ -79,7 +79,7 @@ def parse_path(path: str) -> tuple[str, ...]:
         elif path[place] != "[":
             break
     raise ConfigError(
-        f"{shortened(path)!r} is no path, expected keys with dots between, "
+        f"{shortened(path)!r} is not a path, expected keys with dots between, "
         f"at most {MAX_CONFIG_LEVELS}",
         kind="malformed",
     )
@@ -101,7 +101,7 @@ def _element(path: str, start: int) -> tuple[Element, int]:
 
 
 def end_of_path(text: str) -> int:
-    """Where the first `=` of `text` is that no brackets of a path hold; -1 if nowhere."""
+    """Return the place of the first `=` of `text` outside of brackets; -1 without one."""
     place = 0
     while place < len(text) and text[place] != "=":
         if text[place] != "[":
@@ -128,7 +128,7 @@ def format_path(keys: Sequence[str]) -> str:
 
 
 def lookup(value: Any, keys: Sequence[str]) -> Any:
-    """What lies in nested objects and lists below `keys`; None if nothing."""
+    """Return what lies below `keys` in nested objects and lists; None if nothing does."""
     for key in keys:
         if isinstance(value, Mapping):
             value = value.get(str(key))

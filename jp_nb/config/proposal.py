@@ -44,16 +44,16 @@ from jp_nb.errors import ConfigError, ConfigProblem
 Reason = Literal[
     "invalid_config", "unauthorized_paths", "user_rejected", "confirmation_unavailable"
 ]
-"""Why a proposal is not applied (8.7)."""
+"""The reason why a proposal is not applied."""
 
 _Leaves = dict[Keys, JsonValue]
 
 MAX_PATHS: Final = 1_000
 MAX_CHARS: Final = 250_000
-"""Of one proposal: whoever agrees to it has to be shown all of it."""
+"""Bounds of one proposal: whoever agrees to it has to be shown all of it."""
 TOO_LARGE: Final = f"one change has at most {MAX_PATHS} paths and {MAX_CHARS} characters"
 MAX_TOLD: Final = 20
-"""Of what is wrong with one proposal."""
+"""Bound of what is told about one proposal."""
 MAX_LINE: Final = 300
 
 
@@ -65,7 +65,7 @@ class ConfigSnapshot:
         partial: What all layers together set.
         defaults: What shows where something is unset.
         config: The whole of it.
-        is_inside: Whether what a URL attaches lies in the workspace.
+        is_inside: True if what a URL attaches lies in the workspace.
     """
 
     partial: Partial = field(default_factory=dict)
@@ -82,7 +82,7 @@ class ConfigSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a proposal is not applied (8.7).
+    """The reason why a proposal is not applied.
 
     Attributes:
         fields: The paths that are to blame; of a decision, all that were proposed.
@@ -116,7 +116,7 @@ class Proposal:
 
     @cached_property
     def after(self) -> Partial:
-        """What all layers together set once it is applied, without strategies."""
+        """Everything that all layers together set once it is applied, without strategies."""
         delta = complete_model_ids(self.change.delta, self.basis)
         change = Change(delta, self.change.unsets)
         return strip_strategies(apply(self.basis.partial, change, self.basis.defaults))
@@ -125,7 +125,7 @@ class Proposal:
 def review(
     config: JsonValue, unset: Sequence[str], grants: Grants, basis: ConfigSnapshot
 ) -> Proposal | Refusal | None:
-    """Whether a tool with `grants` may make that change; None if it changes nothing.
+    """Return the change if a tool with `grants` may make it, else why not; None if there is none.
 
     Args:
         config: A partial configuration, as `-c` takes it; null says nothing, anywhere.
@@ -163,7 +163,7 @@ def review(
 
 
 def _asks(keys: Keys, value: JsonValue, grants: Grants, basis: ConfigSnapshot) -> bool:
-    """Whether somebody has to agree to `value` (None: it is unset) at `keys`.
+    """True if somebody has to agree to `value` (None: it is unset) at `keys`.
 
     Who wrote `insecure_allow` has agreed to new rules, as far as the rule says so.
     """
@@ -172,7 +172,7 @@ def _asks(keys: Keys, value: JsonValue, grants: Grants, basis: ConfigSnapshot) -
 
 
 def complete_model_ids(delta: Partial, basis: ConfigSnapshot) -> Partial:
-    """`delta` so that half a model, over an alias or a default, is the whole of what it means."""
+    """Return `delta` with half a model, over an alias or a default, made the whole it means."""
     return _completed(ROOT, delta, basis.partial, basis.values)
 
 
@@ -191,7 +191,7 @@ def _completed(node: SchemaNode, delta: Partial, before: JsonValue, values: Json
 
 
 def malformed(why: str) -> Refusal:
-    """The refusal of a proposal that cannot even be read (A33), or is too large to be."""
+    """The refusal of a proposal that cannot even be read, or is too large to be."""
     return Refusal("invalid_config", (), why, why)
 
 
@@ -201,7 +201,7 @@ def not_confirmed(proposal: Proposal, reason: Reason, detail: str, short: str) -
 
 
 def _too_large(config: JsonValue, unset: Sequence[str]) -> str | None:
-    """What is wrong with a proposal before anybody looks into it; None if nothing."""
+    """Return what is wrong with a proposal before anybody looks into it; None if nothing."""
     try:
         size = len(_json(config)) + sum(map(len, unset))
     except (ValueError, TypeError, RecursionError):
@@ -404,10 +404,10 @@ def _plain(keys: Keys) -> Keys:
 
 
 def _unset_problem(keys: Keys) -> str | None:
-    """Why what `keys` lead to cannot be unset by a tool; None if it can.
+    """Return why a tool cannot unset what `keys` lead to; None if it can.
 
     That is a value that may also be absent, a list, or an item of one. A table is not: to remove
-    it could step over a deeper rule (A49).
+    it could step over a deeper rule.
     """
     if keys[0] in FILE_ONLY:
         return "only a configuration file says this: about itself"

@@ -61,7 +61,7 @@ class SchemaNode:
 
     @cached_property
     def item(self) -> SchemaNode:
-        """What an item of the list, or a value of the map, is."""
+        """The node of the items of a list, or of the values of a map."""
         below = JsonValue if self.kind == "json" else self._below[-1]
         return JSON if below is JsonValue else SchemaNode(below)
 
@@ -72,7 +72,7 @@ class SchemaNode:
 
     @cached_property
     def shorthands(self) -> list[Callable[[Any], Any]]:
-        """What brings every accepted spelling of a whole value into one form, in this order."""
+        """Functions that bring every accepted spelling into one form, in this order."""
         found = [item for item in self._metadata if isinstance(item, BeforeValidator)]
         return [cast(Callable[[Any], Any], item.func) for item in reversed(found)]
 

@@ -72,7 +72,7 @@ def _followed(change: Change, then: Change) -> Change:
 
 
 def _both(delta: Partial, unsets: Iterable[str]) -> Change:
-    """What `delta` sets, and those of `unsets` that it does not set."""
+    """Return a change that sets `delta`, and unsets those of `unsets` that it does not set."""
     sets = Change(delta).leaves
     return Change(delta, tuple(path for path in unsets if parse_path(path) not in sets))
 
@@ -120,7 +120,7 @@ def _fields(partial: Partial, node: SchemaNode = ROOT, above: Keys = ()) -> Iter
 
 
 def _said(partial: Partial, keys: Keys) -> JsonValue:
-    """What says, over anything, what `partial` says at `keys`; None if that is nothing."""
+    """Return what says, over anything, what `partial` says at `keys`; None if that is nothing."""
     node, above = _node(keys), get_path(partial, format_path(keys[:-1])) if keys[1:] else partial
     found: JsonValue = above.get(keys[-1]) if isinstance(above, dict) else None
     value = unwrap(found, node)
@@ -141,7 +141,7 @@ def _node(keys: Keys) -> SchemaNode:
 
 
 def _is_group(node: SchemaNode) -> bool:
-    """Whether `node` is a table and never something plain, or a map that knows no strategies."""
+    """True if `node` is a table and never something plain, or a map that knows no strategies."""
     if node.kind == "table" and node.table is not None:
         return not node.tagged and not issubclass(node.table, ShortTable)
     return node.kind == "map" and not node.merge.annotated

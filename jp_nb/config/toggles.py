@@ -23,7 +23,7 @@ def require_tools(config: AppConfig, names: Iterable[str]) -> None:
 
 
 def toggled(config: AppConfig, name: str, *, on: bool) -> Change:
-    """What switches the tool `name` on or off; with "" every tool that lets itself.
+    """Return the change that switches tool `name` on or off; with "" every tool that lets itself.
 
     Only the state changes, never who may change it. What is so already is left out.
 

@@ -1,4 +1,4 @@
-"""What is wrong with a partial or a whole configuration, all of it at once, in words.
+"""Validation of a partial or a whole configuration: everything wrong at once, in words.
 
 Source: `docs/configuration.md`.
 """
@@ -25,7 +25,7 @@ from jp_nb.json_values import MAX_CONFIG_LEVELS
 
 
 def checked(partial: Mapping[str, JsonValue], *, layer: str, file: str | None = None) -> Partial:
-    """One layer, every value in the one form in which it is stored.
+    """Return one layer, every value in the one form in which it is stored.
 
     Raises:
         ConfigError: With everything that is wrong in it.
@@ -140,7 +140,7 @@ def _without_left_out(
 
 
 def split_unknown(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[ConfigProblem]]:
-    """The part of a stored `partial` that this release understands, and what it does not.
+    """Return the part of a stored `partial` that this release understands, and what it does not.
 
     The part is in the one form in which values are written.
 
@@ -204,7 +204,7 @@ class _Gone:
 
 
 def _bounded(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[Placed]]:
-    """`partial` without what no notebook can keep: what lies too deep, numbers that are none."""
+    """Return `partial` without what no notebook can keep: what lies too deep, NaN; and that."""
     unfit: list[Placed] = []
 
     def fits(keys: tuple[str, ...], value: JsonValue) -> bool:

@@ -13,7 +13,7 @@ from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 from jupyter_core.paths import jupyter_path
 
 from jp_nb.config.layers import fold
-from jp_nb.config.model_aliases import resolve
+from jp_nb.config.model_aliases import resolve_model
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError
 from jp_nb.versions import versions
@@ -59,7 +59,7 @@ def _configuration() -> tuple[bool, str]:
         files = ConfigFiles(Path.cwd(), FolderTrust())
         layers = files.layers()
         config = validate(fold(layers))
-        model = resolve(config.assistant.model.id, config.providers.llm.aliases)
+        model = resolve_model(config.assistant.model.id, config.providers.llm.aliases)
     except ConfigError as exc:
         return False, str(exc)
     sources = ", ".join(layer.name for layer in layers if layer.partial) or "defaults alone"

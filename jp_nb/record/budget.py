@@ -1,4 +1,4 @@
-"""How much work a change of the configuration takes, told before it is done. Pure.
+"""The work that a change of the configuration takes, told before it is done. Pure.
 
 The unit is about one value that is looked at or copied. A change costs what it says and what it
 meets: a list is compared item by item, an object that something is set in is copied.
@@ -13,10 +13,10 @@ from jp_nb.config.paths import parse_path
 from jp_nb.errors import ConfigError
 
 CHANGE = 20
-"""Of any change, however small."""
+"""Units of any change, however small."""
 UNSET = 5
 CHARS = 100
-"""Of a text, in one unit."""
+"""Characters of a text in one unit."""
 
 
 class Budget:
@@ -26,7 +26,7 @@ class Budget:
         self.left = units
 
     def allows(self, now: Mapping[str, Any], delta: Any, unsets: Iterable[object] = ()) -> bool:
-        """Spend what it takes to apply `delta` and `unsets` to `now`; whether there was enough."""
+        """Spend what applying `delta` and `unsets` to `now` takes; False if there is too little."""
         self._spend(CHANGE)
         for path in unsets:
             if self.left < 0:
@@ -83,5 +83,5 @@ def _keys(path: object) -> tuple[str, ...]:
 
 
 def _is_list(value: Any) -> bool:
-    """Whether it may be a list that is written with its strategy."""
+    """True if it may be a list that is written with its strategy."""
     return isinstance(value, Mapping) and isinstance(value.get("value"), list)

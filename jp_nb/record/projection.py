@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.authority import stranger_may_unset, strip_untrusted
 from jp_nb.config.layers import REGISTRATIONS, Layer, fold
-from jp_nb.config.model_aliases import aliases_in, resolve
+from jp_nb.config.model_aliases import aliases_in, resolve_model
 from jp_nb.config.partial import Change, Partial, apply, get_path, merge, strip_strategies, unset
 from jp_nb.config.paths import parse_path
 from jp_nb.config.schema import node_of
@@ -380,7 +380,7 @@ def _provider(partial: Partial) -> str:
     found = get_path(partial, "assistant.model.id")
     if isinstance(found, str):
         try:
-            return resolve(found, aliases_in(partial)).provider
+            return resolve_model(found, aliases_in(partial)).provider
         except ConfigError:
             return ""
     provider = found.get("provider") if isinstance(found, dict) else None

@@ -11,7 +11,7 @@ from typing import Literal
 from jp_nb.config.directives import Directive
 from jp_nb.config.layers import REGISTRATIONS, USER_FILE, WORKSPACE_FILE, Layer, fold
 from jp_nb.config.masking import is_secret
-from jp_nb.config.model_aliases import resolve
+from jp_nb.config.model_aliases import resolve_model
 from jp_nb.config.partial import Change
 from jp_nb.config.paths import parse_path
 from jp_nb.config.validation import validate
@@ -57,7 +57,7 @@ def _check_with(layer: Layer, layers: list[Layer]) -> None:
         kinds = [REGISTRATIONS, USER_FILE, *([WORKSPACE_FILE] * (layer.name != USER_FILE))]
         layers.insert(sum(other.name in kinds for other in layers), layer)
     aliases = validate(fold(layers), layer=layer.name, file=layer.file).providers.llm.aliases
-    resolve(validate(layer.partial).assistant.model.id, aliases)
+    resolve_model(validate(layer.partial).assistant.model.id, aliases)
 
 
 def _let_count(file: ConfigFile, projection: Projection) -> Iterator[str]:

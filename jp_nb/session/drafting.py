@@ -14,7 +14,7 @@ from jp_nb.config.assignments import is_assignment, parse_assignment
 from jp_nb.config.directives import Directive
 from jp_nb.config.layers import ENVIRONMENT, Layer, fold
 from jp_nb.config.masking import masked
-from jp_nb.config.model_aliases import parse
+from jp_nb.config.model_aliases import parse_model_id
 from jp_nb.config.partial import Change, get_path, leaves
 from jp_nb.config.paths import Element, format_path, parse_path
 from jp_nb.config.schema import node_of, require
@@ -70,7 +70,7 @@ class Drafting:
         Raises:
             ConfigError: If it names none.
         """
-        self._assign(Change(model_set(parse(text), self.draft.partial())))
+        self._assign(Change(model_set(parse_model_id(text), self.draft.partial())))
 
     def _assign(self, change: Change) -> None:
         if change:

@@ -9,7 +9,7 @@ from typing import Any
 
 from jp_nb.config.assignments import FILE_ONLY, is_assignment, parse_assignment
 from jp_nb.config.layers import Layer
-from jp_nb.config.model_aliases import aliases_in, resolve, resolve_partial
+from jp_nb.config.model_aliases import aliases_in, resolve_model, resolve_partial
 from jp_nb.config.partial import Change, Partial, apply, build, get_path, merge
 from jp_nb.errors import UsageError
 from jp_nb.workspace.config_files import ConfigFiles
@@ -53,7 +53,7 @@ def model_set(reference: Any, current: Partial) -> Partial:
     Raises:
         ConfigError: If it names none.
     """
-    model = resolve(reference, aliases_in(current))
+    model = resolve_model(reference, aliases_in(current))
     return build(MODEL, {"provider": model.provider, "name": model.name})
 
 

@@ -20,7 +20,7 @@ from jp_nb.agent.tool_set import ToolSet, is_enabled, offer_tools
 from jp_nb.agent.tool_sources import ToolSources
 from jp_nb.config import inquiry_overrides as inquiries
 from jp_nb.config.layers import Layer
-from jp_nb.config.model_aliases import resolve
+from jp_nb.config.model_aliases import resolve_model
 from jp_nb.config.partial import get_path
 from jp_nb.config.paths import Element, format_path, parse_path
 from jp_nb.config.proposal import ConfigSnapshot
@@ -126,7 +126,7 @@ class Resolver:
         Raises:
             ConfigError: If there is none such.
         """
-        model = resolve(config.assistant.model.id, config.providers.llm.aliases)
+        model = resolve_model(config.assistant.model.id, config.providers.llm.aliases)
         return model, self._provider(model.provider, config.providers.llm)
 
     def attachments(self, config: AppConfig) -> tuple[Attachment, ...]:
@@ -191,7 +191,7 @@ class Resolver:
 
     def _override(self, assistant: Assistant, llm: Llm, path: str) -> tuple[Provider, ModelId]:
         try:
-            model = resolve(assistant.model.id, llm.aliases, path=path)
+            model = resolve_model(assistant.model.id, llm.aliases, path=path)
             return self._provider(model.provider, llm), model
         except ConfigError as exc:
             text = exc.problems[0].message if exc.path == path else str(exc)

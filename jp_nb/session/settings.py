@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from jp_nb.config.defaults import DEFAULT_MODEL
 from jp_nb.config.directives import Directive
 from jp_nb.config.layers import REGISTRATIONS, Layer
-from jp_nb.config.model_aliases import resolve
+from jp_nb.config.model_aliases import resolve_model
 from jp_nb.config.partial import Change, Partial, get_path, leaves
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.schema import require
@@ -209,7 +209,7 @@ class Settings:
             drafting.choose_model(model)
         try:
             config = draft.config()
-            resolve(config.assistant.model.id, config.providers.llm.aliases)
+            resolve_model(config.assistant.model.id, config.providers.llm.aliases)
         except ConfigError:
             if not (mends and self._is_wrong()):
                 raise
@@ -219,7 +219,7 @@ class Settings:
         """True if what is in force is not a valid configuration."""
         try:
             config = self.projection.config()
-            resolve(config.assistant.model.id, config.providers.llm.aliases)
+            resolve_model(config.assistant.model.id, config.providers.llm.aliases)
         except ConfigError:
             return True
         return False

@@ -156,7 +156,7 @@ def test_an_assignment_is_read_as_its_target_wants(text: str, path: str, value: 
         ("=x", "", "malformed", "is not an assignment"),
         ("a::=1", "", "malformed", "is not an assignment"),
         ("[1]", "", "malformed", "is not an assignment"),
-        ("a..b=1", "", "malformed", "is no path"),
+        ("a..b=1", "", "malformed", "is not a path"),
         ("template.values.v:=1e999", "template.values.v", "malformed", "1e999 is too large"),
         ("template.values.v:=[-Infinity]", "template.values.v", "malformed", "not a JSON number"),
         ("template.values.v:=" + "[" * 99999, "template.values.v", "malformed", "more than 32"),

@@ -8,7 +8,7 @@ import pytest
 
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.layers import from_environment
-from jp_nb.config.model_aliases import parse, resolve
+from jp_nb.config.model_aliases import parse_model_id, resolve_model
 from jp_nb.config.tree.node import shortened
 from jp_nb.errors import ConfigError
 
@@ -66,7 +66,10 @@ def test_what_looks_like_a_key_is_not_printed_whole(path: str, key: str) -> None
 
 @pytest.mark.parametrize("key", KEYS)
 def test_a_key_in_place_of_a_model_is_not_printed_whole(key: str) -> None:
-    reads: list[Callable[[], object]] = [lambda: resolve(key, {}), lambda: parse(f"{key}/x")]
+    reads: list[Callable[[], object]] = [
+        lambda: resolve_model(key, {}),
+        lambda: parse_model_id(f"{key}/x"),
+    ]
     for read in reads:
         with pytest.raises(ConfigError) as caught:
             read()
@@ -83,7 +86,7 @@ def test_a_key_in_place_of_a_model_is_not_printed_whole(key: str) -> None:
 def test_a_plain_name_is_printed_as_it_is(name: str) -> None:
     assert shortened(name) == name
     with pytest.raises(ConfigError, match=f"'{name}' is neither"):
-        resolve(name, {})
+        resolve_model(name, {})
 
 
 def test_a_long_text_is_shortened_in_no_time() -> None:

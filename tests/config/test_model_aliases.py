@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.config.model_aliases import check_aliases, parse, references, resolve, with_models
+from jp_nb.config.model_aliases import (
+    check_aliases,
+    parse_model_id,
+    references,
+    resolve_model,
+    with_models,
+)
 from jp_nb.config.model_aliases import resolve_partial as settle
 from jp_nb.config.schema import SchemaNode
 from jp_nb.config.tree.app_config import AppConfig
@@ -34,16 +40,16 @@ TABLE = {"provider": "openai", "name": "gpt"}
     ],
 )
 def test_a_name_leads_to_a_model(reference: Any, aliases: Any) -> None:
-    assert resolve(reference, aliases) == GPT
+    assert resolve_model(reference, aliases) == GPT
 
 
 @pytest.mark.parametrize("text", ["openrouter/a/b/c", " openrouter / a/b/c "])
 def test_a_model_name_may_have_slashes(text: str) -> None:
-    assert parse(text) == ModelId(provider="openrouter", name="a/b/c")
+    assert parse_model_id(text) == ModelId(provider="openrouter", name="a/b/c")
 
 
 def test_a_word_is_an_alias() -> None:
-    assert parse(" fast ") == "fast"
+    assert parse_model_id(" fast ") == "fast"
 
 
 @pytest.mark.parametrize(
@@ -54,7 +60,7 @@ def test_a_word_is_an_alias() -> None:
         ("a", {"a": "b"}, "providers.llm.aliases.a", "'b' is neither an alias"),
         ("a", {"a": "nobody/x"}, "providers.llm.aliases.a", "unknown provider 'nobody', expected"),
         ("a", {"a": {"name": "x"}}, "providers.llm.aliases.a", "a table of provider and name"),
-        ("openai/a b", {}, "p", "may hold letters, digits"),
+        ("openai/a b", {}, "p", "may hold only letters, digits"),
         ("a", {"a": "b", "b": "a"}, "providers.llm.aliases", "a -> b -> a"),
         (GPT, {"x": "a", "a": "b", "b": "a"}, "providers.llm.aliases", "a -> b -> a"),
         (GPT, {"a": "a"}, "providers.llm.aliases", "a -> a"),
@@ -64,14 +70,14 @@ def test_a_name_that_leads_nowhere_says_why(
     reference: Any, aliases: Any, path: str, says: str
 ) -> None:
     with pytest.raises(ConfigError, match=says) as caught:
-        resolve(reference, aliases, path="p")
+        resolve_model(reference, aliases, path="p")
     assert caught.value.path == path
 
 
 @pytest.mark.parametrize("text", ["", " ", "nobody/x", "openai/", "/x", "openai/ö"])
 def test_what_is_no_name_at_all_is_refused(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        parse(text)
+        parse_model_id(text)
     assert caught.value.path == "assistant.model.id"
 
 

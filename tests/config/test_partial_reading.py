@@ -151,7 +151,7 @@ def test_a_table_that_holds_itself_is_read_at_any_depth() -> None:
         (under({}, "assistant.model.id", "nobody/x"), "assistant.model.id", "value",
          "unknown provider 'nobody', expected one of anthropic,"),
         (under({}, "assistant.model.id", "openai/a b"), "assistant.model.id", "value",
-         "may hold letters, digits and any of _ . : / ~ -"),
+         "may hold only letters, digits and any of _ . : / ~ -"),
         (under({}, "assistant.model.id", ""), "assistant.model.id", "value", "found nothing"),
         (under({}, "assistant.model.id", 5), "assistant.model.id", "value",
          "expected a model id `provider/name`, an alias, or a table"),
@@ -187,7 +187,7 @@ def test_a_table_that_holds_itself_is_read_at_any_depth() -> None:
         (under({}, f"{TOOL}.style.inline_results", "x"), f"{TOOL}.style.inline_results", "value",
          "expected off, full, true, false, or a number of lines"),
         (under({}, "conversation.labels", {"1a": "x"}), "conversation.labels.1a", "value",
-         "'1a' is no name for a label"),
+         "'1a' is not a name of a label"),
         (under({}, "conversation.labels", {"a": 5}), "conversation.labels.a", "value",
          "expected a text, or a table of value, apply_on and run, found 5"),
         (under({}, "conversation.attachments", ["x"]), "conversation.attachments.0", "value",
@@ -223,7 +223,7 @@ def test_a_table_that_holds_itself_is_read_at_any_depth() -> None:
         (under({}, "conversation.labels", {"value": {}, "strategy": "append"}),
          "conversation.labels", "value", "deep_merge, merge, keep, replace, found 'append'"),
         (under({}, "conversation.labels", {"value": {"9": "x"}, "strategy": "keep"}),
-         "conversation.labels.9", "value", "is no name for a label"),
+         "conversation.labels.9", "value", "is not a name of a label"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_names_its_place_and_what_is_accepted(

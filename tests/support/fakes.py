@@ -32,7 +32,7 @@ from jp_nb.agent.tool_set import ToolSet, offer_tools
 from jp_nb.agent.tool_sources import ToolSources
 from jp_nb.agent.turn import TurnEnd, TurnLoop
 from jp_nb.config.layers import REGISTRATIONS, Layer, fold
-from jp_nb.config.model_aliases import resolve
+from jp_nb.config.model_aliases import resolve_model
 from jp_nb.config.partial import Partial
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app_config import AppConfig
@@ -365,7 +365,7 @@ class Bench:
     async def _resolve(self) -> Resolved:
         config = self.app_config()
         now = self.projection.now()
-        model = resolve(config.assistant.model.id, config.providers.llm.aliases)
+        model = resolve_model(config.assistant.model.id, config.providers.llm.aliases)
         other = self.models.get(str(model))
         return Resolved(
             provider=other or self.provider,

@@ -282,7 +282,7 @@ def test_rules_of_a_tool_are_registered_with_it() -> None:
             jp.ConfigRule("user.*", read=True),
             "tool 'grabs': access.config path 'user.*' uses '*' at 'user', which is not a map",
         ),
-        (jp.ConfigRule("user..x"), "tool 'grabs': access.config path 'user..x' is no path"),
+        (jp.ConfigRule("user..x"), "tool 'grabs': access.config path 'user..x' is not a path"),
     ],
 )
 def test_a_wrong_rule_is_refused_where_the_tool_is_defined(rule: jp.ConfigRule, says: str) -> None:

@@ -1,4 +1,4 @@
-"""What a tool may touch: files, hosts, variables, and the configuration itself.
+"""Access of a tool to files, hosts, variables, and the configuration itself.
 
 Rules of files, hosts and variables are told to the tool, which keeps to them; rules of the
 configuration are enforced here.
@@ -26,7 +26,7 @@ RulePath = Annotated[str, AfterValidator(_a_path)]
 
 
 class FileRule(ConfigTable):
-    """What may be done below a path of the workspace. `write` is create, update and delete."""
+    """Rights below a path of the workspace. `write` is create, update and delete."""
 
     path: RulePath
     external: Flag | None = None
@@ -39,7 +39,7 @@ class FileRule(ConfigTable):
 
 
 class HostRule(ConfigTable):
-    """Whether a host may be reached."""
+    """The right to reach a host."""
 
     host: str
     scheme: str | None = None
@@ -49,7 +49,7 @@ class HostRule(ConfigTable):
 
 
 class VariableRule(ConfigTable):
-    """Whether an environment variable may be read."""
+    """The right to read an environment variable."""
 
     name: str
     read: Flag | None = None
@@ -65,7 +65,7 @@ Apply = Literal["ask", "unattended"]
 
 
 class ConfigRule(ConfigTable):
-    """What a tool may see and propose to change below a path of the configuration.
+    """Rights to see, and to propose changes of, the configuration below a path.
 
     In Python the path needs no name:
 

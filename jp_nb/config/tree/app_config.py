@@ -21,7 +21,7 @@ from jp_nb.config.tree.style_config import Interpolation, Interrupt, Prompt, Rec
 
 
 class User(ConfigTable):
-    """Who asks; never sent to a provider."""
+    """The person who asks; never sent to a provider."""
 
     name: str | None = None
 

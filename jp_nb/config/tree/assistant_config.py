@@ -1,4 +1,4 @@
-"""Who answers: prompt, model, limits; and what differs where a model answers a tool's question.
+"""The assistant: prompt, model, limits; and overrides where a model answers a tool's question.
 
 Source: `docs/configuration.md`.
 """
@@ -28,7 +28,7 @@ ToolChoice = Annotated[str, AfterValidator(_a_choice)]
 
 
 class Assistant(ConfigTable):
-    """Who answers."""
+    """The assistant that answers."""
 
     name: str | None = None
     system_prompt: Annotated[str, TEXT] = "You are a helpful assistant."
@@ -50,7 +50,7 @@ def _position(section: Section) -> int:
 
 
 class AssistantOverrides(ConfigTable):
-    """What differs from `assistant`; unset fields are as there."""
+    """Overrides of `assistant`; unset fields are as there."""
 
     system_prompt: str | None = None
     system_prompt_sections: Annotated[list[Section], SECTIONS] = Field([])

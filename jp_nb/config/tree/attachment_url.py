@@ -1,4 +1,4 @@
-"""What is attached to a request, as a URL: `type://path?name=value`.
+"""Attachments of a request, as URLs: `type://path?name=value`.
 
 Source: `docs/configuration.md`.
 """

@@ -1,4 +1,4 @@
-"""What a conversation uses: its tools, attachments and labels.
+"""Settings of a conversation: its tools, attachments and labels.
 
 Source: `docs/configuration.md`.
 """
@@ -37,8 +37,8 @@ LABEL_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 def _label_key(value: str) -> str:
     if not LABEL_KEY.fullmatch(value):
         raise ValueError(
-            f"{shortened(value)!r} is no name for a label: a letter, then letters, digits, _ "
-            "and - alone"
+            f"{shortened(value)!r} is not a name of a label, expected a letter, then only "
+            "letters, digits, _ and -"
         )
     return value
 
@@ -56,7 +56,7 @@ def _label_value(value: Any) -> Any:
 
 
 class ApplyOn(ConfigTable):
-    """Which conversations get a label when they are made."""
+    """The conversations that get a label when they are made."""
 
     new: Flag = True
     fork: Flag = False
@@ -100,7 +100,7 @@ ATTACHMENTS = Merge("append", dedup=True, items="set", annotated=True)
 
 
 class ConversationConfig(ConfigTable):
-    """What a conversation may use."""
+    """Tools, attachments and labels of a conversation."""
 
     tools: dict[str, ToolConfig] = Field({})
     attachments: Annotated[list[Attachment], ATTACHMENTS] = Field([])

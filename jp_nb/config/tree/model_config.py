@@ -1,4 +1,4 @@
-"""Which model answers, with which settings, and the limits of a request.
+"""The model that answers, its settings, and the limits of a request.
 
 Source: `docs/configuration.md`.
 """
@@ -43,11 +43,11 @@ def _provider_problem(provider: str) -> str | None:
 def _name_problem(name: str) -> str | None:
     if MODEL_NAME.fullmatch(name):
         return None
-    return f"model name {shortened(name)!r} may hold letters, digits and any of _ . : / ~ - alone"
+    return f"model name {shortened(name)!r} may hold only letters, digits and any of _ . : / ~ -"
 
 
 def model_problem(provider: str, name: str) -> str | None:
-    """What is wrong with `provider/name`; None if nothing is."""
+    """Return what is wrong with `provider/name`; None if nothing is."""
     return _provider_problem(provider) or _name_problem(name)
 
 
@@ -128,7 +128,7 @@ def _effort(value: Any) -> Any:
 
 
 class ReasoningConfig(ConfigTable):
-    """How much a model thinks, and whether that is shown."""
+    """The effort of reasoning, and its exclusion from what is shown."""
 
     effort: Annotated[Effort | int, before(_effort)] = "medium"
     exclude: Flag = False
@@ -174,7 +174,7 @@ def _welcome() -> ModelId:
 
 
 class Model(ConfigTable):
-    """Which model answers, and how."""
+    """The model that answers, and its parameters."""
 
     id: ModelIdOrAlias = Field(default_factory=_welcome)
     parameters: ParametersConfig = table()
@@ -216,7 +216,7 @@ class Request(ConfigTable):
 
 
 class RequestOverrides(ConfigTable):
-    """Those of `Request` that differ for a task of its own; the rest is as in the main one."""
+    """Overrides of `Request` for a task of its own; unset fields are as there."""
 
     max_retries: Count | None = None
     base_backoff_ms: Count | None = None

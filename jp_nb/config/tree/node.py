@@ -1,4 +1,4 @@
-"""What every table of the configuration tree is made of.
+"""The building blocks of every table of the configuration tree.
 
 A table is a `ConfigTable`. One that may also be written in a short form is a `ShortTable`, whose
 `expand` turns that form into the table. A field of several forms holds either a table or something

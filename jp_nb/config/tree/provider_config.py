@@ -1,4 +1,4 @@
-"""Where models are reached.
+"""The providers of models, and short names of models.
 
 Source: `docs/configuration.md`.
 """
@@ -16,7 +16,7 @@ from jp_nb.config.tree.provider_table import ProviderTable
 
 def _alias(value: str) -> str:
     if not value.strip() or "/" in value:
-        raise ValueError(f"{shortened(value)!r} is no alias: expected a word without `/`")
+        raise ValueError(f"{shortened(value)!r} is not an alias, expected a word without `/`")
     return value
 
 

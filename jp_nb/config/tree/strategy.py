@@ -1,4 +1,4 @@
-"""How a later value meets an earlier one: markers for the fields of the configuration tree.
+"""Markers for the fields of the configuration tree: how a later value meets an earlier one.
 
     stop_words: Annotated[list[str], APPEND_SET] = []
 
@@ -20,16 +20,16 @@ Items = Literal["set", "keyed", "sequence"]
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """How a field merges.
+    """The way a field merges.
 
     Attributes:
         strategy: `replace`; `append` (lists); `preserve` (the earlier one stays); for maps
             `deep_merge` (shared keys recurse).
-        dedup: Whether a list drops later equal items unless the value says otherwise.
+        dedup: True if a list drops later equal items unless the value says otherwise.
         items: What names one item of a list. `set`: the item itself. `keyed`: one of `keys`.
             `sequence`: nothing, order and repeats matter, so that the list counts as a whole.
         keys: For `keyed`: the fields that may name an item, the first that it has.
-        annotated: Whether JP itself reads `{value, strategy}` here.
+        annotated: True if JP itself reads `{value, strategy}` here.
     """
 
     strategy: Strategy

@@ -1,4 +1,4 @@
-"""What a cell shows, how a person is asked, what an interrupt does, how the record is kept.
+"""Settings of what a cell shows, of prompts, of interrupts and of the record.
 
 Source: `docs/configuration.md`, `docs/guide.md`.
 """
@@ -48,13 +48,13 @@ def _display(value: Any) -> Any:
 
 
 class ReasoningStyle(ConfigTable):
-    """Whether reasoning is shown: folded, not at all, as a note, or so many characters of it."""
+    """Display of reasoning: folded, not at all, as a note, or so many characters of it."""
 
     display: Annotated[Literal["full", "hidden", "static"] | int, before(_display)] = "full"
 
 
 class ToolCallStyle(ConfigTable):
-    """Whether tool calls are shown."""
+    """Display of tool calls."""
 
     show: Flag = True
 
@@ -76,7 +76,7 @@ REMOTE_IMAGES: Final = ("style", "remote_images")
 
 
 class Style(ConfigTable):
-    """What a cell shows.
+    """Display of what happens in a cell.
 
     `remote_images` names the hosts whose images are loaded; those of all others are links.
     """
@@ -94,19 +94,19 @@ ToolCallAction = Literal["prompt", "continue", "restart", "respond", "stop"]
 
 
 class StreamingInterrupt(ConfigTable):
-    """What an interrupt does while a model answers."""
+    """The action of an interrupt while a model answers."""
 
     action: Annotated[StreamingAction, word(StreamingAction)] = "prompt"
 
 
 class ToolCallInterrupt(ConfigTable):
-    """What an interrupt does while tools run."""
+    """The action of an interrupt while tools run."""
 
     action: Annotated[ToolCallAction, word(ToolCallAction)] = "prompt"
 
 
 class Interrupt(ConfigTable):
-    """What an interrupt of the kernel does to a turn."""
+    """The effect of an interrupt of the kernel on a turn."""
 
     escalation_cooldown_secs: Count = 2
     streaming: StreamingInterrupt = table()
@@ -125,7 +125,7 @@ def _on_off(value: Any) -> Any:
 
 
 class Prompt(ConfigTable):
-    """How a person is asked."""
+    """Prompts to a person."""
 
     channel: Annotated[Channel, word(Channel)] = "auto"
     rendered_timeout_s: Annotated[Number, Field(gt=0)] = 3.0
@@ -137,7 +137,7 @@ Headless = Literal["new", "continue"]
 
 
 class Record(ConfigTable):
-    """How the record is kept."""
+    """Keeping of the record."""
 
     headless: Annotated[Headless, word(Headless)] = "new"
 

@@ -1,4 +1,4 @@
-"""What is configured about a tool: its source, its parameters, who may run it and how it shows.
+"""Settings of a tool: its source, its parameters, who may run it and how it shows.
 
 Source: `docs/configuration.md`, `docs/turns.md`.
 """
@@ -54,7 +54,7 @@ _ENABLE_WORDS: dict[str, dict[str, JsonValue]] = {
 
 
 class Enable(ShortTable):
-    """Whether a tool is offered, and which directives may change that. Unset halves inherit."""
+    """On or off, and which directives may change that. Unset halves inherit."""
 
     state: Flag | None = None
     allow_toggle: Annotated[AllowToggle | None, word(AllowToggle)] = None
@@ -120,7 +120,7 @@ def _target(value: Any) -> Any:
 
 
 class QuestionConfig(ConfigTable):
-    """What a user decides about one question of a tool."""
+    """Settings of one question of a tool."""
 
     target: Annotated[
         Annotated[Literal["user", "assistant"], PLAIN] | Annotated[QuestionAssistant, TABLE],
@@ -132,7 +132,7 @@ class QuestionConfig(ConfigTable):
 
     @property
     def asks_assistant(self) -> bool:
-        """Whether a model is to answer."""
+        """True if a model is to answer."""
         return self.target != "user"
 
 
@@ -183,13 +183,13 @@ ParametersStyle = Annotated[
 
 
 class ErrorStyle(ConfigTable):
-    """How failed results are shown, where that differs."""
+    """Display of failed results, where that differs."""
 
     inline_results: InlineResults | None = None
 
 
 class ToolStyle(ConfigTable):
-    """How a tool's calls are shown. Unset fields are as in the defaults for all tools."""
+    """Display of a tool's calls. Unset fields are as in the defaults for all tools."""
 
     hidden: Flag | None = None
     inline_results: InlineResults | None = None
@@ -250,7 +250,7 @@ DEFAULTABLE = frozenset(
         *("cancellation_response", "style", "questions"),
     }
 )
-"""What the entry `*` may hold. `questions` there are those that no tool asks."""
+"""Fields that the entry `*` may hold. `questions` there are those that no tool asks."""
 
 
 def enabling(tool: ToolConfig, star: ToolConfig) -> tuple[bool, str]:
