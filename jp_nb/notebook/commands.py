@@ -63,7 +63,7 @@ class Invocation:
 
     def show(self, shown: report.Report) -> None:
         """Display `shown` in the running cell."""
-        report.show(self.shell, shown)
+        display(self.shell, shown)
 
     def say_summary(self) -> None:
         """Print which conversation is active now."""
@@ -82,15 +82,21 @@ def run_subcommand(shell: Any, session: Session, name: str, text: str = "") -> N
     """
     asked = SUBCOMMANDS.get(name.rstrip("?"))
     if not name.rstrip("?"):
-        report.show(shell, _listing(subcommand_rows()))
+        display(shell, _listing(subcommand_rows()))
     elif asked is not None and asked.name != name and not text:  # `%jp config?`
-        report.show(shell, _listing(asked.rows))
+        display(shell, _listing(asked.rows))
     elif name not in SUBCOMMANDS:
         raise UsageError(_unknown(name, text))
     else:
         subcommand = SUBCOMMANDS[name]
         options = read_words(subcommand, text)
         action_of(subcommand)(Invocation(shell, session, subcommand, text, options))
+
+
+def display(shell: Any, shown: report.Report) -> None:
+    """Display `shown` in the running cell."""
+    bundle = {"text/markdown": shown.markdown, "text/plain": shown.text}
+    shell.display_pub.publish(data=bundle, metadata={})
 
 
 def action_of(subcommand: Subcommand) -> Action:

@@ -17,13 +17,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from IPython import get_ipython
+from IPython.core.completer import SimpleCompletion
 
 from jp_nb.config.paths import lookup, parse_path
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.tool_config import STAR
 from jp_nb.errors import JpNbError
 from jp_nb.notebook.completion import Completions, complete_cell
+from jp_nb.record.conversations import Listed, listing
 from jp_nb.session.session import Session
+from jp_nb.session.structured import may_describe
+from jp_nb.workspace.config_files import SUFFIXES, user_folder
 
 MAX_ENTRIES = 5000
 """Of one folder."""
@@ -81,8 +85,6 @@ class SessionFacts:
 
     def config_files(self, folder: str) -> Sequence[str]:
         """Names without the suffix that `-c` can do without."""
-        from jp_nb.workspace.config_files import SUFFIXES, user_folder
-
         roots = (user_folder() / "config", self._session.files.root)
         places = [root / path / folder for root in roots for path in self._config.config_load_paths]
         found: list[str] = []
@@ -102,8 +104,6 @@ class SessionFacts:
 
     def conversations(self, *, damaged: bool) -> Sequence[str]:
         """Ids of the conversations that are not active."""
-        from jp_nb.record.conversations import Listed, listing
-
         found: list[Listed] = _or([], lambda: listing(self._session.document))
         return [x.id for x in found if not x.active and (damaged or not x.damaged)]
 
@@ -119,8 +119,6 @@ class SessionFacts:
 
     def schemas(self) -> Sequence[str]:
         """Names of models, types and JSON schemas that the user bound."""
-        from jp_nb.session.structured import may_describe
-
         values = self._session.host.namespace
         names = (name for name in self.variables() if not name.startswith("_"))
         return [name for name in names if may_describe(values.get(name))]
@@ -140,8 +138,6 @@ def _entries(folder: Path) -> list[str]:
 
 def matches(session: Session | None, context: Any) -> dict[str, Any]:
     """The result of a matcher of IPython's, for its `CompletionContext`. Never raises."""
-    from IPython.core.completer import SimpleCompletion
-
     before: str = context.text_until_cursor
     found = Completions(len(before), [])
     try:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from jp_nb.safe_text import escape_markdown, one_line
 
@@ -20,12 +19,6 @@ class Report:
 
     markdown: str
     text: str
-
-
-def show(shell: Any, report: Report) -> None:
-    """Display `report` in the running cell."""
-    bundle = {"text/markdown": report.markdown, "text/plain": report.text}
-    shell.display_pub.publish(data=bundle, metadata={})
 
 
 def table(
