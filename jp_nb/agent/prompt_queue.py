@@ -1,4 +1,4 @@
-"""Prompts wait in a line, and one of them is on screen.
+"""The queue of prompts: one is on screen, the others wait for their turn.
 
 Source: `docs/turns.md`.
 """
@@ -25,11 +25,11 @@ Event = Callable[[], None]
 Spawn = Callable[[Callable[[], Awaitable[Event]]], "asyncio.Task[None]"]
 """Runs work beside the coordinator's loop; what the work returns is called in the loop."""
 Dialogue = Callable[[Ask], Awaitable[T]]
-"""What has the screen for itself until it returns: a prompt as a rule, and those it leads to."""
+"""Has the screen for itself until it returns: a prompt as a rule, and those it leads to."""
 
 
 def asking(prompter: Prompter) -> Ask:
-    """How a dialogue asks `prompter`."""
+    """Return the function by which a dialogue asks `prompter`."""
 
     async def ask(prompt: Prompt) -> PromptEnd:
         try:
@@ -42,7 +42,7 @@ def asking(prompter: Prompter) -> Ask:
 
 
 class PromptQueue(Generic[T]):
-    """What waits to be shown to a person, one at a time: first come, first served. Of one thread.
+    """Shows one thing at a time to a person: first come, first served. Of one thread.
 
     Args:
         show: Shows what has come to its turn, or has it leave at once.

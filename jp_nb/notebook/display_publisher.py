@@ -1,4 +1,4 @@
-"""What shows a MIME bundle in a cell, and shows another one in its place.
+"""Shows a MIME bundle in a cell, and another one in its place.
 
 Source: `docs/protocol.md`.
 """

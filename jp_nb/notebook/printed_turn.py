@@ -33,7 +33,7 @@ from jp_nb.safe_text import one_line, plain
 from jp_nb.session.cell_loop import CellLoop
 
 _HALF = re.compile(r"(?:\r|(?:\x1b|\x1b\[|\x9b)[0-?]{0,100}[ -/]{0,100})\Z")
-"""What may be half of a line break or of an escape: the other half may come."""
+"""Matches half of a line break or of an escape: the other half may come."""
 
 
 class Printer:
@@ -155,7 +155,7 @@ class PrintedTurn:
         self._form: OwnOutput | None = None
 
     def begin(self) -> None:
-        """Nothing is said before there is something to say."""
+        """Print nothing: there is nothing to say yet."""
 
     def __call__(self, event: DisplayEvent) -> None:
         """Take `event`; cheap: most events only join a queue."""

@@ -1,4 +1,4 @@
-"""Which cells run in this kernel, and what they show: for pages that look again meanwhile.
+"""The cells that run in this kernel, and what they show: for pages that look again meanwhile.
 
 A page shows the newest status that a kernel published, whichever request it was about. While a
 cell runs, other requests come and end (a message of the page on the control channel, a click, what
@@ -29,7 +29,7 @@ class _Running:
 
 @dataclass(frozen=True, slots=True)
 class CellOutputs:
-    """What our code shows in a running cell.
+    """The outputs of a running cell that our code shows.
 
     Attributes:
         request: The id of the request that runs the cell.
@@ -56,7 +56,7 @@ class RunningCells:
 
     @classmethod
     def of(cls, kernel: Any) -> RunningCells | None:
-        """The one of `kernel`, put in place if there is none; None if that cannot be.
+        """Return that of `kernel`, put in place if it has none; None if it cannot have one.
 
         Call it in a cell first: that cell runs.
         """
@@ -104,7 +104,7 @@ class RunningCells:
 
 
 def _untracked(request: Mapping[str, Any]) -> dict[str, Any]:
-    """`request` as one that says nothing about what the kernel does: its `idle` ends it alone.
+    """Return `request` as one that says nothing about the kernel: its `idle` ends it alone.
 
     A page finds what waits for this end by the request's id, and leaves its own status as it is
     after requests of some types (`untracked_message_types`, JupyterLab 4.3 and later).

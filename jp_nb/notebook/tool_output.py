@@ -21,7 +21,7 @@ Send = Callable[[], Any]
 
 
 class ToolOutput:
-    """Whether tools have shown anything; with `hold`, also what it was, for later.
+    """Watches whether tools show anything; with `hold`, keeps it for later.
 
     A function on the cell's thread is told from other tools. `publish` of others is theirs, what
     is published in `ours` is not.
@@ -59,7 +59,7 @@ class ToolOutput:
 
     @contextmanager
     def ours(self) -> Iterator[None]:
-        """A block in which this thread shows what no tool does."""
+        """Open a block in which what this thread shows is no tool's."""
         self._ours.add(get_ident())
         try:
             yield
@@ -67,14 +67,14 @@ class ToolOutput:
             self._ours.discard(get_ident())
 
     def function_begins(self) -> None:
-        """A tool's function begins, on this thread."""
+        """Note that a tool's function begins, on this thread."""
         _flush()
         self._seen_of_function = False
         self._figures = open_figures()
         self._thread = get_ident()
 
     def function_ends(self) -> bool:
-        """It ended; return what `function_has_shown` does. Figures that it left are shown now."""
+        """Note that it ended, show its figures, and return what `function_has_shown` does."""
         if open_figures() - self._figures:
             show_figures()
         seen = self.function_has_shown()

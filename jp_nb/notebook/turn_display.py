@@ -100,7 +100,7 @@ class TurnDisplay:
         )
 
     def begin(self) -> None:
-        """The turn begins; on the cell's thread."""
+        """Begin to show the turn; on the cell's thread."""
         if self._tools is not None:
             self._tools.open()
         if self._live:
@@ -177,7 +177,7 @@ class TurnDisplay:
         return size + len(bundle["text/markdown"])
 
     def _bundle_so_far(self) -> dict[str, str]:
-        """What stands above a form, and how much else is to be decided."""
+        """Return what stands above a form, and how much else is to be decided."""
         behind = self._waiting.in_line - 1
         more = f"({behind} more to be decided by you after this)" if behind > 0 else ""
         bundle = self._transcript.bundle(live=True, status=more)

@@ -1,4 +1,4 @@
-"""When the display of a turn is updated."""
+"""The clock by which the display of a turn is updated."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def _whole(title: str, lines: tuple[str, ...]) -> str:
 
 
 def _path(change: ProposedChange) -> str:
-    """The path, which breaks where its parts do."""
+    """Return the path, which breaks where its parts do."""
     shown = escape(wording.exactly(change).path)
     return f"<bdi>{_BETWEEN_WORDS.sub(lambda found: f'{found[0]}<wbr>', shown)}</bdi>"
 

@@ -1,4 +1,4 @@
-r"""What differs between the two values of a changed setting, as a person reads it.
+r"""The difference between two values of a changed setting, as a person reads it.
 
 A text is compared line by line, anything else as indented JSON; lines that took the place of each
 other are compared word by word. What is the same is folded, what differs is whole and exact: in a
@@ -119,7 +119,7 @@ def difference(change: ProposedChange) -> Difference | None:
 
 
 def _value(text: str | None) -> _Value:
-    """The lines of what is written as JSON in `text`."""
+    """Return the lines of what is written as JSON in `text`."""
     if text is None:
         return _NOTHING
     try:
@@ -164,7 +164,7 @@ def _lines(now: _Value, proposed: _Value) -> Iterator[Line]:
 
 
 def _changed(now: _Value, proposed: _Value, gone: range, new: range) -> Iterator[Line]:
-    """The lines that went, and those that came; as many of either are compared one by one."""
+    """Yield the lines that went, and those that came; as many of either are compared one by one."""
     if now.kind == proposed.kind and len(gone) == len(new):
         pairs = [_pieces(now, proposed, i, j) for i, j in zip(gone, new, strict=True)]
         yield from (Line("-", before) for before, _ in pairs)
@@ -175,7 +175,7 @@ def _changed(now: _Value, proposed: _Value, gone: range, new: range) -> Iterator
 
 
 def _context(same: list[str], *, first: bool, last: bool) -> Iterator[Line]:
-    """Lines next to what differs, and a fold for the others."""
+    """Yield the lines next to what differs, and a fold for the others."""
     head, tail = (0 if first else CONTEXT_LINES), (0 if last else CONTEXT_LINES)
     left = len(same) - head - tail
     if left <= 1:  # a fold would take as much room
@@ -192,7 +192,7 @@ def _context(same: list[str], *, first: bool, last: bool) -> Iterator[Line]:
 def _pieces(
     now: _Value, proposed: _Value, i: int, j: int
 ) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
-    """Two lines in pieces, each of which is the same in both or differs."""
+    """Return two lines in pieces, each of which is the same in both or differs."""
     before, after = _WORDS.findall(now.lines[i]), _WORDS.findall(proposed.lines[j])
     sides: tuple[list[Piece], list[Piece]] = ([], [])
     at = there = 0
@@ -220,13 +220,13 @@ def _add_changed(sides: tuple[list[Piece], list[Piece]], gone: str, new: str) ->
 
 
 def _alike(one: str, other: str) -> int:
-    """How many characters both begin with."""
+    """Return the number of characters that both begin with."""
     unlike = (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
     return next(unlike, min(len(one), len(other)))
 
 
 def _shown(pieces: list[Piece], escaped: Callable[[str], str]) -> tuple[Piece, ...]:
-    """`pieces` joined where they are alike, and long ones that are the same folded."""
+    """Return `pieces` joined where they are alike, and long ones that are the same folded."""
     joined: list[Piece] = []
     for piece in pieces:
         if joined and joined[-1].kind == piece.kind:
@@ -262,7 +262,7 @@ def _folded(
 
 
 class _Run(NamedTuple):
-    """So many parts that are the same, from `at` on one side and from `there` on the other."""
+    """A number of parts that are the same, from `at` on one side and from `there` on the other."""
 
     at: int
     there: int
@@ -270,7 +270,7 @@ class _Run(NamedTuple):
 
 
 def _runs(before: Sequence[str], after: Sequence[str]) -> list[_Run]:
-    """The runs that are the same on both sides, in order; a last one of no length at the ends."""
+    """Return the runs that are the same on both sides, in order, and an empty one at the ends."""
     same = [0] * (len(before) + 1)  # of each part before: which one it is afterwards, plus one
     gaps = [(0, len(before), 0, len(after))]
     for _ in range(PASSES):
@@ -322,7 +322,7 @@ def _once_in_both(before: Sequence[str], after: Sequence[str], gap: _Gap) -> lis
 
 
 def _rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The most of `pairs` whose second numbers rise with the first."""
+    """Return the most of `pairs` whose second numbers rise with the first."""
     ends: list[int] = []  # the least second number that ends a row of each length, and its place
     places: list[int] = []
     before: list[int] = []

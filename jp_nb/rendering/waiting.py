@@ -1,4 +1,4 @@
-"""What a running turn waits for, in one line: a fold over what happened."""
+"""The line that says what a running turn waits for: a fold over what happened."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Wait:
 
 
 class Waiting:
-    """What is waited for, and since when. Times are those of one monotonic clock."""
+    """Knows what is waited for, and since when. Times are those of one monotonic clock."""
 
     def __init__(self, now: float) -> None:
         self._waits = {MODEL_WAITS: _Wait(Waits(MODEL_WAITS, "the request to be made"), now)}
@@ -88,7 +88,7 @@ class Waiting:
             self._interrupt = None
 
     def line(self, now: float) -> str:
-        """What to show at `now`; "" if nothing is waited for, or text comes anyway."""
+        """Return what to show at `now`; "" if nothing is waited for, or text comes anyway."""
         if self._interrupt is not None:
             return interrupt_words(self._interrupt, self._function)
         waits = [wait for wait in self._waits.values() if not self._speaks(wait, now)]
@@ -107,11 +107,11 @@ class Waiting:
 
     @property
     def in_line(self) -> int:
-        """How many decisions of the person are waited for."""
+        """The number of decisions that the person still has to make."""
         return sum(wait.what.person for wait in self._waits.values())
 
     def _speaks(self, wait: _Wait, now: float) -> bool:
-        """Whether text of the model comes, so that nobody wonders; reasoning may be hidden."""
+        """Return whether the model's text comes: nobody wonders then. Reasoning may be hidden."""
         of_model = wait.what.key == MODEL_WAITS and self._spoke is not None
         return of_model and not self._reasons and now - (self._spoke or now) < QUIET
 

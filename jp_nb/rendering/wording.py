@@ -96,7 +96,7 @@ def header(prompt: Prompt) -> str | None:
 
 
 def asked_by(prompt: Prompt) -> str | None:
-    """Return who really asks, None if that is hidden."""
+    """Return the words that name the tool which really asks, None if that is hidden."""
     return f"asked by tool {_name(prompt.tool)}" if prompt.tool else None
 
 
@@ -148,7 +148,7 @@ def exactly(change: ProposedChange, *, limit: int = sys.maxsize) -> ProposedChan
 
 
 class Decided(NamedTuple):
-    """What remains of a change: a line, and what differs if its values are long."""
+    """A decided change as it stays: a line, and what differs if its values are long."""
 
     line: str
     difference: tuple[str, ...] = ()
@@ -200,7 +200,7 @@ def without_form(prompt: Prompt) -> str:
 
 
 class StaticRecord(NamedTuple):
-    """What remains of a prompt, in one line of either kind."""
+    """The line that stays where a prompt was, of either kind."""
 
     plain: str
     markdown: str

@@ -25,7 +25,7 @@ _PYTHON: dict[str, tuple[type, ...]] = {
 
 
 def schema_of(parameters: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The JSON schema of configured `parameters`: an object that takes nothing else."""
+    """Return the JSON schema of configured `parameters`: an object that takes nothing else."""
     required: list[JsonValue] = [
         name
         for name, node in parameters.items()
@@ -64,13 +64,13 @@ def _node(node: JsonValue) -> JsonValue:
 def coerce_arguments(
     arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """`arguments` with JSON texts read where `schema` declares another type, at any depth."""
+    """Return `arguments`, with JSON texts read wherever `schema` declares another type."""
     known = _properties(schema)
     return {name: coerce(value, known.get(name)) for name, value in arguments.items()}
 
 
 def coerce(value: JsonValue, schema: JsonValue) -> JsonValue:
-    """One argument; see `coerce_arguments`."""
+    """Return one argument as `coerce_arguments` does."""
     if not isinstance(schema, dict):
         return value
     wanted = _types(schema)
@@ -93,7 +93,7 @@ def coerce(value: JsonValue, schema: JsonValue) -> JsonValue:
 def fill_defaults(
     arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """`arguments` with the `default` of what is missing, also in given objects and lists.
+    """Return `arguments` with the `default` of what is missing, also in given objects and lists.
 
     An object that is missing, and has no default of its own, stays missing.
     """
@@ -119,7 +119,7 @@ def _filled(value: JsonValue, schema: JsonValue) -> JsonValue:
 def bad_arguments(
     name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
 ) -> str | None:
-    """What to tell a model whose call of `name` has unknown or missing arguments; None if none.
+    """Return what to tell a model about unknown or missing arguments of `name`; None if all fit.
 
     The first object with a problem counts. One whose schema lists no properties takes anything,
     except for the arguments as a whole.
@@ -137,7 +137,7 @@ def bad_arguments(
 def _misfits(
     value: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
 ) -> Iterator[tuple[list[str], list[str]]]:
-    """Missing and unknown keys of each object that has some, outer ones first."""
+    """Yield the missing and unknown keys of each object that has some, outer ones first."""
     properties = _properties(schema)
     required = schema.get("required")
     wanted = required if isinstance(required, list) else []

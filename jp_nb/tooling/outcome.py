@@ -1,4 +1,4 @@
-"""What one run of a tool comes to.
+"""The outcomes that one run of a tool may have.
 
 Source: `docs/turns.md`.
 """
@@ -128,7 +128,7 @@ Outcome = Success | Failure | NeedsInput
 
 
 def read_outcome(stdout: str) -> Outcome | None:
-    """The outcome that a process printed; None if it printed something else: its text counts.
+    """Return the outcome that a process printed; None if it printed anything else: a text.
 
     Lenient where strictness would show the model a protocol it need not know: an `error` may lack
     all but its message, and a proposed configuration that is malformed leaves a success.
@@ -159,7 +159,7 @@ def read_outcome(stdout: str) -> Outcome | None:
 
 
 def _integer(digits: str) -> int | float:
-    """An integer, or infinity for what has more digits than Python reads."""
+    """Return an integer, or infinity for what has more digits than Python reads."""
     try:
         return int(digits)
     except ValueError:
@@ -191,13 +191,12 @@ def _needs_input(data: Mapping[str, Any]) -> NeedsInput:
     if several is None:
         return NeedsInput(_question(data.get("question"), "question"))
     if not isinstance(several, list) or not several:
-        raise _unaskable("expected `questions` to be a list of objects")
+        raise _unaskable("expected `questions` to be a list of at least one object")
     questions = [_question(each, f"questions.{index}") for index, each in enumerate(several)]
     try:
         return NeedsInput(*questions)
     except ValidationError as exc:
-        [first, *_] = exc.errors(include_url=False, include_input=False)
-        raise _unaskable(f"`questions`: {first['msg']}") from exc
+        raise _unaskable(_first_problem(exc)) from exc
 
 
 def _question(data: Any, name: str) -> Question:
@@ -210,9 +209,13 @@ def _question(data: Any, name: str) -> Question:
     try:
         return Question.model_validate(data)
     except ValidationError as exc:
-        [first, *_] = exc.errors(include_url=False, include_input=False)
-        place = ".".join(str(part) for part in (name, *first["loc"]))
-        raise _unaskable(f"`{place}`: {first['msg']}") from exc
+        raise _unaskable(_first_problem(exc, name)) from exc
+
+
+def _first_problem(exc: ValidationError, *above: str) -> str:
+    [first, *_] = exc.errors(include_url=False, include_input=False)
+    place = ".".join(map(str, (*above, *first["loc"])))
+    return f"`{place}`: {first['msg'].removeprefix('Value error, ')}"
 
 
 def _unaskable(why: str) -> ToolError:

@@ -18,11 +18,11 @@ from jp_nb.config.secret_names import SECRET_ANSWER
 from jp_nb.safe_text import one_line, spell_unseen
 
 Misfit = Literal["type", "option"]
-"""Why a value is not an answer: it has another type, or is not among the options."""
+"""Says what is wrong with an answer: its type, or that it is not among the options."""
 
 
 class AnswerType(BaseModel, ABC):
-    """What a question is answered with: one class for each kind, whose fields make it precise.
+    """The kind of a question and of its answers: one class for each, whose fields make it precise.
 
     Attributes:
         type: Name of the kind, on the wire and in records.

@@ -1,1 +1,1 @@
-"""How a running cell waits for a person."""
+"""Prompts in a running cell: a form or stdin, and the wait for a person."""

@@ -1,4 +1,4 @@
-"""What a person answers with on a form: one entry in `FORM_CONTROLS` for each kind of question.
+"""The controls of a form: one entry in `FORM_CONTROLS` for each kind of question.
 
 Source: `docs/guide.md`, `docs/extending.md`.
 """
@@ -29,7 +29,7 @@ MAX_ROWS = 16
 """Of the box for a text."""
 
 Message = Mapping[str, JsonValue]
-"""What the page sent: with `index` or `value`, as the control showed it there."""
+"""A message of the page: with `index` or `value`, as the control showed it there."""
 
 
 def _nothing(_: Message) -> None:
@@ -38,7 +38,7 @@ def _nothing(_: Message) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FormControl:
-    """What one prompt is answered with.
+    """The part of a form that one prompt is answered with.
 
     Attributes:
         widget: Holds the answer; None if buttons or the password field do.
@@ -127,4 +127,4 @@ FORM_CONTROLS: Final[dict[type[AnswerType], Callable[[QuestionPrompt], FormContr
     TextAnswer: _textarea,
     SecretAnswer: _secret,
 }
-"""What each kind of question is answered with."""
+"""Makes the control of each kind of question."""

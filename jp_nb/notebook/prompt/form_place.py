@@ -1,4 +1,4 @@
-"""Where a form is shown.
+"""The outputs that show a form.
 
 Source: `docs/prompts.md`.
 """
@@ -14,7 +14,7 @@ from jp_nb.rendering.wording import StaticRecord
 
 
 class FormPlace(Protocol):
-    """Where a form is shown: an output of its own, or the one that a turn has."""
+    """Shows a form: in an output of its own, or in the one that a turn has."""
 
     def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
         """Show `bundle`. `so_far` takes what stood there before: the form shows it above itself."""

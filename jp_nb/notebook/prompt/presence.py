@@ -1,4 +1,4 @@
-"""Whether somebody can be asked, and how.
+"""Finds out whether somebody can be asked, and by what means.
 
 Source: `docs/prompts.md`.
 """
@@ -18,7 +18,7 @@ RENDERED_TIMEOUT_WITHOUT_CELL_ID = 1.5
 
 @dataclass(frozen=True, slots=True)
 class PromptSettings:
-    """How people are asked in one cell.
+    """The settings of prompts in one cell.
 
     Attributes:
         channel: `auto` tries the form, then stdin.
@@ -53,7 +53,7 @@ Route = FormRoute | StdinRoute | Unavailable
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """What is known about the other side of the running cell.
+    """Facts about the other side of the running cell.
 
     Attributes:
         kernel: Whether there is a kernel, or else a terminal at most.
@@ -89,11 +89,11 @@ class Presence:
 
     @property
     def is_console(self) -> bool:
-        """Whether a person is at a front end without cells, which updates no display."""
+        """True if a person is at a front end without cells, which updates no display."""
         return self.kernel and self.cell_runs and self.allow_stdin and not self.cell_id
 
     def route(self, settings: PromptSettings) -> Route:
-        """Return how to ask, or why nobody can be asked."""
+        """Return the way to ask, or the reason why nobody can be asked."""
         if settings.channel == "never":
             return Unavailable("prompt.channel is 'never'")
         if not self.kernel:

@@ -42,7 +42,7 @@ StdinChannel = Literal["stdin", "terminal"]
 
 
 class Console(Protocol):
-    """Where lines are written and read."""
+    """Writes and reads lines."""
 
     def write(self, text: str) -> None:
         """Show `text` and a line break."""
@@ -60,7 +60,7 @@ class Console(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TryAgain:
-    """The line is no answer: say why, and ask again."""
+    """The line is not an answer: say why, and ask again."""
 
     why: str
 
@@ -70,7 +70,7 @@ Parse = Callable[[str], Answered | TryAgain]
 
 @dataclass(frozen=True, slots=True)
 class StdinDialogue:
-    """How one kind of prompt is asked.
+    """The lines by which one kind of prompt is asked, and the meaning of what is typed.
 
     Attributes:
         above: Lines between the question and the input.
@@ -263,7 +263,7 @@ def _select(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
         prompt=f"Number{'' if default is None else f' [{default + 1}]'}: ",
         told={
             "?": [
-                "  Type the number of an option, or, if it is no number, the option itself."
+                "  Type the number of an option, or, if it is not a number, the option itself."
                 + ("" if default is None else f" Enter alone: {default + 1}, {labels[default]}.")
             ]
         },
@@ -318,7 +318,7 @@ STDIN_DIALOGUES: Final[
     TextAnswer: _text,
     SecretAnswer: _secret,
 }
-"""How each kind of question is asked on stdin."""
+"""Makes the dialogue of each kind of question."""
 
 
 class KernelConsole:
