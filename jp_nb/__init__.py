@@ -112,14 +112,14 @@ def __dir__() -> list[str]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """`%load_ext jp_nb`."""
+    """Load the extension: `%load_ext jp_nb`."""
     from jp_nb.notebook.magics import load
 
     load(shell, version=__version__)
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """`%unload_ext jp_nb`: the magics go, the conversation is kept for the next load."""
+    """Take the magics away: `%unload_ext jp_nb`; the conversation is kept for the next load."""
     from jp_nb.notebook.magics import unload
 
     unload(shell)

@@ -25,7 +25,7 @@ def existing_notebook(path: Path) -> Path:
 
 
 def read_notebook(path: Path) -> Any:
-    """The notebook at `path`, as nbformat has it.
+    """Return the notebook at `path`, as nbformat has it.
 
     Raises:
         StorageError: If there is no file or it is no notebook.

@@ -17,7 +17,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 
 
 def plain(text: str) -> str:
-    """`text` without anything that a terminal would obey. Newlines and tabs stay."""
+    """Return `text` without anything that a terminal would obey. Newlines and tabs stay."""
     text = _SEQUENCES.sub("", text).replace("\r\n", "\n")
     # A progress bar rewrites its line: the last state is what a person would see.
     text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))

@@ -49,7 +49,7 @@ class RunResult:
 
     @property
     def ok(self) -> bool:
-        """Whether every cell ran."""
+        """True if every cell ran."""
         return self.failure is None
 
 
@@ -129,7 +129,7 @@ def _last_executed(notebook: Any) -> int | None:
 def _finish(
     client: NotebookClient, target: Path, before: Sequence[JsonValue]
 ) -> CellFailure | None:
-    """Write what there is; what is wrong with the record of this run, if something is.
+    """Write what there is, and return what is wrong with the record of this run, if something is.
 
     What could not be read `before` is not of this run.
     """

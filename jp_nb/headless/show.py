@@ -14,7 +14,7 @@ from jp_nb.record.timestamps import utc_now
 
 
 def load_conversation(path: Path | str, *, tolerant: bool = False) -> Document:
-    """What the notebook at `path` keeps, wherever in it that is.
+    """Return what the notebook at `path` keeps, wherever in it that is.
 
     With `tolerant`, an entry that is damaged is no error: it is listed in the stream's `damage`.
 
@@ -32,7 +32,7 @@ def load_conversation(path: Path | str, *, tolerant: bool = False) -> Document:
 
 
 def load_stored(path: Path | str) -> JsonValue:
-    """The `jp` object of the notebook at `path`, whatever is in it.
+    """Return the `jp` object of the notebook at `path`, whatever is in it.
 
     Raises:
         StorageError: If it is no notebook, or holds no such object.

@@ -70,7 +70,7 @@ class JpMagics(Magics):
 
 
 def keep_question_marks(lines: list[str]) -> list[str]:
-    """An input transformer: `%jp q TEXT?` asks TEXT, where IPython would look up its last word.
+    """Have `%jp q TEXT?` ask TEXT, where IPython would look up its last word.
 
     Source: https://ipython.readthedocs.io/en/stable/config/inputtransforms.html
     """

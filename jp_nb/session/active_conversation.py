@@ -75,7 +75,7 @@ class ActiveConversation:
 
     @cached_property
     def trust(self) -> Trust:
-        """Whether the active conversation is the user's own, and its signature."""
+        """Says whether the active conversation is the user's own, and signs it."""
         from jp_nb.record.trust import Trust
         from jp_nb.workspace.keys import KeyFile
 
@@ -93,7 +93,7 @@ class ActiveConversation:
 
     @property
     def made(self) -> Made:
-        """How conversations are made here."""
+        """`live` or `headless`: how conversations are made here."""
         return "headless" if self.headless else "live"
 
     def refuse_while_running(self) -> None:

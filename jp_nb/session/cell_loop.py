@@ -1,4 +1,4 @@
-"""What the cell's thread does while a turn runs.
+"""The loop of the cell's thread while a turn runs.
 
 The agent runs on a thread of its own. Whatever it wants shown, asked or run where the user's
 code lives comes here as a job, and the cell's thread serves jobs until the turn is done.
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 def _nobody_hears() -> None:
-    """Nobody wants to know of interrupts."""
+    """Do nothing: nobody wants to know of interrupts."""
 
 
 class DeferredInterrupts:
@@ -228,7 +228,7 @@ class CellLoop:
 
     @property
     def serving_elsewhere(self) -> bool:
-        """Whether another thread than the caller's is the one that serves."""
+        """True if another thread than the caller's is the one that serves."""
         return self._thread not in (None, get_ident())
 
     def post(self, job: Job) -> None:
@@ -278,11 +278,11 @@ class CellLoop:
         self._shelter.heard = heard or _nobody_hears
 
     def sheltered(self) -> AbstractContextManager[None]:
-        """A block in which `KeyboardInterrupt` comes out of `serve` alone; or after the block."""
+        """Return a block in which `KeyboardInterrupt` comes out of `serve` alone, or after it."""
         return self._shelter.close()
 
     def unsheltered(self) -> AbstractContextManager[None]:
-        """A block within a job that an interrupt is to end at once."""
+        """Return a block within a job that an interrupt is to end at once."""
         return self._shelter.open()
 
     def listen(self, listener: Listener | None) -> None:
@@ -327,7 +327,7 @@ class CellLoop:
 
 
 def _run_first(jobs: deque[_Posted | _Called[object]]) -> bool:
-    """Run the first job that has not started; say whether there was one.
+    """Run the first job that has not started; return whether there was one.
 
     A job leaves the queue only after it started: an interrupt in between must not lose it.
     """

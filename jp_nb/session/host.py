@@ -1,4 +1,4 @@
-"""What a session needs of where it runs: a notebook's home, the running cell, a person, a display.
+"""The surroundings that a session needs: a notebook's home, the running cell, a person, a display.
 
 A `Host` is given to a `Session` when it is made. `jp_nb.notebook.notebook_host` is the one for
 IPython; a test, or another front end, has one of its own.
@@ -126,7 +126,7 @@ class Home(Protocol):
 
 
 class TurnOutput(Protocol):
-    """What a turn shows in its cell; calling it takes an event, as `ports.Display` does."""
+    """What a turn shows in its cell; calling it takes an event."""
 
     def begin(self) -> None:
         """Show that the turn runs; on the cell's thread."""

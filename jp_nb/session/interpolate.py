@@ -1,4 +1,4 @@
-"""`{{name}}` in what the user asks.
+"""Puts the notebook's values in place of `{{name}}` in what the user asks.
 
 Source: `docs/guide.md`.
 """
@@ -17,10 +17,11 @@ MAX_EXPRESSION = 1000
 
 
 def interpolate(text: str, namespace: Mapping[str, Any], *, max_chars: int) -> str:
-    r"""`text` with every `{{name}}`, `{{name.attr}}`, `{{name["key"]}}`, `{{name[0]}}` replaced.
+    r"""Return `text` with the values of names in place of their expressions.
 
-    A text is put in as it is, any other value as its `str`; longer than `max_chars` it is cut and
-    says so. `\{{` stands for itself, single braces are never touched.
+    Those are `{{name}}`, `{{name.attr}}`, `{{name["key"]}}` and `{{name[0]}}`. A text is put in as
+    it is, any other value as its `str`; longer than `max_chars` it is cut and says so. `\{{` stands
+    for itself, single braces are never touched.
 
     Raises:
         UsageError: If a name is unknown, a part of it is missing, or it is no such expression.
@@ -38,7 +39,7 @@ def interpolate(text: str, namespace: Mapping[str, Any], *, max_chars: int) -> s
 
 
 def _replaced(line: str, value: Callable[[str], str]) -> Iterator[str]:
-    """The pieces of `line` with each expression replaced; braces that nothing closes stay."""
+    """Yield `line` in pieces, each expression replaced; braces that nothing closes stay."""
     at, last = 0, line.rfind("}}")
     while (start := line.find("{{", at)) >= 0:
         if line[at:start].endswith("\\"):
@@ -63,7 +64,7 @@ def _text_of(value: Any, expression: str) -> str:
 
 
 def look_up(expression: str, namespace: Mapping[str, Any]) -> Any:
-    """The value of a name with attributes and subscripts; nothing is called."""
+    """Return the value of a name with attributes and subscripts; nothing is called."""
     if len(expression) > MAX_EXPRESSION:
         raise _not_a_name(f"{expression[:80]}…")
     try:

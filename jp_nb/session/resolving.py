@@ -1,4 +1,4 @@
-"""What the configuration in force comes to: a provider, a model, tools, attachments.
+"""Resolves the configuration in force into a provider, a model, tools and attachments.
 
 Source: `docs/turns.md`, `docs/configuration.md`.
 """
@@ -121,7 +121,7 @@ class Resolver:
         )
 
     def model(self, config: AppConfig) -> tuple[ModelId, Provider]:
-        """The model of `config` and who provides it.
+        """Return the model of `config` and who provides it.
 
         Raises:
             ConfigError: If there is none such.
@@ -130,7 +130,7 @@ class Resolver:
         return model, self._provider(model.provider, config.providers.llm)
 
     def attachments(self, config: AppConfig) -> tuple[Attachment, ...]:
-        """What `config` attaches, as it is now.
+        """Return what `config` attaches, as it is now.
 
         Raises:
             ConfigError: If something of it cannot be had; the path names it.
@@ -142,7 +142,7 @@ class Resolver:
             raise self._wrong_attachment(exc) from exc
 
     def _wrong_attachment(self, error: AttachmentError) -> ConfigError:
-        """`error` with the place that attached it, and what takes it away there."""
+        """Return `error` with the place that attached it, and what takes it away there."""
         path = format_path((*parse_path(ATTACHMENTS), Element(error.url)))
         layers = self._active.files.layers()
         layer = next((each for each in layers if error.url in _attached_by(each)), None)
@@ -162,7 +162,7 @@ class Resolver:
         attachments: tuple[Attachment, ...],
         conversation_id: str,
     ) -> LlmInquiryBackend:
-        """What answers the questions of `tools`; `own` is the conversation's provider and model.
+        """Return what answers the questions of `tools`; `own` is the conversation's own model.
 
         Raises:
             ConfigError: If a model cannot be had; its path is the override's.
@@ -211,7 +211,7 @@ class Resolver:
         return closing
 
     def _provider(self, name: str, llm: Llm) -> Provider:
-        """A provider with its settings: the same one as long as they are the same."""
+        """Return a provider with its settings: the same one as long as they are the same."""
         settings: dict[str, Any]
         if name == "scripted":
             settings = {"folders": [str(self._active.files.folder)]}
@@ -225,13 +225,13 @@ class Resolver:
 
 
 def _attached_by(layer: Layer) -> list[str]:
-    """What `layer` attaches, as the configuration has it."""
+    """Return what `layer` attaches, as the configuration has it."""
     given = get_path(layer.partial, ATTACHMENTS) or []
     return validate({"conversation": {"attachments": given}}).conversation.attachments
 
 
 def _tool_choice(choice: str, tools: ToolSet) -> ToolChoice:
-    """The configured choice; one that is disabled is on offer all the same (section 1.3)."""
+    """Return the configured choice. A tool that it names is offered even where it is off."""
     if choice in ("auto", "none", "required"):
         return choice
     if choice not in tools.tools:
@@ -244,7 +244,7 @@ def _tool_choice(choice: str, tools: ToolSet) -> ToolChoice:
 
 
 def _asked_for(choice: ToolChoice, config: AppConfig, tools: ToolSet) -> ToolChoice:
-    """The choice that somebody made for one request: what it names has to be on (section 1.3)."""
+    """Return the choice that somebody made for one request: what it names has to be on."""
     if choice == "required" and not tools.tools:
         raise UsageError("-u wants a tool called and none is enabled: -t NAME enables one")
     name = choice.removeprefix("tool:")
@@ -266,7 +266,7 @@ def _asked_for(choice: ToolChoice, config: AppConfig, tools: ToolSet) -> ToolCho
 
 
 def _chains(provider: str, config: AppConfig) -> bool:
-    """Whether an answer that reaches the provider's own token limit is gone on with."""
+    """Return whether an answer that reaches the provider's own token limit is gone on with."""
     settings = getattr(config.providers.llm, provider, None)
     chains = getattr(settings, "chain_on_max_tokens", False)
     return bool(chains) and config.assistant.model.parameters.max_tokens is None

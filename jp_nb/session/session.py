@@ -103,7 +103,7 @@ class Session:
 
     @cached_property
     def turns(self) -> TurnRunner:
-        """What runs turns."""
+        """The turns of this session."""
         from jp_nb.session.turns import TurnRunner
 
         return TurnRunner(self.host, self.active, self.conversations.known, ended=self._ended)

@@ -48,7 +48,7 @@ class NoHome:
 
 @dataclass(frozen=True, slots=True)
 class PageHome:
-    """A notebook in an open page, or a console, in which nobody answered: then `hello` is None."""
+    """A notebook in an open page; `hello` is None if no page answered, as in a console."""
 
     path: Path | None
     store: LiveStore

@@ -70,7 +70,7 @@ class LiveStore:
     # --- opening -----------------------------------------------------------------------------
 
     def connect(self, timeout: float) -> Hello | None:
-        """Ask the page that runs this cell what it has; None if none answers in time.
+        """Ask the page that runs this cell what it has, and return that; None if none answers.
 
         Blocks the calling thread, also the cell's: the answer comes on the control channel.
         """
@@ -103,14 +103,14 @@ class LiveStore:
     # --- the port ----------------------------------------------------------------------------
 
     def changed(self) -> None:
-        """Entries were appended, or the head of the conversation is another one."""
+        """Send what was appended, and the head of the conversation if that is another one."""
         with self._state:
             if self._document is not None:
                 self._delivery.changed(self._document)
                 self._state.notify_all()
 
     def replaced(self) -> None:
-        """The active conversation is another one, or was repaired.
+        """Send the whole: the active conversation is another one, or was repaired.
 
         If the notebook held something that must not be overwritten, a new conversation puts that
         among the document's others, unchanged, and ends the refusal.
@@ -191,7 +191,7 @@ class LiveStore:
         return next((seq for seq in asked if seq in self._saves), None)
 
     def pull(self, timeout: float) -> Hello | None:
-        """Ask the page again what it has; None if it does not answer in time."""
+        """Ask the page again what it has, and return that; None if it does not answer in time."""
         with self._state:
             if self._comm is None or self._closed:
                 return None

@@ -1,4 +1,4 @@
-"""What the page lacks of the record, message by message.
+"""Sends the page what it lacks of the record, message by message.
 
 One message is under way at a time, and is sent again until the page acknowledged it. What a page
 has is known from its `hello` and its answers, never assumed. Pure: `live.py` has the threads.

@@ -1,4 +1,4 @@
-"""Why nothing may be written into a notebook that a page shows.
+"""The reasons for which nothing may be written into a notebook that a page shows.
 
 Source: `docs/protocol.md`, `docs/decisions.md` D33.
 """
@@ -26,7 +26,7 @@ DIVERGED = (
 
 @dataclass(frozen=True, slots=True)
 class PageRefusal:
-    """Why nothing may be written. `aside` is what the page holds and must keep.
+    """A reason to write nothing. `aside` is what the page holds and must keep.
 
     With `conversation` the refusal ends when another conversation becomes the active one.
     """

@@ -20,7 +20,7 @@ class MemoryStore:
 
     @property
     def where(self) -> str:
-        """Says why."""
+        """`kept in memory only`, and why."""
         return in_memory(self._reason)
 
     def changed(self) -> None:
@@ -41,7 +41,7 @@ class MemoryStore:
         return False
 
     def save(self, timeout: float = 10.0) -> str:
-        """Cannot be done."""
+        """Raise `StorageError`: there is no file to save."""
         raise StorageError(f"the record is not saved: it is {self.where}")
 
     def take_notices(self) -> list[str]:
