@@ -116,7 +116,7 @@ def ask(shell: Any, session: Session, line: str, cell: str) -> None:
     if options.out is not None and not options.out.isidentifier():
         raise UsageError(f"-o takes a name; {options.out!r} is not a Python name")
     before = session.last
-    try:
+    try:  # a turn that failed has a result, too
         session.run_turn(
             cell,
             model=options.model,

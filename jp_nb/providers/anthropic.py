@@ -71,6 +71,7 @@ class AnthropicProvider:
         )
 
         def recover(error: ProviderError) -> ProviderEvent | None:
+            # What it signed once and takes back no longer is sent as text.
             if rendering.signed and is_stale_signature(error):
                 self._renderings.replace(
                     request.thread, AnthropicRendering(unsigned_items=len(request.thread))

@@ -51,6 +51,9 @@ class Profile:
         documents: Where attached texts are: in a `user` message of their own before the thread,
             or last in the `system` message.
         media_types: What else can be attached, in that user message.
+        require_parameters: Whether it passes requests on, and is told to do that only to servers
+            that know every parameter.
+        cached_by_mark: Beginnings of the models that cache only what is marked for it.
     """
 
     name: str
@@ -68,6 +71,8 @@ class Profile:
     max_id_length: int = 0
     documents: Literal["user", "system"] = "system"
     media_types: frozenset[str] = frozenset()
+    require_parameters: bool = False
+    cached_by_mark: tuple[str, ...] = ()
 
 
 def _level(reasoning: ReasoningEffort, words: Mapping[Level, str]) -> str:
@@ -163,6 +168,8 @@ PROFILES: Final[Mapping[str, Profile]] = {
             extras=_EXTRAS | {"min_p", "provider", "models", "transforms", "verbosity"},
             documents="user",
             media_types=IMAGES | {PDF},
+            require_parameters=True,
+            cached_by_mark=("anthropic", "google"),
         ),
         Profile(
             "deepseek",

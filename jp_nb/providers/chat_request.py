@@ -66,7 +66,7 @@ def build_head(
     head.update(_tools(request, profile))
     if answer is not None:
         head["response_format"] = _response_format(answer, profile)
-        if profile.name == "openrouter":
+        if profile.require_parameters:  # else the answer may come from who never saw the schema
             head["provider"] = {"require_parameters": True}
     reasoning = parse_reasoning(request.parameters.reasoning)
     if reasoning is not None:
@@ -91,7 +91,7 @@ def system_messages(
         )
     if not texts:
         return []
-    if profile.name == "openrouter" and request.model.startswith(("anthropic", "google")):
+    if request.model.startswith(profile.cached_by_mark):
         parts = [_text_part(text) for text in texts]
         parts[-1]["cache_control"] = {"type": "ephemeral"}
         return [{"role": "system", "content": parts}]
@@ -132,9 +132,10 @@ def _tools(request: ModelRequest, profile: Profile) -> Message:
     """`tools` and `tool_choice`, as far as the server understands choices."""
     tools, choice = request.tools, request.tool_choice
     name = choice.removeprefix("tool:") if choice.startswith("tool:") else None
+    # Who does not read `tool_choice` calls no tool only if it is shown none.
     if not tools or (choice == "none" and profile.tool_choices == "nothing"):
         return {}
-    if name is not None and profile.tool_choices != "named":
+    if name is not None and profile.tool_choices != "named":  # forced: the only one there is
         tools = tuple(tool for tool in tools if tool.name == name) or tools
         name, choice = None, "required"
     return {

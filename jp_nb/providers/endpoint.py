@@ -138,6 +138,7 @@ class ProviderSettings:
         """
         address, key = self._address(), self.text("api_key_env")
         default_key = self._defaults.get("api_key_env")
+        # Of another server than the default one nobody knows whether it wants a key (D61).
         is_default = address == self._defaults.get("base_url")
         return Endpoint(
             self.provider,

@@ -36,4 +36,5 @@ def create(name: str, settings: Mapping[str, object] | None = None) -> Provider:
     make: Callable[[ProviderSettings], Provider] = getattr(
         import_module(f"jp_nb.providers.{module}"), function
     )
+    # The defaults again: a setting that is null counts as one that nobody set.
     return make(ProviderSettings(name, settings or {}, PROVIDERS[name]().model_dump()))

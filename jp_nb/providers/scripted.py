@@ -279,6 +279,7 @@ class ScriptedProvider:
                 yield event
             return
         key = (request.conversation_id, script.name)
+        # A reply that is an error left nothing in the thread to be counted by.
         number = max(position(request.thread, script.name), self._next.get(key, 0))
         latest = _latest(request.thread)
         while number < len(script.replies) and not _applies(script.replies[number], latest):

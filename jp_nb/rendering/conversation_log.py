@@ -92,7 +92,7 @@ def _turn(turn: Turn, image_hosts: Collection[str]) -> Iterator[Report]:
     speaker = "you"
     for part in (x for x in parts if x is not request):
         if isinstance(part, ConfigChange) and not (part.delta or part.unsets or part.begins_again):
-            continue
+            continue  # it changed only whose a value is
         says = "you" if isinstance(part, Text) and part.by_person else "assistant"
         if says != speaker and not isinstance(part, ConfigChange):
             speaker = says
@@ -224,6 +224,7 @@ def _change(change: ConfigChange) -> str:
     for word, taken in (("unset", False), ("taken back", True)):
         found = [path for path in change.unsets if (path in back) is taken]
         if found:
+            # Each path has a character or more: what comes after so many is cut off anyway.
             paths = ", ".join(map(_masked_path, found[:MAX_CELL_CHARS]))
             says.append(f"{word} {one_line(paths, limit=200)}")
     return f"⟳ configuration {', '.join(says)}{_proposed(change)}"
