@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 from jp_nb import cli
 from jp_nb.config.paths import format_path
 from jp_nb.config.schema import ROOT, SchemaNode
+from jp_nb.config.tree.left_out import LEFT_OUT
 from jp_nb.config.tree.node import ShortTable
 from jp_nb.notebook.subcommands import ASK_OPTIONS, ASK_USAGE, subcommand_rows
 
@@ -85,6 +86,11 @@ def _argument(action: argparse.Action) -> str:
 def settings() -> str:
     """Every path of the configuration, one table for each part of the tree."""
     return "\n\n".join(_part(node, keys) for node, keys in _tables(ROOT, (), ()))
+
+
+def passed_over() -> str:
+    """The paths that mean something to JP and nothing here, or nothing yet."""
+    return "\n".join(f"- {_code(path)}" for path in sorted(LEFT_OUT))
 
 
 def setting_paths() -> list[str]:
@@ -188,6 +194,7 @@ PARTS: Final[dict[str, Callable[[], str]]] = {
     "magics": magics,
     "command_line": command_line,
     "settings": settings,
+    "left_out": passed_over,
 }
 
 
