@@ -16,8 +16,9 @@ _SEQUENCES = re.compile(
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-def plain(text: str) -> str:
+def terminal_text(text: str) -> str:
     """Return `text` without anything that a terminal would obey. Newlines and tabs stay."""
+    # Not `safe_text.plain`: that spells out what is left, and shows each state of a progress bar.
     text = _SEQUENCES.sub("", text).replace("\r\n", "\n")
     # A progress bar rewrites its line: the last state is what a person would see.
     text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
@@ -32,7 +33,7 @@ def print_transcript(notebook: Any, file: TextIO) -> None:
 
 def print_cell(cell: Any, file: TextIO) -> None:
     """Print one cell and its text outputs, then an empty line."""
-    source = plain(_joined(cell.source)).strip("\n")
+    source = terminal_text(_joined(cell.source)).strip("\n")
     lines = [source]
     if cell.cell_type == "code":
         prompt = f"In [{cell.get('execution_count') or ' '}]: "
@@ -47,16 +48,16 @@ def _outputs(cell: Any) -> Iterator[str]:
     for output in cell.get("outputs", []):
         match output.output_type:
             case "stream":
-                yield plain(_joined(output.text)).strip("\n")
+                yield terminal_text(_joined(output.text)).strip("\n")
             case "error":
-                yield plain(f"{output.ename}: {output.evalue}")
+                yield terminal_text(f"{output.ename}: {output.evalue}")
             case "execute_result" | "display_data":
                 text = output.data.get("text/plain")
-                yield plain(_joined(text)) if text else _named(output.data)
+                yield terminal_text(_joined(text)) if text else _named(output.data)
 
 
 def _named(data: Any) -> str:
-    kinds = ", ".join(sorted(map(plain, data)))
+    kinds = ", ".join(sorted(map(terminal_text, data)))
     return f"<{kinds}>" if kinds else ""
 
 

@@ -7,7 +7,7 @@ import io
 import nbformat
 import pytest
 
-from jp_nb.headless.notebook_text import plain, print_transcript
+from jp_nb.headless.notebook_text import print_transcript, terminal_text
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from jp_nb.headless.notebook_text import plain, print_transcript
     ],
 )
 def test_what_a_terminal_would_obey_is_gone(text: str, expected: str) -> None:
-    assert plain(text) == expected
+    assert terminal_text(text) == expected
 
 
 def test_cells_and_their_outputs() -> None:
