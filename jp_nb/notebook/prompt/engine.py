@@ -9,51 +9,20 @@ Source: `docs/prompts.md`, `docs/architecture.md`
 from __future__ import annotations
 
 import asyncio
-import logging
-from concurrent.futures import Future
-from typing import TYPE_CHECKING, Literal, assert_never
+from typing import Literal
 
 from jp_nb.agent.prompt_queue import PromptQueue
-from jp_nb.agent.prompts import Channel, NotAnswered, Prompt, PromptEnd, Unavailable
-from jp_nb.notebook.prompt.deadline import Deadline, Expired
-from jp_nb.notebook.prompt.form_place import FormPlace, OwnOutput
+from jp_nb.agent.prompts import NotAnswered, Prompt, PromptEnd, Unavailable
+from jp_nb.notebook.prompt.form_place import FormPlace
 from jp_nb.notebook.prompt.presence import (
-    FormRoute,
     Presence,
     PromptSettings,
-    StdinRoute,
-    running_kernel,
 )
-from jp_nb.notebook.prompt.pump import CommPump
-from jp_nb.notebook.prompt.stdin import KernelConsole, TerminalConsole, ask_on_stdin
-from jp_nb.rendering.wording import StaticRecord, static_record
+from jp_nb.notebook.prompt.prompt_screen import OpenPrompt, PromptScreen
+from jp_nb.rendering.wording import static_record
 from jp_nb.session.cell_loop import CellLoop
 
-if TYPE_CHECKING:  # ipywidgets takes a fifth of a second: only a form needs it
-    from jp_nb.notebook.prompt.timed_form import TimedForm
-
-log = logging.getLogger(__name__)
-
 __all__ = ["NotebookPrompter", "PromptSettings", "static_record"]
-
-
-class _OpenPrompt:
-    """A prompt whose end somebody awaits.
-
-    Attributes:
-        keeps_record: Whether its static record stays where the form was.
-        deadline: Ends a wait on stdin, which no job can reach.
-    """
-
-    def __init__(self, prompt: Prompt, *, keeps_record: bool) -> None:
-        self.prompt = prompt
-        self.keeps_record = keeps_record
-        self.channel: Channel = "form"
-        self.deadline: Deadline | None = None
-        self.withdrawn = False
-        self.future: Future[PromptEnd] = Future()
-        # Running at once: cancelling the task that awaits it must not settle it.
-        self.future.set_running_or_notify_cancel()
 
 
 class NotebookPrompter:
@@ -63,11 +32,9 @@ class NotebookPrompter:
         self._loop = loop
         self._settings = PromptSettings()
         self._presence = Presence()
-        self._open: dict[_OpenPrompt, None] = {}  # in order; filled by the thread that asks
+        self._open: dict[OpenPrompt, None] = {}  # in order; filled by the thread that asks
         self._queue = PromptQueue(self._show)
-        self._place: FormPlace | None = None
-        self._form: TimedForm | None = None
-        self._pump: CommPump | None = None
+        self._screen = PromptScreen(loop, self._end)
 
     # --- any thread --------------------------------------------------------------------------
 
@@ -108,13 +75,13 @@ class NotebookPrompter:
         """
         self._end_all("cancelled")  # nothing, unless the last cell was cut short
         self._settings = settings
-        self._place = place
+        self._screen.use(settings, place)
         self._presence = Presence.here()
 
     def cell_ends(self) -> None:
         """Take away whatever is still open: no form outlives its cell."""
         self._end_all("cancelled")
-        self._place = None
+        self._screen.use(self._settings, None)
 
     def ask_here(self, prompt: Prompt, *, keeps_record: bool = True) -> PromptEnd:
         """Put `prompt` to the person from code that runs in the cell, and wait.
@@ -143,36 +110,32 @@ class NotebookPrompter:
 
     # --- one at a time -----------------------------------------------------------------------
 
-    def _hand_over(self, prompt: Prompt, *, keeps_record: bool) -> _OpenPrompt:
-        waiting = _OpenPrompt(prompt, keeps_record=keeps_record)
+    def _hand_over(self, prompt: Prompt, *, keeps_record: bool) -> OpenPrompt:
+        waiting = OpenPrompt(prompt, keeps_record=keeps_record)
         self._open[waiting] = None
         self._loop.post(lambda: self._enqueue(waiting))
         return waiting
 
-    def _withdraw(self, waiting: _OpenPrompt) -> None:
+    def _withdraw(self, waiting: OpenPrompt) -> None:
         waiting.withdrawn = True
         if (deadline := waiting.deadline) is not None:
             deadline.expire()
         self._loop.post(lambda: self._end(waiting, NotAnswered("cancelled", waiting.channel)))
 
-    def _enqueue(self, waiting: _OpenPrompt) -> None:
+    def _enqueue(self, waiting: OpenPrompt) -> None:
         if waiting in self._open:
             self._queue.add(waiting)
 
-    def _show(self, waiting: _OpenPrompt) -> None:
+    def _show(self, waiting: OpenPrompt) -> None:
         if waiting.withdrawn:
             return self._end(waiting, NotAnswered("cancelled", waiting.channel))
         match self._presence.route(self._settings):
-            case FormRoute() as route:
-                self._show_form(waiting, route)
-            case StdinRoute(channel=channel):
-                self._read_stdin(waiting, channel)
             case Unavailable() as nobody:
                 self._end(waiting, nobody)
-            case other:
-                assert_never(other)
+            case route:
+                self._screen.show(waiting, route)
 
-    def _end(self, waiting: _OpenPrompt, end: PromptEnd) -> None:
+    def _end(self, waiting: OpenPrompt, end: PromptEnd) -> None:
         """Settle `waiting`; the first end counts, later ones change nothing."""
         if waiting not in self._open:
             return
@@ -180,81 +143,16 @@ class NotebookPrompter:
         try:
             if self._queue.leave(waiting):
                 kept = waiting.keeps_record and not isinstance(end, Unavailable)
-                self._take_form_away(static_record(waiting.prompt, end) if kept else None)
+                self._screen.clear(static_record(waiting.prompt, end) if kept else None)
         finally:  # whatever an interrupt leaves undone, nobody waits forever
             waiting.future.set_result(end)
         self._queue.show_next()
         if self._queue.shown is None:
-            self._stop_hearing()
+            self._screen.rest()
 
     def _end_all(self, end: Literal["cancelled", "interrupted"]) -> None:
         self._queue.clear()  # or ending one would show the next
         for waiting in list(self._open):
             self._end(waiting, NotAnswered(end, waiting.channel))
-        self._take_form_away(None)  # again: an interrupt may have cut the above short
-        self._stop_hearing()
-
-    # --- form --------------------------------------------------------------------------------
-
-    def _show_form(self, waiting: _OpenPrompt, route: FormRoute) -> None:
-        reason = f"no page showed the form within {route.patience:g} s"
-        try:
-            self._hear()
-            from jp_nb.notebook.prompt.timed_form import TimedForm
-
-            self._form = TimedForm(
-                waiting.prompt,
-                loop=self._loop,
-                place=self._place or OwnOutput(),
-                settings=self._settings,
-                on_end=lambda end: self._end(waiting, end),
-            )
-            self._form.show(route.patience, lambda: self._no_form(waiting, route, reason))
-        except Exception:
-            log.warning("The form could not be shown", exc_info=True)
-            self._no_form(waiting, route, "the form could not be shown")
-
-    def _no_form(self, waiting: _OpenPrompt, route: FormRoute, reason: str) -> None:
-        if waiting is not self._queue.shown:
-            return
-        if route.stdin:
-            if self._form is not None:
-                self._form.give_way()
-            self._read_stdin(waiting, "stdin")
-        else:
-            self._end(waiting, Unavailable(f"{reason} and prompt.channel is 'widget'"))
-
-    def _take_form_away(self, record: StaticRecord | None) -> None:
-        if self._form is not None:
-            self._form.close(record)
-            self._form = None
-
-    def _hear(self) -> None:
-        if self._pump is None:
-            self._pump = CommPump(running_kernel(), self._loop)
-            self._pump.open()
-
-    def _stop_hearing(self) -> None:
-        if self._pump is not None:
-            self._pump.close()
-            self._pump = None
-
-    # --- stdin -------------------------------------------------------------------------------
-
-    def _read_stdin(self, waiting: _OpenPrompt, channel: Literal["stdin", "terminal"]) -> None:
-        waiting.channel = channel
-        waiting.deadline = Deadline(self._settings.timeout)
-        if waiting.withdrawn:  # whoever did that saw no deadline
-            waiting.deadline.expire()
-        if self._place is not None:
-            self._place.catch_up()
-        console = TerminalConsole() if channel == "terminal" else KernelConsole(running_kernel())
-        end: PromptEnd
-        try:
-            with self._loop.unsheltered(), waiting.deadline:
-                end = ask_on_stdin(waiting.prompt, console, channel)
-        except Expired:
-            end = NotAnswered("cancelled" if waiting.withdrawn else "timed_out", channel)
-        except NotImplementedError:  # the kernel's StdinNotImplementedError
-            end = Unavailable("the front end does not allow input")
-        self._end(waiting, end)
+        self._screen.clear(None)  # again: an interrupt may have cut the above short
+        self._screen.rest()

@@ -1,0 +1,143 @@
+"""Shows one prompt at a time: as a form, or on stdin.
+
+Source: `docs/prompts.md`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, assert_never
+
+from jp_nb.agent.prompts import Channel, NotAnswered, Prompt, PromptEnd, Unavailable
+from jp_nb.notebook.prompt.deadline import Deadline, Expired
+from jp_nb.notebook.prompt.form_place import FormPlace, OwnOutput
+from jp_nb.notebook.prompt.presence import FormRoute, PromptSettings, StdinRoute, running_kernel
+from jp_nb.notebook.prompt.pump import CommPump
+from jp_nb.notebook.prompt.stdin import (
+    KernelConsole,
+    StdinChannel,
+    TerminalConsole,
+    ask_on_stdin,
+)
+from jp_nb.rendering.wording import StaticRecord
+from jp_nb.session.cell_loop import CellLoop
+
+if TYPE_CHECKING:  # ipywidgets takes a fifth of a second: only a form needs it
+    from jp_nb.notebook.prompt.timed_form import TimedForm
+
+log = logging.getLogger(__name__)
+
+
+class OpenPrompt:
+    """A prompt whose end somebody awaits.
+
+    Attributes:
+        keeps_record: Whether its static record stays where the form was.
+        deadline: Ends a wait on stdin, which no job can reach.
+    """
+
+    def __init__(self, prompt: Prompt, *, keeps_record: bool) -> None:
+        self.prompt = prompt
+        self.keeps_record = keeps_record
+        self.channel: Channel = "form"
+        self.deadline: Deadline | None = None
+        self.withdrawn = False
+        self.future: Future[PromptEnd] = Future()
+        # Running at once: cancelling the task that awaits it must not settle it.
+        self.future.set_running_or_notify_cancel()
+
+
+class PromptScreen:
+    """The place where one prompt is on screen. All of it on the cell's thread.
+
+    Args:
+        loop: Of the cell's thread.
+        end: Is told how a prompt ended; more than once, perhaps.
+    """
+
+    def __init__(self, loop: CellLoop, end: Callable[[OpenPrompt, PromptEnd], None]) -> None:
+        self._loop = loop
+        self._end = end
+        self._settings = PromptSettings()
+        self._place: FormPlace | None = None
+        self._form: TimedForm | None = None
+        self._pump: CommPump | None = None
+
+    def use(self, settings: PromptSettings, place: FormPlace | None) -> None:
+        """Show prompts by `settings` and at `place`; None: each in an output of its own."""
+        self._settings, self._place = settings, place
+
+    def show(self, waiting: OpenPrompt, route: FormRoute | StdinRoute) -> None:
+        """Show the prompt as a form, or ask on stdin and wait."""
+        match route:
+            case FormRoute():
+                self._show_form(waiting, route)
+            case StdinRoute(channel=channel):
+                self._read_stdin(waiting, channel)
+            case other:
+                assert_never(other)
+
+    def clear(self, record: StaticRecord | None) -> None:
+        """Take a form away, and leave `record` in its place."""
+        if self._form is not None:
+            self._form.close(record)
+            self._form = None
+
+    def rest(self) -> None:
+        """Hear no clicks any more, until the next form is shown."""
+        if self._pump is not None:
+            self._pump.close()
+            self._pump = None
+
+    def _show_form(self, waiting: OpenPrompt, route: FormRoute) -> None:
+        reason = f"no page showed the form within {route.patience:g} s"
+        try:
+            self._hear()
+            from jp_nb.notebook.prompt.timed_form import TimedForm
+
+            self._form = TimedForm(
+                waiting.prompt,
+                loop=self._loop,
+                place=self._place or OwnOutput(),
+                settings=self._settings,
+                on_end=lambda end: self._end(waiting, end),
+            )
+            self._form.show(route.patience, lambda: self._no_form(waiting, route, reason))
+        except Exception:
+            log.warning("The form could not be shown", exc_info=True)
+            self._no_form(waiting, route, "the form could not be shown")
+
+    def _no_form(self, waiting: OpenPrompt, route: FormRoute, reason: str) -> None:
+        if waiting.future.done():
+            return
+        if route.stdin:
+            if self._form is not None:
+                self._form.give_way()
+            self._read_stdin(waiting, "stdin")
+        else:
+            self._end(waiting, Unavailable(f"{reason} and prompt.channel is 'widget'"))
+
+    def _hear(self) -> None:
+        if self._pump is None:
+            self._pump = CommPump(running_kernel(), self._loop)
+            self._pump.open()
+
+    def _read_stdin(self, waiting: OpenPrompt, channel: StdinChannel) -> None:
+        waiting.channel = channel
+        waiting.deadline = Deadline(self._settings.timeout)
+        if waiting.withdrawn:  # whoever did that saw no deadline
+            waiting.deadline.expire()
+        if self._place is not None:
+            self._place.catch_up()
+        console = TerminalConsole() if channel == "terminal" else KernelConsole(running_kernel())
+        end: PromptEnd
+        try:
+            with self._loop.unsheltered(), waiting.deadline:
+                end = ask_on_stdin(waiting.prompt, console, channel)
+        except Expired:
+            end = NotAnswered("cancelled" if waiting.withdrawn else "timed_out", channel)
+        except NotImplementedError:  # the kernel's StdinNotImplementedError
+            end = Unavailable("the front end does not allow input")
+        self._end(waiting, end)
