@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 import uuid
 from collections import deque
-from collections.abc import Mapping, Sequence
 from threading import Condition, Thread
 from typing import Any
 
@@ -24,6 +23,7 @@ from jp_nb.json_values import JsonObject
 from jp_nb.notebook.document import control
 from jp_nb.notebook.document.cell_context import CellContext
 from jp_nb.notebook.document.page_delivery import PageDelivery
+from jp_nb.notebook.document.page_saving import PageSaving
 from jp_nb.notebook.document.pages import Pages
 from jp_nb.notebook.document.refusals import DIVERGED, NO_PAGE, PageRefusal, refusal_of
 from jp_nb.notebook.document.stores import IN_NOTEBOOK, in_memory
@@ -64,7 +64,7 @@ class LiveStore:
         self._document: Document | None = None
         self._refusal: PageRefusal | None = PageRefusal(control.why_not(kernel) or NO_PAGE)
         self._at_once: deque[JsonObject] = deque()
-        self._saves: dict[int, str | None] = {}
+        self._saving = PageSaving(self._state, self._numbering, self._send)
         self._notices: list[str] = []
 
     # --- opening -----------------------------------------------------------------------------
@@ -165,30 +165,8 @@ class LiveStore:
         with self._state:
             hello = self._pages.hello
             page, path = (hello.page, hello.path) if hello else ("", "")
-        # One page: two that write the file at once may leave a mixture. Any page if that is gone.
-        now = time.monotonic()
-        asked: list[int] = []
-        for to, until in ((page, now + (ends - now) / 2), ("", ends)):
-            asked.append(self._ask_to_save(to))
-            with self._state:
-                self._state.wait_for(lambda: self._saved(asked), until - time.monotonic())
-                if seq := self._saved(asked):
-                    if why := self._saves.pop(seq):
-                        raise StorageError(f"the record is not saved: {why}")
-                    return f"{IN_NOTEBOOK}, saved as {path}"
-        raise StorageError("the record is not saved: the page did not answer in time")
-
-    def _ask_to_save(self, to: str) -> int:
-        """Have the page `to`, or whichever there are, save; return the number of the message."""
-        with self._state:
-            message = self._numbering.message("save", to=to)
-            seq = self._numbering.last
-        self._send(message)
-        return seq
-
-    def _saved(self, asked: Sequence[int]) -> int | None:
-        """Return which of the messages `asked` was answered; None if none was."""
-        return next((seq for seq in asked if seq in self._saves), None)
+        self._saving.save(page, ends)
+        return f"{IN_NOTEBOOK}, saved as {path}"
 
     def pull(self, timeout: float) -> Hello | None:
         """Ask the page again what it has, and return that; None if it does not answer in time."""
@@ -294,15 +272,11 @@ class LiveStore:
                 case "nack":
                     self._delivery.rejected(data)
                 case "saved":
-                    self._saved_as(data, None)
+                    self._saving.hear(data.get("seq"), None)
                 case "save_failed":
-                    self._saved_as(data, str(data.get("why") or "the page could not save"))
+                    why_not = str(data.get("why") or "the page could not save")
+                    self._saving.hear(data.get("seq"), why_not)
             self._state.notify_all()
-
-    def _saved_as(self, data: Mapping[str, Any], why_not: str | None) -> None:
-        seq = data.get("seq")
-        if isinstance(seq, int) and seq <= self._numbering.last:
-            self._saves[seq] = why_not
 
     def _consider(self, hello: Hello) -> None:
         if self._pages.are_of_the_notebook(hello):
