@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import nbformat
 
 from jp_nb.errors import StorageError, UsageError
+from jp_nb.workspace.replacing import replace_file
 
 
 def existing_notebook(path: Path) -> Path:
@@ -49,28 +48,7 @@ def write_notebook(notebook: Any, path: Path) -> None:
     text = nbformat.writes(notebook)
     # Half a surrogate pair is legal in a JSON escape, but not in UTF-8.
     data = text.encode("utf-8", "backslashreplace")
-    temporary = None
     try:
-        with tempfile.NamedTemporaryFile(
-            dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as file:
-            temporary = Path(file.name)
-            file.write(data if data.endswith(b"\n") else data + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            shutil.copymode(path, temporary)
-        else:
-            temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
+        replace_file(path, data if data.endswith(b"\n") else data + b"\n")
     except OSError as exc:
         raise StorageError(f"{path} cannot be written: {exc.strerror or exc}") from exc
-    finally:
-        if temporary is not None:  # of a file that could not be replaced
-            temporary.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask

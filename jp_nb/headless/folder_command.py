@@ -9,6 +9,7 @@ import argparse
 import sys
 
 from jp_nb.errors import UsageError
+from jp_nb.rendering.consent import PENDING_HEAD, pending_rows
 from jp_nb.rendering.report import table
 from jp_nb.safe_text import one_line
 from jp_nb.workspace import folder_trust
@@ -33,7 +34,7 @@ def trust(options: argparse.Namespace) -> int:
     if not pending:
         print(files.why_nothing_waits())
         return 0
-    print(table(folder_trust.HEAD, folder_trust.rows(pending), limit=sys.maxsize).text)
+    print(table(PENDING_HEAD, pending_rows(pending), limit=sys.maxsize).text)
     if not options.yes and not _agrees():
         print("nothing changed", file=sys.stderr)
         return 1

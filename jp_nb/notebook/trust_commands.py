@@ -12,6 +12,7 @@ from jp_nb.config.masking import shown_value
 from jp_nb.errors import PromptCancelled, UsageError
 from jp_nb.notebook.commands import Invocation
 from jp_nb.record.projection import NOT_FOLLOWED
+from jp_nb.rendering.consent import PENDING_HEAD, pending_rows
 from jp_nb.rendering.report import table
 from jp_nb.safe_text import escape_unseen, one_line, spell_unseen
 from jp_nb.tooling.question import Question
@@ -63,8 +64,8 @@ def _trust_workspace(call: Invocation) -> None:
     if not pending:
         print(f"jp_nb: {one_line(files.why_nothing_waits(), limit=MAX_LINE)}")
         return
-    rows = folder_trust.rows(pending)
-    if not call.options.yes and not _may_count(call, folder_trust.HEAD, rows):
+    rows = pending_rows(pending)
+    if not call.options.yes and not _may_count(call, PENDING_HEAD, rows):
         raise PromptCancelled("the files of this folder stay as they are", end="declined")
     call.session.active.agree(pending)
     print("jp_nb: what these files set counts from here on, until their content changes")

@@ -41,7 +41,7 @@ class AttachmentError(JpNbError):
         self.url = url
 
 
-class _File(NamedTuple):
+class _AttachedFile(NamedTuple):
     """A file that is attached, and all that tells whether it is the one that was read."""
 
     url: str
@@ -58,7 +58,7 @@ class Attachments:
     """The attachments of a session, read again when a file is another."""
 
     def __init__(self) -> None:
-        self._files: list[_File] = []
+        self._files: list[_AttachedFile] = []
         self._read: tuple[Attachment, ...] = ()
 
     def read(self, urls: Sequence[str], folder: Path) -> tuple[Attachment, ...]:
@@ -72,7 +72,7 @@ class Attachments:
         Raises:
             AttachmentError: If one of them cannot be had.
         """
-        found: dict[str, _File] = {}
+        found: dict[str, _AttachedFile] = {}
         for url in urls:
             for file in _find(url, folder):
                 found.setdefault(file.path, file)
@@ -88,7 +88,7 @@ class Attachments:
 # --- which files -----------------------------------------------------------------------------
 
 
-def _find(url: str, folder: Path) -> Iterator[_File]:
+def _find(url: str, folder: Path) -> Iterator[_AttachedFile]:
     """The files that `url` names, in order."""
     parts = attachment_parts(url)
     if parts.type.lower() != "file":
@@ -166,7 +166,7 @@ class _Matching:
             ) from exc
 
 
-def _file(url: str, path: Path, source: str) -> _File:
+def _file(url: str, path: Path, source: str) -> _AttachedFile:
     shown = escape_unseen(str(path))
     try:
         found = path.stat()
@@ -182,7 +182,7 @@ def _file(url: str, path: Path, source: str) -> _File:
     if not stat.S_ISREG(found.st_mode):
         raise AttachmentError(url, f"{shown} is no file which could be read to its end")
     changed = (found.st_mtime_ns, found.st_ctime_ns, found.st_size)
-    return _File(
+    return _AttachedFile(
         url,
         Path(source).as_posix(),
         os.path.realpath(path),
@@ -193,7 +193,7 @@ def _file(url: str, path: Path, source: str) -> _File:
 # --- what is in them -------------------------------------------------------------------------
 
 
-def _read_all(files: Sequence[_File]) -> Iterator[Attachment]:
+def _read_all(files: Sequence[_AttachedFile]) -> Iterator[Attachment]:
     total = 0
     for file in files:  # before any is read
         total += file.size
@@ -206,13 +206,13 @@ def _read_all(files: Sequence[_File]) -> Iterator[Attachment]:
         yield _attachment(file, data)
 
 
-def _refuse_too_much(file: _File, total: int) -> None:
+def _refuse_too_much(file: _AttachedFile, total: int) -> None:
     if total > MAX_BYTES:
         many = f"more than {MAX_BYTES // 1_000_000} MB are attached"
         raise AttachmentError(file.url, f"with {escape_unseen(file.source)}, {many}")
 
 
-def _bytes_of(file: _File) -> bytes:
+def _bytes_of(file: _AttachedFile) -> bytes:
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         with open(os.open(file.path, flags), "rb") as stream:
@@ -224,7 +224,7 @@ def _bytes_of(file: _File) -> bytes:
     return data
 
 
-def _attachment(file: _File, data: bytes) -> Attachment:
+def _attachment(file: _AttachedFile, data: bytes) -> Attachment:
     for beginning, media_type in _BINARIES:
         if data.startswith(beginning):
             return Attachment(file.source, media_type, data)

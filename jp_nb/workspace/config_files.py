@@ -7,30 +7,26 @@ them counts only once the user agreed to that content.
 
 from __future__ import annotations
 
-import glob
-import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import platformdirs
 
 from jp_nb.config.defaults import ENVIRONMENT_PREFIX
 from jp_nb.errors import ConfigError
-from jp_nb.workspace.own_files import NotOwnError, Stamp, is_own_folder, read_own, stamp
+from jp_nb.workspace.folder_trust import FolderTrust, Pending
+from jp_nb.workspace.own_files import is_own_folder
 
 if TYPE_CHECKING:  # nothing of it is needed where nothing is configured
-    from pydantic import JsonValue
-
     from jp_nb.config.layers import Layer
-    from jp_nb.workspace.folder_trust import FolderTrust, Pending
+    from jp_nb.workspace.config_reading import ConfigReader, ReadFile
 
 WORKSPACE_FILE = Path(".jp") / "config.toml"
 SUFFIXES = ("", ".toml", ".json")
-MAX_DEPTH = 255
-"""Of files that include files."""
 MAX_LISTED = 20
 """Of paths in one line."""
 
@@ -70,13 +66,6 @@ def listed(paths: Iterable[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-class _File(NamedTuple):
-    """A file that was read: its layer, and a digest of the bytes that say so."""
-
-    layer: Layer
-    digest: bytes
-
-
 class ConfigFiles:
     """Reads the layers for a notebook in `folder`; a file is read again when it changed.
 
@@ -95,7 +84,6 @@ class ConfigFiles:
         self.trust = trust
         self.notices: list[str] = []
         self._said: set[str] = set()
-        self._read: dict[tuple[Path, str], tuple[Stamp, _File]] = {}
         self._pending: dict[Path, Pending] = {}
 
     @property
@@ -108,7 +96,7 @@ class ConfigFiles:
         return user_file() if where == "user" else self.root / WORKSPACE_FILE
 
     def awaits_consent(self, where: Literal["user", "workspace"]) -> bool:
-        """Whether something in that file does not count before the user agreed to it."""
+        """Return whether something in that file does not count before the user agreed to it."""
         self.readable()
         return self.file_of(where) in self._pending
 
@@ -124,7 +112,7 @@ class ConfigFiles:
             self.notices = notices  # what waited a moment ago does not any more
 
     def layers(self) -> list[Layer]:
-        """The user's file, workspace files from the root down, the environment.
+        """Return the layers: the user's file, workspace files from the root down, environment.
 
         Each file is followed or preceded by what it includes; one with `inherit = false` cuts off
         all that are weaker.
@@ -140,46 +128,34 @@ class ConfigFiles:
         return found
 
     def readable(self) -> tuple[list[Layer], list[ConfigError]]:
-        """The layers without those that are wrong, and what is wrong with them."""
-        files = self._files()
-        if not files and not _is_in_environment():
+        """Return the layers without those that are wrong, and what is wrong with them."""
+        files, environment = self._files(), _is_in_environment()
+        if not files and not environment:
             return [], []
-        from jp_nb.config import layers
-
         groups: list[list[Layer]] = []
         wrong: list[ConfigError] = []
         for name, path in files:
             try:
-                groups.append(self._counting(path, name))
+                groups.append(self._counting(path, self._reader.group(path, name)))
             except ConfigError as exc:
                 wrong.append(exc)
-        found = layers.inherited(groups)
+        found, more = self._reader.layers(groups, environment=environment)
         if waiting := [self._pending[path] for _, path in files if path in self._pending]:
             self._say(_waiting(waiting))
-        if _is_in_environment():
-            try:
-                found.append(layers.from_environment(os.environ))
-            except ConfigError as exc:
-                wrong.append(exc)
-        return found, wrong
+        return found, [*wrong, *more]
+
+    @cached_property
+    def _reader(self) -> ConfigReader:
+        from jp_nb.workspace.config_reading import ConfigReader
+
+        return ConfigReader(self._say)
 
     def is_inside(self, url: str) -> bool:
-        """Whether the file that an attachment's `url` names lies in the workspace.
-
-        Links are followed. A pattern may match anything later, and is not.
-        """
-        from jp_nb.config.authority import is_named_inside
-        from jp_nb.config.tree.attachment_url import attachment_parts
-
-        if not is_named_inside(url) or glob.has_magic(path := attachment_parts(url).path):
-            return False
-        root = self.root.resolve()
-        with suppress(OSError, ValueError, RuntimeError):  # what no file can be
-            return (root / path).resolve().is_relative_to(root)
-        return False
+        """Return whether the file that an attachment's `url` names lies in the workspace."""
+        return self._reader.is_inside(url, self.root)
 
     def anything(self) -> bool:
-        """Whether there is a file or a variable at all."""
+        """Return whether there is a file or a variable at all."""
         return bool(self._files()) or _is_in_environment()
 
     def _files(self) -> list[tuple[str, Path]]:
@@ -189,13 +165,13 @@ class ConfigFiles:
     # --- what counts of them -----------------------------------------------------------------
 
     def pending(self) -> list[Pending]:
-        """What was ignored of the files until now, for want of the user's consent."""
+        """Return what was ignored of the files until now, for want of the user's consent."""
         self._pending = {path: each for path, each in self._pending.items() if path.exists()}
         self.layers()
         return list(self._pending.values())
 
     def why_nothing_waits(self) -> str:
-        """Why there is nothing to agree to, in words."""
+        """Say why there is nothing to agree to."""
         if self.trust is None:
             return "with nobody there the files of a folder count as they are: nothing waits"
         return "nothing in the files of this folder waits for your consent"
@@ -209,76 +185,22 @@ class ConfigFiles:
         if self.trust is not None:
             self.trust.agree(found)
 
-    def _counting(self, path: Path, name: str) -> list[Layer]:
-        """The layers of the file at `path` and what it includes, as far as they count."""
-        group = self._with_includes(path, name)
-        whole = [file.layer for file in group]
+    def _counting(self, path: Path, group: Sequence[ReadFile]) -> list[Layer]:
+        """Return the layers of `group`, the file at `path` and what it includes, that count."""
         self._pending.pop(path, None)
-        if self.trust is None or path.is_relative_to(user_folder()):
-            return whole
-        from jp_nb.config.authority import without_consent
-        from jp_nb.config.layers import Layer
-        from jp_nb.workspace.folder_trust import Pending
-
-        kept: list[Layer] = []
-        leaves: list[tuple[str, JsonValue, str]] = []
-        for layer in whole:
-            partial, ignored = without_consent(layer.partial, self.is_inside)
-            kept.append(Layer(layer.name, partial, layer.file))
-            leaves += [(at, value, layer.file or "") for at, value in ignored.items()]
-        folder, digest = self._place_of(path), _digest(group)
-        if not leaves or self.trust.covers(folder, digest):
-            return whole
-        self._pending[path] = Pending(folder, path, digest, tuple(leaves))
-        return kept
+        if self.trust is not None and not path.is_relative_to(user_folder()):
+            kept, leaves = self._reader.before_consent(group, self.is_inside)
+            folder, digest = self._place_of(path), self._reader.digest(group)
+            if leaves and not self.trust.covers(folder, digest):
+                self._pending[path] = Pending(folder, path, digest, leaves)
+                return kept
+        return [layer for layer, _ in group]
 
     def _place_of(self, path: Path) -> Path:
-        """The folder in which the file at `path` is agreed to."""
+        """Return the folder in which the file at `path` is agreed to."""
         if path.parent.name == ".jp":
             return path.parent.parent
         return self.root if path.is_relative_to(self.root) else path.parent
-
-    # --- one file and what it includes -------------------------------------------------------
-
-    def _with_includes(self, path: Path, name: str, above: tuple[Path, ...] = ()) -> list[_File]:
-        from jp_nb.config.layers import CONFIG_FILE, includes
-
-        resolved = path.resolve()
-        if resolved in above:
-            chain = " -> ".join(str(p) for p in (*above[above.index(resolved) :], resolved))
-            raise ConfigError(
-                f"these files include one another: {chain}", path="extends", layer=name,
-                file=str(path),
-            )  # fmt: skip
-        if len(above) > MAX_DEPTH:
-            raise ConfigError("files include files too deeply", path="extends", file=str(path))
-        try:
-            own = self._file(path, name)
-        except NotOwnError as exc:
-            if name == CONFIG_FILE and not above:  # somebody asked for it
-                raise ConfigError(f"it does not count: {exc}", layer=name, file=str(path)) from exc
-            self._say(f"{path} is passed over: {exc}")
-            return []
-        before: list[_File] = []
-        after: list[_File] = []
-        for include in includes(own.layer):
-            part = before if include.strategy == "before" else after
-            for found in self._included(path, include.path):
-                part += self._with_includes(found, name, (*above, resolved))
-        return [*before, own, *after]
-
-    def _included(self, path: Path, pattern: str) -> list[Path]:
-        """The files that `pattern` in the file `path` means, sorted."""
-        if glob.has_magic(pattern):
-            found = glob.glob(pattern, root_dir=path.parent, recursive=True)
-            candidates = sorted(path.parent / name for name in found)
-            return [p for p in candidates if p.is_file() and p.resolve() != path.resolve()]
-        candidate = path.parent / pattern
-        with suppress(OSError, ValueError):  # a name that no file can have
-            if candidate.is_file():
-                return [candidate]
-        self._say(f"{path} includes {pattern!r}, which does not exist: it is passed over")
-        return []
 
     def _say(self, notice: str) -> None:
         if notice not in self._said:
@@ -286,24 +208,9 @@ class ConfigFiles:
             self.notices.append(notice)
 
     def take_notices(self) -> list[str]:
-        """What the person should be told since the last call."""
+        """Return what the person should be told since the last call."""
         said, self.notices = self.notices, []
         return said
-
-    def _file(self, path: Path, name: str) -> _File:
-        from jp_nb.config.layers import from_text
-
-        try:
-            now = stamp(path)
-            known = self._read.get((path, name))
-            if known is None or known[0] != now:
-                data = read_own(path)
-                layer = from_text(data.decode("utf-8"), name, str(path))
-                known = now, _File(layer, hashlib.sha256(data).digest())
-                self._read[path, name] = known
-        except (OSError, UnicodeDecodeError) as exc:
-            raise ConfigError(f"cannot be read: {exc}", layer=name, file=str(path)) from exc
-        return known[1]
 
     # --- files by name -----------------------------------------------------------------------
 
@@ -337,16 +244,16 @@ class ConfigFiles:
         return [layer for hit in hits for layer in self._agreed(hit)]
 
     def _agreed(self, path: Path) -> list[Layer]:
-        """The layers of the file at `path`, if all that they set counts."""
-        from jp_nb.config.layers import CONFIG_FILE
-
-        found = self._counting(path, CONFIG_FILE)
+        """Return the layers of the file at `path`, if all that they set counts."""
+        group = self._reader.group(path)
+        found = self._counting(path, group)
         if path in self._pending:
-            raise ConfigError(_waiting([self._pending[path]]), layer=CONFIG_FILE, file=str(path))
+            layer = group[-1].layer.name
+            raise ConfigError(_waiting([self._pending[path]]), layer=layer, file=str(path))
         return found
 
     def claim_names(self, layer: Layer) -> tuple[list[str], str]:
-        """What a file goes by in claims, and how people read it: nothing private is in that."""
+        """Return what a file goes by in claims, and how people read it: nothing private in that."""
         path = Path(layer.file or "").resolve()
         identity = layer.partial.get("id")
         named = [f"id:{identity}"] if isinstance(identity, str) else []
@@ -356,16 +263,8 @@ class ConfigFiles:
         return [f"file:{path.as_posix()}", *named], "<user-local>"
 
 
-def _digest(group: Iterable[_File]) -> str:
-    """Of all that `group` says, and of where."""
-    whole = hashlib.sha256()
-    for file in group:
-        whole.update(os.fsencode(os.path.realpath(file.layer.file or "")) + b"\0" + file.digest)
-    return f"sha256:{whole.hexdigest()}"
-
-
 def _waiting(pending: Iterable[Pending]) -> str:
-    """That files wait for the user's consent, which ones, and with what."""
+    """Say that files wait for the user's consent, which ones, and with what."""
     found = list(pending)
     files = listed({str(each.file) for each in found})
     paths = listed({at for each in found for at, _, _ in each.leaves})

@@ -6,7 +6,6 @@ Nothing is written that could not be read again as it was meant.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +23,7 @@ from jp_nb.config.paths import Keys, format_path, lookup, parse_path
 from jp_nb.config.schema import JSON, ROOT, SchemaNode, node_at, require
 from jp_nb.errors import ConfigError, StorageError, UsageError
 from jp_nb.workspace.own_files import NotOwnError, read_own
+from jp_nb.workspace.replacing import replace_file
 
 BOM = "\ufeff"
 
@@ -148,29 +148,9 @@ class ConfigFile:
         """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor, name = tempfile.mkstemp(dir=self.path.parent, prefix=".config-")
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(self.text().encode("utf-8"))
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.chmod(name, self._mode())
-                os.replace(name, self.path)
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(name)
-                raise
+            replace_file(self.path, self.text().encode("utf-8"))
         except OSError as exc:
             raise StorageError(f"{self.path} cannot be written: {exc}") from exc
-
-    def _mode(self) -> int:
-        """The permissions that the file has; of a new one, what its owner's other files have."""
-        try:
-            return self.path.stat().st_mode & 0o777
-        except FileNotFoundError:
-            mask = os.umask(0)
-            os.umask(mask)
-            return 0o666 & ~mask
 
 
 def _units(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,9 +20,14 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.workspace import variables
 from jp_nb.workspace.own_files import NotOwnError, Stamp, read_own, stamp
+from jp_nb.workspace.replacing import replace_file
 
 MAX_DIGESTS: Final = 50
 """Of one folder: those that were agreed to last."""
+
+
+PendingLeaf = tuple[str, JsonValue, str]
+"""Path, value, and the file that says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,38 +38,17 @@ class Pending:
         folder: Where it counts.
         file: The file; what it includes belongs to it.
         digest: Of all that was read.
-        leaves: What is ignored until then: path, value, and the file that says so.
+        leaves: What is ignored until then.
     """
 
     folder: Path
     file: Path
     digest: str
-    leaves: tuple[tuple[str, JsonValue, str], ...]
-
-
-HEAD: Final = ("path", "value", "file")
-
-
-def rows(found: Iterable[Pending]) -> list[tuple[str, str, str]]:
-    """What would count if the user agreed to it, exactly: path, value, and the file."""
-    from jp_nb.config.layers import to_text
-    from jp_nb.config.masking import masked
-    from jp_nb.config.paths import parse_path
-    from jp_nb.safe_text import escape_unseen, spell_unseen
-
-    return [
-        (
-            spell_unseen(path),
-            escape_unseen(to_text(masked(value, parse_path(path)))),
-            spell_unseen(file),
-        )
-        for pending in found
-        for path, value, file in pending.leaves
-    ]
+    leaves: tuple[PendingLeaf, ...]
 
 
 def revoked(folder: Path) -> list[str]:
-    """Take back what was agreed to in `folder` and above it; what there is to say of it.
+    """Take back what was agreed to in `folder` and above it, and say what there was.
 
     Raises:
         StorageError: If that cannot be kept.
@@ -147,16 +130,10 @@ class FolderTrust:
 
     def _store(self, kept: dict[str, list[str]]) -> None:
         path = consents_path()
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        text = json.dumps({"version": 1, "folders": kept}, indent=1)
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            try:
-                made = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-                with os.fdopen(made, "w", encoding="utf-8") as file:
-                    json.dump({"version": 1, "folders": kept}, file, indent=1)
-                temporary.replace(path)
-            finally:
-                temporary.unlink(missing_ok=True)
+            replace_file(path, text.encode(), mode=0o600)
         except OSError as exc:
             raise StorageError(f"{path} cannot be written: {exc.strerror or exc}") from exc
 

@@ -252,7 +252,7 @@ def test_a_file_that_grows_as_it_is_read_counts_with_all_it_holds(
     assert "more than 0 MB are attached" in why_not(folder, "file:notes.md", "file:data/a.csv")
     monkeypatch.undo()
     monkeypatch.setattr(module, "MAX_BYTES", 20)
-    monkeypatch.setattr(module._File, "size", 1)
+    monkeypatch.setattr(module._AttachedFile, "size", 1)
     (folder / "notes.md").write_text("x" * 21, encoding="utf-8")
     assert "with notes.md, more than" in why_not(folder, "file:notes.md")
 
