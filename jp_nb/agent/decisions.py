@@ -49,7 +49,6 @@ DELIVERY = (
 )
 APPROVAL = (Action("y", "Apply", "apply"), Action("n", "Reject", "reject"))
 APPROVAL_HELP = "All of the changes are applied, or none of them; the tool is told which."
-SOURCES = {"builtin": "built-in", "python": "Python", "local": "local", "mcp": "MCP"}
 
 SKIPPED = "Tool skipped by user."
 SKIPPED_REMEMBERED = "Tool skipped by user (remembered)."
@@ -194,9 +193,8 @@ class _Asked:
 
     def prompt(self) -> ActionPrompt:
         """Return the prompt that asks if it runs."""
-        kind = SOURCES.get(self.tool.kind, self.tool.kind)
         return ActionPrompt(
-            text=f"Run {kind} {spell_unseen(self.tool.name)} tool?",
+            text=f"Run {self.tool.origin} {spell_unseen(self.tool.name)} tool?",
             actions=PERMISSION,
             tool=self.tool.name,
             exhibits=tuple(self.exhibits()),

@@ -33,6 +33,7 @@ from jp_nb.tooling.base import ArgumentFormatter, Tool
 from jp_nb.tooling.command import CommandFormatter, called
 from jp_nb.tooling.documentation import document
 from jp_nb.tooling.long_results import MAX_RESULT_CHARS
+from jp_nb.tooling.sources import ToolSource
 
 T = TypeVar("T")
 
@@ -42,6 +43,7 @@ class OfferedTool:
     """A tool that may run: its executor and everything configured about it, resolved.
 
     Attributes:
+        origin: Where it comes from, as a person reads it: `Python`, `built-in`.
         format: `unattended` if `formatter` may run before anybody permitted the call.
         formatter: Writes arguments for the person, if a command is configured for that.
         parameters: How arguments are shown without a formatter; None: in the line of the call.
@@ -65,7 +67,7 @@ class OfferedTool:
     hidden: bool
     questions: Mapping[str, QuestionConfig]
     options: Mapping[str, JsonValue]
-    source: str
+    origin: str
     format: FormatMode = "ask"
     formatter: ArgumentFormatter | None = None
     parameters: Literal["json", "function_call", "off"] | None = None
@@ -97,11 +99,6 @@ class OfferedTool:
     def rights(self) -> Grants:
         """Its grants; without any it may not change a thing."""
         return self.grants or Grants(())
-
-    @property
-    def kind(self) -> str:
-        """`builtin`, `python`, `local` or `mcp`."""
-        return self.source.partition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +177,10 @@ def _is_forced(name: str, tool: ToolConfig, config: AppConfig) -> bool:
 
 
 def _resolve(
-    name: str, tool: ToolConfig, star: ToolConfig, executor: Tool, run_by_source: RunMode
+    name: str, tool: ToolConfig, star: ToolConfig, executor: Tool, origin: ToolSource
 ) -> OfferedTool:
     style = _style(tool.style, star.style)
-    run = tool.run or star.run or run_by_source
+    run = tool.run or star.run or origin.run
     described = _parameters(tool)
     return OfferedTool(
         name=name,
@@ -202,7 +199,7 @@ def _resolve(
         hidden=bool(style.hidden),
         questions=tool.questions,
         options=tool.options,
-        source=tool.source or "",
+        origin=origin.title,
         format=tool.format or star.format or ("unattended" if run == "unattended" else "ask"),
         formatter=(
             CommandFormatter(style.parameters, called(name, tool))

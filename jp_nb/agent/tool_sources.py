@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jp_nb.config.tree.app_config import AppConfig
-from jp_nb.config.tree.tool_config import RunMode, ToolConfig
+from jp_nb.config.tree.tool_config import ToolConfig
 from jp_nb.tooling.base import Tool
 from jp_nb.tooling.faults import is_cancelled, summary
 from jp_nb.tooling.sources import ToolSource
@@ -28,13 +28,13 @@ class FoundTools:
     """What the sources have of the tools that are wanted.
 
     Attributes:
-        tools: Each tool, and how it runs where nothing is configured, by name.
+        tools: Each tool, and the source that it is from, by name.
         missing: Why the others are not there, by name.
         clashes: Of each name that two sources have: which tool counts.
         problems: One text for each source that failed; it names the source.
     """
 
-    tools: Mapping[str, tuple[Tool, RunMode]]
+    tools: Mapping[str, tuple[Tool, ToolSource]]
     missing: Mapping[str, str]
     clashes: Mapping[str, str]
     problems: tuple[str, ...] = ()
@@ -71,13 +71,13 @@ class ToolSources:
         async with self._lock:
             await self._close(*(x for x in self._running.values() if sources.get(x.name) != x))
             lists = await asyncio.gather(*(self._list(sources[x], shares[x]) for x in shares))
-        tools: dict[str, tuple[Tool, RunMode]] = {}
+        tools: dict[str, tuple[Tool, ToolSource]] = {}
         for (own, share), found in zip(shares.items(), lists, strict=True):
             for name, tool in share.items():
                 if isinstance(found, str):
                     missing[name] = found
                 elif name in found:
-                    tools[name] = found[name], sources[own].run
+                    tools[name] = found[name], sources[own]
                 else:
                     missing[name] = _not_there(tool)
         clashes: dict[str, str] = {}

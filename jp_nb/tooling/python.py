@@ -308,7 +308,7 @@ class PythonFunctions(SourceDefaults):
         builtins: Names of builtins, which a function may share.
     """
 
-    name = "python"
+    name, title = "python", "Python"
     run: RunMode = "unattended"
 
     def __init__(self, functions: Registry, builtins: Collection[str] = ()) -> None:

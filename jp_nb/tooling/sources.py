@@ -25,6 +25,11 @@ class ToolSource(Protocol):
         ...
 
     @property
+    def title(self) -> str:
+        """What a person reads of where its tools come from: `built-in`, `MCP`."""
+        ...
+
+    @property
     def run(self) -> RunMode:
         """How its tools run where nothing is configured."""
         ...
@@ -53,7 +58,13 @@ class ToolSource(Protocol):
 class SourceDefaults:
     """The methods of a source with nothing to start or to close, and names of its own."""
 
+    name: str
     run: RunMode = "ask"
+
+    @property
+    def title(self) -> str:
+        """Its name."""
+        return self.name
 
     async def start(self) -> None:
         """Do nothing: it is ready."""

@@ -298,7 +298,7 @@ def test_a_builtin_whose_source_alone_changes_keeps_everything_else() -> None:
 
 def test_a_local_tool_asks_before_it_runs_and_before_it_formats() -> None:
     tool = offered(local("t", "true"))["t"]
-    assert (tool.run, tool.format, tool.kind) == ("ask", "ask", "local")
+    assert (tool.run, tool.format, tool.origin) == ("ask", "ask", "local")
 
 
 def test_each_field_of_a_style_is_the_tools_own_or_else_that_of_all_tools() -> None:

@@ -416,6 +416,10 @@ class GivenTools(SourceDefaults):
         self.name, self._tools, self._beyond = name, tools, beyond
         self.run: RunMode = beyond.run if beyond else "unattended" if name == "python" else "ask"
 
+    @property
+    def title(self) -> str:
+        return self._beyond.title if self._beyond else self.name.replace("python", "Python")
+
     async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
         own = {name: (tool.source or "").partition(".")[2] or name for name, tool in wanted.items()}
         more = await self._beyond.list(wanted) if self._beyond else {}

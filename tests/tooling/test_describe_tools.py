@@ -99,7 +99,7 @@ def test_it_is_registered_as_specified() -> None:
     )
     assert tool.enable is not None
     assert tool.enable.model_dump() == {"state": True, "allow_toggle": "never"}
-    assert tool.style.model_dump(exclude_none=True, exclude_defaults=True) == {
+    assert tool.style.model_dump(exclude_unset=True) == {
         "hidden": True,
         "inline_results": "off",
         "parameters": "off",

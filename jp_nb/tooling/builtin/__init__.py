@@ -21,7 +21,7 @@ BUILTINS: dict[str, Tool] = {"ask_user": AskUser(), "describe_tools": DescribeTo
 class BuiltinTools(SourceDefaults):
     """The tools of this package, by their configuration key alone (R083-52)."""
 
-    name = "builtin"
+    name, title = "builtin", "built-in"
     run: RunMode = "unattended"
 
     async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
