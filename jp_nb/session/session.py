@@ -3,7 +3,7 @@
 This is where the rooms are wired together. `%load_ext` needs little of them: `settings.py` is
 loaded where something is configured, `turns.py` with the first turn.
 
-Source: `docs/architecture.md` sections 2 and 3, `docs/guide.md`.
+Source: `docs/architecture.md`, `docs/guide.md`.
 """
 
 from __future__ import annotations

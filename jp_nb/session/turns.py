@@ -1,6 +1,6 @@
 """Runs turns from the cell's thread: everything that `%load_ext` can do without.
 
-Source: `docs/architecture.md` sections 2 and 3, `docs/guide.md`.
+Source: `docs/architecture.md`, `docs/guide.md`.
 """
 
 from __future__ import annotations
