@@ -153,6 +153,9 @@ def query(
         interpolate: Replace each `{{name}}` in `text`, as `%%jp` does. Only for a text of your
             own: one that holds data could name what it should not see.
 
+    Returns:
+        The turn, which is also `jp_nb.last` and, in a notebook, `_jp`.
+
     Raises:
         UsageError: If jp_nb is not loaded, `text` is empty or names something unknown, or
             `schema` or `tool_use` is wrong; nothing was recorded.
@@ -192,6 +195,9 @@ def ask(question: Question, *, label: str | None = None, tool: str | None = None
         label: A header above it.
         tool: Whose `conversation.tools.<tool>.questions.<id>.answer` answers it without asking;
             without one, `conversation.tools.*.questions.<id>.answer` does.
+
+    Returns:
+        The answer: True or False, a text, or one of the options.
 
     Raises:
         UsageError: If jp_nb is not loaded.

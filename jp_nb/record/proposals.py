@@ -1,10 +1,10 @@
-"""Which tools proposed a change of the configuration, and who let it count.
+"""The tools that proposed a change of the configuration, and who let it count.
 
 Kept in the `metadata` of the one `config_delta` that a cycle's calls lead to:
     {"proposed_by": [{"tool": "change_model", "call_id": "call_1", "paths": ["assistant.name"],
                       "applied_by": "person", "channel": "form"}]}
 `channel` is absent where no person was asked. It is for people to read, and says to which turn a
-change belongs that lies between two; no signature covers it.
+change belongs that lies between two.
 
 Source: `docs/turns.md`.
 """

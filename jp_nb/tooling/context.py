@@ -14,7 +14,14 @@ from pydantic import JsonValue
 
 @dataclass(frozen=True, slots=True)
 class DeltaRejection:
-    """The reason for which the configuration change of the previous run was not applied."""
+    """The reason for which the configuration change of the previous run was not applied.
+
+    Attributes:
+        reason: `invalid_config`, `unauthorized_paths`, `user_rejected` or
+            `confirmation_unavailable`.
+        fields: The paths to blame; of a decision, all that were proposed.
+        detail: What is wrong, and what would be right, in words.
+    """
 
     reason: str
     fields: tuple[str, ...] = ()
@@ -23,17 +30,23 @@ class DeltaRejection:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """One run of a tool.
+    """What a tool is told besides its arguments: a parameter of this type is filled in.
+
+    >>> def rename(title: str, ctx: ToolContext) -> str:
+    ...     return f"{title}, asked by {ctx.name}"
+    >>> rename("Delft", ToolContext("rename"))
+    'Delft, asked by rename'
 
     Attributes:
-        name: The tool.
+        name: The tool's name.
         answers: Answers so far, by question id; empty on the first run.
         options: `conversation.tools.<name>.options`.
-        access: Grants of the tool, if it has any.
-        config: The configuration it may read, if any.
-        delta_rejection: Set on a run that follows a rejected configuration change.
+        access: The rules it was granted, as they are configured; None without any.
+        config: What it may read of the configuration, as a partial; None if nothing.
+        delta_rejection: Why its last proposal was not applied, on the run that follows; else None.
         root: The workspace's folder.
-        action: `run`; `format_arguments` where a call is only to be shown.
+        action: `run`; `format_arguments` where a program writes the arguments of a call for the
+            person.
         conversation_id: Such as `jp-c17738399468`.
         catalog: Documentation, in Markdown, of every tool on offer, by name.
         call_id: The model's id of this call.

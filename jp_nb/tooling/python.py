@@ -364,21 +364,33 @@ def tool(
     access: Sequence[ConfigRule] = (),
     thread: bool = False,
 ) -> PythonTool | Callable[[Callable[..., Any]], PythonTool]:
-    """Let the model call a function.
+    """Let the model call a function, which stays one that you can call.
+
+    >>> @tool
+    ... def double(number: int) -> int:
+    ...     return 2 * number
+    >>> double(4)
+    8
+    >>> remove_tool("double")
+
+    What it returns is what the model reads: a text as it is, an `Outcome`, other values as JSON.
+    What it raises is an error that the model reads. Defined again, it takes the place of the first.
 
     Args:
         function: The function; its type hints (anything pydantic validates) and Google-style
             docstring make the schema. A parameter annotated `ToolContext` is injected.
         name: Its name for the model, instead of the function's.
-        run: `unattended` (as long as no configuration says otherwise), `ask` (the person is
-            asked before it runs), or `skip`.
+        run: `unattended`, `ask` or `edit` (the person is asked before it runs), or `skip`. A
+            configuration goes before it; None: `unattended` unless that says otherwise.
         access: What of the configuration it may see, and propose to change; files may add rules.
             Where a proposal is not applied the function runs again, up to three more times in one
             call, with the reason in `ctx.delta_rejection`: it must tolerate that.
-        thread: Run a `def` in a worker thread instead of the cell's.
+        thread: True to run a `def` in a worker thread, so that others run beside it. Without, it
+            runs in the cell's thread, one at a time; an `async def` runs beside others anyway.
 
     Raises:
-        UsageError: If the name or a parameter cannot be described to a model.
+        UsageError: If the name or a parameter cannot be described to a model, or `thread` is set
+            for an `async def`.
         ConfigError: If `access` grants what it may not.
     """
 
@@ -392,7 +404,7 @@ def tool(
 
 
 def remove_tool(name: str) -> None:
-    """Take a Python tool away.
+    """Take the Python tool `name` away: the model is not offered it any more.
 
     Raises:
         UsageError: If there is no such tool.
