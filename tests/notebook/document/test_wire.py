@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.errors import StorageError
-from jp_nb.json_values import storable
 from jp_nb.notebook.document.wire import Pieces, as_ascii, split, take_batch
 
 
@@ -37,22 +35,3 @@ def test_pieces_that_are_no_json_are_damage() -> None:
     assert pieces.add(0, "{")
     with pytest.raises(StorageError, match="jp: the page sent no JSON"):
         pieces.document()
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ({"a": float("inf")}, {"a": None}),
-        ([float("nan"), 1.5], [None, 1.5]),
-        ("\ud83d\ude00", "😀"),
-        ("a\ud83d", "a\ufffd"),
-        ({"\udc00": 1}, {"\ufffd": 1}),
-    ],
-)
-def test_what_a_file_cannot_hold_is_replaced(value: Any, expected: Any) -> None:
-    assert storable(value) == expected
-
-
-def test_everything_else_is_the_same_object() -> None:
-    value: Any = {"a": [1, "ä😀", None, 1e300]}
-    assert storable(value) is value
