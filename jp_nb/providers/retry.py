@@ -1,6 +1,6 @@
 """Kinds of provider errors: which are tried again, and when.
 
-The loop that waits and calls again is `agent/turn.py`. Source: `docs/providers.md`.
+The loop that waits and calls again is `agent/retries.py`. Source: `docs/providers.md`.
 """
 
 from __future__ import annotations
