@@ -13,7 +13,7 @@ from jp_nb.notebook.document.finding import is_headless
 from jp_nb.notebook.prompt.presence import Presence, PromptSettings, running_kernel
 from jp_nb.session.session import Session
 from jp_nb.versions import versions
-from jp_nb.workspace.config_files import ConfigFiles, listed, workspace_files
+from jp_nb.workspace.config_files import listed, workspace_files
 
 
 def examine(session: Session) -> list[tuple[str, str]]:
@@ -62,12 +62,8 @@ def _questions(session: Session) -> str:
 
 
 def _folder(session: Session) -> str:
-    return workspace_finding(session.files)
-
-
-def workspace_finding(files: ConfigFiles) -> str:
-    """The files of a folder, and whether something in them waits for the user's consent."""
-    pending = files.pending()
+    """Return the files of the folder, and what in them waits for the user's consent."""
+    files, pending = session.files, session.files.pending()
     found = ", ".join(map(str, workspace_files(files.folder))) or "no file configures anything"
     if not pending:
         return found

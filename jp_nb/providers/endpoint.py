@@ -138,8 +138,6 @@ class ProviderSettings:
         """
         address, key = self._address(), self.text("api_key_env")
         default_key = self._defaults.get("api_key_env")
-        # Of another server than the default one nobody knows whether it wants a key (D61).
-        is_default = address == self._defaults.get("base_url")
         return Endpoint(
             self.provider,
             address,
@@ -147,7 +145,8 @@ class ProviderSettings:
             base_url_env=self.text("base_url_env"),
             key_env=key,
             key_header=key_header,
-            key_required=is_default and default_key is not None,
+            # Of another server than the default one nobody knows whether it wants a key (D61).
+            key_required=address == self._defaults.get("base_url"),
             key_named=key not in (None, default_key),
             headers=headers,
         )

@@ -169,6 +169,8 @@ def lines(before: str, facts: Facts = FACTS) -> list[str]:
         ("%jp export --dialect ^", ["native", "jp-head"]),
         ("%jp export --dialect=^j", ["jp-head"]),
         ("%jp export d ^--d", ["--dialect"]),
+        ("%jp export --dialect jp-head ^", ["docs/", r"my\ notes/"]),
+        ("%jp export d ^", ["--dialect"]),  # it takes one
         ("%jp trust ^", ["--workspace", "--yes", "--revoke"]),
         ("%%jp ^--s", ["--schema", "--strict"]),
         ("%%jp ^--", ["--model", "--cfg", "--no-cfg", "--tool", "--no-tool", "--attachment",

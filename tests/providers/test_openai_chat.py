@@ -183,8 +183,9 @@ def test_system_texts_are_one_message() -> None:
     assert system_messages(ask(), PROFILES["openai"]) == []
 
 
-def test_openrouter_marks_the_cache_for_models_that_want_it() -> None:
-    request = ask(model="anthropic/claude-x", system=("one", "two"))
+@pytest.mark.parametrize("model", ["anthropic/claude-x", "google/gemini-x"])
+def test_openrouter_marks_the_cache_for_models_that_want_it(model: str) -> None:
+    request = ask(model=model, system=("one", "two"))
     (message,) = system_messages(request, PROFILES["openrouter"])
     assert message["content"][-1]["cache_control"] == {"type": "ephemeral"}
 

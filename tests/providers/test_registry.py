@@ -28,6 +28,10 @@ def test_each_class_of_the_table_is_in_it_once_and_none_but_built_ones_are_made(
             create(name)
 
 
+def test_a_setting_that_is_null_is_the_default() -> None:
+    assert create("deepseek", {"base_url": None, "api_key_env": None})
+
+
 def test_an_unknown_provider_is_told_with_those_there_are() -> None:
     with pytest.raises(ConfigError, match=r"anthropic, cerebras, deepseek, .*, scripted") as caught:
         create("antropic")
