@@ -80,6 +80,12 @@ def test_code_names_only_pages_and_decisions_that_exist(source: Path) -> None:
             assert (ROOT / tests).exists(), f"{name(source)} names {tests}"
 
 
+@pytest.mark.parametrize("source", SOURCES, ids=name)
+def test_code_names_no_section_of_a_page_that_nobody_can_open(source: Path) -> None:
+    found = re.findall(r"\(sections? \d[^)]*\)|\bsection \d+\.\d+|\bA1\d\b", text_of(source))
+    assert not found
+
+
 def test_pages_name_only_decisions_that_are_settled() -> None:
     for page in PAGES:
         assert set(DECISION.findall(text_of(page))) <= decided(), name(page)
