@@ -26,6 +26,7 @@ myst_heading_anchors = 4
 default_role = "literal"  # docstrings quote with single backticks
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+python_use_unqualified_type_names = True
 napoleon_use_ivar = True
 nitpick_ignore_regex = [("py:.*", ".*")]  # types of other projects: see "Nothing is fetched"
 

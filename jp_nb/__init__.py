@@ -197,7 +197,7 @@ def ask(question: Question, *, label: str | None = None, tool: str | None = None
             without one, `conversation.tools.*.questions.<id>.answer` does.
 
     Returns:
-        The answer: True or False, a text, or one of the options.
+        What was answered, by the kind of the question, True or False, a text, or an option.
 
     Raises:
         UsageError: If jp_nb is not loaded.
