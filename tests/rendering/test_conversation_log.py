@@ -1,0 +1,98 @@
+"""The log of a conversation whose content somebody else wrote."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from jp_nb.record.document import Document
+from jp_nb.record.events import ConfigDelta
+from jp_nb.record.proposals import ProposedBy, metadata_of
+from jp_nb.record.timestamps import utc_now
+from jp_nb.record.turn_view import ConfigChange, Inquiry, Turn, read_turn
+from jp_nb.rendering import conversation_log
+from jp_nb.rendering.report import Report
+from tests.support.entries import ASKED, SAID, START, T, called, closed, inquiry, raw, result
+from tests.support.fakes import new_stream
+from tests.support.reports import HOSTILE, rendered
+
+
+def test_every_line_of_a_log_is_one_line_and_plain() -> None:
+    turn = Turn(
+        number=0,
+        request="Go.",
+        inquiries=(Inquiry("i", HOSTILE, "answered", HOSTILE, channel=HOSTILE),),
+        config_changes=(ConfigChange({"a": HOSTILE}, (HOSTILE,)),),
+    )
+    shown = conversation_log.log(Document.new(clock=utc_now, made="live"), [turn])
+    assert "\x1b" not in shown.text + shown.markdown
+    assert len(shown.text.splitlines()) == 4
+    assert "<img" not in rendered(shown.markdown)
+
+
+def log_of(*entries: Any, status: str = "") -> Report:
+    made = list(new_stream(START, {**ASKED, "content": "Go."}, *entries).turns())
+    turns = [read_turn(turn.number, turn.entries, status=status) for turn in made]
+    return conversation_log.log(Document.new(clock=utc_now, made="live"), turns)
+
+
+def test_a_log_tells_what_happened_in_its_order() -> None:
+    delta = ConfigDelta(
+        timestamp=T, unsets=("user.name",), metadata=metadata_of([
+            ProposedBy("t", "c1", ("user.name",), "grant")])
+    )  # fmt: skip
+    shown = log_of(
+        {**SAID, "message": "First\n1 you: no"}, called(), inquiry(), closed(),
+        result(), delta.to_raw(), {**SAID, "message": "Then"},
+        {**ASKED, "content": "Wait!"}, {**SAID, "message": "Well."},
+    )  # fmt: skip
+    assert shown.text.splitlines() == [
+        "0 you: Go.",
+        "0 assistant:",
+        "    First",
+        "    1 you: no",
+        "  ✓ t() → r",
+        "  ? ? → true",
+        "  ⟳ configuration unset user.name (proposed by t, applied by a grant)",
+        "    Then",
+        "0 you:",
+        "    Wait!",
+        "0 assistant:",
+        "    Well.",
+    ]
+    places = [shown.markdown.index(x) for x in ("0 · you", "Go.", "0 · assistant", "First", "t()")]
+    assert places == sorted(places)
+
+
+def test_a_structured_answer_is_in_the_log() -> None:
+    data = {"city": "Delft <img src=x>", "days": 2}
+    shown = log_of(raw("chat_response", data=data))
+    assert json.loads(shown.text.partition("assistant:\n")[2]) == data
+    assert "```json" in shown.markdown
+    assert "<img" not in rendered(shown.markdown)
+
+
+@pytest.mark.parametrize(
+    ("status", "entries", "end"),
+    [
+        ("", [], "  ✗ no answer came (models are not sent this turn)"),
+        ("failed", [], "  ✗ failed: no answer came (models are not sent this turn)"),
+        ("failed", [SAID], "  ✗ failed: the answer is not whole"),
+        ("interrupted", [], "  ⏹ interrupted before anything came (models are not sent this turn)"),
+        ("interrupted", [SAID], "  ⏹ interrupted"),
+        ("completed", [SAID], "    a"),
+        ("", [SAID], "    a"),
+    ],
+)
+def test_how_a_turn_ended_is_in_the_log(status: str, entries: list[Any], end: str) -> None:
+    assert log_of(*entries, status=status).text.splitlines()[-1] == end
+
+
+def test_a_log_says_what_it_leaves_out() -> None:
+    document, turn = Document.new(clock=utc_now, made="live"), Turn(7, "Go.", text="Gone.")
+    shown = conversation_log.log(document, [turn], total=8)
+    assert shown.text.startswith("7 earlier turns are not shown: %jp log 8 shows all\n7 you: Go.")
+    assert "7 earlier turns" in shown.markdown
+    assert "earlier" not in conversation_log.log(document, [turn], total=1).text
