@@ -7,9 +7,9 @@ signature of its own, and one that was saved earlier keeps it.
 
 Pages and file formats rewrite JSON without changing what it says, so the canonical form is made
 of what they keep: numbers are IEEE doubles, keys are sorted, what no file can hold is replaced.
+It is near RFC 8785, and not the same: numbers keep a point, keys are sorted by code point.
 
-Source: https://www.rfc-editor.org/rfc/rfc8785 (its number and key rules; the text itself never
-leaves this module).
+Source: `docs/record.md`.
 """
 
 from __future__ import annotations
