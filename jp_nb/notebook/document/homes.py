@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +30,11 @@ from jp_nb.workspace import variables
 BaseConfig = Mapping[str, JsonValue]
 
 
-@dataclass(frozen=True, slots=True)
 class NoHome:
     """No kernel, so no notebook: the record stays in memory."""
 
-    path: None = None
-    headless: bool = False
+    path = None
+    headless = False
 
     def open(
         self, *, clock: Clock = utc_now, base_config: BaseConfig | None = None, go_on: bool = False
@@ -46,14 +44,15 @@ class NoHome:
         return Opened(document, MemoryStore("there is no notebook here"))
 
 
-@dataclass(frozen=True, slots=True)
 class PageHome:
     """A notebook in an open page; `hello` is None if no page answered, as in a console."""
 
-    path: Path | None
-    store: LiveStore
-    hello: Hello | None
-    headless: bool = False
+    headless = False
+
+    def __init__(self, path: Path | None, store: LiveStore, hello: Hello | None) -> None:
+        self.path = path
+        self.store = store
+        self.hello = hello
 
     def open(
         self, *, clock: Clock = utc_now, base_config: BaseConfig | None = None, go_on: bool = False
@@ -77,13 +76,14 @@ class PageHome:
         return Opened(document, self.store, restored, notices)
 
 
-@dataclass(frozen=True, slots=True)
 class HeadlessHome:
     """A notebook that a runner executes; `path` is None if the runner does not say which."""
 
-    path: Path | None
-    shell: Any = None
-    headless: bool = True
+    headless = True
+
+    def __init__(self, path: Path | None, shell: Any = None) -> None:
+        self.path = path
+        self.shell = shell
 
     def open(
         self, *, clock: Clock = utc_now, base_config: BaseConfig | None = None, go_on: bool = False

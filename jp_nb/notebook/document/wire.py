@@ -24,7 +24,6 @@ MAX_DOCUMENT_BYTES = 512 * 1024 * 1024
 """Bound of a document that a page sends in pieces."""
 
 
-@dataclass(slots=True)
 class Numbering:
     """Makes the kernel's messages, numbered.
 
@@ -33,8 +32,9 @@ class Numbering:
         path: Where the notebook is that they are for.
     """
 
-    last: int = 0
-    path: str = ""
+    def __init__(self) -> None:
+        self.last = 0
+        self.path = ""
 
     def message(self, what: str, **fields: JsonValue) -> dict[str, JsonValue]:
         """Return the next message, of the kind `what`."""
