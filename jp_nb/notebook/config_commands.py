@@ -15,7 +15,7 @@ from jp_nb.config.partial import get_path
 from jp_nb.config.paths import parse_path
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook.commands import Invocation
-from jp_nb.record.projection import BASE, CONVERSATION, Provenance
+from jp_nb.record.provenance import BASE, CONVERSATION, Provenance
 from jp_nb.rendering.conversation_log import by_tools
 from jp_nb.rendering.report import table
 from jp_nb.safe_text import plain

@@ -30,7 +30,7 @@ from jp_nb.config.schema import ROOT, SchemaNode, node_at
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import sorted_json
 from jp_nb.record.events import claim_of
-from jp_nb.record.projection import Step, related
+from jp_nb.record.steps import Step, related
 
 MAX_LABEL_CHARS = 80
 UNCLAIMED: JsonValue = None
@@ -76,12 +76,12 @@ def _settings(change: Change) -> list[tuple[str, JsonValue]]:
 
 
 def hashes_of(claim: JsonValue) -> frozenset[str]:
-    """The hashes in a stored claim; none for an un-claim, whichever way it is written."""
+    """Return the hashes in a stored claim; none for an un-claim, whichever way it is written."""
     return frozenset(mark.partition(":")[0] for mark in claim_of(claim) or ())
 
 
 def claims_for(change: Change, source: Source | None) -> dict[str, JsonValue]:
-    """The claims of a delta that makes `change`: by `source`, or by nobody."""
+    """Return the claims of a delta that makes `change`: by `source`, or by nobody."""
     claim: JsonValue = list(source.marks) if source is not None else UNCLAIMED
     return dict.fromkeys([*change.unsets, *_set_paths(ROOT, change.delta, ())], claim)
 
@@ -106,7 +106,7 @@ def _set_paths(
 
 
 def _is_union(node: SchemaNode | None) -> bool:
-    """Whether a table stands here that may be one text too: half of one means nothing."""
+    """Return whether a table stands here that may be one text too: half of one means nothing."""
     return node is not None and node.table is not None and node.takes_any_text
 
 
@@ -149,7 +149,7 @@ class Claims:
                     self._below[keys[:length]] = ranked
 
     def owned_by(self, hashes: frozenset[str]) -> list[tuple[str, ...]]:
-        """The paths whose newest claim is by one of `hashes`."""
+        """Return the paths whose newest claim is by one of `hashes`."""
         return [
             keys
             for keys, (_, claim) in self._newest.items()
@@ -157,7 +157,7 @@ class Claims:
         ]
 
     def owner(self, keys: tuple[str, ...]) -> JsonValue:
-        """The newest claim at, above or below `keys`; None if nobody's."""
+        """Return the newest claim at, above or below `keys`; None if nobody's."""
         if any(related(keys, other) for other in self._unclaimed):
             return None
         above = (keys[:length] for length in range(len(keys)))
@@ -166,7 +166,7 @@ class Claims:
         return max(found, key=lambda claim: claim[0])[1] if found else None
 
     def hold(self, claims: Mapping[str, JsonValue]) -> bool:
-        """Whether all of `claims` are so already: what nobody owns need not be un-claimed."""
+        """Return whether all `claims` are so already: what nobody owns need not be un-claimed."""
         return all(self._holds(parse_path(path), claim) for path, claim in claims.items())
 
     def _holds(self, keys: tuple[str, ...], claim: JsonValue) -> bool:
@@ -190,7 +190,7 @@ class Revert:
 def revert_source(
     steps: Sequence[Step], hashes: frozenset[str], *, unclaimed: Collection[str] = ()
 ) -> Revert:
-    """What takes back all that the source with one of `hashes` still owns.
+    """Return what takes back all that the source with one of `hashes` still owns.
 
     Each path goes back past every change of that source to what was there before; what somebody
     else owns by now, or nobody, stays.
@@ -210,7 +210,7 @@ def revert_source(
 
 
 def revert_value(steps: Sequence[Step], path: str, value: JsonValue) -> Revert | None:
-    """What takes back that `path` is `value`, whoever set it; None if it is not."""
+    """Return what takes back that `path` is `value`, whoever set it; None if it is not."""
     keys = parse_path(path)
     states = _states(steps, keys)
     if states[-1].value != value:
@@ -224,14 +224,14 @@ def revert_value(steps: Sequence[Step], path: str, value: JsonValue) -> Revert |
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What a path was, and by whom."""
+    """The value of a path, and who owned it."""
 
     owner: JsonValue
     value: JsonValue
 
 
 def _states(steps: Sequence[Step], keys: tuple[str, ...]) -> list[_State]:
-    """What `keys` came to, change by change; what was taken back in between is not among it.
+    """Return what `keys` came to, change by change; what was taken back in between is not among it.
 
     A change without a claim says nothing about who owns what.
     """
@@ -250,7 +250,7 @@ def _states(steps: Sequence[Step], keys: tuple[str, ...]) -> list[_State]:
 
 
 def _value(partial: Partial, keys: tuple[str, ...]) -> JsonValue:
-    """What is at `keys`; of an item of a list the item, if it is there."""
+    """Return what is at `keys`; of an item of a list the item, if it is there."""
     node = node_at(keys[:-1])
     key = keys[-1]
     if not isinstance(key, Element) or node is None or node.kind != "list":
@@ -261,12 +261,12 @@ def _value(partial: Partial, keys: tuple[str, ...]) -> JsonValue:
 
 
 def _claim_at(step: Step, keys: tuple[str, ...]) -> tuple[JsonValue] | None:
-    """What `step` claims about `keys`; None if it says nothing."""
+    """Return what `step` claims about `keys`; None if it says nothing."""
     return next(((claim,) for path, claim in _claims_of(step) if related(keys, path)), None)
 
 
 def _claims_of(step: Step) -> Iterator[tuple[tuple[str, ...], JsonValue]]:
-    """The claims of `step`; what is no path, in somebody's record, claims nothing.
+    """Yield the claims of `step`; what is no path, in somebody's record, claims nothing.
 
     What is said of a part of a union counts for all of it, also where that is not written: else
     a file that is taken back would leave half a model.

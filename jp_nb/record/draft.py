@@ -14,8 +14,9 @@ from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.validation import validate
 from jp_nb.record.claims import Claims
 from jp_nb.record.events import UNCOVERS, ConfigDelta
-from jp_nb.record.projection import Projection, Step
-from jp_nb.record.say import Say
+from jp_nb.record.own_paths import OwnPaths
+from jp_nb.record.projection import Projection
+from jp_nb.record.steps import Step
 
 
 class Draft:
@@ -67,7 +68,7 @@ class Draft:
             self._projection.record(self.deltas, self._began, self._now, self._config)
 
     def _reduced(self, change: Change) -> Change:
-        """The smallest change that does the same now."""
+        """Return the smallest change that does the same now."""
         before, wanted = strip_strategies(self._now.after), self._after(change)
         unsets = change.unsets if wanted != before or self._takes_back(change) else ()
         cleared = self._after(Change(unsets=unsets, uncovers=change.uncovers))
@@ -81,21 +82,21 @@ class Draft:
         return strip_strategies(apply(now.after, change, now.defaults, now.below))
 
     def _takes_back(self, change: Change) -> bool:
-        """Whether the conversation has a say in something that `change` uncovers."""
+        """Return whether the conversation has a say in something that `change` uncovers."""
         if not change.uncovers:
             return False
-        said = Say(self.steps())
+        said = OwnPaths(self.steps())
         return any(path in said for path in change.uncovers)
 
     def _is_claimed(self, claims: Mapping[str, JsonValue]) -> bool:
         return not claims or Claims(self.steps()).hold(claims)
 
     def partial(self) -> Partial:
-        """What would be set."""
+        """Return what would be set."""
         return strip_strategies(self._now.after)
 
     def config(self) -> AppConfig:
-        """The configuration that would be in force; the same object until something changes.
+        """Return the configuration that would be in force; the same object until something changes.
 
         Raises:
             ConfigError: If it is none.
@@ -107,11 +108,11 @@ class Draft:
         return self._config
 
     def now(self) -> Step:
-        """The last step."""
+        """Return the last step."""
         return self._now
 
     def steps(self) -> list[Step]:
-        """All changes since the last reset, with those made here."""
+        """Return all changes since the last reset, with those made here."""
         found = self._projection.steps()
         for step in self._made:
             found = [step] if step.is_reset else [*found, step]

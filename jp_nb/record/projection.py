@@ -1,4 +1,4 @@
-"""From the record to the configuration in force, and back through what made it.
+"""From the record to the configuration in force.
 
 The layers below the conversation are folded first; the base configuration is merged over them,
 then every delta is applied in order. What a delta unsets is what the program and its tools bring
@@ -10,7 +10,7 @@ Source: `docs/record.md`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pydantic import JsonValue
 
@@ -19,13 +19,13 @@ from jp_nb.config.layers import REGISTRATIONS, Layer, fold
 from jp_nb.config.model_aliases import aliases_in, resolve_model
 from jp_nb.config.partial import Change, Partial, apply, get_path, merge, strip_strategies, unset
 from jp_nb.config.paths import parse_path
-from jp_nb.config.schema import node_of
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.validation import split_unknown, validate
 from jp_nb.errors import ConfigError, ConfigProblem
 from jp_nb.record.budget import Budget
 from jp_nb.record.events import ConfigDelta
-from jp_nb.record.proposals import ProposedBy, proposed_by
+from jp_nb.record.provenance import Provenance, provenance
+from jp_nb.record.steps import Step
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.unanswered import TakenBack
 
@@ -38,75 +38,6 @@ NOT_FOLLOWED, *_ = MORE.partition(",")
 
 MAX_FOREIGN_WORK = 250_000
 """In units of `Budget`: more than thousands of changes. Who trusts a record gets all of it."""
-
-BASE = "conversation's beginning"
-CONVERSATION = "conversation"
-BEGUN_AGAIN = "conversation begins again"
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One change of the configuration and what it came to.
-
-    Attributes:
-        number: Of the delta among the conversation's; -1 for its base configuration.
-        delta: The entry; None for the base configuration.
-        change: What of it counts.
-        below: What lies under the conversation; after a reset that is less.
-        defaults: What the tools bring along: it shows where something is unset.
-        before: The partial in force until then.
-        after: And from then on.
-        taken_back: The turn it was made for got no answer: it does not count.
-    """
-
-    number: int
-    delta: ConfigDelta | None
-    change: Change
-    below: Partial
-    defaults: Partial
-    before: Partial
-    after: Partial
-    taken_back: bool = False
-
-    @property
-    def is_reset(self) -> bool:
-        """Whether everything begins again here."""
-        return self.delta is None or (self.delta.op == "reset" and not self.taken_back)
-
-
-@dataclass(frozen=True, slots=True)
-class Provenance:
-    """Somebody said something about a path.
-
-    Attributes:
-        source: The layer.
-        value: What it came to there; None if it was unset.
-        taken_back: Whether what the conversation had said is taken back: what is below shows.
-        file: The file or variable.
-        turn: For which turn it was said, or in which a tool did, 0-based.
-        delta: The entry that says so.
-    """
-
-    source: str
-    value: JsonValue
-    file: str | None = None
-    turn: int | None = None
-    delta: ConfigDelta | None = None
-    taken_back: bool = False
-
-    @property
-    def when(self) -> str | None:
-        """The turn in words, if there is one."""
-        if self.turn is None:
-            return None
-        by_tool = self.delta is not None and proposed_by(self.delta)
-        return f"{'in' if by_tool else 'for'} turn {self.turn}"
-
-    def tools(self, path: str) -> list[ProposedBy]:
-        """The calls among those which led to this that had to do with `path`."""
-        keys = parse_path(path)
-        calls = proposed_by(self.delta) if self.delta is not None else ()
-        return [call for call in calls if any(_is_related(other, keys) for other in call.paths)]
 
 
 def _step(last: Step, number: int, delta: ConfigDelta, change: Change, after: Partial) -> Step:
@@ -124,8 +55,8 @@ class Projection:
     Args:
         stream: The conversation.
         below: The layers under it, lowest first; asked again only after `below_changed`.
-        trusted: Whether what is stored already counts in full.
-        made_here: Whether this process made all of it, and so need not look at it again.
+        trusted: True if what is stored already counts in full.
+        made_here: True if this process made all of it, and so need not look at it again.
 
     Attributes:
         ignored: What the record sets and a stranger may not decide, by path.
@@ -155,7 +86,7 @@ class Projection:
         self.not_understood: dict[str, ConfigProblem] = {}
 
     def if_trusted(self) -> Projection:
-        """The same conversation as if it was trusted, followed no further than a stranger's."""
+        """Return the same conversation as if trusted, followed no further than a stranger's."""
         other = Projection(self._stream, self.layers, trusted=True)
         other._stored, other._bounded = self._stored, True
         return other
@@ -163,19 +94,19 @@ class Projection:
     # --- folding -----------------------------------------------------------------------------
 
     def below_changed(self) -> None:
-        """The layers under the conversation may be other ones now."""
+        """Look at the layers under the conversation again: they may be other ones now."""
         layers = list(self._below())
         if layers != self._layers:
             self._layers, self._last = layers, None
 
     def layers(self) -> list[Layer]:
-        """The layers under the conversation, lowest first."""
+        """Return the layers under the conversation, lowest first."""
         if self._layers is None:
             self.below_changed()
         return list(self._layers or ())
 
     def now(self) -> Step:
-        """The last step; only what was appended since is applied."""
+        """Return the last step; only what was appended since is applied."""
         self._follow_marks()
         number = -1 if self._last is None else self._last.number + 1
         if self._last is None or number < len(self._stream.deltas):
@@ -212,7 +143,7 @@ class Projection:
             yield last
 
     def _base_change(self) -> Change:
-        """What of the base configuration counts."""
+        """Return what of the base configuration counts."""
         base = base_change(self._stream.base_config, self.not_understood)
         if self._stored < 0:
             return base
@@ -225,7 +156,7 @@ class Projection:
             self._last = None  # what was applied may count no more
 
     def _too_much(self, number: int, delta: ConfigDelta, now: Partial) -> bool:
-        """Whether a stranger asks for more than is worth to be followed, from this delta on."""
+        """Return whether a stranger asks for more than is followed, from this delta on."""
         if number == self._weighed and self._budget.allows(now, delta.delta, delta.unsets):
             self._weighed += 1
         if number < self._weighed:
@@ -236,7 +167,7 @@ class Projection:
         return True
 
     def step(self, last: Step, number: int, delta: ConfigDelta) -> Step:
-        """What delta `number` comes to after `last`."""
+        """Return what delta `number` comes to after `last`."""
         if number in self._taken_back.numbers:
             self._weighed += number == self._weighed  # there is nothing to follow
             return replace(_step(last, number, delta, Change(), last.after), taken_back=True)
@@ -284,11 +215,11 @@ class Projection:
     # --- reading -----------------------------------------------------------------------------
 
     def partial(self) -> Partial:
-        """What all layers together set."""
+        """Return what all layers together set."""
         return strip_strategies(self.now().after)
 
     def config(self) -> AppConfig:
-        """The configuration in force; the same object until something changes.
+        """Return the configuration in force; the same object until something changes.
 
         Raises:
             ConfigError: If the layers do not make a valid configuration.
@@ -310,7 +241,7 @@ class Projection:
             exc.file = said[-1].file or said[-1].when
 
     def partial_at(self, index: int) -> Partial:
-        """What was set when entry number `index` was made: deltas before it count.
+        """Return what was set when entry number `index` was made: deltas before it count.
 
         The layers under the conversation are those of now.
         """
@@ -319,7 +250,7 @@ class Projection:
         return strip_strategies(step.after)
 
     def config_at(self, index: int) -> AppConfig:
-        """The configuration in force when entry number `index` was made.
+        """Return the configuration in force when entry number `index` was made.
 
         Raises:
             ConfigError: As `config`.
@@ -327,11 +258,11 @@ class Projection:
         return validate(self.partial_at(index))
 
     def providers(self) -> list[str]:
-        """Whose models answered: at the beginning, and after each delta; "" where none was set."""
+        """Return whose models answered at first, and after each delta; "" where none was set."""
         return [_provider(step.after) for step in self._steps()]
 
     def steps(self) -> list[Step]:
-        """All changes that count since the last reset, the state they begin from first."""
+        """Return all changes that count since the last reset, the state they begin from first."""
         found: list[Step] = []
         for step in self._steps():
             if step.is_reset:
@@ -341,39 +272,12 @@ class Projection:
         return found
 
     def explain(self, paths: Iterable[str]) -> dict[str, list[Provenance]]:
-        """Who said something about each of `paths`, lowest first: the last one decides.
+        """Return who said something about each of `paths`, lowest first: the last one decides.
 
         Raises:
-            ConfigError: If one is no path.
+            ConfigError: If one is not a path.
         """
-        steps, turns = self.steps(), self._turns_of_deltas()
-        return {path: list(self._said(path, steps, turns)) for path in paths}
-
-    def _said(self, path: str, steps: Sequence[Step], turns: Sequence[int]) -> Iterator[Provenance]:
-        began = steps[0]
-        for layer in self.layers():
-            value = get_path(layer.partial, path)
-            if value is not None and (began.delta is None or layer.name == REGISTRATIONS):
-                yield Provenance(layer.name, value, layer.file)
-        for step in steps:
-            if step.delta is None:
-                if _touches(step.change, path):
-                    yield Provenance(BASE, get_path(step.after, path))
-            elif step.is_reset:
-                yield Provenance(BEGUN_AGAIN, None, None, turns[step.number], step.delta)
-            elif _touches(step.change, path):
-                gone = _unset_by(step.change, path)
-                value = None if gone else get_path(step.after, path)
-                back = gone in step.change.uncovers
-                yield Provenance(CONVERSATION, value, None, turns[step.number], step.delta, back)
-
-    def _turns_of_deltas(self) -> list[int]:
-        """For which turn each delta was made, by its number."""
-        turns: list[int] = []
-        for turn in self._stream.turns():
-            turns += [turn.number for entry in turn.entries if isinstance(entry, ConfigDelta)]
-        to_come = len(self._stream.deltas) - len(turns)
-        return turns + [self._stream.turn_count] * to_come
+        return provenance(paths, self.layers(), self.steps(), self._stream)
 
 
 def _provider(partial: Partial) -> str:
@@ -390,7 +294,7 @@ def _provider(partial: Partial) -> str:
 def base_change(
     base_config: Mapping[str, JsonValue], not_understood: dict[str, ConfigProblem]
 ) -> Change:
-    """What a stored base configuration does: itself, or what is in `{base, init}`.
+    """Return what a stored base configuration does: itself, or what is in `{base, init}`.
 
     The deltas in `init` are folded in: they were there before anything was said. What in them is
     no path unsets nothing, and is put among what is `not_understood`.
@@ -422,33 +326,3 @@ def base_change(
                 not_understood[str(path)] = ConfigProblem(str(path), "malformed", str(exc))
         partial = merge(partial, values if isinstance(values, dict) else {})
     return Change(partial, tuple(unsets))
-
-
-def _touches(change: Change, path: str) -> bool:
-    if get_path(change.delta, path) is not None:
-        return True
-    keys = parse_path(path)
-    return any(related(parse_path(unset), keys) for unset in change.unsets)
-
-
-def _unset_by(change: Change, path: str) -> str | None:
-    """The last of `change`'s unsets that `path` lies in, if it sets nothing there."""
-    if get_path(change.delta, path) is not None or node_of(path) is None:
-        return None
-    keys = parse_path(path)
-    lie_in = (x for x in reversed(change.unsets) if parse_path(x) == keys[: len(parse_path(x))])
-    return next(lie_in, None)
-
-
-def _is_related(path: str, keys: tuple[str, ...]) -> bool:
-    """As `related`; what is no path, in somebody's record, is not."""
-    try:
-        return related(parse_path(path), keys)
-    except ConfigError:
-        return False
-
-
-def related(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Whether one path leads to the other."""
-    length = min(len(one), len(other))
-    return one[:length] == other[:length]

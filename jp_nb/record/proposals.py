@@ -36,7 +36,7 @@ class ProposedBy:
         tool: Its name.
         call_id: The provider's id of the call.
         paths: What it set and unset.
-        applied_by: Whether a person said yes, or a grant in the configuration did.
+        applied_by: Who let it count: a person, or a grant in the configuration.
         channel: Where the person was asked: `form`, `stdin` or `terminal`; None for a grant.
     """
 
@@ -48,7 +48,7 @@ class ProposedBy:
 
 
 def metadata_of(proposed: Sequence[ProposedBy]) -> dict[str, JsonValue]:
-    """The metadata of a delta that `proposed` led to; empty if there is none."""
+    """Return the metadata of a delta that `proposed` led to; empty if there is none."""
     return {PROPOSED_BY: [_written(one) for one in proposed]} if proposed else {}
 
 
@@ -63,7 +63,7 @@ def _written(one: ProposedBy) -> dict[str, JsonValue]:
 
 
 def proposed_by(entry: ConfigDelta) -> tuple[ProposedBy, ...]:
-    """The calls that led to `entry`, in call order; what is malformed is passed over."""
+    """Return the calls that led to `entry`, in call order; what is malformed is passed over."""
     found = entry.metadata.get(PROPOSED_BY)
     read = map(_read, found[:MAX_READ]) if isinstance(found, list) else ()
     return tuple(one for one in read if one is not None)
@@ -86,7 +86,7 @@ def _read(item: JsonValue) -> ProposedBy | None:
 
 
 def end_of_turn(entries: Sequence[Entry], end: int) -> int:
-    """`end`, behind the last event of a turn, moved behind the changes that belong to its end."""
+    """Return `end`, behind a turn's last event, moved behind the changes that belong to its end."""
     while end < len(entries) and ends_turn(entries[end]):
         end += 1
     return end
@@ -98,5 +98,5 @@ def ends_turn(entry: Entry) -> bool:
 
 
 def is_of_tools(entry: Entry) -> bool:
-    """Whether tools changed the configuration there, in the middle of a turn or at its end."""
+    """Return whether tools changed the configuration there, in a turn or at its end."""
     return isinstance(entry, ConfigDelta) and bool(proposed_by(entry))

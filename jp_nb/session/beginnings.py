@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jp_nb.record.carried import set_before_first_request, set_since_last_turn
+from jp_nb.record.carried_changes import set_before_first_request, set_since_last_turn
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.active_conversation import ActiveConversation

@@ -17,7 +17,8 @@ from jp_nb.config.paths import parse_path
 from jp_nb.config.validation import validate
 from jp_nb.record.claims import claims_for
 from jp_nb.record.draft import Draft
-from jp_nb.record.projection import BASE, CONVERSATION, Projection
+from jp_nb.record.projection import Projection
+from jp_nb.record.provenance import BASE, CONVERSATION
 from jp_nb.workspace.config_files import ConfigFiles
 from jp_nb.workspace.config_writing import ConfigFile
 

@@ -23,7 +23,8 @@ from jp_nb.config.tree.attachment_url import attachment_argument
 from jp_nb.errors import UsageError
 from jp_nb.record.claims import Source, claims_for, revert_source, revert_value
 from jp_nb.record.draft import Draft
-from jp_nb.record.projection import BASE, Projection
+from jp_nb.record.projection import Projection
+from jp_nb.record.provenance import BASE
 from jp_nb.session.requested_changes import load_paths, model_set, requested_changes
 from jp_nb.session.starting_config import to_store, with_model
 from jp_nb.workspace.attachment_files import AttachmentError, Attachments

@@ -20,12 +20,13 @@ from jp_nb.config.schema import require
 from jp_nb.config.toggles import require_tools
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.errors import ConfigError, UsageError
-from jp_nb.record.carried import carried_over, where
+from jp_nb.record.carried_changes import carried_over, changes_at
 from jp_nb.record.claims import claims_for
 from jp_nb.record.draft import Draft
 from jp_nb.record.ignored_changes import changes_if_trusted, ignored_changes
-from jp_nb.record.projection import Projection, Provenance
-from jp_nb.record.say import Say
+from jp_nb.record.own_paths import OwnPaths
+from jp_nb.record.projection import Projection
+from jp_nb.record.provenance import Provenance
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.drafting import Drafting
 from jp_nb.session.requested_changes import MODEL
@@ -172,9 +173,9 @@ class Settings:
         """
         self.projection.below_changed()
         other.below_changed()
-        said = Say(self.projection.steps())
+        said = OwnPaths(self.projection.steps())
         change = carried_over(other, self.projection.partial())
-        return where(change, lambda path: path not in said)
+        return changes_at(change, lambda path: path not in said)
 
     def carry_over(self, change: Change) -> None:
         """Record `change`, which nobody owns.

@@ -62,7 +62,7 @@ class Attachments:
         self._read: tuple[Attachment, ...] = ()
 
     def read(self, urls: Sequence[str], folder: Path) -> tuple[Attachment, ...]:
-        """What `urls` name, each file once; the same object as before if nothing changed.
+        """Return what `urls` name, each file once; the same object as before if nothing changed.
 
         Args:
             urls: As configured. `file:PATH` is a file, or a pattern for files with `*`, `[…]`,
@@ -89,7 +89,7 @@ class Attachments:
 
 
 def _find(url: str, folder: Path) -> Iterator[_AttachedFile]:
-    """The files that `url` names, in order."""
+    """Yield the files that `url` names, in order."""
     parts = attachment_parts(url)
     if parts.type.lower() != "file":
         kind = escape_unseen(parts.type)
@@ -121,7 +121,7 @@ class _Matching:
         self._looked_at = 0
 
     def walk(self, folder: Path, pattern: Sequence[str]) -> Iterator[Path]:
-        """The files below `folder`. `**` follows no links; hidden names have to be written."""
+        """Yield the files below `folder`. `**` follows no links; hidden names must be written."""
         first, rest = pattern[0], pattern[1:]
         if first == "**":
             yield from self.walk(folder, rest or ("*",))
@@ -180,7 +180,7 @@ def _file(url: str, path: Path, source: str) -> _AttachedFile:
             url, f"{shown} is a folder; {escape_unseen(inside)} attaches its files"
         )
     if not stat.S_ISREG(found.st_mode):
-        raise AttachmentError(url, f"{shown} is no file which could be read to its end")
+        raise AttachmentError(url, f"{shown} is not a file that could be read to its end")
     changed = (found.st_mtime_ns, found.st_ctime_ns, found.st_size)
     return _AttachedFile(
         url,
@@ -220,7 +220,7 @@ def _bytes_of(file: _AttachedFile) -> bytes:
     except OSError as exc:
         raise AttachmentError(file.url, f"{escape_unseen(file.source)}: {_reason(exc)}") from exc
     if data and not file.size:  # as in /proc: nobody would know when it is another
-        raise AttachmentError(file.url, f"{escape_unseen(file.source)} is no file on a disk")
+        raise AttachmentError(file.url, f"{escape_unseen(file.source)} is not a file on a disk")
     return data
 
 

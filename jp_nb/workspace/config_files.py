@@ -32,17 +32,17 @@ MAX_LISTED = 20
 
 
 def user_folder() -> Path:
-    """Where the user's own configuration lies."""
+    """Return the folder of the user's own configuration."""
     return platformdirs.user_config_path("jp")
 
 
 def user_file() -> Path:
-    """The user's own configuration file; it need not exist."""
+    """Return the user's own configuration file; it need not exist."""
     return user_folder() / "config.toml"
 
 
 def workspace_files(folder: Path) -> Iterator[Path]:
-    """`.jp/config.toml` in `folder` and above, from the filesystem's root down."""
+    """Yield `.jp/config.toml` in `folder` and above, from the filesystem's root down."""
     for place in reversed([folder, *folder.parents]):
         candidate = place / WORKSPACE_FILE
         with suppress(OSError):  # a folder of somebody else's, closed to us
@@ -51,7 +51,7 @@ def workspace_files(folder: Path) -> Iterator[Path]:
 
 
 def workspace_root(folder: Path) -> Path:
-    """The nearest folder at or above `folder` that holds a `.jp/` of the user's own.
+    """Return the nearest folder at or above `folder` that holds a `.jp/` of the user's own.
 
     Without one it is `folder` itself.
     """
@@ -59,7 +59,7 @@ def workspace_root(folder: Path) -> Path:
 
 
 def listed(paths: Iterable[str]) -> str:
-    """The first of `paths`, and how many more there are."""
+    """Name the first of `paths`, and how many more there are."""
     found = sorted(paths)
     more = len(found) - MAX_LISTED
     shown = ", ".join(found[:MAX_LISTED])
@@ -92,7 +92,7 @@ class ConfigFiles:
         return workspace_root(self.folder)
 
     def file_of(self, where: Literal["user", "workspace"]) -> Path:
-        """The user's file, or the one of the workspace that the notebook lies in."""
+        """Return the user's file, or the one of the workspace that the notebook lies in."""
         return user_file() if where == "user" else self.root / WORKSPACE_FILE
 
     def awaits_consent(self, where: Literal["user", "workspace"]) -> bool:
@@ -215,7 +215,7 @@ class ConfigFiles:
     # --- files by name -----------------------------------------------------------------------
 
     def named(self, name: str, load_paths: list[str]) -> list[Layer]:
-        """The layers of the configuration file that `-c NAME` means, weakest first.
+        """Return the layers of the configuration file that `-c NAME` means, weakest first.
 
         A path to a file is that file. Every other name is searched, with and without a suffix, in
         `load_paths` below the user's configuration folder and below the workspace's; the first

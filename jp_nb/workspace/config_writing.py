@@ -133,11 +133,11 @@ class ConfigFile:
     # --- writing -----------------------------------------------------------------------------
 
     def layer(self) -> Layer:
-        """The layer that the file will be."""
+        """Return the layer that the file will be."""
         return from_text(self.text(), self._layer, str(self.path))
 
     def text(self) -> str:
-        """What the file will hold."""
+        """Return what the file will hold."""
         return self._mark + tomlkit.dumps(self._document)
 
     def save(self) -> None:
@@ -156,7 +156,7 @@ class ConfigFile:
 def _units(
     partial: Mapping[str, JsonValue], node: SchemaNode = ROOT, above: Keys = ()
 ) -> Iterator[Keys]:
-    """The keys of everything that `partial` sets and that is written in one piece."""
+    """Yield the keys of everything that `partial` sets and that is written in one piece."""
     for key, value in partial.items():
         keys, below = (*above, key), node.child(key) or JSON
         is_group = below.kind in ("table", "map") and not below.takes_any_text
@@ -167,12 +167,12 @@ def _units(
 
 
 def _means(partial: Partial) -> Partial:
-    """`partial` without what says nothing."""
+    """Return `partial` without what says nothing."""
     return without_empty(strip_strategies(partial))
 
 
 def _short(value: JsonValue, node: SchemaNode | None) -> JsonValue:
-    """`value` as people write it: a model as `provider/name`."""
+    """Return `value` as people write it: a model as `provider/name`."""
     is_model = node is not None and node.requires == ["provider", "name"]
     if is_model and isinstance(value, dict) and value.keys() == {"provider", "name"}:
         return f"{value['provider']}/{value['name']}"
@@ -180,7 +180,7 @@ def _short(value: JsonValue, node: SchemaNode | None) -> JsonValue:
 
 
 def _toml(value: JsonValue) -> Any:
-    """`value` in one line of TOML, which knows no null."""
+    """Return `value` in one line of TOML, which knows no null."""
     if isinstance(value, dict):
         table = tomlkit.inline_table()
         for key, item in value.items():

@@ -61,12 +61,12 @@ def revoked(folder: Path) -> list[str]:
 
 
 def consents_path() -> Path:
-    """Where the consents of this user are kept."""
+    """Return the file that keeps the consents of this user."""
     return platformdirs.user_data_path("jp") / "trusted-folders.json"
 
 
 def is_listed(folder: Path) -> bool:
-    """Whether the user's environment says that the files in `folder` count."""
+    """Return whether the user's environment says that the files in `folder` count."""
     listed = os.environ.get(variables.TRUST_FOLDERS, "").split(os.pathsep)
     resolved = folder.resolve()
     return any(resolved.is_relative_to(Path(x).resolve()) for x in listed if os.path.isabs(x))
@@ -79,7 +79,7 @@ class FolderTrust:
         self._known: tuple[Stamp, dict[str, list[str]]] | None = None
 
     def covers(self, folder: Path, digest: str) -> bool:
-        """Whether the user agreed to the content of `digest` in `folder`."""
+        """Return whether the user agreed to the content of `digest` in `folder`."""
         if is_listed(folder):
             return True
         try:
@@ -143,7 +143,7 @@ def _key(folder: Path) -> str:
 
 
 def _parsed(data: bytes) -> dict[str, list[str]]:
-    """The digests by folder; what is damaged is nobody's consent."""
+    """Return the digests by folder; what is damaged is nobody's consent."""
     found: object = None
     with suppress(ValueError, RecursionError):
         found = json.loads(data)

@@ -29,7 +29,7 @@ _MAKE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
 def key_path() -> Path:
-    """Where the user's key is, or would be."""
+    """Return where the user's key is, or would be."""
     named = os.environ.get(variables.KEY_FILE)
     return Path(named) if named else platformdirs.user_data_path("jp") / "notebook-key"
 
@@ -46,7 +46,7 @@ class KeyFile:
         return self._path or key_path()
 
     def read(self) -> SecretBytes | None:
-        """The key; None if there is no file.
+        """Return the key; None if there is no file.
 
         Raises:
             NoKeyError: If the file cannot be read, is not the user's alone, or holds no key.
@@ -60,7 +60,7 @@ class KeyFile:
             raise _refused(path, f"cannot be read: {exc.strerror or exc}") from exc
 
     def obtain(self) -> SecretBytes:
-        """The key, made if there is no file. Of two processes both get that of the first.
+        """Return the key, made if there is no file. Of two processes both get that of the first.
 
         Raises:
             NoKeyError: As `read` does, and if the file cannot be made.
@@ -94,7 +94,7 @@ def _read(path: Path) -> SecretBytes:
 
 def _why_no_key(status: os.stat_result) -> str | None:
     if not stat.S_ISREG(status.st_mode):
-        return "is no file"
+        return "is not a file"
     if sys.platform != "win32":
         if status.st_uid != os.geteuid():
             return "belongs to another user"

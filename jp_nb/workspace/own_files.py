@@ -33,7 +33,7 @@ class NotOwnError(Exception):
 
 
 def is_own_folder(path: Path) -> bool:
-    """Whether there is a folder at `path`, and it is the user's own."""
+    """Return whether there is a folder at `path`, and it is the user's own."""
     try:
         return path.is_dir() and _why_not(path) is None
     except OSError:  # nobody lets us look
@@ -41,7 +41,7 @@ def is_own_folder(path: Path) -> bool:
 
 
 def stamp(path: Path) -> Stamp:
-    """The stamp of the file at `path`, its folder, and links to both.
+    """Return the stamp of the file at `path`, its folder, and links to both.
 
     Raises:
         OSError: If there is none, or it cannot be looked at.
@@ -81,7 +81,7 @@ def _read(descriptor: int, path: Path) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise NotOwnError(f"{path} is no file")
+            raise NotOwnError(f"{path} is not a file")
         if why := _why_foreign(status):
             raise NotOwnError(f"{path} {why}")
         found = file.read(MAX_BYTES + 1)
@@ -94,7 +94,7 @@ def _read(descriptor: int, path: Path) -> bytes:
 
 
 def _why_not(path: Path) -> str | None:
-    """Why what is at `path`, or the link there, is not the user's own; None if it is."""
+    """Say why what is at `path`, or the link there, is not the user's own; None if it is."""
     link, status = os.lstat(path), os.stat(path)
     if stat.S_ISLNK(link.st_mode) and not _is_ours(link):
         return f"{path} is a link of another user's"
@@ -120,7 +120,7 @@ def _is_ours(status: os.stat_result) -> bool:
 
 @lru_cache
 def _is_private(group: int) -> bool:
-    """Whether nobody but the user is in `group`: the one of the user's name, or root's."""
+    """Return whether nobody but the user is in `group`: the one of the user's name, or root's."""
     if group == 0:
         return True
     import grp

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from jp_nb.config.paths import parse_path
-from jp_nb.record.carried import carried_over
+from jp_nb.record.carried_changes import carried_over
 from jp_nb.record.claims import Claims
 from jp_nb.record.conversations import listing
 from jp_nb.record.document import Document

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jp_nb.interop.jp_files import read_directory, write_directory
-from jp_nb.record.carried import set_before_first_request, set_since_last_turn
+from jp_nb.record.carried_changes import set_before_first_request, set_since_last_turn
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest, ConfigDelta
 from jp_nb.record.fork import fork, undo

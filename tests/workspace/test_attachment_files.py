@@ -239,7 +239,7 @@ def test_what_never_ends_is_not_read(folder: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/uptime").exists(), reason="a system without /proc")
 def test_what_has_no_length_is_not_read(folder: Path) -> None:
-    assert why_not(folder, "file:/proc/uptime") == "/proc/uptime is no file on a disk"
+    assert why_not(folder, "file:/proc/uptime") == "/proc/uptime is not a file on a disk"
     (folder / "empty").touch()
     assert read(folder, "file:empty")[0].content == ""
 

@@ -87,7 +87,7 @@ def test_what_is_no_whole_key_is_refused_and_stays(tmp_path: Path, content: byte
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NoKeyError, match=r"is no file|cannot be read"):
+    with pytest.raises(NoKeyError, match=r"is not a file|cannot be read"):
         KeyFile(tmp_path).obtain()
     with pytest.raises(NoKeyError, match="cannot be read: Not a directory"):
         KeyFile(put(tmp_path / "key").path / "below").obtain()
@@ -96,7 +96,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 @posix
 def test_a_named_pipe_keeps_nobody_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "key", 0o600)
-    with pytest.raises(NoKeyError, match="is no file"):
+    with pytest.raises(NoKeyError, match="is not a file"):
         KeyFile(tmp_path / "key").read()
 
 

@@ -1,4 +1,4 @@
-"""What a conversation's configuration leaves to the one that follows it. Pure."""
+"""What the configuration of a conversation leaves to the one that follows it. Pure."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from jp_nb.config.partial import Change, Partial, diff, is_wrapper
 from jp_nb.config.paths import Keys, format_path
 from jp_nb.config.schema import JSON, ROOT, SchemaNode
 from jp_nb.record.events import ConfigDelta, TurnStart
+from jp_nb.record.own_paths import OwnPaths
 from jp_nb.record.projection import Projection
-from jp_nb.record.say import Say
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.unanswered import counting_deltas
 
 
 def set_before_first_request(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
-    """The configuration changes that `stream` holds before its first turn begins, if they count."""
+    """Return the changes of `stream` that count and were made before its first turn."""
     start = next((n for n, x in enumerate(stream.entries) if isinstance(x, TurnStart)), None)
     before = sum(isinstance(entry, ConfigDelta) for entry in stream.entries[:start])
     return tuple(delta for number, delta in counting_deltas(stream.deltas) if number < before)
 
 
 def set_since_last_turn(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
-    """The configuration changes that were made for the turn to come, and count."""
+    """Return the configuration changes that were made for the turn to come, and count."""
     made = sum(isinstance(entry, ConfigDelta) for turn in stream.turns() for entry in turn.entries)
     return tuple(delta for number, delta in counting_deltas(stream.deltas) if number >= made)
 
 
 def carried_over(projection: Projection, begins: Partial) -> Change:
-    """The change that has a conversation which `begins` so go on as that of `projection` ended.
+    """Return the change that lets what `begins` so go on as the conversation of `projection` ended.
 
     What its own changes came to counts, not what it began with.
 
@@ -38,18 +38,18 @@ def carried_over(projection: Projection, begins: Partial) -> Change:
         projection: The conversation that is left.
         begins: What is set where the next one begins, without strategies.
     """
-    said = Say(projection.steps())
+    said = OwnPaths(projection.steps())
     change = diff(begins, projection.partial())
-    return where(change, lambda path: path in said)
+    return changes_at(change, lambda path: path in said)
 
 
-def where(change: Change, wanted: Callable[[str], bool]) -> Change:
-    """What of `change` is at paths that are `wanted`."""
-    delta = _where(change.delta, wanted, ROOT, ())
+def changes_at(change: Change, wanted: Callable[[str], bool]) -> Change:
+    """Return what of `change` is at paths that are `wanted`."""
+    delta = _at(change.delta, wanted, ROOT, ())
     return Change(delta, tuple(path for path in change.unsets if wanted(path)))
 
 
-def _where(
+def _at(
     partial: Mapping[str, JsonValue], wanted: Callable[[str], bool], node: SchemaNode, above: Keys
 ) -> Partial:
     kept: Partial = {}
@@ -57,7 +57,7 @@ def _where(
         keys, below = (*above, key), node.child(key) or JSON
         is_group = below.kind in ("table", "map") and not is_wrapper(value, below)
         if isinstance(value, dict) and is_group:
-            if inner := _where(value, wanted, below, keys):
+            if inner := _at(value, wanted, below, keys):
                 kept[key] = inner
         elif wanted(format_path(keys)):
             kept[key] = value

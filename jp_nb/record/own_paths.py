@@ -1,15 +1,14 @@
-"""Which paths the changes of a conversation have a say in. Pure."""
+"""The paths at which the changes of a conversation count. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jp_nb.config.partial import Change, get_path, unwrap
+from jp_nb.config.partial import Change, get_path, walk
 from jp_nb.config.paths import parse_path
-from jp_nb.config.schema import ROOT, SchemaNode
-from jp_nb.record.projection import Step
+from jp_nb.record.steps import Step
 
 NEVER = -1
 
@@ -32,8 +31,8 @@ class _Mark:
     parts: dict[str, _Mark] = field(default_factory=dict)
 
 
-class Say:
-    """The last word on each path since the conversation began; each change is read once."""
+class OwnPaths:
+    """The paths that changes set or unset, and did not take back since; each is read once."""
 
     def __init__(self, steps: Iterable[Step]) -> None:
         self._root = _Mark()
@@ -61,7 +60,7 @@ class Say:
         return said > NEVER and said >= back
 
     def _add(self, number: int, change: Change) -> None:
-        for keys in _leaves(change.delta, ROOT, ()):
+        for keys, _ in walk(change.delta):
             self._mark(keys, number).value = (number, change.delta)
         for path in change.unsets:
             keys = parse_path(path)
@@ -77,16 +76,3 @@ class Say:
             if number is not None:
                 mark.within = number
         return mark
-
-
-def _leaves(
-    partial: Mapping[str, Any], node: SchemaNode | None, above: tuple[str, ...]
-) -> Iterator[tuple[str, ...]]:
-    """The keys of every value that is no object with something in it."""
-    for key, value in partial.items():
-        keys, below = (*above, key), node.child(key) if node is not None else None
-        plain = unwrap(value, below)
-        if isinstance(plain, dict) and plain:
-            yield from _leaves(plain, below, keys)
-        elif plain is not None:
-            yield keys

@@ -11,8 +11,8 @@ from pydantic import JsonValue
 from jp_nb.config.partial import Change, Partial, build, get_path, merge
 from jp_nb.config.paths import parse_path
 from jp_nb.record.events import ConfigDelta
-from jp_nb.record.projection import Step, related
-from jp_nb.record.say import Say
+from jp_nb.record.own_paths import OwnPaths
+from jp_nb.record.steps import Step, related
 from tests.support.record_strategies import QUICK
 
 PATHS = (
@@ -75,5 +75,5 @@ def test_the_last_word_on_a_path_is_found_as_if_every_change_was_looked_at(
     made: list[Change | None],
 ) -> None:
     steps = steps_of(made)
-    said = Say(steps)
+    said = OwnPaths(steps)
     assert {path: path in said for path in PATHS} == {path: plainly(steps, path) for path in PATHS}
