@@ -28,7 +28,7 @@ BELOW = {
     "agent": GROUND | {"config", "record", "tooling"},
     "providers": GROUND | {"config", "record", "tooling", "agent"},
     "workspace": GROUND | {"config", "record", "tooling", "agent"},
-    "rendering": GROUND | {"config", "record", "tooling", "agent"},
+    "rendering": GROUND | {"config", "record", "tooling", "agent", "workspace"},
 }
 """The rooms of the package, from the ground up, and what each may import besides itself."""
 BELOW["session"] = set(BELOW) - {"interop"}

@@ -9,7 +9,7 @@ import argparse
 import sys
 
 from jp_nb.errors import UsageError
-from jp_nb.rendering.consent import PENDING_HEAD, pending_rows
+from jp_nb.rendering.pending_table import PENDING_HEAD, pending_rows
 from jp_nb.rendering.report import table
 from jp_nb.safe_text import one_line
 from jp_nb.workspace import folder_trust

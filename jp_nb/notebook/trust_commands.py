@@ -12,7 +12,7 @@ from jp_nb.config.masking import shown_value
 from jp_nb.errors import PromptCancelled, UsageError
 from jp_nb.notebook.commands import Invocation
 from jp_nb.record.projection import NOT_FOLLOWED
-from jp_nb.rendering.consent import PENDING_HEAD, pending_rows
+from jp_nb.rendering.pending_table import PENDING_HEAD, pending_rows
 from jp_nb.rendering.report import table
 from jp_nb.safe_text import escape_unseen, one_line, spell_unseen
 from jp_nb.tooling.question import Question

@@ -1,4 +1,4 @@
-"""What somebody would agree to in the files of a folder, as a table to read exactly.
+"""The table of what somebody would agree to in the files of a folder, to be read exactly.
 
 Source: `docs/configuration.md`.
 """
