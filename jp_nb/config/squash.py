@@ -73,8 +73,10 @@ def _followed(change: Change, then: Change) -> Change:
 
 def _both(delta: Partial, unsets: Iterable[str]) -> Change:
     """Return a change that sets `delta`, and unsets those of `unsets` that it does not set."""
+    if not (paths := tuple(unsets)):
+        return Change(delta)
     sets = Change(delta).leaves
-    return Change(delta, tuple(path for path in unsets if parse_path(path) not in sets))
+    return Change(delta, tuple(path for path in paths if parse_path(path) not in sets))
 
 
 def _without(change: Change, keys: Keys) -> Change:

@@ -68,8 +68,8 @@ def validate(
 
 def _misfits(config: AppConfig) -> Iterator[tuple[str, str]]:
     tools = config.conversation.tools
-    star = tools.get(STAR, ToolConfig())
-    for key in sorted(star.model_fields_set - DEFAULTABLE):
+    star = tools.get(STAR)
+    for key in sorted(star.model_fields_set - DEFAULTABLE) if star is not None else ():
         if getattr(star, key) not in (None, {}, []):
             known = ", ".join(sorted(DEFAULTABLE))
             yield (
@@ -82,7 +82,7 @@ def _misfits(config: AppConfig) -> Iterator[tuple[str, str]]:
     choice = config.assistant.tool_choice
     chosen = tools.get(choice)
     if chosen is not None and choice not in ("auto", "none", "required", STAR):
-        state, toggle = enabling(chosen, star)
+        state, toggle = enabling(chosen, star or ToolConfig())
         if not state and toggle == "never":
             yield (
                 "assistant.tool_choice",

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from jp_nb.agent.change_lines import changes_nothing, proposed_changes
 from jp_nb.agent.changes import EXHAUSTED, NOT_APPLIED, REJECTED_BY_USER
 from jp_nb.agent.coordinator import DISCARDED
 from jp_nb.agent.decisions import (
@@ -24,8 +25,14 @@ from jp_nb.agent.decisions import (
 from jp_nb.agent.display_events import ChangeEnds, DisplayEvent, Notice, ToolBegins, ToolEnds
 from jp_nb.agent.prompts import ActionPrompt, NotAnswered, Prompt, PromptEnd, QuestionPrompt
 from jp_nb.agent.resolved import Resolved
-from jp_nb.config.partial import Partial, merge
+from jp_nb.config import partial, proposal, validation
+from jp_nb.config.grants import Grants
+from jp_nb.config.partial import Change, Partial, merge
+from jp_nb.config.proposal import ConfigSnapshot, Proposal, review
+from jp_nb.config.squash import squash
+from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.config.tree.model_config import Request as RequestConfig
+from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
 from jp_nb.record.document import Document
 from jp_nb.record.events import (
@@ -1680,3 +1687,33 @@ async def test_what_somebody_applied_stands_beside_what_was_so_already(first: st
     await bench.run()
     assert bench.app_config().assistant.name == "Bo"
     assert set(responses(bench).values()) == {"Bo.", "Ada."}
+
+
+def test_a_change_is_read_once_its_leaves_listed_once_and_what_it_comes_to_found_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[str] = []
+
+    def count(module: Any, name: str) -> None:
+        function = getattr(module, name)
+
+        def counted(*args: Any) -> Any:
+            if len(args) != 3 or name == "apply":  # with three it goes on below
+                calls.append(name)
+            return function(*args)
+
+        monkeypatch.setattr(module, name, counted)
+
+    for module, name in (
+        (validation, "read_layer"),
+        (partial, "changed_leaves"),
+        (proposal, "apply"),
+    ):
+        count(module, name)
+    basis = ConfigSnapshot(OPUS, {}, validate(OPUS))
+    found = review(NAMED, (), Grants([ConfigRule(**UNATTENDED)]), basis)
+    assert isinstance(found, Proposal)
+    assert not changes_nothing(found)
+    assert [line.path for line in proposed_changes(found)] == ["assistant.name"]
+    assert squash([found.change], basis.partial, {}) == Change(NAMED)
+    assert sorted(calls) == ["apply", "changed_leaves", "read_layer"]

@@ -138,9 +138,6 @@ class QuestionConfig(ConfigTable):
 
 # --- display ---------------------------------------------------------------------------------
 
-INLINE_LINES = 10
-"""How many lines of a result are shown unless configured otherwise."""
-
 
 def _inline(value: Any) -> Any:
     """`off`, `full`, or a number of lines."""
