@@ -175,9 +175,11 @@ class TurnLoop:
 
     async def _resolve(self) -> Resolved:
         """Resolve the configuration, and say what is wrong with the sources of tools."""
-        work = asyncio.ensure_future(self.resolve())
+        heard, work = self.interrupts_heard, asyncio.ensure_future(self.resolve())
         self._phase = work.cancel  # a source may take long: an interrupt ends the turn
         resolved = await work
+        if self.interrupts_heard > heard:  # it came when the work was just done
+            raise asyncio.CancelledError
         new = [x for x in resolved.tools.problems if x not in self._problems]
         for problem in new:
             self.display(Notice(f"⚠ {problem}; its tools are not offered"))

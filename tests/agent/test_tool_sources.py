@@ -11,6 +11,7 @@ import pytest
 from jp_nb.agent import tool_sources as module
 from jp_nb.agent.display_events import Notice
 from jp_nb.agent.model_events import ProviderEvent
+from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.tool_set import ToolSet, offer_tools
 from jp_nb.agent.tool_sources import ToolSources
 from jp_nb.config.partial import Partial
@@ -261,3 +262,17 @@ async def test_an_interrupt_ends_a_turn_that_waits_for_a_source() -> None:
     assert (await task).status == "interrupted"
     assert books.happened == ["start", "close"]
     assert bench.of(object) == []
+
+
+async def test_an_interrupt_is_not_lost_that_comes_when_the_sources_have_just_answered() -> None:
+    bench = bench_of(Server(), DONE)
+    resolve = bench.loop.resolve
+
+    async def interrupted() -> Resolved:
+        resolved = await resolve()
+        asyncio.get_running_loop().call_soon(bench.loop.interrupt)  # before the turn goes on
+        return resolved
+
+    bench.loop.resolve = interrupted
+    assert (await bench.run()).status == "interrupted"
+    assert bench.provider.requests == []
