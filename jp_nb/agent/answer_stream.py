@@ -198,7 +198,9 @@ class AnswerStream:
             chain.keep(self._keep_partial(one))
             raise
         except BaseException:  # interrupted, or a provider's fault
-            self._keep_or_discard(one)
+            verdict = self._listening.verdict if self._listening is not None else None
+            if verdict is None or verdict.choice != "abort":
+                self._keep_partial(one)
             raise
         if one.finished is None and one.retry is not None:
             return one.retry
@@ -306,11 +308,6 @@ class AnswerStream:
             self._display(Notice(f"⚠ The answer reached the token limit{times} and is cut off"))
         elif finished.reason == "other":
             self._display(Notice(f"⚠ The model stopped: {finished.detail or 'no reason given'}"))
-
-    def _keep_or_discard(self, one: Attempt) -> None:
-        verdict = self._listening.verdict if self._listening is not None else None
-        if verdict is None or verdict.choice != "abort":
-            self._keep_partial(one)
 
     def _keep_partial(self, one: Attempt) -> list[ChatResponse]:
         """Store the texts of an answer that broke off, and return them.

@@ -166,13 +166,13 @@ class Coordinator:
         self._functions.interrupts += 1
         again = self._menu_open or self._events.cutting
         verdict = self._interrupts.at_once("tool_call", self._settings, in_menu=again)
-        self._prompter.interrupt()  # what is on screen ends first (D24)
+        self._prompter.interrupt()  # what is on screen ends first: docs/decisions.md D24
         if verdict is not None and verdict.choice != "continue":
             self._decide(verdict)
             return
         self._menu_open = True
         if verdict is not None:
-            self._go_on(verdict)
+            self._events.spawn(lambda: self._decide_later(verdict))
             return
         self._display(InterruptHeard("menu"))
         self._menu_due = True
@@ -213,13 +213,9 @@ class Coordinator:
         if self._functions.interrupts > heard and not deciding:
             self._stop_call(call, self._went_on)
 
-    def _go_on(self, verdict: Verdict) -> None:
-        """Continue behind whatever is on its way: the function that this interrupt cut short."""
-
-        async def later() -> Event:
-            return lambda: self._decide(verdict)
-
-        self._events.spawn(later)
+    async def _decide_later(self, verdict: Verdict) -> Event:
+        """Decide behind whatever is on its way: the function that this interrupt cut short."""
+        return lambda: self._decide(verdict)
 
     def _decide(self, verdict: Verdict) -> None:
         self._display(InterruptHeard(verdict.choice))
