@@ -143,7 +143,7 @@ def _change(
 # fmt: off
 ASK_OPTIONS: Final = (
     Option(("-m", "--model"), "model `provider/name`, or an alias, for this and later turns",
-           "ID", "model"),
+           "MODEL", "model"),
     _change("cfg", ("-c", "--cfg"),
             "path=value, path:=json, path+=value, a JSON object, or a file's name", "X", "change"),
     _change("no_cfg", ("-C", "--no-cfg"), "take back what that set", "X", "change"),
