@@ -692,6 +692,14 @@ async def test_content_starts_the_count_again() -> None:
     assert bench.waits().count(again) == 2
 
 
+async def test_an_answer_that_breaks_off_after_a_little_of_it_is_not_asked_for_for_ever() -> None:
+    scripts = [[*say("a")[:1], ProviderError("reset", kind="transient")] for _ in range(20)]
+    bench = Bench(scripts, request=RequestConfig(max_retries=2))
+    with pytest.raises(ProviderError, match="It was tried 9 times"):
+        await bench.run()
+    assert len(bench.provider.requests) == 9
+
+
 async def test_a_broken_answer_is_kept_and_ends_the_thread_of_the_next_request() -> None:
     partial: list[Any] = [*say("Once upon")[:1], *call("t", index=1)[:2]]
     bench = Bench([[*partial, BROKEN], [BROKEN], reply(say(" a time."))], tools=[returning("x")])
