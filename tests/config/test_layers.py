@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -390,19 +391,35 @@ def test_whether_a_stranger_may_set_it_is_judged_for_every_field_once() -> None:
     assert sorted(judged) == sorted(field_paths())
 
 
-@pytest.mark.parametrize("path", [*AUTHORITY, "not.a.field"])
-@pytest.mark.parametrize("key", ["*", "x", "a.b", "enable", "style"])
-def test_what_is_the_users_to_decide_has_authority(path: str, key: str) -> None:
-    assert has_authority([key if part == "*" else part for part in path.split(".")])
+def places(paths: Iterable[str], keys: Iterable[str]) -> list[tuple[str, ...]]:
+    """The keys of `paths`, with each of `keys` for every `*`; each place once."""
+    return list(
+        dict.fromkeys(
+            tuple(key if part == "*" else part for part in path.split("."))
+            for path in paths
+            for key in keys
+        )
+    )
 
 
 @pytest.mark.parametrize(
-    "path", [*HARMLESS, *BY_VALUE, "assistant", "conversation.tools.*", "assistant.model",
-             "assistant.model.parameters.keep_alive", "assistant.instructions.title"]
+    "keys", places([*AUTHORITY, "not.a.field"], ["*", "x", "a.b", "enable", "style"]), ids=str
+)
+def test_what_is_the_users_to_decide_has_authority(keys: tuple[str, ...]) -> None:
+    assert has_authority(keys)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    places(
+        [*HARMLESS, *BY_VALUE, "assistant", "conversation.tools.*", "assistant.model",
+         "assistant.model.parameters.keep_alive", "assistant.instructions.title"],
+        ["*", "x", "run_command", "command", "cmd", "a.b"],
+    ),
+    ids=str,
 )  # fmt: skip
-@pytest.mark.parametrize("key", ["*", "x", "run_command", "command", "cmd", "a.b"])
-def test_what_only_changes_words_has_none_whatever_it_is_called(path: str, key: str) -> None:
-    assert not has_authority([key if part == "*" else part for part in path.split(".")])
+def test_what_only_changes_words_has_none_whatever_it_is_called(keys: tuple[str, ...]) -> None:
+    assert not has_authority(keys)
 
 
 @pytest.mark.parametrize("path", BY_VALUE)
