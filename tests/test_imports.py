@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import jp_nb
+from tests.support.sources import syntax
 
 PACKAGE = Path(jp_nb.__file__).parent
 JUPYTER = {"IPython", "ipykernel", "ipywidgets", "anywidget", "comm", "zmq"}
@@ -79,7 +80,7 @@ def _name(path: Path) -> str:
 
 
 def _imports(path: Path, known: set[str]) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(syntax(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -126,7 +127,7 @@ def test_no_two_modules_and_no_two_classes_share_a_name() -> None:
     classes = [
         node.name
         for module in MODULES
-        for node in ast.walk(ast.parse((PACKAGE / module.path).read_text(encoding="utf-8")))
+        for node in ast.walk(syntax(PACKAGE / module.path))
         if isinstance(node, ast.ClassDef)
     ]
     for names in (stems, classes):

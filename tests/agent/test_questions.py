@@ -34,6 +34,7 @@ from tests.support.fakes import (
     without_ids,
     yes,
 )
+from tests.support.sources import syntax
 
 ASK = '{"question": "Ship it?", "answer_type": "boolean"}'
 E_NOTTY = (
@@ -362,7 +363,7 @@ def test_no_tool_is_known_by_name_where_calls_are_coordinated() -> None:
     modules = sorted(Path(agent.__file__ or "").parent.glob("*.py"))
     assert len(modules) > 10
     for module in modules:
-        tree = ast.parse(module.read_text(encoding="utf-8"))
+        tree = syntax(module)
         texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
         imported = [
             node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
