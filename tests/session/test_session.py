@@ -14,7 +14,7 @@ import pytest
 import jp_nb
 from jp_nb.agent.display_events import ShowText
 from jp_nb.config.directives import Directive
-from jp_nb.errors import PromptUnavailable, UsageError
+from jp_nb.errors import ConfigError, PromptUnavailable, UsageError
 from jp_nb.session.host import CellRun
 from jp_nb.session.session import Session
 from jp_nb.tooling.question import Question
@@ -116,6 +116,39 @@ def test_a_tool_asks_the_person_of_the_host(folder: Path, monkeypatch: pytest.Mo
     assert turn.text == "Settled."
     assert [call.content for call in turn.tool_calls] == ["Delft by boat"]
     assert len(host.person.prompter.asked) == 1
+
+
+def test_a_configured_answer_is_given_if_it_fits_and_nobody_is_asked(folder: Path) -> None:
+    host = FakeHost(FakePrompter(yes("boat")))
+    session = Session(host)
+    how = Question.select("how", "How?", ["train", "boat"])
+    path = "conversation.tools.*.questions.how.answer"
+    session.configure(Directive("cfg", f"{path}=train"))
+    assert session.turns.ask_person(how, label=None, tool=None) == "train"
+    session.configure(Directive("cfg", f"{path}=plane"))
+    with pytest.raises(ConfigError, match="does not answer the question") as caught:
+        session.turns.ask_person(how, label=None, tool=None)
+    session.close()
+    assert caught.value.path == path
+    assert host.person.prompter.asked == []
+
+
+def test_a_configured_secret_that_a_tool_returns_is_hidden(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @jp_nb.tool
+    def plan(city: str) -> str:
+        return f"{city}: {jp_nb.ask(Question.secret('pass', 'Password?'))}"
+
+    session = Session(FakeHost())
+    monkeypatch.setattr("jp_nb.session.current._current", session)
+    secret = Directive("cfg", "conversation.tools.*.questions.pass.answer=correct horse")
+    try:
+        turn = session.run_turn("Plan.", model="scripted/tools", directives=[secret])
+    finally:
+        session.close()
+        jp_nb.remove_tool("plan")
+    assert [call.content for call in turn.tool_calls] == ["Delft: (secret)"]
 
 
 def test_with_nobody_there_a_question_says_why(folder: Path) -> None:
