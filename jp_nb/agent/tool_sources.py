@@ -112,15 +112,19 @@ class ToolSources:
         return f"the tool source {source.name!r} {failed}: {why}"
 
     async def _close(self, *sources: ToolSource) -> None:
-        for source in sources:
-            running = self._running.pop(source.name, None)
-            if running is None:
-                continue
-            try:
-                async with asyncio.timeout(LONGEST):
-                    await running.close()
-            except Exception:  # it must not keep others, or the kernel, from their end
-                log.warning("The tool source %r did not close", source.name, exc_info=True)
+        """Close those of `sources` that run, all at once: one that hangs leaves the others time."""
+        running = [each for x in sources if (each := self._running.pop(x.name, None)) is not None]
+        await asyncio.gather(*map(_close_one, running))
+
+
+async def _close_one(source: ToolSource) -> None:
+    try:
+        async with asyncio.timeout(LONGEST):
+            await source.close()
+    except (Exception, asyncio.CancelledError):  # it must not keep others from their end
+        if is_cancelled():
+            raise
+        log.warning("The tool source %r did not close", source.name, exc_info=True)
 
 
 def _source_of(tool: ToolConfig, names: Mapping[str, object]) -> str | None:

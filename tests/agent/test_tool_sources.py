@@ -181,16 +181,33 @@ async def test_a_source_that_takes_too_long_is_given_up(monkeypatch: pytest.Monk
     assert books.happened == ["start", "close"]
 
 
+@pytest.mark.parametrize("how", [OSError("stuck"), asyncio.CancelledError()])
 async def test_a_source_that_does_not_close_holds_up_nobody(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, how: BaseException
 ) -> None:
-    books = Server(fails={"close": OSError("stuck")})
+    books = Server(fails={"close": how})
     bank = Server("mcp.bank", "b", ("pay",))
     sources = served(books, bank)
     await found(sources)
     await sources.aclose()
     assert bank.happened[-1] == "close"
     assert "'mcp.books' did not close" in caplog.text
+
+
+async def test_sources_are_closed_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    books, bank = Server(), Server("mcp.bank", "b", ("pay",))
+    sources = served(books, bank)
+    await found(sources)
+
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(books, "close", hang)
+    closing = asyncio.create_task(sources.aclose())
+    await until(lambda: bank.happened[-1] == "close")
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
 
 
 async def test_a_changed_source_takes_the_place_of_the_one_that_runs() -> None:
