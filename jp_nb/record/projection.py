@@ -121,10 +121,11 @@ class Projection:
     ) -> None:
         """Append `deltas`, which lead from the step `began` to `now`.
 
-        They are not followed again, nor is `config` validated again, which they come to.
+        They are not followed again, nor is `config` validated again, which they come to: unless
+        something else was appended since.
         """
         self._stream.append(*deltas)
-        if self._last is began:
+        if self._last is began and now.number == len(self._stream.deltas) - 1:
             self._last = replace(now, delta=self._stream.deltas[now.number])
             self._config = config
 

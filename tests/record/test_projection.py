@@ -271,6 +271,17 @@ def test_what_the_record_unsets_is_unset_whatever_lies_below_until_it_is_taken_b
         assert reread(forked, below).partial() == reread(stream, below).partial()
 
 
+def test_a_draft_that_is_recorded_after_something_else_leaves_that_in_force() -> None:
+    stream = new_stream()
+    found = projection(stream, {})
+    draft = Draft(found)
+    draft.add(Change(build("assistant.name", "Ada")), {})
+    stream.append(ConfigDelta(delta=build("user.name", "Bob")))
+    draft.record()
+    assert (found.config().assistant.name, found.config().user.name) == ("Ada", "Bob")
+    assert found.partial() == reread(stream, {}).partial()
+
+
 def test_an_unset_shows_what_a_tool_brings_along_and_never_what_a_file_says() -> None:
     path = "conversation.tools.t.run"
     below = [
