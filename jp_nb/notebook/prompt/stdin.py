@@ -1,6 +1,6 @@
 """A prompt on stdin: in the front end's input box, in a console, in a terminal.
 
-Source: `docs/prompts.md`, `docs/turns.md`-11.6.
+Source: `docs/prompts.md`, `docs/turns.md`.
 """
 
 from __future__ import annotations
