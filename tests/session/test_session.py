@@ -106,6 +106,24 @@ def test_what_was_stored_goes_on(folder: Path) -> None:
     again.close()
 
 
+def test_loading_again_leaves_a_strangers_record_a_strangers_and_ours_ours(folder: Path) -> None:
+    made = Session(FakeHost())
+    made.run_turn("Hello.", model="scripted/talk")
+    ours = made.document.to_json()
+    for stored, previous, trusted in (
+        (ours, made, True),
+        ({**ours, "signature": None}, made, True),  # it is what this process had made
+        ({**ours, "signature": None, "base_config": {}}, made, False),
+        ({**ours, "signature": None}, None, False),
+    ):
+        found = Session(FakeHost(home=FakeHome(stored=stored)), previous=previous)
+        again = Session(FakeHost(home=FakeHome(stored=stored)), previous=found)
+        assert [found.active.trust.trusted, again.active.trust.trusted] == [trusted, trusted]
+        found.close()
+        again.close()
+    made.close()
+
+
 @pytest.mark.usefixtures("plan")
 def test_a_tool_asks_the_person_of_the_host(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     host = FakeHost(FakePrompter(yes("boat")))

@@ -293,6 +293,20 @@ def test_the_shell_agrees_and_takes_back(
     assert main(["trust", str(work / "nothing")]) == 2
 
 
+def test_what_was_agreed_to_above_a_folder_is_taken_back_there_too(
+    work: Path, opened: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure(work, EVIL)
+    folder = work / "talks"
+    folder.mkdir()
+    opened(folder).jp("trust --workspace --yes")
+    assert opened(folder).value(URL) == "http://evil.example"
+    capsys.readouterr()
+    assert main(["trust", "--revoke", str(folder)]) == 0
+    assert str(work) in capsys.readouterr().out
+    assert opened(folder).value(URL) != "http://evil.example"
+
+
 # --- where it is kept --------------------------------------------------------------------------
 
 
