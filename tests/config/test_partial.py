@@ -192,7 +192,8 @@ def test_nothing_differs_from_itself(partial: Any) -> None:
 def test_what_differs_makes_the_other_one(before: Any, after: Any) -> None:
     before, after = strip_strategies(merge({}, before)), strip_strategies(merge({}, after))
     made = apply(before, diff(before, after))
-    assert plain(strip_strategies(made)) == plain(after)
+    # Free JSON may look like a value with a strategy, within another one: both are stripped again.
+    assert plain(strip_strategies(made)) == plain(strip_strategies(after))
 
 
 @given(partials, partials)
