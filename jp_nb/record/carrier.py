@@ -98,17 +98,12 @@ def _document(state: JsonObject) -> JsonObject | None:
         if not isinstance(chunk, list):
             return None
         events += chunk
-    read_chunks = number
-    if any(key.startswith("events.") for key in state if key not in _names(read_chunks)):
+    if sum(key.startswith("events.") for key in state) > number:
         return None  # a chunk is missing
     if state.get("length", len(events)) != len(events):
         return None  # what a chunk ended with is missing
     document: JsonObject = {**head, "events": events}
     return document if shape_of(document) == "readable" else None
-
-
-def _names(chunks: int) -> set[str]:
-    return {f"events.{i}" for i in range(chunks)}
 
 
 def _plain(value: Any) -> JsonValue:

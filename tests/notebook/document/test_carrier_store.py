@@ -85,6 +85,15 @@ def test_a_carrier_whose_last_message_is_missing_in_a_chunk_is_damaged() -> None
     assert not lift(executor.metadata())
 
 
+def test_a_carrier_of_many_chunks_is_read_in_time_that_grows_with_them() -> None:
+    chunks: dict[str, Any] = {f"events.{i}": [{"type": "turn_start"}] for i in range(20_000)}
+    head = {"version": 1, "conversation": {"id": "jp-c17953840000"}, "base_config": {}}
+    state = {"jp": head, "length": 20_000, **chunks}
+    assert unreadable({"widgets": widgets(mine=model(state))}) == []
+    del state["events.5"]
+    assert len(unreadable({"widgets": widgets(mine=model(state))})) == 1
+
+
 def test_a_shorter_conversation_leaves_nothing_of_the_longer_one_behind() -> None:
     executor = Executor()
     document, store = begin(executor)
