@@ -28,7 +28,7 @@ from jp_nb.record.provenance import BASE
 from jp_nb.session.requested_changes import load_paths, model_set, requested_changes
 from jp_nb.session.starting_config import to_store, with_model
 from jp_nb.workspace.attachment_files import AttachmentError, Attachments
-from jp_nb.workspace.config_files import ConfigFiles, workspace_root
+from jp_nb.workspace.config_files import ConfigFiles
 
 
 class Drafting:
@@ -99,7 +99,7 @@ class Drafting:
 
     def _attached(self, text: str) -> str:
         """Return the URL that `-a TEXT` attaches, once it could be read."""
-        root = workspace_root(self._files.folder)
+        root = self._files.root
         within = self._files.folder.relative_to(root).as_posix()
         try:
             url = attachment_argument(text, within=within)

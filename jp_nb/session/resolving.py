@@ -38,7 +38,6 @@ from jp_nb.tooling.command import CommandTools
 from jp_nb.tooling.python import REGISTRY, PythonFunctions
 from jp_nb.tooling.sources import ToolSource
 from jp_nb.workspace.attachment_files import AttachmentError, Attachments
-from jp_nb.workspace.config_files import workspace_root
 
 ATTACHMENTS = "conversation.attachments"
 TOOL_SOURCES: Final[tuple[ToolSource, ...]] = (
@@ -137,7 +136,7 @@ class Resolver:
         """
         urls = config.conversation.attachments
         try:
-            return self._attachments.read(urls, workspace_root(self._active.files.folder))
+            return self._attachments.read(urls, self._active.files.root)
         except AttachmentError as exc:
             raise self._wrong_attachment(exc) from exc
 

@@ -42,7 +42,6 @@ from jp_nb.session.settings import Settings
 from jp_nb.tooling.base import RUN
 from jp_nb.tooling.question import Question
 from jp_nb.workspace import variables
-from jp_nb.workspace.config_files import workspace_root
 
 UNHEARD_BEFORE_GIVING_UP = 3
 """Interrupts that the agent's loop takes no notice of: a tool blocks it."""
@@ -189,7 +188,7 @@ class TurnRunner:
             active.trust.sign()
             active.store.replaced()
         self._output = output = self._front_end.begin_turn(resolved.basis.config)
-        root = str(workspace_root(active.files.folder))
+        root = str(active.files.root)
         turn = TurnLoop(
             stream=stream,
             thread=self._thread(stream),

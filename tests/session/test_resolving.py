@@ -17,6 +17,7 @@ from jp_nb.config.partial import Partial, merge
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.errors import ConfigError
 from jp_nb.session.resolving import Resolver
+from jp_nb.workspace.config_files import ConfigFiles
 from tests.support.fakes import configured, for_tool
 
 ANSWER = ("ask_user", "answer")
@@ -24,7 +25,7 @@ ANSWER = ("ask_user", "answer")
 
 @pytest.fixture
 def resolver(tmp_path: Path) -> Resolver:
-    session: Any = SimpleNamespace(files=SimpleNamespace(folder=tmp_path))
+    session: Any = SimpleNamespace(files=ConfigFiles(tmp_path))
     return Resolver(session)
 
 
@@ -74,7 +75,7 @@ def test_what_is_attached_is_looked_for_in_the_workspace(tmp_path: Path) -> None
     (tmp_path / "deep").mkdir()
     (tmp_path / "notes.md").write_text("Delft", encoding="utf-8")
     session: Any = SimpleNamespace(
-        files=SimpleNamespace(folder=tmp_path / "deep"),
+        files=ConfigFiles(tmp_path / "deep"),
         document=SimpleNamespace(conversation=SimpleNamespace(id="jp-c1")),
     )
     attached: Partial = {"conversation": {"attachments": ["file:notes.md"]}}
