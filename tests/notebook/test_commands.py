@@ -16,11 +16,18 @@ from jp_nb.agent.tool_set import ToolSet
 from jp_nb.config.directives import Directive
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.tool_config import CANCELLATION
-from jp_nb.errors import ConfigError, PromptUnavailable, StorageError, UsageError
+from jp_nb.errors import (
+    ConfigError,
+    PromptCancelled,
+    PromptUnavailable,
+    StorageError,
+    UsageError,
+)
 from jp_nb.headless.runner import run_notebook
 from jp_nb.record import projection
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
 from jp_nb.rendering import tool_report
+from jp_nb.session.turns import TurnRunner
 from jp_nb.tooling.base import Tool
 from jp_nb.tooling.builtin import BUILTINS, MissingTool
 from tests.support.fakes import configured, for_tool, offer_now
@@ -303,6 +310,21 @@ def test_a_fork_of_a_strangers_conversation_is_a_strangers(
     other.jp("config providers.llm.openai.base_url=http://mine.example")
     assert other.value("providers.llm.openai.base_url") == "http://mine.example"
     assert "signature" not in other.session.document.extra
+    other.session.close()
+
+
+def test_who_answers_no_trusts_nothing(
+    notebook: Notebook, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook.ask("First.")
+    notebook.session.document.conversation.append(ConfigDelta(delta=EVIL))
+    notebook.jp("export out")
+    other = Notebook(folder, days=1)
+    other.jp("import out")
+    monkeypatch.setattr(TurnRunner, "ask_person", lambda *_, **__: False)
+    with pytest.raises(PromptCancelled, match="stays untrusted"):
+        other.jp("trust")
+    assert not other.session.active.trust.trusted
     other.session.close()
 
 

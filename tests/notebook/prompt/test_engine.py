@@ -124,6 +124,13 @@ def test_a_worker_thread_may_ask_while_the_cell_serves(
     assert ends == [Answered("from the worker", "terminal")]
 
 
+def test_no_prompt_outlives_its_cell(prompter: NotebookPrompter) -> None:
+    waiting = [prompter._hand_over(WHY, keeps_record=False) for _ in range(2)]
+    prompter.cell_ends()
+    ended = [each.future.result(timeout=0) for each in waiting]
+    assert ended == [NotAnswered("cancelled", each.channel) for each in waiting]
+
+
 def test_the_end_of_the_input_is_no_empty_answer(
     prompter: NotebookPrompter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
