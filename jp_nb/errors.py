@@ -110,7 +110,7 @@ class ProviderError(JpNbError):
 
     @property
     def retryable(self) -> bool:
-        """Whether the same request may succeed later."""
+        """True if the same request may succeed later."""
         if self.kind in ("quota", "output_limit"):
             return False
         return self.kind in RETRYABLE_KINDS or self.retry_after is not None

@@ -66,7 +66,7 @@ NO_INQUIRY_BACKEND = "No inquiry backend is available"
 
 @dataclass(frozen=True, slots=True)
 class BatchContext:
-    """What the calls of one batch have in common.
+    """The circumstances that the calls of one batch have in common.
 
     Attributes:
         thread: What a provider sees of the conversation, for questions that a model answers.

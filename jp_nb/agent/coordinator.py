@@ -37,7 +37,7 @@ DISCARDED = "⟳ The configuration changes that were approved in this batch are 
 
 @dataclass(frozen=True, slots=True)
 class BatchEnd:
-    """How a batch ended.
+    """The end of a batch.
 
     Attributes:
         responses: In call order.
@@ -102,7 +102,7 @@ class Coordinator:
 
     @property
     def unavailable(self) -> str | None:
-        """Why nobody could decide something that only a person may; None so far."""
+        """The reason why nobody could decide what only a person may; None if somebody could."""
         return self._runner.unavailable
 
     # --- the loop ----------------------------------------------------------------------------

@@ -117,7 +117,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class PersonSays:
-    """What the person said to the model in the middle of the turn."""
+    """The person said something to the model in the middle of the turn."""
 
     text: str
 

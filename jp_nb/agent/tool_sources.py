@@ -25,7 +25,7 @@ LONGEST: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class FoundTools:
-    """What the sources have of the tools that are wanted.
+    """The tools that are wanted, as far as the sources have them.
 
     Attributes:
         tools: Each tool, and the source that it is from, by name.

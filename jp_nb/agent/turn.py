@@ -47,7 +47,7 @@ NO_ANSWER = "⚠ There was no answer: the request stays in the record and is not
 TAKEN_BACK = "; what its options had set is taken back"
 
 CycleResult = Literal["follow_up", "config_changed", "completed", "stopped"]
-"""How a cycle ended: the model is asked again, under another configuration or not, or it is over.
+"""The end of a cycle: the model is asked again, under another configuration or not, or it is over.
 
 A restart of tool calls, and an escalated stop, are the coordinator's.
 """
@@ -55,7 +55,7 @@ A restart of tool calls, and an escalated stop, are the coordinator's.
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """How a turn ended, and the tokens it took."""
+    """The end of a turn, and the tokens it took."""
 
     status: Literal["completed", "interrupted"]
     usage: Usage

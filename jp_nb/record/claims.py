@@ -63,7 +63,7 @@ class Source:
 
     @property
     def hashes(self) -> frozenset[str]:
-        """What it is matched by."""
+        """The hashes that it is matched by."""
         return frozenset(mark.partition(":")[0] for mark in self.marks)
 
 
@@ -124,7 +124,7 @@ _Ranked = tuple[tuple[int, int], JsonValue]
 
 
 class Claims:
-    """Who owns which path now."""
+    """The owners of paths now."""
 
     def __init__(self, steps: Iterable[Step], unclaimed: Collection[str] = ()) -> None:
         """Args: all steps since the last reset; paths that the environment sets."""

@@ -16,7 +16,7 @@ from jp_nb.session.host import CellRun
 
 @dataclass(frozen=True, slots=True)
 class _Beginning:
-    """How a conversation of this kernel began.
+    """The beginning of a conversation of this kernel.
 
     Attributes:
         execution: The run of a cell that asked first.

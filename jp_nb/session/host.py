@@ -54,7 +54,7 @@ class RecordStore(Protocol):
 
     @property
     def where(self) -> str:
-        """Where the record is kept: `kept in this notebook` or `kept in memory only: …`."""
+        """The place of the record: `kept in this notebook` or `kept in memory only: …`."""
         ...
 
     def flush(self, timeout: float) -> bool:
@@ -126,7 +126,7 @@ class Home(Protocol):
 
 
 class TurnOutput(Protocol):
-    """What a turn shows in its cell; calling it takes an event."""
+    """The display of a turn in its cell; calling it takes an event."""
 
     def begin(self) -> None:
         """Show that the turn runs; on the cell's thread."""
@@ -146,7 +146,7 @@ class FrontEnd(Protocol):
 
     @property
     def prompter(self) -> Prompter:
-        """What the agent asks through."""
+        """The port through which the agent asks."""
         ...
 
     def begin_turn(self, config: AppConfig) -> TurnOutput:

@@ -49,7 +49,7 @@ UNHEARD_BEFORE_GIVING_UP = 3
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a turn would run on; nothing has changed yet.
+    """The basis of a turn to come; nothing has changed yet.
 
     Attributes:
         settings: The configuration of its conversation.

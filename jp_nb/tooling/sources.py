@@ -26,12 +26,12 @@ class ToolSource(Protocol):
 
     @property
     def title(self) -> str:
-        """What a person reads of where its tools come from: `built-in`, `MCP`."""
+        """The words by which a person knows the place: `built-in`, `MCP`."""
         ...
 
     @property
     def run(self) -> RunMode:
-        """How its tools run where nothing is configured."""
+        """The way in which its tools run where nothing is configured."""
         ...
 
     async def start(self) -> None:

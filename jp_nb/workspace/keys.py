@@ -42,7 +42,7 @@ class KeyFile:
 
     @property
     def path(self) -> Path:
-        """Where the key is, or would be."""
+        """The file that holds the key, or would."""
         return self._path or key_path()
 
     def read(self) -> SecretBytes | None:

@@ -128,7 +128,7 @@ class LiveStore:
 
     @property
     def where(self) -> str:
-        """Where the record is kept: in this notebook, or in memory only and why."""
+        """The place of the record: this notebook, or memory only and why."""
         with self._state:
             return in_memory(self._refusal.reason) if self._refusal else IN_NOTEBOOK
 

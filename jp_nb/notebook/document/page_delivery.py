@@ -76,7 +76,7 @@ def _head_text(document: JsonObject) -> str:
 
 @dataclass(slots=True)
 class _PageCopy:
-    """What the page is known to hold."""
+    """The part of the record that the page is known to hold."""
 
     stream: str
     length: int
@@ -177,7 +177,7 @@ class PageDelivery:
 
     @property
     def next_due(self) -> float | None:
-        """When the message under way is sent again."""
+        """The time at which the message under way is sent again."""
         return self._flight.due if self._flight else None
 
     def due(self, now: float) -> JsonObject | None:

@@ -84,7 +84,7 @@ class Pages:
 
     @property
     def suitor_due(self) -> float | None:
-        """When the page under another path is followed, if there is one."""
+        """The time at which the page under another path is followed, if there is one."""
         return self._suitor[1] if self._suitor else None
 
     def take_suitor(self, now: float) -> Hello | None:
