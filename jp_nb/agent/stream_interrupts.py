@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from jp_nb.agent.calls import Call
 from jp_nb.agent.display_events import Display, InterruptHeard
-from jp_nb.agent.interrupts import STOP, Interrupts, Verdict, menu
+from jp_nb.agent.interrupts import ESCALATED, STOP, Interrupts, Verdict, menu
 from jp_nb.agent.prompt_queue import Ask
 from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
 
@@ -58,11 +58,14 @@ class StreamInterrupts:
 
     def interrupt(self) -> None:
         """Hear that the kernel was interrupted."""
+        if self.verdict is not None:  # it is ending, and perhaps something holds that up
+            if self.verdict.choice == "reply":
+                self._display(InterruptHeard("stop"))
+                self.verdict = ESCALATED
+            self._work.cancel()
+            return
         if self._work.done():
             self.late = True
-            return
-        if self.verdict is not None:  # it is ending, and something holds that up
-            self._work.cancel()
             return
         in_menu = self._menu is not None
         verdict = self._interrupts.at_once("streaming", self._settings, in_menu=in_menu)

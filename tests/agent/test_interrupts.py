@@ -737,6 +737,30 @@ async def test_an_abort_during_the_wait_for_a_retry_says_what_is_kept() -> None:
     assert "before the retry is kept" in bench.shown_of(Notice)[-1].text
 
 
+async def test_an_interrupt_while_the_answer_ends_for_a_reply_stops_the_turn() -> None:
+    ending = asyncio.Event()
+
+    async def lingers() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ending.set()
+            await asyncio.Event().wait()
+
+    person = FakePrompter(yes("reply"), yes("Shorter, please."))
+    script: list[Any] = [*say("So far")[:1], lingers]
+    bench = Bench([script, DONE], person=person, config=acting())
+    task = asyncio.create_task(bench.run())
+    await until(has_said(bench))
+    bench.loop.interrupt()
+    await until(ending.is_set)
+    bench.loop.interrupt()
+    async with asyncio.timeout(5):
+        assert (await task).status == "interrupted"
+    assert len(bench.provider.requests) == 1
+    assert bench.turn.text == "So far"
+
+
 async def test_an_interrupt_ends_what_holds_up_an_ending_turn() -> None:
     async def stubborn() -> None:
         try:
