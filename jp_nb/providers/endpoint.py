@@ -124,6 +124,28 @@ class ProviderSettings:
             raise self._wrong(key, "a list of texts", value)
         return [str(item) for item in value]
 
+    def number(self, key: str) -> float | None:
+        """Return a number, such as `2` or `0.5`; None if it is not set.
+
+        Raises:
+            ConfigError: If it is something else.
+        """
+        value = self._values.get(key)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+            raise self._wrong(key, "a number", value)
+        return value
+
+    def flag(self, key: str) -> bool:
+        """Return whether it is on; what is not set is off.
+
+        Raises:
+            ConfigError: If it is something else.
+        """
+        value = self._values.get(key, False)
+        if not isinstance(value, bool):
+            raise self._wrong(key, "true or false", value)
+        return value
+
     def endpoint(
         self,
         path: str,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from jp_nb.agent.model_events import Provider
 from jp_nb.config.tree.provider_table import PROVIDERS, ProviderConfig, SpeaksChat
 from jp_nb.errors import ConfigError
+from jp_nb.providers.endpoint import ProviderSettings
 from jp_nb.providers.registry import NAMES, create
 from tests.support.loopback import LoopbackServer
 from tests.support.provider_helpers import ask, collect
@@ -51,6 +53,32 @@ def test_a_wrong_setting_is_named(settings: dict[str, Any], path: str) -> None:
     with pytest.raises(ConfigError) as caught:
         create("openai", settings)
     assert caught.value.path == f"providers.llm.openai.{path}"
+
+
+def test_settings_are_read_by_their_type_and_a_null_leaves_the_default() -> None:
+    defaults = {"ending": "!", "times": 2, "loud": True, "words": ["a"], "unset": None}
+    settings = ProviderSettings("echo", {"times": 0.5, "loud": None}, defaults)
+    assert (settings.text("ending"), settings.texts("words")) == ("!", ["a"])
+    assert (settings.number("times"), settings.flag("loud")) == (0.5, True)
+    assert (settings.text("unset"), settings.number("unset")) == (None, None)
+    assert settings.flag("no_such_field") is False
+
+
+@pytest.mark.parametrize(
+    ("read", "value", "message"),
+    [
+        (ProviderSettings.number, "2", "expected a number, found '2'"),
+        (ProviderSettings.number, True, "expected a number, found true"),
+        (ProviderSettings.flag, 1, "expected true or false, found 1"),
+        (ProviderSettings.flag, "true", "expected true or false, found 'true'"),
+    ],
+)
+def test_a_setting_of_another_type_is_named(
+    read: Callable[[ProviderSettings, str], object], value: object, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        read(ProviderSettings("echo", {"field": value}, {}), "field")
+    assert caught.value.path == "providers.llm.echo.field"
 
 
 async def test_headers_from_settings() -> None:
