@@ -25,6 +25,7 @@ from jp_nb.config.partial import (
     unset,
 )
 from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.config.tree.tool_config import SOURCES
 from jp_nb.config.validation import checked, validate
 from jp_nb.errors import ConfigError
 from tests.support.config_strategies import A, B, C, partials
@@ -389,7 +390,7 @@ def test_leaves_are_values_with_their_paths_and_without_strategies() -> None:
         (
             {"conversation": {"tools": {"t": {"source": "cloud"}}}},
             "conversation.tools.t.source",
-            "Unknown tool source: cloud",
+            f"Unknown tool source: cloud, must be one of: {', '.join(SOURCES)}",
         ),
     ],
 )

@@ -203,7 +203,7 @@ def _source(value: str) -> str:
     kind, dot, rest = value.partition(".")
     if kind not in SOURCES:
         raise ValueError(
-            f"Unknown tool source: {shortened(value)}, must be one of: builtin, local, mcp, python"
+            f"Unknown tool source: {shortened(value)}, must be one of: {', '.join(SOURCES)}"
         )
     if kind == "mcp" and not rest.partition(".")[0]:
         raise ValueError(
