@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -387,8 +388,9 @@ AUTHORITY = [
 
 def test_whether_a_stranger_may_set_it_is_judged_for_every_field_once() -> None:
     """A new field belongs into one of the lists: may whoever wrote the notebook decide it?"""
-    judged = [*HARMLESS, *BY_VALUE, *AUTHORITY]
-    assert sorted(judged) == sorted(field_paths())
+    judged, fields = Counter([*HARMLESS, *BY_VALUE, *AUTHORITY]), Counter(field_paths())
+    assert not (missing := [*(fields - judged)]), f"list in HARMLESS or AUTHORITY: {missing}"
+    assert not (spare := [*(judged - fields)]), f"no field, or listed twice: {spare}"
 
 
 def places(paths: Iterable[str], keys: Iterable[str]) -> list[tuple[str, ...]]:
