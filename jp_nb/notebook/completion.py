@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, assert_never
+from typing import Final, Protocol
 
 from pydantic import ValidationError
 
@@ -247,34 +247,18 @@ def _value(option: Option, text: str, facts: Facts) -> Completions:
 
 
 def _argument(offer: Offer | None, text: str, facts: Facts) -> Completions:
-    match offer:
-        case "path" | "setting" | "change":
-            return _setting(offer, text, facts)
-        case "model":
-            return _starting(text, _models(text, facts))
-        case "tool":
-            return _starting(text, facts.tools())
-        case "conversation" | "stored conversation":
-            return _starting(text, facts.conversations(damaged=offer == "stored conversation"))
-        case "turn":
-            return _starting(text, map(str, reversed(range(facts.turns()))))
-        case "folder":
-            return _file(text, facts.entries, suffixes=())
-        case "file":
-            return _file(text, facts.entries, suffixes=("",))
-        case "schema":
-            return _starting(text, sorted(facts.schemas()))
-        case None:
-            return Completions(len(text), [])
-    assert_never(offer)
+    return OFFERED[offer](text, facts) if offer else Completions(len(text), [])
 
 
-def _setting(kind: Literal["path", "setting", "change"], text: str, facts: Facts) -> Completions:
-    """A path, perhaps with its value, perhaps the name of a configuration file instead."""
-    if "=" in text and kind != "path":
-        return _assignment(text, facts)
-    found = _path(text, facts)
-    return _either(found, _config_file(text, facts)) if kind == "change" else found
+def _setting(text: str, facts: Facts) -> Completions:
+    """A path, perhaps with its value."""
+    return _assignment(text, facts) if "=" in text else _path(text, facts)
+
+
+def _change(text: str, facts: Facts) -> Completions:
+    """Likewise, or the name of a configuration file."""
+    found = _setting(text, facts)
+    return found if "=" in text else _either(found, _config_file(text, facts))
 
 
 def _moved(found: Completions, by: int) -> Completions:
@@ -433,3 +417,21 @@ def _takes(node: SchemaNode, word: str) -> bool:
     except (ValidationError, ConfigError):
         return False
     return True
+
+
+# --- what is offered, by the words of the tables of the magics --------------------------------
+
+OFFERED: Final[Mapping[Offer, Callable[[str, Facts], Completions]]] = {
+    "path": _path,
+    "setting": _setting,
+    "change": _change,
+    "model": lambda text, facts: _starting(text, _models(text, facts)),
+    "tool": lambda text, facts: _starting(text, facts.tools()),
+    "conversation": lambda text, facts: _starting(text, facts.conversations(damaged=False)),
+    "stored conversation": lambda text, facts: _starting(text, facts.conversations(damaged=True)),
+    "turn": lambda text, facts: _starting(text, map(str, reversed(range(facts.turns())))),
+    "folder": lambda text, facts: _file(text, facts.entries, suffixes=()),
+    "file": lambda text, facts: _file(text, facts.entries, suffixes=("",)),
+    "schema": lambda text, facts: _starting(text, sorted(facts.schemas())),
+}
+"""What Tab offers for each word of `Offer`, where a text has been typed."""

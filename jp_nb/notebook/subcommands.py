@@ -78,7 +78,7 @@ class Subcommand:
         name: Its first word.
         help: What it does.
         action: `module:function`; the module is in `jp_nb.notebook`, and the function is called
-            with an `invocation.Invocation`.
+            with a `commands.Invocation`.
         takes: The words that follow, such as `DIR`; in brackets if they may be left out, with `…`
             if they may be several. Nothing if it is empty.
         what: The same in words, for errors.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -13,17 +14,18 @@ from jp_nb.config.schema import field_paths, node_of
 from jp_nb.config.tree.provider_table import PROVIDER_NAMES
 from jp_nb.notebook.completion import (
     MAX_OFFERED,
+    OFFERED,
     Facts,
     complete,
     complete_cell,
 )
-from jp_nb.notebook.subcommands import SUBCOMMANDS
+from jp_nb.notebook.subcommands import SUBCOMMANDS, Offer
 from tests.support.kernel_client import PATIENCE, FrontEnd, front_end
 
 PROVIDERS = [f"{name}/" for name in PROVIDER_NAMES]
 
 
-class Known:
+class KnownFacts:
     """A session with a little of everything."""
 
     KEYS = {  # noqa: RUF012 - nobody changes it
@@ -67,7 +69,7 @@ class Known:
         return ["Trip", "Row"]
 
 
-FACTS: Facts = Known()
+FACTS: Facts = KnownFacts()
 
 
 def lines(before: str, facts: Facts = FACTS) -> list[str]:
@@ -75,6 +77,12 @@ def lines(before: str, facts: Facts = FACTS) -> list[str]:
     found = complete(before, facts)
     assert 0 <= found.start <= len(before)
     return [before[: found.start] + text for text in found.texts]
+
+
+def test_tab_knows_what_every_word_of_the_tables_offers() -> None:
+    assert OFFERED.keys() == {*get_args(Offer)}
+    for word, offer in OFFERED.items():
+        assert offer("", FACTS).texts, word
 
 
 @pytest.mark.parametrize(
@@ -215,7 +223,7 @@ def test_a_line_and_what_it_becomes(marked: str, texts: list[str]) -> None:
 
 
 def test_every_path_is_reached_level_by_level() -> None:
-    class OneOfEach(Known):
+    class OneOfEach(KnownFacts):
         def keys(self, path: str) -> Sequence[str]:
             node = node_of(path)
             return ["k"] if node is not None and node.kind == "map" else []
@@ -241,7 +249,7 @@ def test_what_is_completed_names_the_key_whatever_is_in_it() -> None:
 
 
 def test_what_a_stranger_wrote_is_bounded_and_plain() -> None:
-    class Strange(Known):
+    class Strange(KnownFacts):
         def conversations(self, *, damaged: bool) -> Sequence[str]:
             many = [f"c{number}" for number in range(MAX_OFFERED + 100)]
             return ["c\x1b[2J", "c\u202e", "c\nd", "c" * 1000, *many]
