@@ -32,11 +32,11 @@ from jp_nb.tooling.question_kinds import QUESTION_KINDS, AnswerType, Misfit, Tex
 
 
 def test_every_kind_has_a_recorded_shape_a_form_control_and_a_dialogue_on_stdin() -> None:
-    assert list(QUESTION_KINDS) == list(RECORDED_KINDS)
-    assert list(QUESTION_KINDS.values()) == list(FORM_CONTROLS) == list(STDIN_DIALOGUES)
-    assert [kind.model_fields["type"].default for kind in QUESTION_KINDS.values()] == list(
-        QUESTION_KINDS
-    )
+    kinds = {*QUESTION_KINDS.values()}
+    assert QUESTION_KINDS.keys() == RECORDED_KINDS.keys()
+    assert kinds == FORM_CONTROLS.keys() == STDIN_DIALOGUES.keys()
+    for name, kind in QUESTION_KINDS.items():
+        assert kind.model_fields["type"].default == name
 
 
 # --- one more kind ---------------------------------------------------------------------------
