@@ -58,7 +58,8 @@ class Invocation:
         if not (self.word.isdecimal() and len(self.word) <= MAX_DIGITS) or (
             int(self.word) < at_least
         ):
-            raise refusal(self.subcommand, self.text)
+            bound = f", at least {at_least}" if at_least else ""
+            raise refusal(self.subcommand, self.text, bound)
         return int(self.word)
 
     def show(self, shown: report.Report) -> None:

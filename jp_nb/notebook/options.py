@@ -91,9 +91,9 @@ def read_words(subcommand: Subcommand, text: str) -> argparse.Namespace:
     return found
 
 
-def refusal(subcommand: Subcommand, text: str) -> UsageError:
+def refusal(subcommand: Subcommand, text: str, bound: str = "") -> UsageError:
     """Return the error that says what `subcommand` takes, where `text` was found."""
-    return UsageError(f"%jp {subcommand.name} takes {subcommand.what}, found {text!r}")
+    return UsageError(f"%jp {subcommand.name} takes {subcommand.what}{bound}, found {text!r}")
 
 
 def _with_flags(words: Sequence[str], options: Sequence[Option]) -> Iterator[str]:

@@ -127,6 +127,7 @@ def test_everything_that_somebody_set_is_listed(notebook: Notebook) -> None:
         ("config -c ''", UsageError, "-c takes"),
         ("config assistant.model.id=fast", ConfigError, "neither an alias"),
         ("fork x", UsageError, "number of the last turn"),
+        ("log 0", UsageError, "takes a number of turns, at least 1, found '0'"),
         ("fork 7", UsageError, "there is no turn 7"),
         ("undo", UsageError, "no turn"),
         ("switch", UsageError, "takes the id"),
