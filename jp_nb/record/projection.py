@@ -241,23 +241,6 @@ class Projection:
             exc.layer = said[-1].source
             exc.file = said[-1].file or said[-1].when
 
-    def partial_at(self, index: int) -> Partial:
-        """Return what was set when entry number `index` was made: deltas before it count.
-
-        The layers under the conversation are those of now.
-        """
-        before = sum(isinstance(entry, ConfigDelta) for entry in self._stream.entries[:index])
-        step = next(step for step in self._steps() if step.number == before - 1)
-        return strip_strategies(step.after)
-
-    def config_at(self, index: int) -> AppConfig:
-        """Return the configuration in force when entry number `index` was made.
-
-        Raises:
-            ConfigError: As `config`.
-        """
-        return validate(self.partial_at(index))
-
     def providers(self) -> list[str]:
         """Return whose models answered at first, and after each delta; "" where none was set."""
         return [_provider(step.after) for step in self._steps()]

@@ -125,16 +125,6 @@ def test_an_item_may_be_unset_whoever_put_it_there() -> None:
     assert stop_words(found) == ["c"]  # taken as it is: its strategy does not act
 
 
-def test_the_configuration_of_an_entry_is_that_of_its_time() -> None:
-    later, last = delta({"user": {"name": "B"}}), delta({"user": {"name": "C"}})
-    stream = new_stream(
-        START, ASKED, later, START, ASKED, last, base_config={"user": {"name": "A"}}
-    )
-    found = projection(stream)
-    assert [found.config_at(i).user.name for i in range(6)] == list("AAABBB")
-    assert found.config().user.name == "C"  # also what comes after the last entry
-
-
 def test_after_a_reset_neither_base_nor_files_count_and_history_stays() -> None:
     reset = {"type": "config_delta", "timestamp": T, "op": "reset"}
     stream = new_stream(START, ASKED, reset, delta({"user": {"name": "N"}}),
@@ -151,7 +141,6 @@ def test_after_a_reset_neither_base_nor_files_count_and_history_stays() -> None:
         True,
     )
     assert "t" in config.conversation.tools  # what exists is no configuration of anybody's
-    assert found.config_at(1).assistant.name == "base"
     stream.append(ConfigDelta(unsets=("user.name",)))
     assert found.config().user.name is None
 
