@@ -16,7 +16,8 @@ from jp_nb.agent.prompts import (
     ProposedChange,
     QuestionPrompt,
 )
-from jp_nb.notebook.prompt.engine import NotebookPrompter, PromptSettings
+from jp_nb.notebook.prompt.engine import NotebookPrompter
+from jp_nb.notebook.prompt.presence import PromptSettings
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.tooling.question import Question
 

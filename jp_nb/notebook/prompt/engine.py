@@ -14,15 +14,10 @@ from typing import Literal
 from jp_nb.agent.prompt_queue import PromptQueue
 from jp_nb.agent.prompts import NotAnswered, Prompt, PromptEnd, Unavailable
 from jp_nb.notebook.prompt.form_place import FormPlace
-from jp_nb.notebook.prompt.presence import (
-    Presence,
-    PromptSettings,
-)
+from jp_nb.notebook.prompt.presence import Presence, PromptSettings
 from jp_nb.notebook.prompt.prompt_screen import OpenPrompt, PromptScreen
 from jp_nb.rendering.wording import static_record
 from jp_nb.session.cell_loop import CellLoop
-
-__all__ = ["NotebookPrompter", "PromptSettings", "static_record"]
 
 
 class NotebookPrompter:

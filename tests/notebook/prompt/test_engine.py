@@ -13,8 +13,8 @@ import pytest
 from jp_nb.agent.prompts import Answered, NotAnswered, QuestionPrompt, Unavailable
 from jp_nb.notebook.prompt import engine
 from jp_nb.notebook.prompt.deadline import Deadline, Expired
-from jp_nb.notebook.prompt.engine import NotebookPrompter, PromptSettings
-from jp_nb.notebook.prompt.presence import Presence, Route
+from jp_nb.notebook.prompt.engine import NotebookPrompter
+from jp_nb.notebook.prompt.presence import Presence, PromptSettings, Route
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.tooling.question import Question
 
