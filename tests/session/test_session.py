@@ -13,8 +13,10 @@ import pytest
 
 import jp_nb
 from jp_nb.agent.display_events import ShowText
+from jp_nb.agent.tool_sources import ToolSources
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ConfigError, PromptUnavailable, UsageError
+from jp_nb.providers.scripted import ScriptedProvider
 from jp_nb.session.host import CellRun
 from jp_nb.session.session import Session
 from jp_nb.tooling.question import Question
@@ -75,6 +77,23 @@ def test_a_turn_is_shown_recorded_and_kept(folder: Path) -> None:
     assert store.entries == session.document.conversation.raw
     asked = next(entry for entry in store.entries if entry["type"] == "chat_request")
     assert asked["metadata"] == {"cell_id": "cell-1"}
+
+
+def test_what_turns_opened_is_closed_with_the_session(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[str] = []
+
+    async def note(opened: object) -> None:
+        closed.append(type(opened).__name__)
+
+    for kind in (ScriptedProvider, ToolSources):
+        monkeypatch.setattr(kind, "aclose", note)
+    session = Session(FakeHost())
+    session.run_turn("Go.", model="scripted/talk")
+    assert not closed
+    session.close()
+    assert sorted(closed) == ["ScriptedProvider", "ToolSources"]
 
 
 def test_a_cell_that_is_run_again_begins_again_and_says_so(folder: Path) -> None:
