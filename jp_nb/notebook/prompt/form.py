@@ -49,11 +49,11 @@ class Form:
         self._on_rendered = on_rendered
         self._on_end = on_end
         self._place = place
-        self._control = _control(prompt)
-        entry = self._control.widget
+        self._controls = _controls(prompt)
+        self._entries = [each.widget for each in self._controls if each.widget is not None]
         self._beacon = Beacon(
-            control=entry.model_id if entry is not None else "",
-            secret=self._control.secret,
+            control=self._entries[0].model_id if self._entries else "",
+            secret=any(control.secret for control in self._controls),
             notify=notify,
         )
         self._beacon.on_msg(self._hear)
@@ -103,18 +103,19 @@ class Form:
     # --- controls ----------------------------------------------------------------------------
 
     def _below(self) -> Iterator[widgets.Widget]:
-        if (entry := self._control.widget) is not None:
-            entry.add_class("jp-nb-control")
-            yield entry
+        for widget in self._entries:
+            widget.add_class("jp-nb-control")
+            yield widget
         by = wording.asked_by(self._prompt)
         actions = widgets.HBox([*self._buttons(), *([_text(by, "by")] if by else [])])
         actions.add_class("jp-nb-actions")
         yield from (self._beacon, self._note, actions)
 
     def _buttons(self) -> Iterator[widgets.Button]:
-        for label, answer in (self._control.buttons or {}).items():
-            yield _button(label, partial(self._on_end, answer))
-        if self._control.buttons is None:
+        for control in self._controls:
+            for label, answer in (control.buttons or {}).items():
+                yield _button(label, partial(self._on_end, answer))
+        if any(control.buttons is None for control in self._controls):
             submit = _button(wording.SUBMIT, lambda: self._submit({}))
             submit.button_style = "primary"
             submit.add_class("jp-nb-submit")
@@ -131,17 +132,20 @@ class Form:
             case "submit":
                 self._submit(message)
             case "unchosen":  # a key submits nothing that was not touched
-                there = self._control.read(message) is not None
-                self._say(wording.NOTHING_CHANGED if there else self._control.missing)
+                self._say(self._missing(message) or wording.NOTHING_CHANGED)
             case other:
                 log.debug("The form's page sent %r", other)
 
     def _submit(self, message: Message) -> None:
-        answer = self._control.read(message)
-        if answer is None:
-            self._say(self._control.missing)
-        else:
+        if missing := self._missing(message):
+            return self._say(missing)
+        (answer,) = (control.read(message) for control in self._controls)
+        if answer is not None:
             self._on_end(answer)
+
+    def _missing(self, message: Message) -> str:
+        """Return what to say about the first control that has no answer; "" if all have one."""
+        return next((each.missing for each in self._controls if each.read(message) is None), "")
 
     def _say(self, text: str) -> None:
         self._note.value = escape(text)
@@ -150,10 +154,10 @@ class Form:
         self._on_end(NotAnswered("cancelled", "form"))
 
 
-def _control(prompt: Prompt) -> FormControl:
+def _controls(prompt: Prompt) -> list[FormControl]:
     if isinstance(prompt, ActionPrompt):
-        return action_buttons(prompt)
-    return FORM_CONTROLS[type(prompt.question.answer_type)](prompt)
+        return [action_buttons(prompt)]
+    return [FORM_CONTROLS[type(prompt.question.answer_type)](prompt)]
 
 
 def _above(prompt: Prompt) -> Iterator[widgets.Widget]:

@@ -115,8 +115,9 @@ def test_a_new_kind_is_answered_on_a_form(prompt: QuestionPrompt) -> None:
         form._beacon._handle_custom_msg(page, [])
 
     try:
-        assert form._control.widget is not None
-        assert form._beacon.control == form._control.widget.model_id
+        (control,) = form._controls
+        assert control.widget is not None
+        assert form._beacon.control == control.widget.model_id
         press_enter(2)
         assert (form._note.value, ends) == ("Too small.", [])
         press_enter(3)
