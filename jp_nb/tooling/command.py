@@ -162,7 +162,7 @@ def run_document(name: str, arguments: Mapping[str, JsonValue], context: ToolCon
         "root": context.root,
         "action": "run",
         "access": context.access,
-        "workspace_id": context.workspace_id,
+        "workspace_id": "",
         "conversation_id": context.conversation_id,
     }
     if context.config is not None:
@@ -191,7 +191,7 @@ def format_document(
         "context": {
             "root": context.root,
             "action": "format_arguments",
-            "workspace_id": context.workspace_id,
+            "workspace_id": "",
             "conversation_id": context.conversation_id,
         },
     }

@@ -48,7 +48,6 @@ class ToolContext:
         action: `run`; `format_arguments` where a program writes the arguments of a call for the
             person.
         conversation_id: Such as `jp-c17738399468`.
-        workspace_id: The workspace's id; "", for a notebook's folder has none.
         catalog: Documentation, in Markdown, of every tool on offer, by name.
         call_id: The model's id of this call.
     """
@@ -63,5 +62,4 @@ class ToolContext:
     root: str = ""
     action: Literal["run", "format_arguments"] = "run"
     conversation_id: str = ""
-    workspace_id: str = ""
     catalog: Mapping[str, str] = field(default_factory=dict)

@@ -116,14 +116,6 @@ async def test_the_context_is_injected_and_not_part_of_the_schema() -> None:
     assert outcome == Success("Hi, who c1")
 
 
-async def test_a_function_reads_the_workspace_of_its_context_as_a_command_does() -> None:
-    def where(ctx: ToolContext) -> str:
-        return f"{ctx.root}:{ctx.workspace_id}"
-
-    outcome = await PythonTool(where).run({}, ToolContext("where", root="/w"), InlineCell())
-    assert outcome == Success("/w:")
-
-
 @dataclass
 class Point:
     x: int
