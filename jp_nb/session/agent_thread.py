@@ -81,17 +81,23 @@ class AgentThread:
         Raises:
             UsageError: If an `async def` tool asks, or blocks the loop.
         """
-        loop, began = self._running_loop(), threading.Event()
+        loop, began, left = self._running_loop(), threading.Event(), threading.Event()
         if threading.current_thread() is self._thread:  # it cannot wait for itself
             work.close()
             raise UsageError("an `async def` tool cannot do this; a `def` tool can")
+        tasks: list[asyncio.Task[object]] = []
 
         async def begin() -> T:
+            tasks.extend(task for task in [asyncio.current_task()] if task is not None)
             began.set()
+            if left.is_set():
+                work.close()
+                raise asyncio.CancelledError
             return await work
 
-        future = asyncio.run_coroutine_threadsafe(begin(), loop)
         try:
+            # An interrupt may come before this returns, when the work has begun already.
+            future = asyncio.run_coroutine_threadsafe(begin(), loop)
             if not began.wait(LONGEST_BUSY):
                 work.close()
                 raise UsageError(
@@ -100,7 +106,10 @@ class AgentThread:
                 )
             return future.result()
         except BaseException:
-            future.cancel()
+            left.set()
+            for task in tasks:
+                if not task.done():
+                    loop.call_soon_threadsafe(task.cancel)
             raise
 
     def call(self, function: Callable[[], object]) -> None:
