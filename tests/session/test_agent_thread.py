@@ -91,6 +91,31 @@ def test_who_is_interrupted_while_it_waits_cancels_what_runs(agent: AgentThread)
     assert cancelled.wait(20)
 
 
+def test_an_interrupt_while_the_work_begins_cancels_it(
+    agent: AgentThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, cancelled = threading.Event(), threading.Event()
+    schedule = asyncio.run_coroutine_threadsafe
+
+    async def waits() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    def interrupted(work: Any, loop: asyncio.AbstractEventLoop) -> Any:
+        schedule(work, loop)
+        assert begun.wait(20)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(asyncio, "run_coroutine_threadsafe", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            agent.wait_for(waits())
+    assert cancelled.wait(20)
+
+
 class Shelf(SourceDefaults):
     """A source that notes what happens to it, and on which thread."""
 
