@@ -17,19 +17,27 @@ from pydantic import JsonValue
 from jp_nb.agent.calls import Call, EndCallbacks
 from jp_nb.agent.display_events import Display, QuestionEnds, Waits
 from jp_nb.agent.model_inquiry import InquiryBackend, InquiryError, ModelInquiry
-from jp_nb.agent.prompt_queue import Dialogues, Event, Spawn
+from jp_nb.agent.prompt_queue import Ask, Dialogues, Event, Spawn, ask_form
 from jp_nb.agent.prompts import (
     Answered,
+    FormEnd,
+    FormPrompt,
+    FormPromptEnd,
+    Mark,
     NotAnswered,
     PromptEnd,
     Prompter,
     QuestionPrompt,
     Unavailable,
+    needs_form,
 )
 from jp_nb.agent.questions import (
+    CANCELLED_BY_USER,
     NOT_ANSWERED,
+    STOPPED_BY_USER,
     AskModel,
     AskPerson,
+    LeaveOpen,
     Refuse,
     TurnState,
     UseAnswer,
@@ -37,15 +45,19 @@ from jp_nb.agent.questions import (
     cancelled,
     closing,
     inquiry_request,
+    marks_of,
+    question_end,
     reusable,
     route,
 )
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
-from jp_nb.record.events import Entry, InquiryResponse
+from jp_nb.record.events import CancelReason, Entry, InquiryResponse
 from jp_nb.record.thread import Thread
+from jp_nb.tooling.context import QuestionEnd
 from jp_nb.tooling.faults import is_cancelled
+from jp_nb.tooling.outcome import NeedsInput
 from jp_nb.tooling.question import Question
 
 log = logging.getLogger(__name__)
@@ -83,20 +95,39 @@ class BatchContext:
     basis: ConfigSnapshot = field(default_factory=ConfigSnapshot)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Round:
-    """One question of one call, from the request to the response in the record.
+@dataclass(slots=True, eq=False)
+class _CallQuestions:
+    """The questions of one run of a call's tool, on their way to an end.
 
     Attributes:
-        others: Those that the call asks after this one.
+        over: True once the call goes on without those that are open.
     """
 
-    id: str
     call: Call
     tool: OfferedTool
-    question: Question
-    others: tuple[Question, ...]
+    needs: NeedsInput
     batch: BatchContext
+    rounds: list[_Round] = field(default_factory=list)
+    over: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Round:
+    """One question, from the request to the response in the record: its `end`, None until then."""
+
+    id: str
+    asked: _CallQuestions
+    question: Question
+    answer: JsonValue = None
+    end: QuestionEnd | None = None
+
+    @property
+    def call(self) -> Call:
+        return self.asked.call
+
+    @property
+    def tool(self) -> OfferedTool:
+        return self.asked.tool
 
     @property
     def label(self) -> str | None:
@@ -109,6 +140,10 @@ class CallCallbacks(EndCallbacks, Protocol):
 
     def run_again(self, call: Call, tool: OfferedTool) -> None:
         """Run `tool` again: `call` has all answers that it asked for."""
+        ...
+
+    def stop_turn(self) -> None:
+        """End the turn as the person wishes, once what happens now is done."""
         ...
 
 
@@ -145,78 +180,119 @@ class Asking:
         self._state = state
         self._open: dict[str, _Round] = {}
 
-    def ask(
-        self, call: Call, tool: OfferedTool, questions: tuple[Question, ...], batch: BatchContext
-    ) -> None:
-        """Record that `tool` asks the first of `questions`, and have it answered, then the next."""
-        question, others = questions[0], questions[1:]
-        inquiry_id = self._state.inquiry_id(call.request.id, question.id)
+    def ask(self, call: Call, tool: OfferedTool, needs: NeedsInput, batch: BatchContext) -> None:
+        """Record what `tool` asks, have all of it answered, and run the tool again."""
+        asked = _CallQuestions(call, tool, needs, batch)
         source = tool.executor.inquiry_source(tool.name)
-        self._record(inquiry_request(inquiry_id, source, question))
-        asked = self._open[inquiry_id] = _Round(inquiry_id, call, tool, question, others, batch)
-        self._route(asked, self._prompter.nobody())
+        for question in needs.questions:
+            inquiry_id = self._state.inquiry_id(call.request.id, question.id)
+            self._record(inquiry_request(inquiry_id, source, question))
+            asked.rounds.append(_Round(inquiry_id, asked, question))
+            self._open[inquiry_id] = asked.rounds[-1]
+        self._route(asked, asked.rounds, self._prompter.nobody())
 
     def drop(self) -> None:
         """Close what is open: the calls that asked were cut."""
-        for asked in list(self._open.values()):
-            self._close(asked, cancelled(asked.id, "user", end="interrupted"))
+        for each in list(self._open.values()):
+            each.asked.over = True
+            self._close(each, cancelled(each.id, "user", end="interrupted"))
 
-    def _route(self, asked: _Round, nobody: Unavailable | None) -> None:
-        tool, question = asked.tool, asked.question
-        way = route(
-            tool.name,
-            question,
-            tool.questions.get(question.id),
-            remembered=self._state.remembered(tool.name, question),
-            nobody=nobody is not None,
-        )
-        match way:
-            case UseAnswer(answer=answer, channel=channel):
-                self._settle(asked, answer, channel)
-            case Refuse(text=text, reason=reason):
-                end = "unavailable" if reason == "no_prompt_backend" else None
-                if nobody is not None and end:
-                    self._calls.nobody_decides(nobody)
-                self._close(asked, cancelled(asked.id, reason, end=end))
-                self._calls.finish(asked.call, text, is_error=True)
-            case AskModel():
-                self._spawn(lambda: self._inquire(asked, nobody))
-            case AskPerson():
-                self._prompt_for(asked)
-            case _:
-                assert_never(way)
-
-    def _settle(self, asked: _Round, answer: JsonValue, channel: str) -> None:
-        self._close(asked, answered(asked.id, asked.question, answer, channel))
-        asked.call.unasked[asked.question.id] += 1
-        if asked.call.unasked[asked.question.id] >= MAX_UNASKED:
-            text = ASKS_FOREVER.format(asked.tool.name, asked.question.id, MAX_UNASKED)
-            self._calls.finish(asked.call, text, is_error=True)
-            return
-        self._go_on(asked, answer)
-
-    def _go_on(self, asked: _Round, answer: JsonValue) -> None:
-        """Ask the next question of the call, or run its tool again with one answer more."""
-        asked.call.answers[asked.question.id] = answer
-        secrets = self._state.secrets
-        secrets.answered(asked.question, answer)
-        if others := tuple(map(secrets.hide_in_question, asked.others)):
-            self.ask(asked.call, asked.tool, others, asked.batch)
+    def _route(
+        self, asked: _CallQuestions, rounds: list[_Round], nobody: Unavailable | None
+    ) -> None:
+        """Have each of `rounds` answered by whoever is to; those of the person are one prompt."""
+        tool, for_person = asked.tool, list[_Round]()
+        for each in rounds:
+            way = route(
+                tool.name,
+                each.question,
+                tool.questions.get(each.question.id),
+                remembered=self._state.remembered(tool.name, each.question),
+                nobody=nobody is not None,
+            )
+            match way:
+                case UseAnswer(answer=answer, channel=channel):
+                    self._settle(each, answer, channel)
+                case LeaveOpen():
+                    self._close(each, cancelled(each.id, "no_prompt_backend", end="unavailable"))
+                case Refuse(text=text, reason=reason):
+                    self._refuse(each, text, reason, nobody)
+                case AskModel():
+                    self._spawn(partial(self._inquire, each, nobody))
+                case AskPerson():
+                    for_person.append(each)
+                case _:
+                    assert_never(way)
+            if asked.over:
+                return
+        if for_person:
+            self._prompt_for(asked, for_person)
         else:
-            self._calls.run_again(asked.call, asked.tool)
+            self._go_on(asked)
+
+    def _refuse(
+        self, refused: _Round, text: str, reason: CancelReason, nobody: Unavailable | None
+    ) -> None:
+        end = "unavailable" if reason == "no_prompt_backend" else None
+        if nobody is not None and end:
+            self._calls.nobody_decides(nobody)
+        self._fail(refused.asked, text, reason, end=end)
+
+    def _fail(
+        self, asked: _CallQuestions, text: str, reason: CancelReason, *, end: str | None = None
+    ) -> None:
+        """End the call with the error `text`; what it asks beside goes unanswered, too."""
+        asked.over = True
+        for each in asked.rounds:
+            if each.end is None:
+                self._close(each, cancelled(each.id, reason, end=end))
+        self._calls.finish(asked.call, text, is_error=True)
+
+    def _settle(self, each: _Round, answer: JsonValue, channel: str | None) -> None:
+        """Take an answer that no person gave."""
+        marks: tuple[Mark, ...] = ("auto",) if channel is None else ()
+        self._answer(each, answer, answered(each.id, each.question, answer, channel, marks))
+        call, question_id = each.call, each.question.id
+        call.unasked[question_id] += 1
+        if call.unasked[question_id] >= MAX_UNASKED:
+            text = ASKS_FOREVER.format(each.tool.name, question_id, MAX_UNASKED)
+            self._fail(each.asked, text, "backend_error")
+
+    def _answer(self, each: _Round, answer: JsonValue, entry: InquiryResponse) -> None:
+        self._close(each, entry)
+        each.answer = answer
+        self._state.secrets.answered(each.question, answer)
+
+    def _go_on(self, asked: _CallQuestions) -> None:
+        """Run the tool again once every question has an end."""
+        if asked.over or any(each.end is None for each in asked.rounds):
+            return
+        asked.over = True
+        partial_, call = asked.needs.partial, asked.call
+        for each in asked.rounds:
+            assert each.end is not None
+            question, is_answered = each.question, each.end.end == "answered"
+            if question.required and not is_answered and not partial_:
+                text = NOT_ANSWERED.get(each.end.end, CANCELLED_BY_USER)
+                self._calls.finish(call, text, skipped=True)
+                return
+            if is_answered or not partial_:
+                call.answers[question.id] = each.answer
+            call.ends[question.id] = each.end
+        self._calls.run_again(call, asked.tool)
 
     # --- a model answers ---------------------------------------------------------------------
 
-    async def _inquire(self, asked: _Round, nobody: Unavailable | None) -> Event:
+    async def _inquire(self, each: _Round, nobody: Unavailable | None) -> Event:
         """Let a model answer; `nobody` says why no person could."""
-        batch, call = asked.batch, asked.call
+        batch, call = each.asked.batch, each.call
         problem = NO_INQUIRY_BACKEND
         if batch.inquiry is not None:
             inquiry = ModelInquiry(
-                asked.id,
+                each.id,
                 call.request.id,
-                asked.tool.name,
-                asked.question,
+                each.tool.name,
+                each.question,
                 call.number,
                 waits=partial(self._wait_for_model, call),
             )
@@ -232,8 +308,21 @@ class Asking:
                 log.exception("An inquiry failed")
                 problem = type(exc).__name__
             else:
-                return lambda: self._settle(asked, answer, "model")
-        return lambda: self._fail(asked, problem, nobody)
+                return lambda: self._inquired(each, answer)
+        return lambda: self._not_inquired(each, problem, nobody)
+
+    def _inquired(self, each: _Round, answer: JsonValue) -> None:
+        if not each.asked.over:
+            self._settle(each, answer, "model")
+            self._go_on(each.asked)
+
+    def _not_inquired(self, each: _Round, problem: str, nobody: Unavailable | None) -> None:
+        if each.asked.over:
+            return
+        if nobody is not None:
+            self._calls.nobody_decides(nobody)
+        text = INQUIRY_FAILED.format(tool=each.tool.name, text=each.question.text, error=problem)
+        self._fail(each.asked, text, "backend_error")
 
     def _wait_for_model(
         self, call: Call, model: str, *, again: str = "", until: float | None = None
@@ -241,68 +330,123 @@ class Asking:
         text = f"{model}, which answers a question of {call.title}"
         self._display(Waits(call.key, f"{text}: {again}" if again else text, until))
 
-    def _fail(self, asked: _Round, problem: str, nobody: Unavailable | None) -> None:
-        if nobody is not None:
-            self._calls.nobody_decides(nobody)
-        self._close(asked, cancelled(asked.id, "backend_error"))
-        text = INQUIRY_FAILED.format(tool=asked.tool.name, text=asked.question.text, error=problem)
-        self._calls.finish(asked.call, text, is_error=True)
-
     # --- a person answers --------------------------------------------------------------------
 
-    def _prompt_for(self, asked: _Round) -> None:
-        tool, question = asked.tool, asked.question
-        prompt = QuestionPrompt(
-            question,
-            label=asked.label,
-            tool=None if tool.hidden else tool.name,
-            remember=question.answer_type.rememberable and reusable(question),
-        )
+    def _prompt_for(self, asked: _CallQuestions, rounds: list[_Round]) -> None:
+        """Put `rounds` to the person: those that no remembered answer settles until then."""
 
         def use_remembered() -> bool:
-            answer = self._state.remembered(tool.name, question)
-            if answer is None:
+            if asked.over:
+                return True
+            for each in self._still_open(rounds):
+                answer = self._state.remembered(asked.tool.name, each.question)
+                if answer is not None:
+                    self._settle(each, answer, "remembered")
+            if self._still_open(rounds):
                 return False
-            self._settle(asked, answer, "remembered")
+            self._go_on(asked)
             return True
 
-        text = f"your answer to a question of {asked.call.title}"
+        async def dialogue(ask: Ask) -> tuple[list[_Round], PromptEnd | FormPromptEnd]:
+            shown = self._still_open(rounds)
+            prompt = _prompt(asked, shown)
+            if isinstance(prompt, FormPrompt):
+                return shown, await ask_form(self._prompter, prompt)
+            return shown, await ask(prompt)
+
+        questions = "a question" if len(rounds) == 1 else f"{len(rounds)} questions"
+        text = f"your answer to {questions} of {asked.call.title}"
         self._display(Waits(asked.call.key, text, person=True))
         self._prompts.add(
-            lambda ask: ask(prompt),
-            settle=lambda end: self._prompted(asked, prompt, end),
-            skip=use_remembered,
+            dialogue, settle=lambda ended: self._prompted(asked, *ended), skip=use_remembered
         )
 
-    def _prompted(self, asked: _Round, prompt: QuestionPrompt, end: PromptEnd) -> None:
-        if isinstance(end, Unavailable):
-            self._route(asked, end)
+    def _still_open(self, rounds: list[_Round]) -> list[_Round]:
+        return [each for each in rounds if each.end is None]
+
+    def _prompted(
+        self, asked: _CallQuestions, rounds: list[_Round], end: PromptEnd | FormPromptEnd
+    ) -> None:
+        if asked.over:
             return
-        self._close(asked, closing(asked.id, asked.question, end))
         match end:
+            case Unavailable():
+                self._route(asked, rounds, end)
+                return
+            case FormEnd(ends=ends):
+                for each, one in zip(rounds, ends, strict=True):
+                    self._take(each, one)
+                if end.then == "stop":
+                    self._stop(asked)
+                    return
+                asked.call.reply = end.text if end.then == "reply" else None
+            case NotAnswered():
+                for each in rounds:
+                    self._take(each, end)
+                asked.over = True
+                self._calls.finish(asked.call, NOT_ANSWERED[end.end], skipped=True)
+                return
             case Answered(value=value, remember=remember):
-                if remember and prompt.remember:
-                    self._state.remember(asked.tool.name, asked.question, value)
-                self._go_on(asked, value)
-            case NotAnswered(end=how):
-                self._calls.finish(asked.call, NOT_ANSWERED[how], skipped=True)
+                [each] = rounds
+                if remember and _rememberable(each.question):
+                    self._state.remember(asked.tool.name, each.question, value)
+                self._take(each, end)
             case _:
                 assert_never(end)
+        self._go_on(asked)
 
-    def _close(self, asked: _Round, entry: InquiryResponse) -> None:
+    def _take(self, each: _Round, end: Answered | NotAnswered) -> None:
+        entry = closing(each.id, each.question, end)
+        if isinstance(end, Answered):
+            self._answer(each, end.value, entry)
+        else:
+            self._close(each, entry)
+
+    def _stop(self, asked: _CallQuestions) -> None:
+        asked.over = True
+        for each in self._still_open(asked.rounds):  # a model is still thinking about them
+            self._close(each, cancelled(each.id, "user", end="cancelled"))
+        self._calls.finish(asked.call, STOPPED_BY_USER, skipped=True)
+        self._calls.stop_turn()
+
+    def _close(self, each: _Round, entry: InquiryResponse) -> None:
         self._open.pop(entry.id, None)
         self._record(entry)
+        each.end = question_end(entry)
         end, channel = entry.metadata.get("end"), entry.metadata.get("channel")
         self._display(
             QuestionEnds(
-                call_id=asked.call.key,
-                tool=asked.call.request.name,
-                question=asked.question,
+                call_id=each.call.key,
+                tool=each.call.request.name,
+                question=each.question,
                 outcome=entry.outcome,
                 answer=entry.answer,
                 reason=entry.reason,
                 end=end if isinstance(end, str) else None,
                 channel=channel if isinstance(channel, str) else None,
-                label=asked.label,
+                label=each.label,
+                marks=marks_of(entry),
             )
         )
+
+
+def _rememberable(question: Question) -> bool:
+    return question.answer_type.rememberable and reusable(question)
+
+
+def _prompt(asked: _CallQuestions, rounds: list[_Round]) -> QuestionPrompt | FormPrompt:
+    """Return one question as it is, anything else as a form."""
+    needs, tool = asked.needs, asked.tool
+    alone = len(needs.questions) == 1 and not (needs.partial or needs.menu)
+    pages = tuple(
+        QuestionPrompt(
+            each.question,
+            label=each.label,
+            tool=None if tool.hidden else tool.name,
+            remember=alone and _rememberable(each.question),
+        )
+        for each in rounds
+    )
+    if alone and not needs_form(pages[0].question):
+        return pages[0]
+    return FormPrompt(pages, partial=needs.partial, menu=needs.menu)

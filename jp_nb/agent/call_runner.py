@@ -30,6 +30,7 @@ from jp_nb.agent.prompts import Prompter, Unavailable
 from jp_nb.agent.questions import TurnState
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.errors import ToolError
+from jp_nb.json_values import json_copy
 from jp_nb.record.events import Entry, ToolCallResponse
 from jp_nb.record.thread import Thread
 from jp_nb.record.turn_marks import edited_by_person
@@ -66,6 +67,7 @@ class CallRunner:
         context: Fields of `ToolContext` that are the same for every call.
         cut_short: Called when an interrupt of the cell cut the function of a call, with the number
             of interrupts that were heard when it began.
+        stop_turn: Called when the person, asked by a tool, stops the turn.
 
     Attributes:
         changes: The configuration changes that the calls proposed.
@@ -84,6 +86,7 @@ class CallRunner:
         state: TurnState,
         context: Mapping[str, str],
         cut_short: Callable[[Call, int], None],
+        stop_turn: Callable[[], None],
     ) -> None:
         self._events = events
         self._cell = cell
@@ -91,6 +94,7 @@ class CallRunner:
         self._state = state
         self._context = context
         self._cut_short = cut_short
+        self.stop_turn = stop_turn
         self._batch = BatchContext(Thread())
         self._asking = Asking(
             self,
@@ -199,6 +203,8 @@ class CallRunner:
             name=tool.name,
             call_id=call.request.id,
             answers=copy.deepcopy(call.answers),
+            ends=dict(call.ends),
+            reply=call.reply,
             options=copy.deepcopy(dict(tool.options)),
             access=copy.deepcopy(tool.access),
             config=None if shows else self.changes.visible(tool),
@@ -234,6 +240,7 @@ class CallRunner:
         return lambda: self._settle_run(call, tool, outcome)
 
     def _settle_run(self, call: Call, tool: OfferedTool, outcome: Outcome) -> None:
+        call.result = outcome if isinstance(outcome, Success) else None
         match outcome:
             case Success() if outcome.proposes and tool.executor.may_propose:
                 # Once all is being ended nobody may agree any more, nor may the tool run again.
@@ -246,8 +253,8 @@ class CallRunner:
             case Failure(message=message, trace=trace):
                 text = "\n".join([message, "", "Trace:", *trace]) if trace else message
                 self._deliver(call, tool, Delivery(text, is_error=True))
-            case NeedsInput(questions=questions):
-                self._asking.ask(call, tool, questions, self._batch)
+            case NeedsInput():
+                self._asking.ask(call, tool, outcome, self._batch)
             case _:
                 assert_never(outcome)
 
@@ -271,6 +278,10 @@ class CallRunner:
         metadata: dict[str, JsonValue] = {}
         if call.edited is not None:
             metadata = edited_by_person(copy.deepcopy(call.arguments), call.edited)
+        result = call.result
+        # Whoever edits what the model reads does not mean what was behind it to stay.
+        if result is not None and result.structured is not None and result.content == content:
+            metadata["structured"] = json_copy(result.structured)
         call.response = ToolCallResponse(
             id=call.request.id, content=content, is_error=is_error, metadata=metadata
         )

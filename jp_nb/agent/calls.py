@@ -15,9 +15,9 @@ from jp_nb.agent.prompts import Channel, Unavailable
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.tooling.arguments import coerce_arguments
-from jp_nb.tooling.context import DeltaRejection
+from jp_nb.tooling.context import DeltaRejection, QuestionEnd
 from jp_nb.tooling.faults import summary
-from jp_nb.tooling.outcome import Failure
+from jp_nb.tooling.outcome import Failure, Success
 
 
 @dataclass(slots=True, eq=False)
@@ -31,6 +31,8 @@ class Call:
         arguments: What the tool runs with.
         edited: Where a person changed them; None if nobody did.
         answers: Answers to the tool's questions so far.
+        ends: How these questions ended.
+        reply: What the person said to the model in place of answers.
         unasked: How often a question was answered without a person, by question id.
         rejections: How often a configuration change that it proposed was not applied.
         rejection: Why the last one was not, for the tool.
@@ -39,6 +41,7 @@ class Call:
         changed: True if it is to be shown otherwise since.
         ran: True if it began to run.
         delivering: True if it ran to its end and somebody is asked what the model reads of it.
+        result: The success whose content is to be delivered, for what goes into the record with it.
         cut: True if an interrupt of the cell ended its function; what follows is decided then.
         response: Once there is one, nothing changes any more.
         traceback: For the person alone.
@@ -53,6 +56,8 @@ class Call:
     arguments: dict[str, JsonValue] = field(default_factory=dict)
     edited: Channel | None = None
     answers: dict[str, JsonValue] = field(default_factory=dict)
+    ends: dict[str, QuestionEnd] = field(default_factory=dict)
+    reply: str | None = None
     unasked: Counter[str] = field(default_factory=Counter)
     rejections: int = 0
     rejection: DeltaRejection | None = None
@@ -61,6 +66,7 @@ class Call:
     changed: bool = False
     ran: bool = False
     delivering: bool = False
+    result: Success | None = None
     cut: bool = False
     response: ToolCallResponse | None = None
     traceback: str | None = None
@@ -78,7 +84,8 @@ class Call:
 
     def begin_again(self) -> None:
         """Forget all that happened to it so far."""
-        self.arguments, self.answers = {}, {}
+        self.arguments, self.answers, self.ends = {}, {}, {}
+        self.reply = self.result = None
         self.unasked.clear()
         self.rejections, self.rejection = 0, None
         self.begun = self.changed = self.ran = self.delivering = self.cut = False

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 
 from jp_nb.agent.asking import BatchContext
@@ -21,7 +21,7 @@ from jp_nb.agent.calls import Call
 from jp_nb.agent.cell_functions import CellFunctions
 from jp_nb.agent.decisions import INTERRUPT_FIRST, UNDELIVERED
 from jp_nb.agent.display_events import Display, InterruptHeard, Notice
-from jp_nb.agent.interrupts import CONTINUE, Choice, Interrupts, Verdict, menu, stopped
+from jp_nb.agent.interrupts import CONTINUE, STOP, Choice, Interrupts, Verdict, menu, stopped
 from jp_nb.agent.prompt_queue import Dialogues, Event
 from jp_nb.agent.prompts import Prompter
 from jp_nb.agent.questions import TurnState
@@ -93,6 +93,7 @@ class Coordinator:
             state=state,
             context=dict(context or {}),
             cut_short=self._cut_short,
+            stop_turn=self._stop_turn,
         )
         self._calls: Sequence[Call] = ()
         self._settings = InterruptConfig()
@@ -212,6 +213,11 @@ class Coordinator:
         deciding = self._menu_open or self._events.cutting or self._verdict is not None
         if self._functions.interrupts > heard and not deciding:
             self._stop_call(call, self._went_on)
+
+    def _stop_turn(self) -> None:
+        """End the turn as somebody wishes who was asked a question."""
+        if self._verdict is None:
+            self._verdict = replace(STOP, by="person")
 
     async def _decide_later(self, verdict: Verdict) -> Event:
         """Decide behind whatever is on its way: the function that this interrupt cut short."""

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import Channel, ProposedChange
+from jp_nb.agent.prompts import Channel, Mark, ProposedChange
 from jp_nb.tooling.question import Question
 
 
@@ -86,6 +86,7 @@ class QuestionEnds:
     end: str | None = None
     channel: str | None = None
     label: str | None = None
+    marks: frozenset[Mark] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

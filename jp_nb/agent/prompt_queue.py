@@ -12,7 +12,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from jp_nb.agent.prompts import Prompt, PromptEnd, Prompter, Unavailable
+from jp_nb.agent.prompts import (
+    FormPrompt,
+    FormPromptEnd,
+    Prompt,
+    PromptEnd,
+    Prompter,
+    Unavailable,
+)
 from jp_nb.tooling.faults import summary
 
 log = logging.getLogger(__name__)
@@ -39,6 +46,15 @@ def asking(prompter: Prompter) -> Ask:
             return Unavailable(f"the prompt failed: {summary(exc)}")
 
     return ask
+
+
+async def ask_form(prompter: Prompter, prompt: FormPrompt) -> FormPromptEnd:
+    """Put `prompt` to the person. Never raises but to be cancelled, as an `Ask`."""
+    try:
+        return await prompter.ask_form(prompt)
+    except Exception as exc:
+        log.exception("A form failed")
+        return Unavailable(f"the form failed: {summary(exc)}")
 
 
 class PromptQueue(Generic[T]):

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from pydantic import JsonValue
 
-from jp_nb.tooling.question import Question
+from jp_nb.tooling.question import FormAnswer, Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +115,51 @@ class ProposedChange:
 UNSET = "(unset)"
 """Stands for what is not set, or is to be unset."""
 
+
+@dataclass(frozen=True, slots=True)
+class FormPrompt:
+    """Several questions on one form: a page each, in order; Back, Next, and Submit on the last.
+
+    Nothing is an answer before Submit.
+
+    Attributes:
+        pages: At least one; a question of kind `form` is a page with several fields. None offers
+            "for this turn".
+        partial: Whether required questions, too, may be left open on purpose: who asked takes what
+            there is.
+        menu: Whether Cancel offers to reply to the model, to stop the turn, and to go back. Else it
+            ends the form.
+    """
+
+    pages: tuple[QuestionPrompt, ...]
+    partial: bool = False
+    menu: bool = False
+
+    @property
+    def label(self) -> str | None:
+        """The header's text of the first page."""
+        return self.pages[0].label
+
+    @property
+    def tool(self) -> str | None:
+        """The name of the tool that asks; None if it is hidden."""
+        return self.pages[0].tool
+
+
+def needs_form(question: Question) -> bool:
+    """Return True if `question` is asked by a `FormPrompt` even if it is alone.
+
+    It has several fields, or may stay open.
+    """
+    return isinstance(question.answer_type, FormAnswer) or not question.required
+
+
 Prompt = QuestionPrompt | ActionPrompt
+AnyPrompt = Prompt | FormPrompt
 Channel = Literal["form", "stdin", "terminal"]
+Mark = Literal["auto", "timed_out", "empty"]
+"""Of an answer: chosen by no person, given as time ran out, blank and confirmed to be."""
+MARKS: Final[tuple[Mark, ...]] = ("auto", "timed_out", "empty")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +169,7 @@ class Answered:
     value: JsonValue
     channel: Channel
     remember: bool = False
+    marks: frozenset[Mark] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +184,22 @@ class NotAnswered:
 
 
 @dataclass(frozen=True, slots=True)
+class FormEnd:
+    """A form with several pages ended otherwise than by being cancelled or interrupted as a whole.
+
+    Attributes:
+        ends: One for each page, in order: `declined` is a question that was left open on purpose,
+            `cancelled` one that was open when the person replied or stopped.
+        then: `submitted`; or what was chosen on the way out: to `reply` with `text` to the model,
+            or to `stop` the turn.
+    """
+
+    ends: tuple[Answered | NotAnswered, ...]
+    then: Literal["submitted", "reply", "stop"] = "submitted"
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Unavailable:
     """Nobody can be asked; `reason` says why, in words."""
 
@@ -147,6 +207,8 @@ class Unavailable:
 
 
 PromptEnd = Answered | NotAnswered | Unavailable
+FormPromptEnd = FormEnd | NotAnswered | Unavailable
+AnyEnd = PromptEnd | FormEnd
 
 
 class Prompter(Protocol):
@@ -161,6 +223,10 @@ class Prompter(Protocol):
 
     async def ask(self, prompt: Prompt) -> PromptEnd:
         """Put `prompt` to the person and wait. Cancelling the task takes the prompt away."""
+        ...
+
+    async def ask_form(self, prompt: FormPrompt) -> FormPromptEnd:
+        """Put `prompt` to the person, as `ask` does."""
         ...
 
     def interrupt(self) -> None:

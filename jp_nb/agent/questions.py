@@ -6,13 +6,13 @@ Source: `docs/turns.md`, `docs/record.md`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import Answered, NotAnswered, PromptEnd
+from jp_nb.agent.prompts import MARKS, Answered, Mark, NotAnswered
 from jp_nb.agent.secret_answers import Secrets
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.tree.tool_config import QuestionConfig
@@ -24,10 +24,12 @@ from jp_nb.record.events import (
     InquiryResponse,
     InquirySource,
 )
+from jp_nb.tooling.context import EndOfQuestion, QuestionEnd
 from jp_nb.tooling.question import Question
 from jp_nb.tooling.question_kinds import Misfit
 
 CANCELLED_BY_USER = "Tool input cancelled by user."
+STOPPED_BY_USER = "The user left the questions open and stopped the turn."
 NOT_ANSWERED: Mapping[str, str] = {
     "declined": "Tool input declined by user.",
     "cancelled": CANCELLED_BY_USER,
@@ -79,7 +81,7 @@ class TurnState:
 
 def reusable(question: Question) -> bool:
     """Return True if answers of `question` may be remembered for the turn."""
-    return question.persistence == "turn" and not question.answer_type.secret
+    return question.persistence == "turn" and not question.answer_type.has_secret
 
 
 # --- routing ---------------------------------------------------------------------------------
@@ -87,10 +89,18 @@ def reusable(question: Question) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class UseAnswer:
-    """The answer is known, and nobody is asked."""
+    """The answer is known, and nobody is asked.
+
+    `channel` is None for the automatic answer of an optional question: nobody is there to decide.
+    """
 
     answer: JsonValue
-    channel: Literal["configured", "remembered"]
+    channel: Literal["configured", "remembered"] | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveOpen:
+    """Nobody is there to answer, and nobody has to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +121,7 @@ class AskModel:
     """A model is asked."""
 
 
-Route = UseAnswer | Refuse | AskPerson | AskModel
+Route = UseAnswer | LeaveOpen | Refuse | AskPerson | AskModel
 
 
 def route(
@@ -133,9 +143,10 @@ def route(
     """
     config = config or QuestionConfig()
     if config.answer is not None:
-        misfit = question.misfit(config.answer)
+        answer = question.answer_type.settled(config.answer)
+        misfit = question.misfit(answer)
         if misfit is None:
-            return UseAnswer(config.answer, "configured")
+            return UseAnswer(answer, "configured")
         return Refuse(_bad_static(tool, question.id, misfit), "invalid_static_answer")
     if remembered is not None:
         return UseAnswer(remembered, "remembered")
@@ -149,6 +160,9 @@ def route(
         return AskModel()
     if not nobody:
         return AskPerson()
+    if not question.required and not question.exclusive:
+        automatic = question.answer_type.automatic
+        return LeaveOpen() if automatic is None else UseAnswer(automatic, None)
     if question.human_only:
         return Refuse(
             f"{tool} cannot run because no interactive terminal is available. Do not retry this "
@@ -186,18 +200,28 @@ def inquiry_request(inquiry_id: str, source: InquirySource, question: Question) 
             context=question.context,
             exclusive=question.exclusive,
             persistence=question.persistence,
+            header=question.header,
+            required=question.required,
         ),
     )
 
 
 def answered(
-    inquiry_id: str, question: Question, answer: JsonValue, channel: str
+    inquiry_id: str,
+    question: Question,
+    answer: JsonValue,
+    channel: str | None,
+    marks: Collection[Mark] = (),
 ) -> InquiryResponse:
     """Return the entry that closes an inquiry with an answer; a secret is redacted."""
-    metadata: dict[str, JsonValue] = {"end": "answered", "channel": channel}
+    metadata: dict[str, JsonValue] = {"end": "answered"}
+    if channel is not None:
+        metadata["channel"] = channel
+    metadata |= dict.fromkeys(sorted(marks), True)
     if question.answer_type.secret:
         return InquiryResponse(id=inquiry_id, outcome="redacted", metadata=metadata)
-    return InquiryResponse(id=inquiry_id, outcome="answered", answer=answer, metadata=metadata)
+    kept = question.answer_type.kept(answer)
+    return InquiryResponse(id=inquiry_id, outcome="answered", answer=kept, metadata=metadata)
 
 
 def cancelled(
@@ -212,12 +236,20 @@ def cancelled(
     return InquiryResponse(id=inquiry_id, outcome="cancelled", reason=reason, metadata=metadata)
 
 
-def closing(inquiry_id: str, question: Question, end: PromptEnd) -> InquiryResponse:
-    """Return the entry for the way that a prompt ended."""
-    match end:
-        case Answered(value=value, channel=channel):
-            return answered(inquiry_id, question, value, channel)
-        case NotAnswered(end=how, channel=channel):
-            return cancelled(inquiry_id, "user", end=how, channel=channel)
-        case _:
-            return cancelled(inquiry_id, "no_prompt_backend", end="unavailable")
+def marks_of(entry: InquiryResponse) -> frozenset[Mark]:
+    """Return what is remarkable about an answer, as its entry has it."""
+    return frozenset(mark for mark in MARKS if entry.metadata.get(mark) is True)
+
+
+def question_end(entry: InquiryResponse) -> QuestionEnd:
+    """Return what a tool is told of the end of its question."""
+    ends: tuple[EndOfQuestion, ...] = get_args(EndOfQuestion)
+    known = [one for one in ends if one == entry.metadata.get("end")]
+    return QuestionEnd(known[0] if known else "cancelled", **dict.fromkeys(marks_of(entry), True))
+
+
+def closing(inquiry_id: str, question: Question, end: Answered | NotAnswered) -> InquiryResponse:
+    """Return the entry for the way that a person's turn at a question ended."""
+    if isinstance(end, NotAnswered):
+        return cancelled(inquiry_id, "user", end=end.end, channel=end.channel)
+    return answered(inquiry_id, question, end.value, end.channel, end.marks)

@@ -47,8 +47,8 @@ class Secrets:
 
     def answered(self, question: Question, answer: JsonValue) -> None:
         """Hide `answer` from now on, if `question` says that it is secret."""
-        if question.answer_type.secret:
-            self.add(answer)
+        for secret in question.answer_type.secrets(answer):
+            self.add(secret)
 
     def hide(self, text: str) -> str:
         """Return `text` with `(secret)` in place of each secret."""
@@ -63,6 +63,8 @@ class Secrets:
         match outcome:
             case Success(content=content, config=config, unset=unset, malformed=malformed):
                 hidden: dict[str, Any] = {"content": self.hide(content)}
+                if self._is_in(outcome.structured):
+                    hidden["structured"] = None
                 if self._is_in([config, *unset]):
                     hidden |= {"config": None, "unset": (), "malformed": MAY_NOT_BE_STORED}
                 elif malformed is not None:

@@ -24,7 +24,7 @@ from jp_nb.config.tree.node import ShortTable
 from jp_nb.config.tree.provider_table import PROVIDER_NAMES
 from jp_nb.config.tree.tool_config import JSON_TYPES, SOURCES, STAR
 from jp_nb.errors import ConfigError
-from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, Offer, Option, Subcommand
+from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, MagicOption, Offer, Subcommand
 
 MAX_OFFERED = 300
 MAX_CHARS = 200
@@ -202,7 +202,7 @@ def _quoted(text: str, quote: str) -> str | None:
 
 
 def _word(
-    options: Sequence[Option],
+    options: Sequence[MagicOption],
     command: Subcommand | None,
     done: Sequence[str],
     text: str,
@@ -229,18 +229,18 @@ def _word(
     return found if found.texts or text else flags
 
 
-def _count(options: Iterable[Option], done: Sequence[str]) -> int:
+def _count(options: Iterable[MagicOption], done: Sequence[str]) -> int:
     """Return how many of the words `done` are neither options nor what follows one."""
     pairs = zip(["", *done], done, strict=False)
     takers = {flag for option in options if option.takes for flag in option.flags}
     return sum(before not in takers and not word.startswith("-") for before, word in pairs)
 
 
-def _option(options: Iterable[Option], flag: str) -> Option | None:
+def _option(options: Iterable[MagicOption], flag: str) -> MagicOption | None:
     return next((option for option in options if flag in option.flags), None)
 
 
-def _value(option: Option, text: str, facts: Facts) -> Completions:
+def _value(option: MagicOption, text: str, facts: Facts) -> Completions:
     if option.choices:
         return _starting(text, option.choices)
     return _argument(option.offers, text, facts)

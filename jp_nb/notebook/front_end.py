@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from jp_nb.agent.prompts import Prompt, PromptEnd
+from jp_nb.agent.prompts import FormPrompt, FormPromptEnd, Prompt, PromptEnd
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.notebook.display_publisher import DisplayPublisher
 from jp_nb.notebook.document.finding import is_headless
@@ -48,6 +48,10 @@ class NotebookFrontEnd:
     def begin_question(self, config: AppConfig) -> None:
         """Have prompts of ordinary code put in outputs of their own in the running cell."""
         self.prompter.cell_begins(_prompt_settings(config))
+
+    def ask_form_here(self, prompt: FormPrompt, *, keeps_record: bool) -> FormPromptEnd:
+        """Put `prompt` to the person as `ask_here` does."""
+        return self.prompter.ask_form_here(prompt, keeps_record=keeps_record)
 
     def ask_here(self, prompt: Prompt, *, keeps_record: bool) -> PromptEnd:
         """Put `prompt` to the person and wait, on the cell's thread."""

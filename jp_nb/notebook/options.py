@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from jp_nb.errors import UsageError
-from jp_nb.notebook.subcommands import ASK_OPTIONS, ASK_USAGE, Option, Subcommand
+from jp_nb.notebook.subcommands import ASK_OPTIONS, ASK_USAGE, MagicOption, Subcommand
 
 
 class OptionParser(argparse.ArgumentParser):
     """An argument parser that raises instead of ending the process; `usage` is what to say."""
 
-    def __init__(self, options: Sequence[Option], *, usage: str, words: bool = False) -> None:
+    def __init__(self, options: Sequence[MagicOption], *, usage: str, words: bool = False) -> None:
         super().__init__(add_help=False, allow_abbrev=False)
         self._how = usage
         if words:
@@ -96,7 +96,7 @@ def refusal(subcommand: Subcommand, text: str, bound: str = "") -> UsageError:
     return UsageError(f"%jp {subcommand.name} takes {subcommand.what}{bound}, found {text!r}")
 
 
-def _with_flags(words: Sequence[str], options: Sequence[Option]) -> Iterator[str]:
+def _with_flags(words: Sequence[str], options: Sequence[MagicOption]) -> Iterator[str]:
     """Yield `words` with a `-c` before each assignment: their order among options counts."""
     from jp_nb.config.assignments import is_assignment  # with it the configuration tree is loaded
 

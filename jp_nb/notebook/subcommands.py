@@ -24,7 +24,7 @@ assignment, a `change` a configuration file's name besides."""
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class MagicOption:
     """One option: how it is written, what follows it, what Tab offers, where its value goes.
 
     Attributes:
@@ -94,7 +94,7 @@ class Subcommand:
     takes: str = ""
     what: str = "nothing"
     offers: Offer | None = None
-    options: tuple[Option, ...] = ()
+    options: tuple[MagicOption, ...] = ()
     is_text: bool = False
     assigns: bool = False
 
@@ -128,7 +128,7 @@ def _change(
     does: str,
     takes: str,
     offers: Offer,
-) -> Option:
+) -> MagicOption:
     """Return an option that changes the configuration; those of a line count in their order."""
 
     def read(flag: str, text: str | None) -> Directive:
@@ -136,13 +136,13 @@ def _change(
             raise UsageError(f"{flag} takes the name of a tool, or nothing for all tools")
         return Directive(kind, text or "")
 
-    return Option(flags, does, takes, offers, into="directives", reads=read)
+    return MagicOption(flags, does, takes, offers, into="directives", reads=read)
 
 
 # One entry, one paragraph.
 # fmt: off
 ASK_OPTIONS: Final = (
-    Option(("-m", "--model"), "model `provider/name`, or an alias, for this and later turns",
+    MagicOption(("-m", "--model"), "model `provider/name`, or an alias, for this and later turns",
            "MODEL", "model"),
     _change("cfg", ("-c", "--cfg"),
             "path=value, path:=json, path+=value, a JSON object, or a file's name", "X", "change"),
@@ -152,16 +152,16 @@ ASK_OPTIONS: Final = (
     _change("no_tool", ("-T", "--no-tool"), "disable a tool likewise", "[NAME]", "tool"),
     _change("attach", ("-a", "--attachment"),
             "attach a file or a pattern, for this and later turns", "FILE", "file"),
-    Option(("-u", "--tool-use"), "force a tool for the first request of this turn; bare: any tool",
-           "[NAME]", "tool", into="tool_uses",
-           reads=lambda _, name: True if name is None else name),
-    Option(("-U", "--no-tool-use"), "forbid tools for the first request of this turn",
+    MagicOption(("-u", "--tool-use"),
+           "force a tool for the first request of this turn; bare: any tool", "[NAME]", "tool",
+           into="tool_uses", reads=lambda _, name: True if name is None else name),
+    MagicOption(("-U", "--no-tool-use"), "forbid tools for the first request of this turn",
            into="tool_uses", reads=lambda *_: False),
-    Option(("-n", "--new"), "start a new conversation in this notebook"),
-    Option(("-s", "--schema"), "an answer that fits the type or JSON schema NAME of the notebook",
-           "NAME", "schema"),
-    Option(("-o", "--out"), "also bind the result to NAME; it is `_jp` anyway", "NAME"),
-    Option(("--strict",), "a question that nobody can answer fails the cell"),
+    MagicOption(("-n", "--new"), "start a new conversation in this notebook"),
+    MagicOption(("-s", "--schema"),
+           "an answer that fits the type or JSON schema NAME of the notebook", "NAME", "schema"),
+    MagicOption(("-o", "--out"), "also bind the result to NAME; it is `_jp` anyway", "NAME"),
+    MagicOption(("--strict",), "a question that nobody can answer fails the cell"),
 )
 """What `%%jp` takes."""
 
@@ -171,15 +171,15 @@ _TABLE: Final = (
         "config", "show or change the configuration", "config_commands:config",
         "[PATH… | PATH=VALUE…]", offers="setting", assigns=True,
         options=(
-            Option(("--explain",), "say which layer and file set it", "PATH", "path",
+            MagicOption(("--explain",), "say which layer and file set it", "PATH", "path",
                    reads=lambda _, path: path),
             _change("unset", ("--unset",), "take back what this conversation set there",
                     "PATH", "path"),
             _change("cfg", ("-c", "--cfg"), "apply a configuration file", "X", "change"),
             _change("no_cfg", ("-C", "--no-cfg"), "take back what that set", "X", "change"),
-            Option(("--user",), "write it into your own configuration file, for all notebooks",
+            MagicOption(("--user",), "write it into your own configuration file, for all notebooks",
                    beside="PATH=VALUE"),
-            Option(("--workspace",), "write it into the file of this workspace",
+            MagicOption(("--workspace",), "write it into the file of this workspace",
                    beside="PATH=VALUE"),
         ),
     ),
@@ -188,7 +188,7 @@ _TABLE: Final = (
     Subcommand("log", "the last turns, and the other conversations of this notebook",
                "report_commands:log", "[N]", "a number of turns"),
     Subcommand("new", "start a new conversation in this notebook", "conversation_commands:new",
-               options=(Option(("--keep-config",), "likewise, with what this one has set"),)),
+               options=(MagicOption(("--keep-config",), "likewise, with what this one has set"),)),
     Subcommand("fork", "go on from a turn in a conversation of its own",
                "conversation_commands:fork", "[TURN]", "the number of the last turn to keep",
                "turn"),
@@ -203,7 +203,7 @@ _TABLE: Final = (
     Subcommand(
         "export", "write the conversation as a directory of JP",
         "conversation_commands:export_directory", "DIR", "the name of a directory", "folder",
-        options=(Option(("--dialect",), "in our own form, or in the one JP reads",
+        options=(MagicOption(("--dialect",), "in our own form, or in the one JP reads",
                         "native|jp-head", choices=("native", "jp-head")),),
     ),
     Subcommand("import", "go on with a conversation from a directory of JP",
@@ -211,9 +211,9 @@ _TABLE: Final = (
                "folder"),
     Subcommand(
         "trust", "let what this record configures count in full", "trust_commands:trust",
-        options=(Option(("--workspace",), "likewise what the files of this folder configure"),
-                 Option(("--yes",), "without a question"),
-                 Option(("--revoke",), "take that back")),
+        options=(MagicOption(("--workspace",), "likewise what the files of this folder configure"),
+                 MagicOption(("--yes",), "without a question"),
+                 MagicOption(("--revoke",), "take that back")),
     ),
     Subcommand("doctor", "what works here, and why not", "report_commands:doctor"),
 )

@@ -35,6 +35,7 @@ class InquiryOption(Part):
     """One choice of a select question; older records hold the bare value."""
 
     value: JsonValue
+    label: str | None = None
     description: str | None = None
 
     @model_validator(mode="before")
@@ -48,6 +49,9 @@ RECORDED_KINDS: Final[dict[str, tuple[str, ...]]] = {
     "select": ("options",),
     "text": (),
     "secret": (),
+    "number": (),
+    "integer": (),
+    "form": ("fields",),
 }
 """The kinds of questions a record may hold, and the fields that each needs."""
 
@@ -85,6 +89,8 @@ class InquiryQuestion(Part):
     default: JsonValue = None
     context: str | None = None
     exclusive: StrictBool = False
+    header: str | None = None
+    required: StrictBool = True
     persistence: InquiryAnswerReusePolicy = "turn"
 
 

@@ -245,7 +245,7 @@ def _given(prompt: Prompt, end: Answered) -> str:
 def preselected(prompt: QuestionPrompt) -> JsonValue:
     """Return the default if it is an answer to the question, else None."""
     default, kind = prompt.question.default, prompt.question.answer_type
-    if default is None or kind.secret:  # never a hint for a secret
+    if default is None or kind.has_secret:  # never a hint for a secret
         return None
     return None if kind.misfit(default) else default
 

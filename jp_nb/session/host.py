@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from jp_nb.agent.display_events import DisplayEvent
-    from jp_nb.agent.prompts import Prompt, PromptEnd, Prompter
+    from jp_nb.agent.prompts import (
+        FormPrompt,
+        FormPromptEnd,
+        Prompt,
+        PromptEnd,
+        Prompter,
+    )
     from jp_nb.config.tree.app_config import AppConfig
     from jp_nb.record.document import Document
     from jp_nb.record.timestamps import Clock
@@ -155,6 +161,10 @@ class FrontEnd(Protocol):
 
     def begin_question(self, config: AppConfig) -> None:
         """Have prompts of ordinary code put in outputs of their own in the running cell."""
+        ...
+
+    def ask_form_here(self, prompt: FormPrompt, *, keeps_record: bool) -> FormPromptEnd:
+        """Put `prompt` to the person as `ask_here` does."""
         ...
 
     def ask_here(self, prompt: Prompt, *, keeps_record: bool) -> PromptEnd:

@@ -28,6 +28,28 @@ class DeltaRejection:
     detail: str = ""
 
 
+EndOfQuestion = Literal[
+    "answered", "declined", "cancelled", "timed_out", "interrupted", "unavailable"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionEnd:
+    """The end of a question that a tool asked.
+
+    Attributes:
+        end: `declined` if it was left open on purpose.
+        auto: Nobody chose the answer: the recommended option was taken, or the first.
+        timed_out: The time to answer was over.
+        empty: The text is blank, on purpose.
+    """
+
+    end: EndOfQuestion
+    auto: bool = False
+    timed_out: bool = False
+    empty: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a tool is told besides its arguments: a parameter of this type is filled in.
@@ -39,7 +61,10 @@ class ToolContext:
 
     Attributes:
         name: The tool's name.
-        answers: Answers so far, by question id; empty on the first run.
+        answers: Answers so far, by question id; empty on the first run. None is the answer of an
+            optional question that was left open.
+        ends: How the questions of a `NeedsInput` with `partial` ended, by question id.
+        reply: What the person said to the model in place of answers; None if they did not.
         options: `conversation.tools.<name>.options`.
         access: The rules it was granted, as they are configured; None without any.
         config: What it may read of the configuration, as a partial; None if nothing.
@@ -55,6 +80,8 @@ class ToolContext:
     name: str
     call_id: str = ""
     answers: Mapping[str, JsonValue] = field(default_factory=dict)
+    ends: Mapping[str, QuestionEnd] = field(default_factory=dict)
+    reply: str | None = None
     options: Mapping[str, JsonValue] = field(default_factory=dict)
     access: JsonValue = None
     config: JsonValue = None

@@ -41,6 +41,8 @@ class Success(BaseModel):
         content: What the model reads.
         config: What to set: a partial configuration; None for nothing.
         unset: Paths to unset.
+        structured: The same for programs, kept beside the result in the record and never sent to a
+            model; None for nothing.
         malformed: Why a program's proposal could not even be read: it counts as one that is
             refused as `invalid_config`, though `config` and `unset` are empty.
     """
@@ -50,6 +52,7 @@ class Success(BaseModel):
     content: str
     config: JsonValue = None
     unset: tuple[str, ...] = ()
+    structured: JsonValue = Field(default=None, exclude=True)
     malformed: str | None = Field(default=None, exclude=True)
 
     @property
@@ -87,7 +90,13 @@ class NeedsInput(BaseModel):
     >>> NeedsInput(Question.boolean("sure", "Really?")).questions[0].id
     'sure'
 
-    The answers of the next run are in `ToolContext.answers`, by the ids of the questions.
+    The answers of the next run are in `ToolContext.answers`, by the ids of the questions. Several
+    questions are one form with a page for each. A program asks with neither `partial` nor `menu`.
+
+    Attributes:
+        partial: The tool runs again whatever the person left open: `ToolContext.ends` says of each
+            question how it ended. Else the call fails without an answer to a required question.
+        menu: Cancel offers to reply to the model (`ToolContext.reply`), or to stop the turn.
 
     Shape, as a program writes it: `{"type": "needs_input", "question": {…}}`, or with several,
     whose ids differ and which are asked in order, `"questions": […]` in its place.
@@ -96,6 +105,8 @@ class NeedsInput(BaseModel):
     model_config = ConfigDict(frozen=True, defer_build=True)
     type: Literal["needs_input"] = "needs_input"
     questions: tuple[Question, ...] = Field(min_length=1, max_length=MAX_QUESTIONS)
+    partial: bool = Field(default=False, exclude=True)
+    menu: bool = Field(default=False, exclude=True)
 
     def __init__(self, /, *questions: Question, **data: object) -> None:
         if "question" in data:

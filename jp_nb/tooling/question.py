@@ -5,8 +5,8 @@ Source: `docs/turns.md`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal, Protocol, Self, overload
 
 from pydantic import (
     BaseModel,
@@ -14,19 +14,22 @@ from pydantic import (
     ConfigDict,
     Field,
     JsonValue,
+    SerializerFunctionWrapHandler,
     model_serializer,
     model_validator,
 )
 
+from jp_nb.safe_text import one_line
 from jp_nb.tooling.question_kinds import (
     AnswerType,
     BooleanAnswer,
+    IntegerAnswer,
     Misfit,
+    NumberAnswer,
     SecretAnswer,
-    SelectAnswer,
     TextAnswer,
-    read_answer_type,
 )
+from jp_nb.tooling.select_kind import Option, OptionValue, SelectAnswer
 
 Persistence = Literal["none", "turn"]
 
@@ -47,6 +50,10 @@ class _Text:
         return owner.free_text if question is None else question.wording
 
 
+def _read(value: Any) -> AnswerType:
+    return read_answer_type(value)
+
+
 class Question(BaseModel):
     """One typed question. Make it with a constructor of its kind, then say more with `with_…`.
 
@@ -55,18 +62,22 @@ class Question(BaseModel):
     (True, 'option')
 
     Shape, as a program writes it:
-        {"id", "text", "answer_type", "context"?, "default"?, "exclusive"?, "persistence"?}
+        {"id", "text", "answer_type", "header"?, "context"?, "default"?, "exclusive"?,
+         "required"?, "persistence"?}
 
-    `exclusive` is left out when false, `persistence` when `turn`, the other two when absent.
+    `exclusive` is left out when false, `required` when true, `persistence` when `turn`, the others
+    when absent.
 
     Attributes:
         id: Key of the answer in the tool's answers and in `conversation.tools.<tool>.questions`.
         text: One line. Line breaks are shown as spaces. (On the class it is the constructor of a
             question that any string answers: `Question.text("name", "Which name?")`.)
+        header: A word or two that name what it is about, where several are asked together.
         context: Several lines shown above the question.
         default: A value that is marked as suggested; a hint, never an answer. Never put a secret
             here.
         exclusive: Only a person may answer (RFD 083).
+        required: False if it may stay open: the answer is then None.
         persistence: `turn` if the person may answer for the rest of the turn, else `none`.
         answer_type: Its kind, with what belongs to it, such as the options.
 
@@ -79,10 +90,12 @@ class Question(BaseModel):
     text: ClassVar[_Text] = _Text()
     id: str
     wording: str = Field(alias="text")
-    answer_type: Annotated[AnswerType, BeforeValidator(read_answer_type)] = TextAnswer()
+    answer_type: Annotated[AnswerType, BeforeValidator(_read)] = TextAnswer()
+    header: str | None = None
     context: str | None = None
     default: JsonValue = None
     exclusive: bool = False
+    required: bool = True
     persistence: Persistence = "turn"
 
     @model_validator(mode="before")
@@ -109,12 +122,16 @@ class Question(BaseModel):
             "text": self.text,
             "answer_type": self.answer_type.model_dump(mode="json"),
         }
+        if self.header is not None:
+            shape["header"] = self.header
         if self.context is not None:
             shape["context"] = self.context
         if self.default is not None:
             shape["default"] = self.default
         if self.exclusive:
             shape["exclusive"] = True
+        if not self.required:
+            shape["required"] = False
         if self.persistence != "turn":
             shape["persistence"] = self.persistence
         return shape
@@ -135,15 +152,58 @@ class Question(BaseModel):
         return cls(id=id, text=text, answer_type=BooleanAnswer())
 
     @classmethod
-    def select(cls, id: str, text: str, options: list[str] | tuple[str, ...]) -> Self:  # noqa: A002
-        """Return a question answered by one of `options`, at least one.
+    def select(
+        cls,
+        id: str,  # noqa: A002
+        text: str,
+        options: Iterable[Option | OptionValue],
+        *,
+        multi: bool = False,
+        other: bool = False,
+        recommended: int | None = None,
+    ) -> Self:
+        """Return a question answered by one of `options`, or by several.
 
         Args:
             id: Key of the answer.
             text: What is asked, in one line.
-            options: What may be chosen; the answer is one of these texts.
+            options: What may be chosen, at least one unless `other`: bare values, or `Option`s with
+                a label and a description. The answer is the value.
+            multi: Several may be picked: the answer is a list of values, in the order of the picks.
+            other: An own text is an answer, too: `{"selected": [values], "custom": "text"}`.
+            recommended: Index of the option that is marked as recommended.
         """
-        return cls(id=id, text=text, answer_type=SelectAnswer(options=tuple(options)))
+        kind = SelectAnswer(
+            options=tuple(options),
+            multi=multi,
+            other=other,
+            recommended=recommended,
+        )
+        return cls(id=id, text=text, answer_type=kind)
+
+    @classmethod
+    def number(
+        cls,
+        id: str,  # noqa: A002
+        text: str,
+        *,
+        minimum: float | None = None,
+        maximum: float | None = None,
+    ) -> Self:
+        """Return a question answered by a number, from `minimum` to `maximum`."""
+        return cls(id=id, text=text, answer_type=NumberAnswer(minimum=minimum, maximum=maximum))
+
+    @classmethod
+    def integer(
+        cls,
+        id: str,  # noqa: A002
+        text: str,
+        *,
+        minimum: int | None = None,
+        maximum: int | None = None,
+    ) -> Self:
+        """Return a question answered by a whole number, from `minimum` to `maximum`."""
+        return cls(id=id, text=text, answer_type=IntegerAnswer(minimum=minimum, maximum=maximum))
 
     @classmethod
     def secret(cls, id: str, text: str) -> Self:  # noqa: A002
@@ -166,9 +226,17 @@ class Question(BaseModel):
         """Return the same question with `default` marked as the tool's suggestion."""
         return self.model_copy(update={"default": default})
 
-    def with_options(self, options: list[str] | tuple[str, ...]) -> Self:
+    def with_header(self, header: str) -> Self:
+        """Return the same question under `header`, a word or two."""
+        return self.model_copy(update={"header": header})
+
+    def with_options(self, options: Iterable[OptionValue]) -> Self:
         """Return the same question, answered by one of `options`."""
-        return self.model_copy(update={"answer_type": SelectAnswer(options=tuple(options))})
+        return self.model_copy(update={"answer_type": SelectAnswer.of(*options)})
+
+    def with_required(self, required: bool = True) -> Self:
+        """Return the same question that must be answered, or may stay open."""
+        return self.model_copy(update={"required": required})
 
     def with_exclusive(self, exclusive: bool = True) -> Self:
         """Return the same question for a person alone: no model may answer it."""
@@ -181,8 +249,152 @@ class Question(BaseModel):
     @property
     def human_only(self) -> bool:
         """True if no model may answer it."""
-        return self.exclusive or self.answer_type.secret
+        return self.exclusive or self.answer_type.has_secret
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
-        """Return why `answer` does not answer it: `type` or `option`; None if it does."""
+        """Return why `answer` does not answer it: `type`, `option`, `value`; None if it does."""
         return self.answer_type.misfit(answer)
+
+
+Check = Callable[[Mapping[str, JsonValue]], Mapping[str, str]]
+"""Says what is wrong with an answer as a whole: a text by field id, "" for what concerns all."""
+MAX_FIELDS = 50
+
+
+class FormAnswer(AnswerType):
+    """Answered by an object: one page with a field for each question in `fields`.
+
+    A field that may stay open and does is not in the object.
+
+    Attributes:
+        fields: Questions whose `text` is the field's name for the person, `context` what is said
+            about it, `default` what stands in it at first. None of them is a form itself.
+        check: Further conditions, such as a model's validators; not on the wire.
+    """
+
+    type: Literal["form"] = "form"
+    fields: tuple[Question, ...] = Field(min_length=1, max_length=MAX_FIELDS)
+    check: Check | None = Field(None, exclude=True, repr=False)
+
+    @model_validator(mode="after")
+    def _flat(self) -> Self:
+        if len({field.id for field in self.fields}) < len(self.fields):
+            raise ValueError("two fields have the same id")
+        if any(isinstance(field.answer_type, FormAnswer) for field in self.fields):
+            raise ValueError("a field of a form is a form itself")
+        return self
+
+    def answer_schema(self) -> dict[str, JsonValue]:
+        """Return the schema of the object."""
+        required: list[JsonValue] = [field.id for field in self.fields if field.required]
+        return {
+            "type": "object",
+            "properties": {field.id: field.answer_type.answer_schema() for field in self.fields},
+            "required": required,
+            "additionalProperties": False,
+        }
+
+    def misfit(self, answer: JsonValue) -> Misfit | None:
+        """Return `type` for what is no object of these fields, else `value` if one is wrong."""
+        if not isinstance(answer, dict) or not answer.keys() <= {x.id for x in self.fields}:
+            return "type"
+        return "value" if self.problems(answer) else None
+
+    def problems(self, answer: Mapping[str, JsonValue]) -> dict[str, str]:
+        """Return what is wrong by field id, in words; "" is the id of what concerns all."""
+        found = {
+            field.id: f"expected {field.answer_type.expects}"
+            if field.id in answer
+            else "an answer is required"
+            for field in self.fields
+            if (field.misfit(answer[field.id]) if field.id in answer else field.required)
+        }
+        if found or self.check is None:
+            return found
+        return dict(self.check(answer))
+
+    @property
+    def expects(self) -> str:
+        """What an answer is."""
+        return f"an object with {', '.join(f'`{field.id}`' for field in self.fields)}"
+
+    @property
+    def has_secret(self) -> bool:
+        """True if a field is secret."""
+        return any(field.answer_type.has_secret for field in self.fields)
+
+    def _each(self, answer: JsonValue) -> Iterator[tuple[Question, JsonValue]]:
+        given = answer if isinstance(answer, dict) else {}
+        return ((field, given[field.id]) for field in self.fields if field.id in given)
+
+    def kept(self, answer: JsonValue) -> JsonValue:
+        """Return the object with its secrets hidden."""
+        return {field.id: field.answer_type.kept(value) for field, value in self._each(answer)}
+
+    def secrets(self, answer: JsonValue) -> Iterator[JsonValue]:
+        """Yield the answers of its secret fields."""
+        for field, value in self._each(answer):
+            yield from field.answer_type.secrets(value)
+
+    def settled(self, answer: JsonValue) -> JsonValue:
+        """Return what a configured object means, field by field."""
+        if not isinstance(answer, dict):
+            return answer
+        return answer | {field.id: field.answer_type.settled(x) for field, x in self._each(answer)}
+
+    def in_words(self, answer: JsonValue) -> str:
+        """Return `name: value` for each field, in one line."""
+        words = (f"{x.text}: {x.answer_type.in_words(value)}" for x, value in self._each(answer))
+        return one_line("; ".join(words), limit=2000)
+
+    def verbatim(self) -> tuple[str, ...]:
+        """Return the ids of the fields, and what their kinds need."""
+        texts = (text for field in self.fields for text in field.answer_type.verbatim())
+        return (*(field.id for field in self.fields), *texts)
+
+    @model_serializer(mode="wrap")
+    def _compact(self, whole: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        return {"type": self.type, "fields": [field.model_dump() for field in self.fields]}
+
+
+QUESTION_KINDS: Final[dict[str, type[AnswerType]]] = {
+    "boolean": BooleanAnswer,
+    "select": SelectAnswer,
+    "text": TextAnswer,
+    "secret": SecretAnswer,
+    "number": NumberAnswer,
+    "integer": IntegerAnswer,
+    "form": FormAnswer,
+}
+"""Every kind by its name on the wire."""
+
+
+def read_answer_type(value: Any) -> AnswerType:
+    """Return the answer type that `value` is, as a tool sends it, or as it is made in Python.
+
+    Older tools write `"Boolean"`, `"Text"` and `{"Select": {"options": […]}}`.
+
+    Raises:
+        ValueError: If the kind is unknown, or its fields are wrong.
+    """
+    if isinstance(value, AnswerType):
+        if QUESTION_KINDS.get(value.type) is not type(value):
+            raise _unknown(value.type)
+        return value
+    if isinstance(value, str):
+        value = {"type": value.lower()}
+    elif isinstance(value, dict) and len(value) == 1:
+        [(older, fields)] = value.items()
+        if isinstance(fields, dict):
+            value = {"type": str(older).lower(), **fields}
+    kind = value.get("type") if isinstance(value, dict) else None
+    if not isinstance(kind, str):
+        raise ValueError("expected the name of a kind of question, or an object with a `type`")
+    if kind not in QUESTION_KINDS:
+        raise _unknown(kind)
+    return QUESTION_KINDS[kind].model_validate(value)
+
+
+def _unknown(kind: str) -> ValueError:
+    known = ", ".join(f"`{name}`" for name in QUESTION_KINDS)
+    return ValueError(f"{kind!r:.80} is not a kind of question: known are {known}")

@@ -1,7 +1,7 @@
 """The kinds of questions, one class each: what fits as an answer, as a schema, a check and words.
 
-A new kind is a class listed in `QUESTION_KINDS`, and one entry each in `RECORDED_KINDS` of
-`record/inquiry_events.py` (what a record needs of it), `FORM_CONTROLS` of
+A new kind is a class listed in `QUESTION_KINDS` of `tooling/question.py`, and one entry each in
+`RECORDED_KINDS` of `record/inquiry_events.py` (what a record needs of it), `FORM_CONTROLS` of
 `notebook/prompt/controls.py` and `STDIN_DIALOGUES` of `notebook/prompt/stdin.py`.
 
 Source: `docs/extending.md`.
@@ -9,16 +9,27 @@ Source: `docs/extending.md`.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Final, Literal
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 
 from jp_nb.config.secret_names import SECRET_ANSWER
-from jp_nb.safe_text import one_line, spell_unseen
+from jp_nb.safe_text import one_line
+from jp_nb.tooling.text_formats import FORMATS, TextFormat
 
-Misfit = Literal["type", "option"]
-"""Says what is wrong with an answer: its type, or that it is not among the options."""
+Misfit = Literal["type", "option", "value"]
+"""Says what is wrong with an answer: its type, that it is not among the options, or out of bounds.
+"""
 
 
 class AnswerType(BaseModel, ABC):
@@ -28,14 +39,12 @@ class AnswerType(BaseModel, ABC):
         type: Name of the kind, on the wire and in records.
         secret: Whether an answer is never shown, stored or sent to a model.
         rememberable: Whether the person may answer for the rest of the turn.
-        expects: What kind of JSON an answer is, for a model: `a string`.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True)
     type: str
     secret: ClassVar[bool] = False
     rememberable: ClassVar[bool] = False
-    expects: ClassVar[str] = "a string"
 
     @abstractmethod
     def answer_schema(self) -> dict[str, JsonValue]:
@@ -45,12 +54,49 @@ class AnswerType(BaseModel, ABC):
     def misfit(self, answer: JsonValue) -> Misfit | None:
         """Return why `answer` does not fit; None if it does."""
 
+    @property
+    def expects(self) -> str:
+        """What an answer is, in words that follow "expected": `a number from 1 to 5`."""
+        return "a string"
+
+    @property
+    def has_secret(self) -> bool:
+        """True if an answer, or a part of it, is secret."""
+        return self.secret
+
+    @property
+    def automatic(self) -> JsonValue:
+        """The answer of an optional question where nobody decides; None: it stays open."""
+        return None
+
+    def settled(self, answer: JsonValue) -> JsonValue:
+        """Return what a configured `answer` means: an option may be named by its label."""
+        return answer
+
+    def kept(self, answer: JsonValue) -> JsonValue:
+        """Return what a record may hold of `answer`."""
+        return SECRET_ANSWER if self.secret else answer
+
+    def secrets(self, answer: JsonValue) -> Iterator[JsonValue]:
+        """Yield the secret parts of `answer`."""
+        if self.secret:
+            yield answer
+
     def in_words(self, answer: JsonValue) -> str:
         """Return what a person reads of a fitting `answer`, in one line."""
         return one_line(str(answer), limit=200)
 
+    @model_serializer(mode="wrap")
+    def _compact(self, whole: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        fields = type(self).model_fields
+        return {
+            name: value
+            for name, value in whole(self).items()
+            if name == "type" or value != fields[name].default
+        }
+
     def recorded(self) -> dict[str, JsonValue]:
-        """Return the object that stands for it in an inquiry's entry."""
+        """Return the object that stands for it in an inquiry's entry: what is not set is absent."""
         return self.model_dump(mode="json")
 
     def verbatim(self) -> tuple[str, ...]:
@@ -63,7 +109,6 @@ class BooleanAnswer(AnswerType):
 
     type: Literal["boolean"] = "boolean"
     rememberable: ClassVar[bool] = True
-    expects: ClassVar[str] = "a boolean"
 
     def answer_schema(self) -> dict[str, JsonValue]:
         """Return the schema of a boolean."""
@@ -73,48 +118,65 @@ class BooleanAnswer(AnswerType):
         """Return `type` for anything but a boolean."""
         return None if isinstance(answer, bool) else "type"
 
+    @property
+    def expects(self) -> str:
+        """What an answer is."""
+        return "a boolean"
+
     def in_words(self, answer: JsonValue) -> str:
         """Return `Yes` or `No`."""
         return "Yes" if answer else "No"
 
 
-class SelectAnswer(AnswerType):
-    """Answered by one of `options`."""
-
-    type: Literal["select"] = "select"
-    options: tuple[str, ...] = Field(min_length=1)
-
-    def answer_schema(self) -> dict[str, JsonValue]:
-        """Return the schema of one of the options."""
-        return {"type": "string", "enum": list(self.options)}
-
-    def misfit(self, answer: JsonValue) -> Misfit | None:
-        """Return `option` for a text that is not among the options."""
-        if not isinstance(answer, str):
-            return "type"
-        return None if answer in self.options else "option"
-
-    def in_words(self, answer: JsonValue) -> str:
-        """Return the whole option, with what is unseen in it spelled out."""
-        return spell_unseen(str(answer))
-
-    def verbatim(self) -> tuple[str, ...]:
-        """Return the options."""
-        return self.options
-
-
 class TextAnswer(AnswerType):
-    """Answered by any string, also the empty one."""
+    """Answered by any string, also the empty one, unless bounds or a format say otherwise.
+
+    Attributes:
+        format: `email`, `uri`, `date` (2026-11-23), `time` (17:30) or `date-time` (ISO 8601).
+        min_length: In characters.
+        max_length: In characters; None: no bound.
+        lines: Whether a text of several lines is expected: a larger box.
+    """
 
     type: Literal["text"] = "text"
+    format: TextFormat | None = None
+    min_length: int = Field(0, ge=0)
+    max_length: int | None = Field(None, ge=0)
+    lines: bool = True
 
     def answer_schema(self) -> dict[str, JsonValue]:
-        """Return the schema of a string."""
-        return {"type": "string"}
+        """Return the schema of such a string."""
+        schema: dict[str, JsonValue] = {"type": "string"}
+        if self.format is not None:
+            schema["format"] = self.format
+        if self.min_length:
+            schema["minLength"] = self.min_length
+        if self.max_length is not None:
+            schema["maxLength"] = self.max_length
+        return schema
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
-        """Return `type` for anything but a string."""
-        return None if isinstance(answer, str) else "type"
+        """Return `type` for what is no string, `value` for one that breaks a bound."""
+        if not isinstance(answer, str):
+            return "type"
+        longest = math.inf if self.max_length is None else self.max_length
+        fits = self.min_length <= len(answer) <= longest
+        return None if fits and (self.format is None or FORMATS[self.format](answer)) else "value"
+
+    @property
+    def expects(self) -> str:
+        """What an answer is."""
+        what = "a string" if self.format is None else _FORMAT_WORDS[self.format]
+        return f"{what}{_bounds(self.min_length or None, self.max_length, ' characters')}"
+
+
+_FORMAT_WORDS: dict[TextFormat, str] = {
+    "email": "an e-mail address such as name@example.org",
+    "uri": "an address such as https://example.org",
+    "date": "a date such as 2026-11-23",
+    "time": "a time such as 17:30",
+    "date-time": "a date and time such as 2026-11-23T17:30:00Z",
+}
 
 
 class SecretAnswer(AnswerType):
@@ -136,41 +198,91 @@ class SecretAnswer(AnswerType):
         return SECRET_ANSWER
 
 
-QUESTION_KINDS: Final[dict[str, type[AnswerType]]] = {
-    "boolean": BooleanAnswer,
-    "select": SelectAnswer,
-    "text": TextAnswer,
-    "secret": SecretAnswer,
-}
-"""Every kind by its name on the wire."""
+Bound = Annotated[float, Field(allow_inf_nan=False)]
 
 
-def read_answer_type(value: Any) -> AnswerType:
-    """Return the answer type that `value` is, as a tool sends it, or as it is made in Python.
+class NumberAnswer(AnswerType):
+    """Answered by a finite number within bounds, both of which belong to the range.
 
-    Older tools write `"Boolean"`, `"Text"` and `{"Select": {"options": […]}}`.
-
-    Raises:
-        ValueError: If the kind is unknown, or its fields are wrong.
+    Attributes:
+        above: The answer is greater than this one.
+        below: The answer is less than this one.
     """
-    if isinstance(value, AnswerType):
-        if QUESTION_KINDS.get(value.type) is not type(value):
-            raise _unknown(value.type)
-        return value
-    if isinstance(value, str):
-        value = {"type": value.lower()}
-    elif isinstance(value, dict) and len(value) == 1:
-        [(older, fields)] = value.items()
-        if isinstance(fields, dict):
-            value = {"type": str(older).lower(), **fields}
-    kind = value.get("type") if isinstance(value, dict) else None
-    if not isinstance(kind, str):
-        raise ValueError("expected the name of a kind of question, or an object with a `type`")
-    if kind not in QUESTION_KINDS:
-        raise _unknown(kind)
-    return QUESTION_KINDS[kind].model_validate(value)
+
+    type: Literal["number"] = "number"
+    minimum: Bound | None = None
+    maximum: Bound | None = None
+    above: Bound | None = None
+    below: Bound | None = None
+
+    def answer_schema(self) -> dict[str, JsonValue]:
+        """Return the schema of such a number."""
+        bounds = {
+            "minimum": self.minimum,
+            "maximum": self.maximum,
+            "exclusiveMinimum": self.above,
+            "exclusiveMaximum": self.below,
+        }
+        return {"type": self.type, **{key: x for key, x in bounds.items() if x is not None}}
+
+    def misfit(self, answer: JsonValue) -> Misfit | None:
+        """Return `type` for what is no such number, `value` for one out of bounds."""
+        if isinstance(answer, bool) or not isinstance(answer, int | float):
+            return "type"
+        return None if math.isfinite(answer) and self._is_within(answer) else "value"
+
+    def _is_within(self, number: float) -> bool:
+        return (
+            (self.minimum is None or number >= self.minimum)
+            and (self.maximum is None or number <= self.maximum)
+            and (self.above is None or number > self.above)
+            and (self.below is None or number < self.below)
+        )
+
+    @property
+    def expects(self) -> str:
+        """What an answer is."""
+        more = f" above {self.above:g}" if self.above is not None else ""
+        less = f" below {self.below:g}" if self.below is not None else ""
+        return f"{self._noun}{_bounds(self.minimum, self.maximum)}{more}{less}"
+
+    _noun: ClassVar[str] = "a number"
+
+    def from_text(self, text: str) -> JsonValue:
+        """Return the number that somebody typed, not yet held against the bounds.
+
+        Raises:
+            ValueError: If it is none.
+        """
+        return float(text) if not _is_whole(text) else int(text)
 
 
-def _unknown(kind: str) -> ValueError:
-    known = ", ".join(f"`{name}`" for name in QUESTION_KINDS)
-    return ValueError(f"{kind!r:.80} is not a kind of question: known are {known}")
+class IntegerAnswer(NumberAnswer):
+    """Answered by an integer within bounds."""
+
+    type: Literal["integer"] = "integer"  # type: ignore[assignment]  # a kind of its own
+    _noun: ClassVar[str] = "a whole number"
+
+    def misfit(self, answer: JsonValue) -> Misfit | None:
+        """Return `type` for anything but an integer, `value` for one out of bounds."""
+        return super().misfit(answer) if isinstance(answer, int) else "type"
+
+    def from_text(self, text: str) -> JsonValue:
+        """Return the integer that somebody typed, not yet held against the bounds.
+
+        Raises:
+            ValueError: If it is none.
+        """
+        return int(text)
+
+
+def _is_whole(text: str) -> bool:
+    return text.strip().lstrip("+-").isdecimal()
+
+
+def _bounds(least: float | None, most: float | None, unit: str = "") -> str:
+    if least is not None and most is not None:
+        return f" from {least:g} to {most:g}{unit}"
+    if least is not None:
+        return f" of at least {least:g}{unit}"
+    return f" of at most {most:g}{unit}" if most is not None else ""

@@ -567,7 +567,7 @@ async def test_questions_asked_together_are_answered_in_order_before_the_tool_ru
     await bench.run()
     assert runs == [{}, {"a": "1", "b": "1234", "c": "3"}]
     opened = [(e.id, e.question.text) for e in bench.of(InquiryRequest)]
-    assert opened == [("c1.a.1", "a?"), ("c1.b.1", "b?"), ("c1.c.1", "c: (secret)?")]
+    assert opened == [("c1.a.1", "a?"), ("c1.b.1", "b?"), ("c1.c.1", "c: 1234?")]
     assert [e.id for e in bench.of(InquiryResponse)] == [name for name, _ in opened]
 
 

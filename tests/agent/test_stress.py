@@ -27,7 +27,17 @@ import pytest
 from jp_nb.agent.display_events import DisplayEvent, QuestionEnds, ToolBegins, ToolEnds
 from jp_nb.agent.model_events import ModelParameters, ModelRequest, ProviderEvent
 from jp_nb.agent.model_inquiry import InquiryError, ModelInquiry
-from jp_nb.agent.prompts import ActionPrompt, Answered, NotAnswered, Prompt, PromptEnd, Unavailable
+from jp_nb.agent.prompts import (
+    ActionPrompt,
+    Answered,
+    FormEnd,
+    FormPrompt,
+    FormPromptEnd,
+    NotAnswered,
+    Prompt,
+    PromptEnd,
+    Unavailable,
+)
 from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.tool_set import offer_tools
 from jp_nb.agent.turn import TurnLoop
@@ -333,6 +343,15 @@ class Person:
     def interrupt(self) -> None:
         if self._end is not None and not self._end.done():
             self._end.set_result(NotAnswered("interrupted", "form"))
+
+    async def ask_form(self, prompt: FormPrompt) -> FormPromptEnd:
+        ends = []
+        for page in prompt.pages:
+            end = await self.ask(page)
+            if not isinstance(end, Answered):
+                return end
+            ends.append(end)
+        return FormEnd(tuple(ends))
 
     async def ask(self, prompt: Prompt) -> PromptEnd:
         self.shown += 1

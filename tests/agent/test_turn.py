@@ -538,7 +538,7 @@ async def test_prompts_wait_in_line_and_one_is_shown_at_a_time() -> None:
     bench = Bench([reply(*calls), DONE], tools=[ask(name) for name in names], person=person)
     async with asyncio.timeout(5):
         await bench.run()
-    assert [p.question.id for p in person.asked] == names  # type: ignore[union-attr]
+    assert [p.question.id for p in person.asked] == names
     assert person.most_at_once == 1
     assert [r.content for r in bench.of(ToolCallResponse)] == ["1", "2", "3"]
 

@@ -100,7 +100,7 @@ def test_the_recorded_policy_is_a_type_of_the_record() -> None:
     ("question", "place"),
     [
         ({"answer_type": {"type": "select"}}, r"question\.answer_type: .*needs `options`"),
-        ({"answer_type": {"type": "number"}}, r"question\.answer_type\.type"),
+        ({"answer_type": {"type": "colour"}}, r"question\.answer_type\.type"),
         ({"exclusive": "yes"}, r"question\.exclusive"),
         ({"text": None}, r"question\.text"),
     ],

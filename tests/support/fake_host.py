@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.agent.display_events import DisplayEvent
-from jp_nb.agent.prompts import Prompt, PromptEnd
+from jp_nb.agent.prompts import FormPrompt, FormPromptEnd, Prompt, PromptEnd
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.record.document import Document
 from jp_nb.record.timestamps import Clock
@@ -112,6 +112,9 @@ class FakeFrontEnd:
 
     def ask_here(self, prompt: Prompt, *, keeps_record: bool) -> PromptEnd:
         return self.prompter.nobody() or asyncio.run(self.prompter.ask(prompt))
+
+    def ask_form_here(self, prompt: FormPrompt, *, keeps_record: bool) -> FormPromptEnd:
+        return self.prompter.nobody() or asyncio.run(self.prompter.ask_form(prompt))
 
     def end(self) -> None:
         return None

@@ -26,7 +26,16 @@ from jp_nb.agent.model_events import (
     Usage,
 )
 from jp_nb.agent.model_inquiry import InquiryBackend, InquiryError, ModelInquiry
-from jp_nb.agent.prompts import Answered, NotAnswered, Prompt, PromptEnd, Unavailable
+from jp_nb.agent.prompts import (
+    Answered,
+    FormEnd,
+    FormPrompt,
+    FormPromptEnd,
+    NotAnswered,
+    Prompt,
+    PromptEnd,
+    Unavailable,
+)
 from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.tool_set import ToolSet, offer_tools
 from jp_nb.agent.tool_sources import ToolSources
@@ -208,12 +217,12 @@ class FakePrompter:
 
     def __init__(
         self,
-        *ends: PromptEnd | Exception | Callable[[], Awaitable[PromptEnd]],
+        *ends: PromptEnd | FormEnd | Exception | Callable[[], Awaitable[PromptEnd]],
         away: str | None = None,
     ) -> None:
         self._ends = list(ends)
         self.away = away
-        self.asked: list[Prompt] = []
+        self.asked: list[Any] = []
         self.most_at_once = 0
         self._shown = 0
         self._open: set[asyncio.Future[PromptEnd]] = set()
@@ -234,9 +243,23 @@ class FakePrompter:
             await asyncio.sleep(0)
             if isinstance(end, Exception):
                 raise end
+            assert not isinstance(end, FormEnd)
             return end
         finally:
             self._shown -= 1
+
+    async def ask_form(self, prompt: FormPrompt) -> FormPromptEnd:
+        """Answer all pages as one prompt, or each of them as it would be answered alone."""
+        if self._ends and isinstance(self._ends[0], FormEnd):
+            self.asked.append(prompt)
+            return self._ends.pop(0)  # type: ignore[return-value]
+        ends = []
+        for page in prompt.pages:
+            end = await self.ask(page)
+            if not isinstance(end, Answered):
+                return end
+            ends.append(end)
+        return FormEnd(tuple(ends))
 
     async def _unless_interrupted(self, end: Callable[[], Awaitable[PromptEnd]]) -> PromptEnd:
         answer = asyncio.ensure_future(end())

@@ -18,9 +18,9 @@ from jp_nb.tooling.question_kinds import (
     AnswerType,
     BooleanAnswer,
     SecretAnswer,
-    SelectAnswer,
     TextAnswer,
 )
+from jp_nb.tooling.select_kind import SelectAnswer
 
 RADIO_BUTTONS = 8
 """Up to so many options are all in view; beyond, a drop-down list holds them."""
@@ -78,11 +78,11 @@ def _boolean(prompt: QuestionPrompt) -> FormControl:
 def _select(prompt: QuestionPrompt) -> FormControl:
     kind = prompt.question.answer_type
     assert isinstance(kind, SelectAnswer)
-    options, preset = kind.options, wording.preselected(prompt)
+    options, preset = kind.values, wording.preselected(prompt)
     shown = widgets.RadioButtons if len(options) <= RADIO_BUTTONS else widgets.Dropdown
     listed = shown(
-        options=wording.option_labels(options),
-        index=options.index(preset) if isinstance(preset, str) else None,
+        options=wording.option_labels(kind.labels),
+        index=None if preset is None else options.index(preset),
     )
 
     def read(message: Message) -> Answered | None:

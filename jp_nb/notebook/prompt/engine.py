@@ -12,11 +12,22 @@ import asyncio
 from typing import Literal
 
 from jp_nb.agent.prompt_queue import PromptQueue
-from jp_nb.agent.prompts import NotAnswered, Prompt, PromptEnd, Unavailable
+from jp_nb.agent.prompts import (
+    Answered,
+    AnyEnd,
+    AnyPrompt,
+    FormEnd,
+    FormPrompt,
+    FormPromptEnd,
+    NotAnswered,
+    Prompt,
+    PromptEnd,
+    Unavailable,
+)
 from jp_nb.notebook.prompt.form_place import FormPlace
 from jp_nb.notebook.prompt.presence import Presence, PromptSettings
 from jp_nb.notebook.prompt.prompt_screen import OpenPrompt, PromptScreen
-from jp_nb.rendering.wording import static_record
+from jp_nb.rendering.form_record import record_of
 from jp_nb.session.cell_loop import CellLoop
 
 
@@ -40,6 +51,17 @@ class NotebookPrompter:
 
     async def ask(self, prompt: Prompt) -> PromptEnd:
         """Put `prompt` to the person and wait. Cancelling the task takes the prompt away."""
+        end = await self._wait(prompt)
+        assert not isinstance(end, FormEnd)
+        return end
+
+    async def ask_form(self, prompt: FormPrompt) -> FormPromptEnd:
+        """Put `prompt` to the person, as `ask` does."""
+        end = await self._wait(prompt)
+        assert not isinstance(end, Answered)
+        return end
+
+    async def _wait(self, prompt: AnyPrompt) -> AnyEnd:
         if (nobody := self.nobody()) is not None:
             return nobody
         waiting = self._hand_over(prompt, keeps_record=False)
@@ -87,6 +109,17 @@ class NotebookPrompter:
         Raises:
             KeyboardInterrupt: If the kernel was interrupted; every prompt has ended by then.
         """
+        end = self._wait_here(prompt, keeps_record=keeps_record)
+        assert not isinstance(end, FormEnd)
+        return end
+
+    def ask_form_here(self, prompt: FormPrompt, *, keeps_record: bool = True) -> FormPromptEnd:
+        """Put `prompt` to the person as `ask_here` does."""
+        end = self._wait_here(prompt, keeps_record=keeps_record)
+        assert not isinstance(end, Answered)
+        return end
+
+    def _wait_here(self, prompt: AnyPrompt, *, keeps_record: bool) -> AnyEnd:
         if self._loop.serving_elsewhere:
             if (nobody := self.nobody()) is not None:
                 return nobody
@@ -105,7 +138,7 @@ class NotebookPrompter:
 
     # --- one at a time -----------------------------------------------------------------------
 
-    def _hand_over(self, prompt: Prompt, *, keeps_record: bool) -> OpenPrompt:
+    def _hand_over(self, prompt: AnyPrompt, *, keeps_record: bool) -> OpenPrompt:
         waiting = OpenPrompt(prompt, keeps_record=keeps_record)
         self._open[waiting] = None
         self._loop.post(lambda: self._enqueue(waiting))
@@ -130,7 +163,7 @@ class NotebookPrompter:
             case route:
                 self._screen.show(waiting, route)
 
-    def _end(self, waiting: OpenPrompt, end: PromptEnd) -> None:
+    def _end(self, waiting: OpenPrompt, end: AnyEnd) -> None:
         """Settle `waiting`; the first end counts, later ones change nothing."""
         if waiting not in self._open:
             return
@@ -138,7 +171,7 @@ class NotebookPrompter:
         try:
             if self._queue.leave(waiting):
                 kept = waiting.keeps_record and not isinstance(end, Unavailable)
-                self._screen.clear(static_record(waiting.prompt, end) if kept else None)
+                self._screen.clear(record_of(waiting.prompt, end) if kept else None)
         finally:  # whatever an interrupt leaves undone, nobody waits forever
             waiting.future.set_result(end)
         self._queue.show_next()

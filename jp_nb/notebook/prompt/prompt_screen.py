@@ -10,7 +10,14 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, assert_never
 
-from jp_nb.agent.prompts import Channel, NotAnswered, Prompt, PromptEnd, Unavailable
+from jp_nb.agent.prompts import (
+    AnyEnd,
+    AnyPrompt,
+    Channel,
+    FormPrompt,
+    NotAnswered,
+    Unavailable,
+)
 from jp_nb.notebook.prompt.deadline import Deadline, Expired
 from jp_nb.notebook.prompt.form_place import FormPlace, OwnOutput
 from jp_nb.notebook.prompt.presence import FormRoute, PromptSettings, StdinRoute, running_kernel
@@ -21,6 +28,7 @@ from jp_nb.notebook.prompt.stdin import (
     TerminalConsole,
     ask_on_stdin,
 )
+from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
 from jp_nb.rendering.wording import StaticRecord
 from jp_nb.session.cell_loop import CellLoop
 
@@ -38,13 +46,13 @@ class OpenPrompt:
         deadline: Ends a wait on stdin, which no job can reach.
     """
 
-    def __init__(self, prompt: Prompt, *, keeps_record: bool) -> None:
+    def __init__(self, prompt: AnyPrompt, *, keeps_record: bool) -> None:
         self.prompt = prompt
         self.keeps_record = keeps_record
         self.channel: Channel = "form"
         self.deadline: Deadline | None = None
         self.withdrawn = False
-        self.future: Future[PromptEnd] = Future()
+        self.future: Future[AnyEnd] = Future()
         # Running at once: cancelling the task that awaits it must not settle it.
         self.future.set_running_or_notify_cancel()
 
@@ -57,7 +65,7 @@ class PromptScreen:
         end: Is told how a prompt ended; more than once, perhaps.
     """
 
-    def __init__(self, loop: CellLoop, end: Callable[[OpenPrompt, PromptEnd], None]) -> None:
+    def __init__(self, loop: CellLoop, end: Callable[[OpenPrompt, AnyEnd], None]) -> None:
         self._loop = loop
         self._end = end
         self._settings = PromptSettings()
@@ -132,10 +140,13 @@ class PromptScreen:
         if self._place is not None:
             self._place.catch_up()
         console = TerminalConsole() if channel == "terminal" else KernelConsole(running_kernel())
-        end: PromptEnd
+        end: AnyEnd
         try:
             with self._loop.unsheltered(), waiting.deadline:
-                end = ask_on_stdin(waiting.prompt, console, channel)
+                if isinstance(waiting.prompt, FormPrompt):
+                    end = ask_form_on_stdin(waiting.prompt, console, channel)
+                else:
+                    end = ask_on_stdin(waiting.prompt, console, channel)
         except Expired:
             end = NotAnswered("cancelled" if waiting.withdrawn else "timed_out", channel)
         except NotImplementedError:  # the kernel's StdinNotImplementedError

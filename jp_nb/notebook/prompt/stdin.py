@@ -25,9 +25,9 @@ from jp_nb.tooling.question_kinds import (
     AnswerType,
     BooleanAnswer,
     SecretAnswer,
-    SelectAnswer,
     TextAnswer,
 )
+from jp_nb.tooling.select_kind import SelectAnswer
 
 ATTEMPTS = 5
 MAX_COLUMNS = 100
@@ -238,10 +238,10 @@ def _boolean(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
 def _select(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
     kind = prompt.question.answer_type
     assert isinstance(kind, SelectAnswer)
-    options = kind.options
-    labels = wording.option_labels(options)
+    options = kind.values
+    labels = wording.option_labels(kind.labels)
     preset = wording.preselected(prompt)
-    default = options.index(preset) if isinstance(preset, str) else None
+    default = None if preset is None else options.index(preset)
 
     def parse(line: str) -> Answered | TryAgain:
         word = line.strip()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jp_nb.agent.prompts import Answered, NotAnswered, Prompt
+from jp_nb.agent.prompts import Answered, AnyPrompt, FormEnd, FormPrompt, NotAnswered
 from jp_nb.notebook.prompt.form import Form
 from jp_nb.notebook.prompt.form_place import FormPlace
 from jp_nb.notebook.prompt.presence import PromptSettings
@@ -28,18 +28,20 @@ class TimedForm:
 
     def __init__(
         self,
-        prompt: Prompt,
+        prompt: AnyPrompt,
         *,
         loop: CellLoop,
         place: FormPlace,
         settings: PromptSettings,
-        on_end: Callable[[Answered | NotAnswered], None],
+        on_end: Callable[[Answered | NotAnswered | FormEnd], None],
     ) -> None:
         self._loop = loop
         self._timeout = settings.timeout
         self._on_end = on_end
         self._seen = False
         self._timer: Timer | None = None
+        if isinstance(prompt, FormPrompt):
+            raise NotImplementedError("a form with pages")
         self._form = Form(
             prompt,
             place=place,

@@ -15,8 +15,8 @@ from jp_nb.record.events import InquirySource
 from jp_nb.tooling.base import CellThread, ToolDefaults
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
-from jp_nb.tooling.question import Question
-from jp_nb.tooling.question_kinds import QUESTION_KINDS, AnswerType
+from jp_nb.tooling.question import QUESTION_KINDS, Question
+from jp_nb.tooling.question_kinds import AnswerType
 
 NAME = "ask_user"
 ANSWER = "answer"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import ipywidgets
 import pytest
@@ -27,8 +27,8 @@ from jp_nb.record.events import ChatResponse, InquiryRequest, InquirySource, dec
 from jp_nb.record.inquiry_events import RECORDED_KINDS
 from jp_nb.rendering.wording import static_record
 from jp_nb.tooling.outcome import NeedsInput, read_outcome
-from jp_nb.tooling.question import Question
-from jp_nb.tooling.question_kinds import QUESTION_KINDS, AnswerType, Misfit, TextAnswer
+from jp_nb.tooling.question import QUESTION_KINDS, Question
+from jp_nb.tooling.question_kinds import AnswerType, Misfit, TextAnswer
 
 
 def test_every_kind_has_a_recorded_shape_a_form_control_and_a_dialogue_on_stdin() -> None:
@@ -42,12 +42,11 @@ def test_every_kind_has_a_recorded_shape_a_form_control_and_a_dialogue_on_stdin(
 # --- one more kind ---------------------------------------------------------------------------
 
 
-class NumberAnswer(AnswerType):
+class VersionAnswer(AnswerType):
     """Answered by an integer that is not less than `least`."""
 
-    type: Literal["number"] = "number"
+    type: Literal["version"] = "version"
     least: int = 0
-    expects: ClassVar[str] = "an integer"
 
     def answer_schema(self) -> dict[str, JsonValue]:
         return {"type": "integer", "minimum": self.least}
@@ -55,6 +54,10 @@ class NumberAnswer(AnswerType):
     def misfit(self, answer: JsonValue) -> Misfit | None:
         whole = isinstance(answer, int) and not isinstance(answer, bool)
         return None if whole and int(str(answer)) >= self.least else "type"
+
+    @property
+    def expects(self) -> str:
+        return "an integer"
 
     def in_words(self, answer: JsonValue) -> str:
         return f"No. {answer}"
@@ -81,12 +84,12 @@ def number_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialo
 @pytest.fixture
 def prompt(monkeypatch: pytest.MonkeyPatch) -> QuestionPrompt:
     """A question of a kind that has one entry in each table, as a command asks it."""
-    kind: type[AnswerType] = NumberAnswer
-    monkeypatch.setitem(QUESTION_KINDS, "number", kind)
-    monkeypatch.setitem(RECORDED_KINDS, "number", ("least",))
+    kind: type[AnswerType] = VersionAnswer
+    monkeypatch.setitem(QUESTION_KINDS, "version", kind)
+    monkeypatch.setitem(RECORDED_KINDS, "version", ("least",))
     monkeypatch.setitem(FORM_CONTROLS, kind, number_control)
     monkeypatch.setitem(STDIN_DIALOGUES, kind, number_dialogue)
-    asked = {"id": "n", "text": "How many?", "answer_type": {"type": "number", "least": 3}}
+    asked = {"id": "n", "text": "How many?", "answer_type": {"type": "version", "least": 3}}
     outcome = read_outcome(json.dumps({"type": "needs_input", "question": asked}))
     assert isinstance(outcome, NeedsInput)
     return QuestionPrompt(outcome.question)
@@ -151,12 +154,12 @@ def test_a_new_kind_is_recorded_and_read(prompt: QuestionPrompt) -> None:
     raw = inquiry_request("c.n.1", InquirySource.tool("count"), prompt.question).to_raw()
     question = raw["question"]
     assert isinstance(question, dict)
-    assert question["answer_type"] == {"type": "number", "least": 3}
+    assert question["answer_type"] == {"type": "version", "least": 3}
     read = decode(raw, 0)
     assert isinstance(read, InquiryRequest)
     assert read.to_raw() == raw
-    question["answer_type"] = {"type": "number"}
-    with pytest.raises(StorageError, match="a number question needs `least`"):
+    question["answer_type"] = {"type": "version"}
+    with pytest.raises(StorageError, match="a version question needs `least`"):
         decode(raw, 0)
 
 
@@ -178,8 +181,8 @@ def test_a_kind_that_nobody_knows_is_an_error_that_names_it_and_the_known_ones(
 
 
 def test_a_class_that_is_in_no_table_is_such_a_kind() -> None:
-    with pytest.raises(ValidationError, match=f"'number' is not a kind of question: {KNOWN}"):
-        Question(id="q", text="How many?", answer_type=NumberAnswer())
+    with pytest.raises(ValidationError, match=f"'version' is not a kind of question: {KNOWN}"):
+        Question(id="q", text="How many?", answer_type=VersionAnswer())
 
     class Impostor(TextAnswer):
         """Has the name of a kind that somebody else is."""
