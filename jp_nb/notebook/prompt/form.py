@@ -20,7 +20,13 @@ import ipywidgets as widgets
 from jp_nb.agent.prompts import ActionPrompt, Answered, NotAnswered, Prompt
 from jp_nb.notebook.figures import show_figures
 from jp_nb.notebook.prompt.beacon import Beacon, close_widgets
-from jp_nb.notebook.prompt.controls import FORM_CONTROLS, FormControl, Message, action_buttons
+from jp_nb.notebook.prompt.controls import (
+    FormControl,
+    Message,
+    Unread,
+    action_buttons,
+    question_controls,
+)
 from jp_nb.notebook.prompt.form_place import FormPlace
 from jp_nb.rendering import wording
 from jp_nb.rendering.change_table import change_table
@@ -50,6 +56,9 @@ class Form:
         self._on_end = on_end
         self._place = place
         self._controls = _controls(prompt)
+        self._confirmed = False  # that an empty answer is meant
+        for control in self._controls:
+            control.observe(self._changed)
         self._entries = [each.widget for each in self._controls if each.widget is not None]
         self._beacon = Beacon(
             control=self._entries[0].model_id if self._entries else "",
@@ -132,20 +141,27 @@ class Form:
             case "submit":
                 self._submit(message)
             case "unchosen":  # a key submits nothing that was not touched
-                self._say(self._missing(message) or wording.NOTHING_CHANGED)
+                self._say(self._unread(message) or wording.NOTHING_CHANGED)
             case other:
                 log.debug("The form's page sent %r", other)
 
     def _submit(self, message: Message) -> None:
-        if missing := self._missing(message):
-            return self._say(missing)
-        (answer,) = (control.read(message) for control in self._controls)
-        if answer is not None:
-            self._on_end(answer)
+        (found,) = (
+            control.read({**message, "confirmed": self._confirmed}) for control in self._controls
+        )
+        if isinstance(found, Unread):
+            self._confirmed = found.blank
+            self._say(found.why)
+        else:
+            self._on_end(found)
 
-    def _missing(self, message: Message) -> str:
+    def _unread(self, message: Message) -> str:
         """Return what to say about the first control that has no answer; "" if all have one."""
-        return next((each.missing for each in self._controls if each.read(message) is None), "")
+        found = (control.read(message) for control in self._controls)
+        return next((each.why for each in found if isinstance(each, Unread)), "")
+
+    def _changed(self) -> None:
+        self._confirmed = False
 
     def _say(self, text: str) -> None:
         self._note.value = escape(text)
@@ -157,7 +173,7 @@ class Form:
 def _controls(prompt: Prompt) -> list[FormControl]:
     if isinstance(prompt, ActionPrompt):
         return [action_buttons(prompt)]
-    return [FORM_CONTROLS[type(prompt.question.answer_type)](prompt)]
+    return [question_controls(prompt)]
 
 
 def _above(prompt: Prompt) -> Iterator[widgets.Widget]:
