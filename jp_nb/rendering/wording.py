@@ -92,15 +92,16 @@ def suggested(prompt: QuestionPrompt) -> Choice | None:
 
 def header(prompt: Prompt) -> str | None:
     """Return the header's text, None without a label."""
-    return _name(prompt.label) if prompt.label else None
+    return one_name(prompt.label) if prompt.label else None
 
 
 def asked_by(prompt: Prompt) -> str | None:
     """Return the words that name the tool which really asks, None if that is hidden."""
-    return f"asked by tool {_name(prompt.tool)}" if prompt.tool else None
+    return f"asked by tool {one_name(prompt.tool)}" if prompt.tool else None
 
 
-def _name(text: str) -> str:
+def one_name(text: str) -> str:
+    """Return a name as it is shown: in one line, with nothing unseen in it."""
     return plain(spell_unseen(text), limit=200)
 
 
@@ -225,7 +226,7 @@ def _titled(prompt: Prompt) -> str:
 def _answer(prompt: Prompt, end: PromptEnd) -> str:
     match end:
         case Answered():
-            return _given(prompt, end)
+            return given(prompt, end)
         case NotAnswered():
             return f"not answered ({end.end.replace('_', ' ')})"
         case Unavailable():
@@ -234,7 +235,8 @@ def _answer(prompt: Prompt, end: PromptEnd) -> str:
             assert_never(end)
 
 
-def _given(prompt: Prompt, end: Answered) -> str:
+def given(prompt: Prompt, end: Answered) -> str:
+    """Return the words of an answer."""
     if isinstance(prompt, ActionPrompt):
         labels = {action.value: action.label for action in prompt.actions}
         return spell_unseen(labels.get(str(end.value), str(end.value)))

@@ -1,0 +1,88 @@
+"""The words of a form with pages, the same in a notebook and on stdin.
+
+Source: `docs/prompts.md`.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from jp_nb.agent.form_draft import FormDraft, PageDraft
+from jp_nb.agent.prompts import FormPrompt, QuestionPrompt
+from jp_nb.rendering import wording
+from jp_nb.tooling.select_kind import NONE_OF_THESE, SelectAnswer
+
+BACK: Final = "Back"
+NEXT: Final = "Next"
+REPLY: Final = "Reply to the assistant"
+STOP: Final = "Stop the turn"
+SEND: Final = "Send as it is"
+SEND_REPLY: Final = "Send reply"
+DISCARD: Final = "Throw it away"
+NOT_ANSWERED: Final = "not answered"
+SUMMARY: Final = "Not every question is answered. Go back to one, or send it as it is."
+MENU: Final = "Leave the questions?"
+MENU_HINT: Final = "What you answered so far is kept until you choose."
+DISCARDED: Final = "What you entered would be lost."
+REPLY_LABEL: Final = "Your reply, sent together with the answers so far:"
+REPLY_IS_BLANK: Final = "Please type what you want to say."
+DEMANDED: Final = "This question must be answered before anything is sent."
+EMPTY_TEXT: Final = "An empty text"
+SECRET_KEPT: Final = "Entered. Type to replace it."
+STALE: Final = "Something else came first: that click changed nothing."
+
+
+def progress(draft: FormDraft) -> str | None:
+    """Return `Question 2 of 4`; None if there is one page."""
+    count = len(draft.prompt.pages)
+    return f"Question {draft.page + 1} of {count}" if count > 1 else None
+
+
+def page_header(page: QuestionPrompt) -> str | None:
+    """Return the word or two that name what the page is about; None if there are none."""
+    return wording.one_name(page.question.header) if page.question.header else None
+
+
+class SummaryLine(NamedTuple):
+    """A question and what would be sent for it.
+
+    Attributes:
+        answer: In words; what is wrong with it, or that there is none.
+        is_open: Whether nothing would be sent.
+        empty: The words by which the person confirms that nothing is the answer; None if that is
+            no answer.
+    """
+
+    asked: str
+    answer: str
+    is_open: bool
+    empty: str | None = None
+
+
+def summary(draft: FormDraft) -> list[SummaryLine]:
+    """Return a line for each page, in order."""
+    return [_line(*each) for each in zip(draft.prompt.pages, draft.pages, strict=True)]
+
+
+def _line(page: QuestionPrompt, held: PageDraft) -> SummaryLine:
+    asked = wording.question(page)
+    if held.answer is not None:
+        return SummaryLine(asked, wording.given(page, held.answer), is_open=False)
+    return SummaryLine(
+        asked,
+        held.problem or NOT_ANSWERED,
+        is_open=True,
+        empty=_empty(page) if held.empty else None,
+    )
+
+
+def _empty(page: QuestionPrompt) -> str:
+    kind = page.question.answer_type
+    if isinstance(kind, SelectAnswer) and kind.multi:
+        return NONE_OF_THESE.capitalize()
+    return EMPTY_TEXT
+
+
+def pages_without_form(prompt: FormPrompt) -> str:
+    """Return what a reader sees where the form is not, or no longer."""
+    return "\n".join(wording.without_form(page) for page in prompt.pages)
