@@ -256,5 +256,8 @@ def _kind(value: object) -> str:
     return type(value).__name__
 
 
+OTHER = "Other (type your own)"
+"""Names the row with a box for an own text. What it means is no label and no value."""
+
 NONE_OF_THESE = "none of these"
 """Says that several could be picked, and that none was, on purpose."""

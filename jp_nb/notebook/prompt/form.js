@@ -66,8 +66,10 @@ async function render({ model, el }) {
   function submit(type = "submit") {
     const message = { type };
     if (secret) message.value = secret.value;
-    else if (answer?.get("index") !== undefined) message.index = answer.get("index");
-    else if (answer?.get("value") !== undefined) message.value = answer.get("value");
+    for (const name of ["index", "value", "picks", "custom"]) {
+      const shown = answer?.get(name);
+      if (shown !== undefined) message[name] = shown;
+    }
     model.send(message);
   }
 
@@ -118,7 +120,11 @@ async function render({ model, el }) {
       return;
     }
     if (key === " " && target.closest(".jp-nb-control")) touched = true; // of what is chosen already
-    if (key === "Escape") {
+    // A control may take a key for itself, such as a filter that Escape empties.
+    const offer = { bubbles: true, cancelable: true, detail: key };
+    if (!target.dispatchEvent(new CustomEvent("jp-nb-key", offer))) {
+      event.preventDefault();
+    } else if (key === "Escape") {
       event.preventDefault();
       model.send({ type: "cancel" });
     } else if (moveAmongButtons(target, key)) {
@@ -163,7 +169,7 @@ async function render({ model, el }) {
     root.setAttribute("role", "group");
     root.setAttribute("aria-label", question);
     root.querySelector(".jp-nb-note")?.setAttribute("role", "status");
-    for (const field of root.querySelectorAll(".jp-nb-control :is(select, textarea)")) {
+    for (const field of root.querySelectorAll(".jp-nb-control :is(select, textarea):not([aria-label])")) {
       field.setAttribute("aria-label", question);
     }
     const radios = root.querySelector(".widget-radio-box");

@@ -20,13 +20,8 @@ import ipywidgets as widgets
 from jp_nb.agent.prompts import ActionPrompt, Answered, NotAnswered, Prompt
 from jp_nb.notebook.figures import show_figures
 from jp_nb.notebook.prompt.beacon import Beacon, close_widgets
-from jp_nb.notebook.prompt.controls import (
-    FormControl,
-    Message,
-    Unread,
-    action_buttons,
-    question_controls,
-)
+from jp_nb.notebook.prompt.controls import action_buttons, question_controls
+from jp_nb.notebook.prompt.form_control import FormControl, Message, Unread
 from jp_nb.notebook.prompt.form_place import FormPlace
 from jp_nb.rendering import wording
 from jp_nb.rendering.change_table import change_table
@@ -150,7 +145,7 @@ class Form:
             control.read({**message, "confirmed": self._confirmed}) for control in self._controls
         )
         if isinstance(found, Unread):
-            self._confirmed = found.blank
+            self._confirmed = found.confirmable
             self._say(found.why)
         else:
             self._on_end(found)

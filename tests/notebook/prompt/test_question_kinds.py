@@ -13,8 +13,9 @@ from jp_nb.agent.model_inquiry import InquiryError, ModelInquiry, answer_schema,
 from jp_nb.agent.prompts import Answered, NotAnswered, QuestionPrompt
 from jp_nb.agent.questions import inquiry_request
 from jp_nb.errors import StorageError, ToolError
-from jp_nb.notebook.prompt.controls import FORM_CONTROLS, FormControl, Message, Unread
+from jp_nb.notebook.prompt.controls import FORM_CONTROLS
 from jp_nb.notebook.prompt.form import Form
+from jp_nb.notebook.prompt.form_control import FormControl, Message, Unread
 from jp_nb.notebook.prompt.form_place import OwnOutput
 from jp_nb.notebook.prompt.stdin import (
     STDIN_DIALOGUES,

@@ -1,0 +1,255 @@
+// A list of options: radio buttons or boxes to tick, each with a description, and a row for an own
+// text. Labels and descriptions are hostile text: they reach the page as text nodes alone.
+
+const FILTER_FROM = 10; // options: fewer are seen at a glance
+const MAX_OWN_ROWS = 8;
+const RECOMMENDED = "(recommended)";
+
+let made = 0;
+
+function element(name, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(name), properties);
+  made.append(...children);
+  return made;
+}
+
+// A text that is laid out by itself, whatever direction it has.
+function isolated(text) {
+  return element("bdi", { dir: "auto" }, text);
+}
+
+// What two texts have in common if one is looked for and the other found.
+function searchable(text) {
+  return text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
+}
+
+function labelOf(option, isRecommended) {
+  const label = element("span", { className: "jp-nb-option-label" }, isolated(option.label));
+  if (!isRecommended) return label;
+  if (!option.label.toLowerCase().endsWith(RECOMMENDED)) label.append(` ${RECOMMENDED}`);
+  const star = element("span", { className: "jp-nb-star" }, " ★");
+  star.setAttribute("aria-hidden", "true");
+  label.append(star);
+  return label;
+}
+
+// One row: what is clicked, its texts, and what a filter finds it by.
+function rowOf(option, { type, name, id, isRecommended }) {
+  const input = element("input", { type, name });
+  const label = labelOf(option, isRecommended);
+  label.id = `${id}-label`;
+  input.setAttribute("aria-labelledby", label.id);
+  const texts = element("span", { className: "jp-nb-option-texts" }, label);
+  if (option.description) {
+    const about = { className: "jp-nb-description", id: `${id}-about`, dir: "auto" };
+    texts.append(element("span", about, option.description));
+    input.setAttribute("aria-describedby", about.id);
+  }
+  const row = element("label", { className: "jp-nb-option" }, input, texts);
+  return { row, input, key: searchable(`${option.label}\n${option.description}`) };
+}
+
+function ownRow({ label, type, name, id, alone }) {
+  const box = element("textarea", { rows: 1, className: "jp-nb-own-text" });
+  box.setAttribute("aria-label", alone ? label : "Your own answer");
+  const row = element("div", { className: "jp-nb-own" });
+  const input = element("input", { type, name, id: `${id}-own` });
+  if (alone) box.placeholder = label; // there is nothing else to choose
+  else row.append(element("label", { className: "jp-nb-option" }, input, label));
+  row.append(box);
+  return { row, input, box };
+}
+
+function filterField() {
+  const field = element("input", { type: "search", className: "jp-nb-filter" });
+  field.placeholder = "Filter the options";
+  field.setAttribute("aria-label", field.placeholder);
+  field.autocomplete = "off";
+  field.spellcheck = false;
+  return field;
+}
+
+function render({ model, el }) {
+  const id = `jp-nb-choices-${(made += 1)}-${Math.random().toString(36).slice(2)}`;
+  const multi = model.get("multi");
+  const options = model.get("options");
+  const type = multi ? "checkbox" : "radio";
+  const rows = options.map((option, index) =>
+    rowOf(option, {
+      type,
+      name: id,
+      id: `${id}-${index}`,
+      isRecommended: index === model.get("recommended"),
+    }),
+  );
+  const own = model.get("other")
+    ? ownRow({ label: model.get("other"), type, name: id, id, alone: !options.length })
+    : null;
+  const filter = options.length >= FILTER_FROM ? filterField() : null;
+  const list = element("div", { className: "jp-nb-options" }, ...rows.map(({ row }) => row));
+  const group = element("div", { className: "jp-nb-choices-group" });
+  group.setAttribute("role", multi || !options.length ? "group" : "radiogroup");
+  group.setAttribute("aria-label", model.get("question"));
+  const shownCount = element("span");
+  const pickedCount = element("span");
+  const counts = element("div", { className: "jp-nb-counts" }, shownCount, " ", pickedCount);
+  counts.setAttribute("role", "status");
+
+  el.classList.add("jp-nb-choices");
+  if (filter) el.append(filter);
+  if (options.length) group.append(list);
+  if (own) group.append(own.row);
+  el.append(group, counts);
+
+  const isOwn = () => model.get("custom") !== null;
+  const isPicked = (index) => (multi || !isOwn()) && model.get("picks").includes(index);
+
+  function change(state) {
+    model.set(state);
+    model.save_changes();
+    draw();
+  }
+
+  function pick(index) {
+    const others = model.get("picks").filter((each) => each !== index);
+    if (!multi) change({ picks: [index], custom: null });
+    else if (rows[index].input.checked) change({ picks: [...others, index] });
+    else change({ picks: others });
+  }
+
+  function chooseOwn(chosen) {
+    change({ custom: chosen ? own.box.value : null });
+  }
+
+  // An own text takes the place of a pick, or stands beside several; without it, it is as before.
+  function write() {
+    const text = own.box.value;
+    change({ draft: text, custom: text === "" ? null : text });
+  }
+
+  function draw() {
+    rows.forEach(({ input }, index) => {
+      input.checked = isPicked(index);
+    });
+    if (own) {
+      own.input.checked = isOwn();
+      const text = model.get("draft");
+      if (own.box.value !== text) own.box.value = text;
+      own.box.rows = Math.min(MAX_OWN_ROWS, text.split("\n").length);
+    }
+    if (filter && filter.value !== model.get("search")) filter.value = model.get("search");
+    sift();
+    unfold();
+  }
+
+  // Hides what the filter does not find; what is picked stays in view.
+  function sift() {
+    const words = searchable(model.get("search")).split(/\s+/).filter(Boolean);
+    const picks = model.get("picks");
+    let shown = 0;
+    rows.forEach(({ row, key }, index) => {
+      row.hidden = !picks.includes(index) && !words.every((word) => key.includes(word));
+      shown += row.hidden ? 0 : 1;
+    });
+    say(shownCount, words.length ? `${shown} of ${rows.length} shown` : "");
+    const picked = (isOwn() ? 1 : 0) + picks.length;
+    say(pickedCount, multi && picked ? `(${picked} selected)` : "");
+  }
+
+  function say(place, text) {
+    if (place.textContent !== text) place.textContent = text; // else it would be read aloud again
+  }
+
+  // Shows the whole description where the focus is, or the pick. Not while a button is held: what
+  // is about to be clicked must not move.
+  let held = false;
+  function unfold() {
+    if (held) return;
+    rows.forEach(({ row, input }, index) => {
+      const open = input === document.activeElement || (!multi && isPicked(index));
+      row.classList.toggle("jp-nb-open", open);
+    });
+  }
+
+  function release() {
+    if (!held) return;
+    setTimeout(() => {
+      held = false; // after the click
+      unfold();
+    });
+  }
+
+  rows.forEach(({ input }, index) => input.addEventListener("change", () => pick(index)));
+  own?.input.addEventListener("change", () => chooseOwn(own.input.checked));
+  own?.input.addEventListener("click", ({ detail }) => {
+    if (detail && own.input.checked) own.box.focus(); // a click; a key may be on its way elsewhere
+  });
+  own?.box.addEventListener("input", write);
+  own?.box.addEventListener("click", () => {
+    if (own.box.value && !isOwn()) chooseOwn(true);
+  });
+  for (const [event, writing] of [["focus", true], ["blur", false]]) {
+    own?.box.addEventListener(event, () => change({ writing }));
+  }
+  filter?.addEventListener("input", () => change({ search: filter.value }));
+  el.addEventListener("pointerdown", () => (held = true));
+  el.addEventListener("focusin", unfold);
+  el.addEventListener("focusout", () => setTimeout(unfold));
+  for (const event of ["pointerup", "pointercancel"]) document.addEventListener(event, release, true);
+
+  // The form offers each key first to what has the focus.
+  el.addEventListener("jp-nb-key", (event) => {
+    const taken = event.target === filter ? inFilter(event.detail) : inList(event);
+    if (taken) event.preventDefault();
+  });
+
+  function inFilter(key) {
+    if (key === "Escape" && filter.value) change({ search: "" });
+    else if (key === "Enter" || key === "ArrowDown") inSight()[0]?.focus();
+    else return false;
+    return true;
+  }
+
+  // Arrow keys move among boxes to tick as they do among radio buttons, which pages know by
+  // themselves.
+  function inList({ target, detail: key }) {
+    const step = { ArrowUp: -1, ArrowDown: 1 }[key];
+    if (!multi || !step || target === own?.box) return false;
+    const inputs = inSight();
+    const at = inputs.indexOf(target) + step;
+    inputs[(at + inputs.length) % inputs.length].focus();
+    return true;
+  }
+
+  function inSight() {
+    const found = rows.filter(({ row }) => !row.hidden).map(({ input }) => input);
+    return own && options.length ? [...found, own.input] : found;
+  }
+
+  const watcher = new ResizeObserver(showPicked);
+  let height = 0;
+  function showPicked() {
+    const before = height;
+    height = list.clientHeight;
+    if (before || !height) return;
+    const last = model.get("picks").at(-1);
+    const row = rows[last]?.row;
+    if (row && !row.hidden) {
+      list.scrollTop = row.offsetTop - list.offsetTop - (height - row.offsetHeight) / 2;
+    }
+  }
+  watcher.observe(list);
+
+  const STATE = "change:picks change:custom change:draft change:search";
+  model.on(STATE, draw);
+  if (model.get("writing")) change({ writing: false }); // this box was not written in yet
+  draw();
+
+  return () => {
+    watcher.disconnect();
+    model.off(STATE, draw);
+    for (const event of ["pointerup", "pointercancel"]) document.removeEventListener(event, release, true);
+  };
+}
+
+export default { render };

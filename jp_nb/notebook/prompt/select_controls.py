@@ -1,0 +1,137 @@
+"""The controls of a question with options.
+
+Source: `docs/prompts.md`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import ipywidgets as widgets
+
+from jp_nb.agent.prompts import Answered, QuestionPrompt
+from jp_nb.notebook.prompt.choices import Choices
+from jp_nb.notebook.prompt.form_control import (
+    EMPTY,
+    NO_OPTION,
+    FormControl,
+    Message,
+    Unread,
+    changes,
+    one_of,
+)
+from jp_nb.rendering import wording
+from jp_nb.safe_text import plain
+from jp_nb.tooling.select_kind import OTHER, Picks, SelectAnswer
+
+RADIO_BUTTONS: Final = 8
+"""Up to so many options are all in view; beyond, a list that folds or is filtered holds them."""
+
+NO_SUCH_OPTION = "The page chose what is not among the options: please choose again."
+SEND_NONE = "Nothing is ticked. Press the button once more to answer: none of these."
+SEND_BLANK = "Your own answer is empty. Press the button once more to send it empty."
+
+
+def select_control(prompt: QuestionPrompt) -> FormControl:
+    """Return the control of a question that stands alone."""
+    kind = _select_kind(prompt)
+    return _choices(prompt, kind) if _has_more(kind) else _plain_select(prompt, kind)
+
+
+def select_field(prompt: QuestionPrompt) -> FormControl:
+    """Return what a question that stands alone has, but for many options a list with a filter."""
+    kind = _select_kind(prompt)
+    many = len(kind.options) > RADIO_BUTTONS
+    return _choices(prompt, kind) if many or _has_more(kind) else _plain_select(prompt, kind)
+
+
+def _select_kind(prompt: QuestionPrompt) -> SelectAnswer:
+    kind = prompt.question.answer_type
+    assert isinstance(kind, SelectAnswer)
+    return kind
+
+
+def _has_more(kind: SelectAnswer) -> bool:
+    """Return True if the options are more than labels of which one is chosen."""
+    described = any(option.description for option in kind.options)
+    return kind.multi or kind.other or described or kind.recommended_index is not None
+
+
+def _plain_select(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
+    options, preset = kind.values, wording.preselected(prompt)
+    shown = widgets.RadioButtons if len(options) <= RADIO_BUTTONS else widgets.Dropdown
+    listed = shown(
+        options=wording.option_labels(kind.labels),
+        index=None if preset is None else options.index(preset),
+    )
+    return one_of(listed, [Answered(value, "form") for value in options])
+
+
+def _choices(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
+    listed = Choices(
+        question=wording.question(prompt),
+        options=[
+            {"label": label, "description": plain(option.description or "").strip("\n")}
+            for label, option in zip(wording.option_labels(kind.labels), kind.options, strict=True)
+        ],
+        multi=kind.multi,
+        other=OTHER if kind.other else "",
+        recommended=None if kind.multi else kind.recommended_index,
+    )
+    at_first = _picked_at_first(prompt, kind)
+    listed.picks, listed.custom = [*at_first.indices], at_first.custom
+    listed.draft = at_first.custom or ""
+
+    def read(message: Message) -> Answered | Unread:
+        told = message if "picks" in message else {"picks": listed.picks, "custom": listed.custom}
+        picks = _picks(kind, told)
+        if picks is None:
+            return Unread(NO_SUCH_OPTION)
+        return _chosen(kind, picks, confirmed=message.get("confirmed") is True)
+
+    return FormControl(
+        listed,
+        read=read,
+        in_use=lambda: bool(
+            listed.custom is not None and (listed.writing or listed.custom.strip())
+        ),
+        observe=changes(listed, "picks", "custom", "draft", "search"),
+    )
+
+
+def _picked_at_first(prompt: QuestionPrompt, kind: SelectAnswer) -> Picks:
+    """Return the default, else the recommended option; of several, none is ticked for anybody."""
+    preset = wording.preselected(prompt)
+    given = None if preset is None else kind.picks(preset)
+    if given is None and not kind.multi and kind.recommended_index is not None:
+        return Picks((kind.recommended_index,))
+    return given or Picks()
+
+
+def _picks(kind: SelectAnswer, told: Message) -> Picks | None:
+    """Return what the page says is picked; None if it cannot be."""
+    picks, custom = told.get("picks"), told.get("custom")
+    if not isinstance(picks, list) or not isinstance(custom, str | None):
+        return None
+    indices = tuple(x for x in picks if type(x) is int and 0 <= x < len(kind.options))
+    if len(indices) < len(picks) or len({*indices}) < len(indices):
+        return None
+    if (custom is not None and not kind.other) or (len(indices) > 1 and not kind.multi):
+        return None
+    return Picks(indices if kind.multi or custom is None else (), custom)
+
+
+def _chosen(kind: SelectAnswer, picks: Picks, *, confirmed: bool) -> Answered | Unread:
+    """Return the answer that `picks` are; nothing, and an empty own text, are to be confirmed."""
+    if not kind.options and picks.custom is None:
+        picks = Picks(custom="")  # its box is all there is
+    if picks.custom is not None and not picks.custom.strip():
+        if not confirmed:
+            return Unread(SEND_BLANK, blank=not picks.indices, confirmable=True)
+        return Answered(kind.answer(picks), "form", marks=EMPTY)
+    if picks == Picks():
+        if not kind.multi:
+            return Unread(NO_OPTION, blank=True)
+        if not confirmed:
+            return Unread(SEND_NONE, blank=True, confirmable=True)
+    return Answered(kind.answer(picks), "form")
