@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
@@ -35,7 +35,7 @@ from jp_nb.record.events import Entry, ToolCallResponse
 from jp_nb.record.thread import Thread
 from jp_nb.record.turn_marks import edited_by_person
 from jp_nb.tooling.base import RUN, Run
-from jp_nb.tooling.context import ToolContext
+from jp_nb.tooling.context import SharedContext, ToolContext
 from jp_nb.tooling.faults import is_cancelled, summary, traceback_of
 from jp_nb.tooling.long_results import cut_middle
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
@@ -64,7 +64,7 @@ class CallRunner:
         prompter: Asks the person.
         display: Shows what happens.
         state: What is remembered in this turn.
-        context: Fields of `ToolContext` that are the same for every call.
+        context: What tools are told in every call.
         cut_short: Called when an interrupt of the cell cut the function of a call, with the number
             of interrupts that were heard when it began.
         stop_turn: Called when the person, asked by a tool, stops the turn.
@@ -84,7 +84,7 @@ class CallRunner:
         prompter: Prompter,
         display: Display,
         state: TurnState,
-        context: Mapping[str, str],
+        context: SharedContext,
         cut_short: Callable[[Call, int], None],
         stop_turn: Callable[[], None],
     ) -> None:

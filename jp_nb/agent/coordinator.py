@@ -10,7 +10,7 @@ Source: `docs/turns.md`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
 
@@ -28,6 +28,7 @@ from jp_nb.agent.questions import TurnState
 from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
 from jp_nb.record.events import ConfigDelta, Entry, ToolCallResponse
 from jp_nb.tooling.base import CellThread
+from jp_nb.tooling.context import SharedContext
 
 CANCELLED_WITH_MESSAGE = "Tool run cancelled by user with a custom message:\n\n{}"
 BROKE_OFF = "The turn broke off before this tool call ended; what it did until then may stand."
@@ -62,8 +63,7 @@ class Coordinator:
         display: Shows what happens.
         state: What is remembered in this turn.
         interrupts: Decides what an interrupt does.
-        context: Fields of `ToolContext` that are the same for every call: `root`,
-            `conversation_id`.
+        context: What tools are told in every call.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Coordinator:
         display: Display,
         state: TurnState,
         interrupts: Interrupts,
-        context: Mapping[str, str] | None = None,
+        context: SharedContext | None = None,
     ) -> None:
         self._prompter = prompter
         self._display = display
@@ -91,7 +91,7 @@ class Coordinator:
             prompter=prompter,
             display=display,
             state=state,
-            context=dict(context or {}),
+            context=context or {},
             cut_short=self._cut_short,
             stop_turn=self._stop_turn,
         )

@@ -36,6 +36,7 @@ from jp_nb.record.thread import Thread
 from jp_nb.record.turn_marks import uncalled, with_tool_choice
 from jp_nb.record.unanswered import NoAnswer, is_unanswered, no_answer_mark
 from jp_nb.tooling.base import CellThread
+from jp_nb.tooling.context import SharedContext
 from jp_nb.tooling.faults import is_cancelled
 
 MODEL_ID = "assistant.model.id"
@@ -74,7 +75,7 @@ class TurnLoop:
         display: Shows what happens.
         strict: End the turn as soon as nobody could decide what only a person may
             (`docs/decisions.md` D21).
-        context: `root` and `conversation_id` for tools.
+        context: What tools are told in every call.
         secrets: What tools may not repeat.
         changes: So many of the last changes of the configuration were made for this turn. They
             are taken back if it fails, or is interrupted, before the model said anything.
@@ -91,7 +92,7 @@ class TurnLoop:
     cell: CellThread
     display: Display
     strict: bool = False
-    context: Mapping[str, str] = field(default_factory=dict)
+    context: SharedContext = field(default_factory=SharedContext)
     secrets: Secrets = field(default_factory=Secrets)
     changes: int = 0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -73,6 +73,9 @@ class Facts(Protocol):
 
     def turns(self) -> int:
         """Return the number of turns of the active conversation."""
+
+    def answers(self) -> Sequence[str]:
+        """Ids of the questions that were answered, the newest first."""
 
     def variables(self) -> Sequence[str]:
         """Names of the notebook."""
@@ -225,15 +228,36 @@ def _word(
         return flags
     if command is None or not command.takes_words(_count(options, done) + 1):
         return Completions(len(text), []) if text else flags
-    found = _argument(command.offers, text, facts)
+    found = _behind_verb(command, options, done, text, facts)
     return found if found.texts or text else flags
 
 
+def _behind_verb(
+    command: Subcommand,
+    options: Sequence[MagicOption],
+    done: Sequence[str],
+    text: str,
+    facts: Facts,
+) -> Completions:
+    """Return what an argument may be; of some subcommands the first one says what follows it."""
+    if not command.verbs:
+        return _argument(command.offers, text, facts)
+    before = list(_arguments(options, done))
+    if not before:
+        return _starting(text, command.verbs)
+    return _argument(command.verbs.get(before[0]) if len(before) == 1 else None, text, facts)
+
+
 def _count(options: Iterable[MagicOption], done: Sequence[str]) -> int:
-    """Return how many of the words `done` are neither options nor what follows one."""
-    pairs = zip(["", *done], done, strict=False)
+    return sum(1 for _ in _arguments(options, done))
+
+
+def _arguments(options: Iterable[MagicOption], done: Sequence[str]) -> Iterator[str]:
+    """Yield those of the words `done` that are neither options nor what follows one."""
     takers = {flag for option in options if option.takes for flag in option.flags}
-    return sum(before not in takers and not word.startswith("-") for before, word in pairs)
+    for before, word in zip(["", *done], done, strict=False):
+        if before not in takers and not word.startswith("-"):
+            yield word
 
 
 def _option(options: Iterable[MagicOption], flag: str) -> MagicOption | None:
@@ -429,6 +453,7 @@ OFFERED: Final[Mapping[Offer, Callable[[str, Facts], Completions]]] = {
     "tool": lambda text, facts: _starting(text, facts.tools()),
     "conversation": lambda text, facts: _starting(text, facts.conversations(damaged=False)),
     "stored conversation": lambda text, facts: _starting(text, facts.conversations(damaged=True)),
+    "answer": lambda text, facts: _starting(text, facts.answers()),
     "turn": lambda text, facts: _starting(text, map(str, reversed(range(facts.turns())))),
     "folder": lambda text, facts: _file(text, facts.entries, suffixes=()),
     "file": lambda text, facts: _file(text, facts.entries, suffixes=("",)),

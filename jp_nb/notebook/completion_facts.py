@@ -111,6 +111,11 @@ class SessionFacts:
         """Return how many turns `fork` may keep."""
         return _or(0, lambda: self._session.document.conversation.turn_count)
 
+    def answers(self) -> Sequence[str]:
+        """Ids of the questions that were answered, the newest first."""
+        history = _or(None, lambda: self._session.active.questions.history(everybody=True))
+        return [str(answer.id) for answer in reversed(history.answers)] if history else []
+
     def variables(self) -> Sequence[str]:
         """Names that the user bound."""
         hidden = getattr(get_ipython(), "user_ns_hidden", {})

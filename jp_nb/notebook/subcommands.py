@@ -9,7 +9,7 @@ Source: `docs/guide.md`, `docs/extending.md`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from jp_nb.config.directives import Directive, Kind
@@ -17,7 +17,7 @@ from jp_nb.errors import UsageError
 
 Offer = Literal[
     "path", "setting", "change", "model", "tool", "conversation", "stored conversation",
-    "turn", "folder", "file", "schema",
+    "turn", "folder", "file", "schema", "answer",
 ]  # fmt: skip
 """What Tab may offer. A `stored conversation` may be damaged; a `setting` is a path or an
 assignment, a `change` a configuration file's name besides."""
@@ -83,6 +83,7 @@ class Subcommand:
             if they may be several. Nothing if it is empty.
         what: The same in words, for errors.
         offers: What Tab offers for a word.
+        verbs: If the first word is one of a few: what Tab offers for the word behind each.
         options: Its options.
         is_text: True if what follows is a text of any words, quotes included.
         assigns: True if a word such as `path=value` is the value of a `-c`.
@@ -94,6 +95,7 @@ class Subcommand:
     takes: str = ""
     what: str = "nothing"
     offers: Offer | None = None
+    verbs: Mapping[str, Offer | None] = field(default_factory=dict)
     options: tuple[MagicOption, ...] = ()
     is_text: bool = False
     assigns: bool = False
@@ -187,6 +189,12 @@ _TABLE: Final = (
                "[NAME]", "the name of one tool", "tool"),
     Subcommand("log", "the last turns, and the other conversations of this notebook",
                "report_commands:log", "[N]", "a number of turns"),
+    Subcommand(
+        "qna", "the questions that were answered so far, here and in the workspace",
+        "qna_commands:qna", "[list | get ID | search TEXT… | import FILE]",
+        verbs={"list": None, "get": "answer", "search": None, "import": "file"},
+        options=(MagicOption(("--limit",), "so many of the newest", "N"),),
+    ),
     Subcommand("new", "start a new conversation in this notebook", "conversation_commands:new",
                options=(MagicOption(("--keep-config",), "likewise, with what this one has set"),)),
     Subcommand("fork", "go on from a turn in a conversation of its own",

@@ -52,6 +52,8 @@ def trust(call: Invocation) -> None:
         raise PromptCancelled("this conversation stays untrusted", end="declined")
     session.active.accept()
     print("jp_nb: what this conversation configures counts from here on; it is signed")
+    for line in session.active.questions.migrated():
+        print(f"jp_nb: {one_line(line, limit=MAX_LINE)}")
 
 
 def _trust_workspace(call: Invocation) -> None:
@@ -60,7 +62,7 @@ def _trust_workspace(call: Invocation) -> None:
         for line in folder_trust.revoked(files.folder):
             print(f"jp_nb: {one_line(line, limit=MAX_LINE)}")
         return
-    pending = files.pending()
+    pending = [*files.pending(), *call.session.active.questions.pending()]
     if not pending:
         print(f"jp_nb: {one_line(files.why_nothing_waits(), limit=MAX_LINE)}")
         return

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from jp_nb.agent.turn import TurnEnd
     from jp_nb.record.trust import Trust
+    from jp_nb.session.question_log import QuestionLog
     from jp_nb.session.settings import Settings
     from jp_nb.workspace.folder_trust import Pending
 
@@ -63,6 +64,7 @@ class ActiveConversation:
         self.headless = home.headless
         self.notices = notices
         self.running: Future[TurnEnd] | None = None
+        self._notebook = home.path
         self._awaits_files = False
         base_config = self._base_config(loads=True)
         opened = home.open(clock=clock, base_config=base_config, go_on=_goes_on(files))
@@ -90,6 +92,13 @@ class ActiveConversation:
         return Settings(
             self.document.conversation, self.files, trusted=trusted, made_here=self.made_here
         )
+
+    @cached_property
+    def questions(self) -> QuestionLog:
+        """The questions that were answered, here and in the workspace."""
+        from jp_nb.session.question_log import QuestionLog
+
+        return QuestionLog(self, self._notebook)
 
     @property
     def made(self) -> Made:
@@ -181,6 +190,7 @@ class ActiveConversation:
     def _adopt(self) -> None:
         """Watch the document's active conversation, and note what is odd in one that was read."""
         self.document.conversation.on_change = self._changed
+        self._heard = self.document.conversation.raw, len(self.document.conversation)
         self._read_settings_anew()
         if self.made_here:
             return
@@ -200,6 +210,17 @@ class ActiveConversation:
             head["made"] = "live"  # a headless run would replace it, and a person spoke now (D18)
         self.trust.sign()
         self.store.changed()
+        self._keep_questions()
+
+    def _keep_questions(self) -> None:
+        """Have the questions kept that ended in what was appended."""
+        stream = self.document.conversation
+        raw, (heard, start) = stream.raw, self._heard
+        self._heard = raw, len(raw)
+        if raw is not heard:  # a repair, which only the next turn follows
+            start = len(raw) - len(stream.current_turn())
+        if any(entry.get("type") == "inquiry_response" for entry in raw[start:]):
+            self.questions.ended(stream, start)
 
     def _read_settings_anew(self) -> None:
         vars(self).pop("settings", None)

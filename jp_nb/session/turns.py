@@ -197,7 +197,11 @@ class TurnRunner:
             cell=self._cell,
             display=output,
             strict=strict or os.environ.get(variables.STRICT) == "1",
-            context={"root": root, "conversation_id": stream.id},
+            context={
+                "root": root,
+                "conversation_id": stream.id,
+                "history": active.questions.history,
+            },
             secrets=self._secrets,
             changes=changes,
         )

@@ -5,11 +5,13 @@ Source: `docs/guide.md`, `docs/turns.md`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypedDict
 
 from pydantic import JsonValue
+
+from jp_nb.record.question_history import QuestionHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ class ToolContext:
         conversation_id: Such as `jp-c17738399468`.
         catalog: Documentation, in Markdown, of every tool on offer, by name.
         call_id: The model's id of this call.
+        history: Reads the questions that were answered so far; None if nobody keeps them.
     """
 
     name: str
@@ -90,3 +93,12 @@ class ToolContext:
     action: Literal["run", "format_arguments"] = "run"
     conversation_id: str = ""
     catalog: Mapping[str, str] = field(default_factory=dict)
+    history: Callable[[], QuestionHistory] | None = field(default=None, repr=False)
+
+
+class SharedContext(TypedDict, total=False):
+    """The fields of a `ToolContext` that are the same for every call of a turn."""
+
+    root: str
+    conversation_id: str
+    history: Callable[[], QuestionHistory]

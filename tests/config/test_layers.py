@@ -382,7 +382,8 @@ AUTHORITY = [
     "providers.llm.openai.base_url_env", "providers.llm.openai.dialect",
     "providers.llm.openrouter.app_name", "providers.llm.openrouter.app_referrer",
     "prompt.channel", "prompt.rendered_timeout_s", "prompt.timeout_s", "prompt.notify",
-    "record.headless", "interpolation.max_chars", "style.remote_images",
+    "record.headless", "record.project_log", "record.project_log_archives",
+    "interpolation.max_chars", "style.remote_images",
 ]  # fmt: skip
 
 

@@ -62,6 +62,9 @@ class KnownFacts:
     def turns(self) -> int:
         return 12
 
+    def answers(self) -> Sequence[str]:
+        return ["12", "11", "2"]
+
     def variables(self) -> Sequence[str]:
         return ["rows", "name", "names", "_secret"]
 
@@ -354,14 +357,15 @@ def test_nothing_is_loaded_before_the_first_tab_in_a_magic(kernel: FrontEnd) -> 
         ("x = 'ä𝒳'\n%jp config assistant.mo|\ny", ["x = 'ä𝒳'\n%jp config assistant.model.\ny"]),
         ("%jp config providers.llm.aliases.g|", [
             "%jp config providers.llm.aliases[gpt.5]", "%jp config providers.llm.aliases[gpt.5]."]),
-        ("%jp config conversation.tools.ask|", ["%jp config conversation.tools.ask_user."]),
+        ("%jp config conversation.tools.desc|", ["%jp config conversation.tools.describe_tools."]),
         ("%jp config --unset conversation.tools.ask_user.ru|", [
             "%jp config --unset conversation.tools.ask_user.run"]),
         ("%jp config prompt.channel=w|", ["%jp config prompt.channel=widget"]),
         ("%jp config style.tool_call.show:=|", [
             "%jp config style.tool_call.show:=true", "%jp config style.tool_call.show:=false"]),
         ('%jp config "prompt.channel=w|"', ['%jp config "prompt.channel=widget"']),
-        ("%jp config assistant.tool_choice=as|", ["%jp config assistant.tool_choice=ask_user"]),
+        ("%jp config assistant.tool_choice=des|",
+         ["%jp config assistant.tool_choice=describe_tools"]),
         ("%jp config assistant.model.id=qu|", ["%jp config assistant.model.id=quick"]),
         ("%%jp -m qu|\nHello.", ["%%jp -m quick\nHello."]),
         ("%%jp -m scr|", ["%%jp -m scripted/"]),

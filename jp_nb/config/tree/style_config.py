@@ -134,12 +134,19 @@ class Prompt(ConfigTable):
 
 
 Headless = Literal["new", "continue"]
+ProjectLogUse = Literal["auto", "on", "off"]
 
 
 class Record(ConfigTable):
-    """Keeping of the record."""
+    """Keeping of the record, and of the questions that were answered.
+
+    `project_log` says whether answers are also kept in `.jp/context/qna.jsonl`, for all notebooks
+    of a workspace; with `auto` they are where there is a `.jp/` folder.
+    """
 
     headless: Annotated[Headless, word(Headless)] = "new"
+    project_log: Annotated[ProjectLogUse, word(ProjectLogUse), before(_on_off)] = "auto"
+    project_log_archives: Count = 0
 
 
 class Interpolation(ConfigTable):

@@ -1,0 +1,65 @@
+"""Questions and their answers as `%jp qna` shows them.
+
+Source: `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from jp_nb.record.question_entry import PastAnswer
+from jp_nb.rendering.markdown import code_block
+from jp_nb.rendering.report import Report, table
+from jp_nb.safe_text import escape_markdown, one_line, plain
+
+QUESTION_CHARS: Final = 60
+ANSWER_CHARS: Final = 40
+NOT_YOURS: Final = "not signed by you"
+HEAD: Final = ("id", "question", "answer", "answered by")
+
+
+def question_table(answers: Sequence[PastAnswer]) -> Report:
+    """Return `answers` as a table; what is long is cut."""
+    rows = [
+        (
+            str(answer.id),
+            _cut(answer.question, QUESTION_CHARS),
+            _cut(answer.words, ANSWER_CHARS),
+            _answered_by(answer),
+        )
+        for answer in answers
+    ]
+    return table(HEAD, rows)
+
+
+def question_sheets(answers: Sequence[PastAnswer]) -> Report:
+    """Return each of `answers` whole, with what is known about it."""
+    sheets = [_sheet(answer) for answer in answers]
+    return Report(
+        "\n\n".join(sheet.markdown for sheet in sheets), "\n\n".join(x.text for x in sheets)
+    )
+
+
+def with_note(shown: Report, note: str) -> Report:
+    """Return `shown` with a line below it."""
+    return Report(f"{shown.markdown}\n\n*{escape_markdown(note)}*", f"{shown.text}\n{note}")
+
+
+def _sheet(answer: PastAnswer) -> Report:
+    about = [f"answer {answer.id}", answer.timestamp, _answered_by(answer)]
+    about += [f"asked by {answer.asker}"] if answer.asker else []
+    about += [f"in {answer.notebook}"] if answer.notebook else []
+    line = one_line(" · ".join(filter(None, about)))
+    question, words = plain(answer.question), plain(answer.words)
+    markdown = "\n\n".join([f"*{escape_markdown(line)}*", code_block(question), code_block(words)])
+    return Report(markdown, f"{line}\n{question}\n{words}")
+
+
+def _answered_by(answer: PastAnswer) -> str:
+    return answer.answered_by if answer.vouched else NOT_YOURS
+
+
+def _cut(text: str, limit: int) -> str:
+    line = one_line(text)
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"

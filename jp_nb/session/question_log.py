@@ -1,0 +1,353 @@
+"""What people were asked in this notebook: kept in the log of the workspace, and read back.
+
+The record comes first: what cannot be written into the log is in the record all the same, is said
+once, and is tried again with the next answer.
+
+Source: `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+from jp_nb.errors import JpNbError, StorageError, UsageError
+from jp_nb.json_values import sorted_json
+from jp_nb.record.document import Document
+from jp_nb.record.question_entry import (
+    entry_of,
+    is_signed,
+    past_answer,
+    signed,
+)
+from jp_nb.record.question_history import QuestionHistory, answers_of, ended_inquiries
+from jp_nb.record.question_rows import TableRows, read_rows
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.trust import NoKeyError, Trust
+from jp_nb.session.settings import Settings
+from jp_nb.workspace.config_files import ConfigFiles
+from jp_nb.workspace.folder_trust import Pending
+from jp_nb.workspace.keys import KeyFile
+from jp_nb.workspace.own_files import MAX_BYTES, NotOwnError, is_own_folder, read_own
+from jp_nb.workspace.project_log import (
+    EntryTooLongError,
+    LogContents,
+    LogEntry,
+    ProjectLog,
+)
+
+TABLE: Final = "qna.csv"
+"""The log's predecessor, beside it."""
+MIGRATED: Final = ".migrated"
+MAX_SAID: Final = 5
+"""Of the rows of a table that are skipped."""
+MAX_WAITING: Final = 1000
+"""Of the answers that could not be written and are tried again."""
+UNASKED: Final = ("configured", "remembered", "model")
+"""Channels of answers that come again and again without anybody being asked."""
+
+
+class Asked(Protocol):
+    """The conversation in which questions are asked, and what is around it."""
+
+    @property
+    def document(self) -> Document:
+        """The conversations of the notebook."""
+        ...
+
+    @property
+    def trust(self) -> Trust:
+        """Says whether the active one is the user's own."""
+        ...
+
+    @property
+    def settings(self) -> Settings:
+        """Its configuration."""
+        ...
+
+    @property
+    def files(self) -> ConfigFiles:
+        """The configuration files around the notebook."""
+        ...
+
+    @property
+    def notices(self) -> list[str]:
+        """What the person should be told once."""
+        ...
+
+
+class QuestionLog:
+    """The history of questions of one notebook.
+
+    Args:
+        active: The active conversation, the configuration and the files around it.
+        notebook: The notebook's file, if it is known.
+    """
+
+    def __init__(self, active: Asked, notebook: Path | None) -> None:
+        self._active = active
+        self._notebook = notebook
+        self._keys = KeyFile()
+        self._log: ProjectLog | None = None
+        self._waiting: list[LogEntry] = []
+        self._said: set[str] = set()
+
+    # --- where -------------------------------------------------------------------------------
+
+    def _place(self) -> ProjectLog | None:
+        """Return the log that `record.project_log` means; None if none is kept here.
+
+        Raises:
+            ConfigError: If the configuration is not valid.
+        """
+        record, root = self._active.settings.config.record, self._active.files.root
+        kept = record.project_log
+        if kept == "off" or (kept == "auto" and not is_own_folder(root / ".jp")):
+            return None
+        keeps = record.project_log_archives
+        if self._log is None or (self._log.root, self._log.keeps) != (root, keeps):
+            self._log = ProjectLog(root, keeps=keeps)
+        return self._log
+
+    @property
+    def _trusted(self) -> bool:
+        return self._active.trust.trusted
+
+    # --- keeping -----------------------------------------------------------------------------
+
+    def ended(self, stream: ConversationStream, start: int) -> None:
+        """Keep the questions that ended in the entries of `stream` from `start` on. Never raises.
+
+        Asked anew for each: whether the notebook is trusted, and whether a log is kept.
+        """
+        found = [entry_of(*pair) for pair in ended_inquiries(stream.raw, start)]
+        entries = [entry for entry in found if entry is not None]
+        if not entries or not self._trusted:
+            return
+        about = self._about(stream)
+        try:
+            if (log := self._place()) is None:
+                return
+            self._waiting += [{**entry, **about} for entry in entries]
+            self._write(log)
+            self._say(*self.migrated())
+        except (JpNbError, OSError) as exc:
+            self._say(
+                "what was answered is in this notebook's record, and not in the project log: "
+                f"{exc}. It is tried again with the next answer"
+            )
+
+    def _write(self, log: ProjectLog) -> None:
+        """Write what waits, one by one: what was written is not written again."""
+        del self._waiting[:-MAX_WAITING]
+        while self._waiting:
+            entry = self._waiting[0]
+            try:
+                again = entry.get("channel") in UNASKED
+                self._say(*log.append([entry], finish=self._signed, if_new=again).problems)
+            except EntryTooLongError as exc:  # for good
+                self._say(f"what was answered is in this notebook's record alone: {exc}")
+            del self._waiting[0]
+
+    def _about(self, stream: ConversationStream) -> LogEntry:
+        """Return where the questions of the current turn were asked."""
+        about: LogEntry = {
+            "trusted": True,
+            "conversation": stream.id,
+            "turn": stream.turn_count - 1,
+        }
+        if self._notebook is not None:
+            path, root = self._notebook.resolve(), self._active.files.root
+            inside = path.is_relative_to(root)
+            about["notebook"] = path.relative_to(root).as_posix() if inside else path.name
+        for entry in stream.current_turn():
+            if isinstance(cell := entry.metadata.get("cell_id"), str):
+                about["cell"] = cell
+        return about
+
+    def _signed(self, entry: LogEntry) -> LogEntry:
+        with suppress(NoKeyError):  # the record says why; unsigned it is taken for a stranger's
+            return signed(entry, self._keys.obtain())
+        return entry
+
+    def _say(self, *notices: str) -> None:
+        """Tell the person each of `notices` once."""
+        for notice in notices:
+            if notice not in self._said:
+                self._said.add(notice)
+                self._active.notices.append(notice)
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def history(self, *, everybody: bool = False) -> QuestionHistory:
+        """Return what was answered: in the project, if it keeps a log, else in this conversation.
+
+        Of an untrusted notebook nothing is read.
+
+        Args:
+            everybody: With those in the log that the user neither signed nor agreed to.
+
+        Raises:
+            ConfigError: If the configuration is not valid.
+            StorageError: If the log cannot be read.
+        """
+        if not self._trusted:
+            return QuestionHistory(trusted=False)
+        log = self._place()
+        if log is None or not log.exists():
+            return QuestionHistory(answers_of(self._active.document.conversation.raw))
+        contents = self._read(log)
+        owned = self._owned(contents)
+        agreed = self._agreed(self._foreign(contents, owned))
+        answers = [
+            past_answer(entry, number, vouched=mine or agreed)
+            for (number, entry), mine in zip(contents.answered, owned, strict=True)
+            if mine or agreed or everybody
+        ]
+        answers.sort(key=lambda answer: (answer.moment, answer.id))
+        left_out = 0 if agreed else owned.count(False)
+        return QuestionHistory(tuple(answers), True, "log", left_out, contents.damaged)
+
+    def _read(self, log: ProjectLog) -> LogContents:
+        contents = log.read()
+        if contents.damaged:
+            many = "1 line" if contents.damaged == 1 else f"{contents.damaged} lines"
+            self._say(f"{many} of the project log in {log.folder} cannot be read: passed over")
+        self._say(*(f"of the project log is not read: {why}" for why in contents.unread))
+        return contents
+
+    def _owned(self, contents: LogContents) -> list[bool]:
+        """Return of each answer whether this user wrote it: their key signed it."""
+        entries = [entry for _, entry in contents.answered]
+        key = None
+        if any("signature" in entry for entry in entries):
+            with suppress(NoKeyError):
+                key = self._keys.read()
+        return [key is not None and is_signed(entry, key) for entry in entries]
+
+    @staticmethod
+    def _foreign(contents: LogContents, owned: Sequence[bool]) -> list[tuple[int, LogEntry]]:
+        pairs = zip(contents.answered, owned, strict=True)
+        return [numbered for numbered, mine in pairs if not mine]
+
+    def _agreed(self, foreign: Sequence[tuple[int, LogEntry]]) -> bool:
+        """Return True if the user agreed to these; with nobody there the folder's files count."""
+        trust = self._active.files.trust
+        return (
+            trust is None or not foreign or trust.covers(self._active.files.root, _digest(foreign))
+        )
+
+    def pending(self) -> list[Pending]:
+        """Return what somebody else wrote into the log and the user did not agree to yet."""
+        log = self._place()
+        if log is None or not log.exists():
+            return []
+        contents = log.read()
+        foreign = self._foreign(contents, self._owned(contents))
+        if self._agreed(foreign):
+            return []
+        leaves = tuple(
+            (f"answers[{number}]", f"{entry['question']} → {said.words}", str(log.path))
+            for number, entry in foreign
+            for said in [past_answer(entry, number, vouched=False)]
+        )
+        return [Pending(self._active.files.root, log.path, _digest(foreign), leaves)]
+
+    # --- tables ------------------------------------------------------------------------------
+
+    def import_table(self, path: Path) -> list[str]:
+        """Take over the questions of the table at `path`, and return what to tell of it.
+
+        Done again, it goes on: a row that is there already is not written twice.
+
+        Raises:
+            UsageError: If the file is none, or no log is kept here.
+            StorageError: If it cannot be read, or the log cannot be written.
+        """
+        if not self._trusted:
+            raise UsageError("this notebook is not trusted, so nothing is written: `%jp trust`")
+        log = self._place()
+        if log is None:
+            raise UsageError(
+                "no project log is kept here: `%jp config record.project_log=on` keeps one in .jp/"
+            )
+        if not path.is_file():
+            raise UsageError(f"there is no file {str(path)!r} to import")
+        try:
+            with path.open("rb") as file:
+                data = file.read(MAX_BYTES + 1)
+        except OSError as exc:
+            raise StorageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+        said = self._import(log, path, data, mine=True)
+        if path.resolve() == (log.folder / TABLE).resolve():
+            said.append(_set_aside(path))
+        return said
+
+    def migrated(self) -> list[str]:
+        """Take over the table beside the log, if one is there, and return what to tell of it.
+
+        Nobody knows who wrote it: its answers stay a stranger's.
+
+        Raises:
+            ConfigError: If the configuration is not valid.
+        """
+        log = self._place() if self._trusted else None
+        if log is None or not (path := log.folder / TABLE).is_file():
+            return []
+        try:
+            said = self._import(log, path, read_own(path), mine=False)
+        except (StorageError, NotOwnError, OSError) as exc:
+            return [f"{path} is not imported: {exc}"]
+        return [*said, _set_aside(path)]
+
+    def _import(self, log: ProjectLog, path: Path, data: bytes, *, mine: bool) -> list[str]:
+        if len(data) > MAX_BYTES:
+            raise StorageError(f"{path} has more than {MAX_BYTES} bytes")
+        try:
+            rows = read_rows(data.decode("utf-8-sig"))
+        except UnicodeDecodeError as exc:
+            raise StorageError(f"{path} is not UTF-8: {exc.reason} at byte {exc.start}") from exc
+        entries = [{**entry, "trusted": mine} for entry in rows.entries]
+        added = log.append(entries, finish=self._signed if mine else None)
+        return [*_told(path, rows, added.written, added.known), *added.problems]
+
+
+def _digest(foreign: Sequence[tuple[int, LogEntry]]) -> str:
+    """Return what tells whether these are the entries that the user agreed to."""
+    whole = hashlib.sha256()
+    for number, entry in foreign:
+        whole.update(f"{number} {sorted_json(entry)}\n".encode("utf-8", "replace"))
+    return whole.hexdigest()
+
+
+def _told(path: Path, rows: TableRows, written: int, known: int) -> Iterator[str]:
+    """Yield what became of the rows of a table."""
+    parts = [f"{_rows(written)} imported from {path.name}"]
+    parts += [f"{known} known already"] if known else []
+    parts += [f"{len(rows.skipped)} skipped"] if rows.skipped else []
+    yield ", ".join(parts)
+    yield from rows.skipped[:MAX_SAID]
+    if (more := len(rows.skipped) - MAX_SAID) > 0:
+        yield f"and {more} more of this kind"
+
+
+def _rows(count: int) -> str:
+    return "1 answer" if count == 1 else f"{count} answers"
+
+
+def _set_aside(path: Path) -> str:
+    """Keep the table under another name, so that it is not read again; say where."""
+    kept = path.with_name(path.name + MIGRATED)
+    count = 1
+    while os.path.lexists(kept):
+        count += 1
+        kept = path.with_name(f"{path.name}{MIGRATED}{count}")
+    try:
+        path.rename(kept)
+    except OSError as exc:
+        return f"{path} stays where it is: {exc.strerror or exc}"
+    return f"{path.name} is kept as {kept.name}"

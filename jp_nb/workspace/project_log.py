@@ -1,0 +1,334 @@
+"""The questions of a workspace and their answers: `.jp/context/qna.jsonl`, shared by processes.
+
+One line is one entry. A line is written at once and reaches the disk before the lock is given
+back, so that a process which is killed leaves whole lines, or one torn one at the very end: the
+next writer begins a new line. A file with 100 lines is set aside, under the next number.
+
+Source: `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.errors import StorageError
+from jp_nb.json_values import sorted_json
+from jp_nb.record.question_entry import is_answered, read_line, to_line
+from jp_nb.workspace.file_lock import locked
+from jp_nb.workspace.own_files import MAX_BYTES, NotOwnError, is_own_folder, read_own
+
+FOLDER: Final = Path(".jp") / "context"
+ACTIVE: Final = "qna.jsonl"
+LOCK: Final = ".qna.lock"
+MAX_LINES: Final = 100
+"""Of one file; then it is set aside. Lines that say nothing count, too."""
+MAX_FILE_BYTES: Final = MAX_BYTES // 4
+"""Of one file, when the next line comes: then it is set aside all the same."""
+_ARCHIVE: Final = re.compile(r"qna_(\d{4,9})\.jsonl", re.ASCII)
+_APPEND: Final = (
+    os.O_WRONLY
+    | os.O_APPEND
+    | os.O_CREAT
+    | getattr(os, "O_NOFOLLOW", 0)  # a link in a folder from somebody else leads anywhere
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+
+
+class EntryTooLongError(StorageError):
+    """An entry that the log does not take, however often it is tried."""
+
+
+LogEntry = dict[str, JsonValue]
+Finish = Callable[[LogEntry], LogEntry]
+
+
+@dataclass(slots=True)
+class LogContents:
+    """What the files of a log say, oldest first.
+
+    Attributes:
+        answered: The answered questions with their numbers.
+        last: The highest number so far.
+        damaged: How many lines cannot be read.
+        unread: Why a file that is there was not read, in words.
+        lines: How many lines the active file has.
+        size: How many bytes.
+        is_torn: True if its last line has no end.
+    """
+
+    answered: list[tuple[int, LogEntry]] = field(default_factory=list)
+    last: int = 0
+    damaged: int = 0
+    unread: list[str] = field(default_factory=list)
+    lines: int = 0
+    size: int = 0
+    is_torn: bool = False
+
+    def add(self, data: bytes) -> None:
+        """Take in the next file.
+
+        An answer without a number has the next one. So has a line that cannot be read: what is
+        damaged gives no other answer a new number.
+        """
+        lines = data.split(b"\n")
+        self.is_torn, self.size = lines[-1] != b"", len(data)
+        self.lines = len(lines) - (not self.is_torn)
+        for line in filter(bytes.strip, lines):
+            entry = read_line(line)
+            if entry is None:
+                self.damaged += 1
+                self.last += 1
+            elif is_answered(entry):
+                number = entry.get("id", self.last + 1)
+                assert isinstance(number, int)  # `read_line` lets no other pass
+                self.last = max(self.last, number)
+                self.answered.append((number, entry))
+
+    def rows(self) -> set[str]:
+        """Return the digests of the lines of other files that were imported."""
+        rows = (entry.get("row") for _, entry in self.answered)
+        return {row for row in rows if isinstance(row, str)}
+
+    def says(self, wanted: LogEntry) -> bool:
+        """Return True if the newest answer to this question of this asker is the same."""
+        asked = (wanted.get("question"), wanted.get("source"))
+        for _, entry in reversed(self.answered):
+            if (entry.get("question"), entry.get("source")) == asked:
+                return sorted_json(entry.get("answer")) == sorted_json(wanted.get("answer"))
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What became of entries that were to be written.
+
+    Attributes:
+        written: How many were.
+        known: How many were not, because the log says the same already.
+        problems: What went wrong beside it, in words.
+    """
+
+    written: int = 0
+    known: int = 0
+    problems: tuple[str, ...] = ()
+
+
+class ProjectLog:
+    """The log of the workspace in the folder `root`.
+
+    Args:
+        root: The workspace's folder.
+        keeps: So many older files are kept; 0: all of them.
+
+    Attributes:
+        root: The workspace's folder.
+        keeps: How many older files are kept.
+        folder: Where its files are.
+        path: The file that is written to.
+    """
+
+    def __init__(self, root: Path, *, keeps: int = 0) -> None:
+        self.root = root
+        self.keeps = keeps
+        self.folder = root / FOLDER
+        self.path = self.folder / ACTIVE
+        self._known: dict[Path, tuple[object, int]] = {}
+
+    def exists(self) -> bool:
+        """Return True if there is something to read."""
+        return bool(self._files())
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def read(self) -> LogContents:
+        """Return all that the log holds; nothing is made, written or mended.
+
+        Raises:
+            StorageError: If the folder is not the user's own, or another process keeps it locked.
+        """
+        if not os.path.lexists(self.folder):
+            return LogContents()
+        self._check_folder()
+        with _translated("read", self.folder), locked(self.folder / LOCK, make=False):
+            return self._gather()
+
+    def _gather(self, *, ends_alone: bool = False) -> LogContents:
+        """Read the files; with `ends_alone`, of archives that were read before the last number."""
+        contents = LogContents()
+        for path in self._files():
+            before, status = contents.last, path.lstat()
+            stamp = (status.st_ino, status.st_size, status.st_mtime_ns, before)
+            if ends_alone and path != self.path and self._known.get(path, (None, 0))[0] == stamp:
+                contents.last = self._known[path][1]
+                continue
+            try:
+                contents.add(read_own(path))
+            except NotOwnError as exc:
+                contents.unread.append(str(exc))
+                continue
+            except OSError as exc:
+                contents.unread.append(f"{path} cannot be read: {exc.strerror or exc}")
+                continue
+            self._known[path] = stamp, contents.last
+        if not os.path.lexists(self.path):
+            contents.lines, contents.size, contents.is_torn = 0, 0, False
+        return contents
+
+    def _files(self) -> list[Path]:
+        """Return the archives by their numbers, then the active file, if there is one."""
+        active = [self.path] if os.path.lexists(self.path) else []
+        return [self.folder / name for _, name in self._archives()] + active
+
+    def _archives(self) -> list[tuple[int, str]]:
+        found = []
+        with suppress(FileNotFoundError, NotADirectoryError):
+            for name in os.listdir(self.folder):
+                if match := _ARCHIVE.fullmatch(name):
+                    found.append((int(match[1]), name))
+        return sorted(found)
+
+    # --- writing -----------------------------------------------------------------------------
+
+    def append(
+        self, entries: Sequence[LogEntry], *, finish: Finish | None = None, if_new: bool = False
+    ) -> Added:
+        """Write `entries`; those that are answered get the numbers that follow.
+
+        What is written stays, however the process ends. Of entries with a `row` each is written
+        once.
+
+        Args:
+            entries: As `question_entry.entry_of` makes them.
+            finish: Makes what is written of an entry that has its number, such as a signed one.
+            if_new: Leave out what the newest answer to the same question says already.
+
+        Raises:
+            StorageError: If they cannot be written. Those of earlier lines may be.
+        """
+        self._make_folder()
+        with _translated("written", self.folder), locked(self.folder / LOCK):
+            needs_all = if_new or any("row" in entry for entry in entries)
+            contents = self._gather(ends_alone=not needs_all)
+            if contents.unread:  # whose numbers are not known, and would be given again
+                raise StorageError(f"nothing is written, for {'; '.join(contents.unread)}")
+            rows = contents.rows()
+            new = [each for each in entries if each.get("row") not in rows]
+            if if_new:
+                new = [each for each in new if not contents.says(each)]
+            problems = self._write(list(_lines(new, contents.last, finish)), contents)
+            return Added(len(new), len(entries) - len(new), problems)
+
+    def _write(self, lines: list[bytes], contents: LogContents) -> tuple[str, ...]:
+        """Write `lines`, and set the file aside whenever it is full; return what went wrong."""
+        problems: dict[str, None] = {}
+        while lines:
+            if contents.lines >= MAX_LINES or contents.size >= MAX_FILE_BYTES:
+                try:
+                    self._set_aside()
+                    contents.lines, contents.size, contents.is_torn = 0, 0, False
+                except OSError as exc:  # a long file is better than an answer that is lost
+                    why = exc.strerror or exc
+                    problems[f"{self.path} is full and cannot be set aside: {why}"] = None
+            count = max(MAX_LINES - contents.lines, 1)
+            data = (b"\n" if contents.is_torn else b"") + b"".join(lines[:count])
+            self._append(data)
+            contents.lines += len(lines[:count])
+            contents.size += len(data)
+            contents.is_torn = False
+            del lines[:count]
+        return tuple(problems)
+
+    def _append(self, data: bytes) -> None:
+        """Add `data` to the active file: all of it, on the disk, or nothing."""
+        made = not os.path.lexists(self.path)
+        descriptor = os.open(self.path, _APPEND, 0o644)
+        try:
+            before = os.fstat(descriptor).st_size
+            try:
+                if os.write(descriptor, data) < len(data):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(descriptor)
+            except OSError:
+                os.ftruncate(descriptor, before)  # nobody else writes while we hold the lock
+                raise
+        finally:
+            os.close(descriptor)
+        if made:
+            self._sync_folder()
+
+    def _set_aside(self) -> None:
+        """Give the active file the number that follows that of the newest archive."""
+        archives = self._archives()
+        number = archives[-1][0] + 1 if archives else 1
+        os.rename(self.path, self.folder / f"qna_{number:04d}.jsonl")
+        self._sync_folder()
+        if self.keeps:
+            for _, name in archives[: max(len(archives) + 1 - self.keeps, 0)]:
+                os.unlink(self.folder / name)
+
+    def _sync_folder(self) -> None:
+        """Have the names of the files reach the disk, where folders can be opened."""
+        with suppress(OSError):
+            descriptor = os.open(self.folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    # --- the folder --------------------------------------------------------------------------
+
+    def _make_folder(self) -> None:
+        with _translated("made", self.folder):
+            for folder in (self.folder.parent, self.folder):
+                if not os.path.lexists(folder):
+                    with suppress(FileExistsError):  # another process was faster
+                        os.mkdir(folder, 0o755)
+        self._check_folder()
+
+    def _check_folder(self) -> None:
+        """Refuse a folder that leads elsewhere, or that others may write into.
+
+        Raises:
+            StorageError: If it is one.
+        """
+        if self.folder.is_symlink():
+            raise StorageError(f"{self.folder} is a link: put a folder in its place")
+        for folder in (self.folder.parent, self.folder):
+            if not is_own_folder(folder):
+                raise StorageError(
+                    f"{folder} is not a folder of yours alone: it has to belong to you, and nobody "
+                    "else may write there"
+                )
+
+
+def _lines(entries: Sequence[LogEntry], number: int, finish: Finish | None) -> Iterator[bytes]:
+    """Yield each of `entries` as a line; those that are answered are numbered after `number`."""
+    for entry in entries:
+        numbered: LogEntry = dict(entry)
+        if is_answered(entry):
+            number += 1
+            numbered = {"id": number, **entry}
+        line = to_line(finish(numbered) if finish else numbered)
+        if len(line) > MAX_FILE_BYTES:
+            raise EntryTooLongError(f"{len(line)} bytes are too many for the project log")
+        yield line
+
+
+@contextmanager
+def _translated(done: str, folder: Path) -> Iterator[None]:
+    """Raise `StorageError` in place of what the system says."""
+    try:
+        yield
+    except OSError as exc:
+        place = exc.filename or folder
+        raise StorageError(f"{place} cannot be {done}: {exc.strerror or exc}") from exc

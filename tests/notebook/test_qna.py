@@ -1,0 +1,276 @@
+"""`%jp qna`: what is shown of the questions that were answered, and to whom."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jp_nb.errors import StorageError, UsageError
+from jp_nb.notebook.completion import complete
+from jp_nb.notebook.completion_facts import SessionFacts
+from jp_nb.workspace.project_log import ProjectLog
+from tests.support.asked_notebook import AskedNotebook
+from tests.support.fakes import CANCELLED, yes
+from tests.support.markdown_readers import dangers, renderings
+
+TABLE = (
+    "datetime;question;answer\n"
+    '2026-03-02T10:00:00Z;"Which; one?";this\n'
+    "2026-03-01T10:00:00Z;Which city?;Delft\nbad row\n"
+)
+
+
+@pytest.fixture
+def notebook(folder: Path) -> Iterator[AskedNotebook]:
+    made = AskedNotebook(folder)
+    yield made
+    made.session.close()
+
+
+@pytest.fixture(params=["log", "record"])
+def either(folder: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[AskedNotebook]:
+    """A notebook in a workspace that keeps a log, and one in a folder that does not."""
+    (bare := tmp_path / "bare").mkdir()
+    made = AskedNotebook(folder if request.param == "log" else bare)
+    yield made
+    made.session.close()
+
+
+@pytest.mark.req("RCP-27", "RCP-82", "RCP-81", "RCP-75")
+def test_the_newest_are_a_table_with_their_ids(
+    either: AskedNotebook, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert either.jp("qna") == ""
+    assert "No question has been answered yet: there is no history." in capsys.readouterr().out
+    either.ask("Which database?", "SQLite")
+    either.ask("Left open?", CANCELLED)
+    either.ask("Since when?", "2020")
+    table = (
+        "id  question         answer  answered by\n"
+        "1   Which database?  SQLite  the user\n"
+        "2   Since when?      2020    the user"
+    )
+    assert either.jp("qna") == either.jp("qna list") == table
+    shown = either.jp("qna list --limit 1")
+    assert "Which database?" not in shown
+    assert "1 earlier: `%jp qna list --limit N` shows more" in shown
+
+
+@pytest.mark.req("RCP-83", "RCP-84", "RCP-82")
+def test_what_is_long_is_cut_in_the_table_and_whole_by_its_id(notebook: AskedNotebook) -> None:
+    question, answer = "Which " + "q" * 100 + "?", "line\n" + "a|" * 50
+    notebook.ask(question, answer)
+    *_, row = notebook.jp("qna").splitlines()
+    assert row.split("  ")[1].strip() == question[:59] + "…"
+    assert "line " + "a|" * 17 + "…  the user" in row
+    whole = notebook.jp("qna get 1")
+    assert whole.splitlines()[1] == question
+    assert whole.endswith(answer)
+    assert "in nb.ipynb" in whole
+
+
+@pytest.mark.req("RCP-84")
+def test_what_people_and_models_wrote_is_text_in_every_reader(notebook: AskedNotebook) -> None:
+    evil = "<img src=x onerror=alert(1)>|[x](javascript:alert(1))`` $x$\u202e\x1b[31m"
+    notebook.ask(f"Which {evil}?", f"{evil}\n```\n# {evil}")
+    bundles: list[dict[str, Any]] = []
+    notebook.shell.publish = lambda data, **_: bundles.append(data)  # type: ignore[method-assign,assignment]
+    notebook.jp("qna")
+    notebook.jp("qna get 1")
+    assert len(bundles) == 2
+    for bundle in bundles:
+        assert "\x1b" not in bundle["text/plain"] + bundle["text/markdown"]
+        assert "\u202e" not in bundle["text/plain"] + bundle["text/markdown"]
+        for html in renderings(bundle["text/markdown"]):
+            assert not dangers(html)
+    (row,) = [x for x in bundles[0]["text/markdown"].splitlines() if x.startswith("| 1 ")]
+    assert row.replace("\\|", "").count("|") == 5  # a bar in a text ends no column
+
+
+@pytest.mark.req("RCP-82", "RCP-79", "RCP-80")
+def test_text_is_looked_for_in_questions_and_answers(
+    either: AskedNotebook, capsys: pytest.CaptureFixture[str]
+) -> None:
+    either.ask("Which database?", "SQLite")
+    either.ask("Which city is it?", "Delft")
+    assert "SQLite" in either.jp("qna search sqlite")
+    assert "Delft" not in either.jp("qna search sqlite")
+    assert "Delft" in either.jp("qna search city is")
+    assert "SQLite" not in either.jp("qna search which --limit 1")
+    assert either.jp("qna search mongo") == ""
+    assert "No question and no answer contains 'mongo'." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("qna lst", "did you mean `%jp qna list`? %jp qna [list | get ID | search TEXT"),
+        ("qna everything", "there is no `%jp qna everything`: %jp qna [list"),
+        ("qna list 5", "list takes no word, found '5'"),
+        ("qna get", "get takes the id of an answer"),
+        ("qna get one", "get takes the id of an answer, found 'one'"),
+        ("qna get 1 2", "get takes the id of an answer"),
+        ("qna get 7", "There is no answer with the id 7: the newest one has the id 1."),
+        ("qna get 1 --limit 2", "--limit goes with list and search"),
+        ("qna search", "search takes the text to look for"),
+        ("qna search ' '", "search takes the text to look for"),
+        ("qna list --limit 0", "a whole number from 1 to 200"),
+        ("qna list --limit x", "a whole number from 1 to 200"),
+        ("qna list --limit 99999999999999999999", "a whole number from 1 to 200"),
+        ("qna import", "import takes one file"),
+        ("qna import nothing.csv", "there is no file"),
+        ("qna import ~no-such-user/x.csv", "there can be no file"),
+    ],
+)
+@pytest.mark.req("RCP-82", "RCP-77", "RCP-78", "RCP-74")
+def test_a_line_that_is_wrong_says_what_is_right(
+    notebook: AskedNotebook, line: str, says: str
+) -> None:
+    notebook.ask("Which?", "this")
+    with pytest.raises(UsageError) as caught:
+        notebook.jp(line)
+    assert says in str(caught.value)
+
+
+def test_an_unknown_id_in_an_empty_history_is_another_error(either: AskedNotebook) -> None:
+    with pytest.raises(UsageError, match="there is no history"):
+        either.jp("qna get 1")
+
+
+@pytest.mark.req("RCP-69")
+def test_what_is_shown_never_reaches_the_conversation(either: AskedNotebook) -> None:
+    either.ask("Which database?", "SQLite")
+    before = either.stored
+    assert "SQLite" in either.jp("qna")
+    either.jp("qna get 1")
+    either.jp("qna search sql")
+    assert either.stored == before
+
+
+@pytest.mark.req("RCP-69", "RCP-61")
+def test_in_a_strangers_notebook_it_is_said_how_to_trust_it_and_nothing_is_shown(
+    notebook: AskedNotebook, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notebook.ask("Which database?", "SQLite")
+    notebook.session.active.revoke()
+    table = notebook.log.with_name("qna.csv")
+    table.write_text(TABLE)
+    for line in ("qna", "qna get 1", "qna search sql"):
+        assert notebook.jp(line) == ""
+        assert "this notebook is not trusted" in (out := capsys.readouterr().out)
+        assert "`%jp trust`" in out
+        assert "SQLite" not in out
+    with pytest.raises(UsageError, match="not trusted"):
+        notebook.jp(f"qna import {table}")
+    assert table.exists()
+
+
+def test_who_answered_is_said(folder: Path) -> None:
+    with (folder / ".jp" / "config.toml").open("a") as file:
+        file.write('[conversation.tools.ask_user.questions.answer]\nanswer = "this"\n')
+    notebook = AskedNotebook(folder)
+    notebook.ask("Which?", None)
+    assert notebook.jp("qna").endswith("this    the configuration")
+    notebook.session.close()
+
+
+def test_tab_knows_the_words_the_ids_and_the_files(notebook: AskedNotebook) -> None:
+    notebook.ask("Which?", "this")
+    notebook.ends.append(yes("that"))
+    notebook.call("ask_user", question="Which?")
+    facts = SessionFacts(notebook.session)
+
+    def offered(line: str) -> list[str]:
+        found = complete(line, facts)
+        return [line[: found.start] + text for text in found.texts]
+
+    assert offered("%jp qn") == ["%jp qna"]
+    words = ["list", "get", "search", "import"]
+    assert offered("%jp qna ") == [f"%jp qna {word}" for word in words]
+    assert offered("%jp qna get ") == ["%jp qna get 2", "%jp qna get 1"]
+    assert offered("%jp qna --limit 5 ge") == ["%jp qna --limit 5 get"]
+    (notebook.folder / "old.csv").write_text(TABLE)
+    assert offered("%jp qna import ol") == ["%jp qna import old.csv"]
+    assert offered("%jp qna search ") == ["%jp qna search --limit"]
+    assert offered("%jp qna get 1 x") == []
+
+
+# --- tables ----------------------------------------------------------------------------------
+
+
+@pytest.mark.req("RCP-56", "RCP-57", "RCP-58", "RCP-60", "RCP-62")
+def test_a_table_is_imported_once_in_order_of_time_and_stays(
+    notebook: AskedNotebook, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notebook.ask("Which database?", "SQLite")
+    table = notebook.folder / "old.csv"
+    table.write_text(TABLE)
+    notebook.jp("qna import old.csv")
+    out = capsys.readouterr().out
+    assert "2 answers imported from old.csv, 1 skipped" in out
+    assert "line 4: 1 columns, expected datetime;question;answer" in out
+    shown = [line.split("  ")[0] for line in notebook.jp("qna").splitlines()[1:]]
+    assert shown == ["2", "3", "1"]  # oldest first; ids are as they were given
+    assert [x["answer"] for x in notebook.read()["entries"]] == ["Delft", "this", "SQLite"]
+    notebook.jp("qna import old.csv")
+    assert "0 answers imported from old.csv, 2 known already" in capsys.readouterr().out
+    assert len(notebook.kept()) == 3
+    assert table.read_text() == TABLE
+
+
+@pytest.mark.req("RCP-60", "RCP-62")
+def test_an_import_that_broke_off_is_finished_and_fills_files_as_answers_do(
+    notebook: AskedNotebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [f"2026-03-01T10:{n // 60:02}:{n % 60:02}Z;Q{n}?;A{n}\n" for n in range(250)]
+    (notebook.folder / "old.csv").write_text("".join(rows))
+    append, calls = ProjectLog._append, iter(range(9))
+
+    def break_off(self: ProjectLog, data: bytes) -> None:
+        if next(calls) == 2:
+            raise OSError(5, "the disk is broken")
+        append(self, data)
+
+    monkeypatch.setattr(ProjectLog, "_append", break_off)
+    with pytest.raises(StorageError, match="the disk is broken"):
+        notebook.jp("qna import old.csv")
+    monkeypatch.undo()
+    notebook.jp("qna import old.csv")
+    entries = notebook.read(limit=200)["entries"]
+    assert [x["answer"] for x in entries] == [f"A{n}" for n in range(50, 250)]
+    assert sorted(path.name for path in notebook.log.parent.glob("qna*")) == [
+        "qna.jsonl", "qna_0001.jsonl", "qna_0002.jsonl",
+    ]  # fmt: skip
+    ids = [json.loads(line)["id"] for path in sorted(notebook.log.parent.glob("qna_*"))
+           for line in path.read_text().splitlines()]  # fmt: skip
+    assert ids == list(range(1, 201))
+
+
+@pytest.mark.req("RCP-59")
+def test_the_table_beside_the_log_is_kept_under_another_name(
+    notebook: AskedNotebook, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = notebook.log.with_name("qna.csv")
+    table.parent.mkdir()
+    table.with_name("qna.csv.migrated").write_text("of an earlier time")
+    table.write_text(TABLE)
+    notebook.jp("qna")
+    assert "qna.csv is kept as qna.csv.migrated2" in capsys.readouterr().out
+    assert table.with_name("qna.csv.migrated2").read_text() == TABLE
+    assert not table.exists()
+
+
+def test_without_a_log_there_is_nothing_to_import_into(tmp_path: Path, folder: Path) -> None:
+    (bare := tmp_path / "bare").mkdir()
+    (bare / "old.csv").write_text(TABLE)
+    notebook = AskedNotebook(bare)
+    with pytest.raises(UsageError, match=r"`%jp config record\.project_log=on` keeps one"):
+        notebook.jp("qna import old.csv")
+    notebook.jp("config record.project_log=on")
+    notebook.jp("qna import old.csv")
+    assert len(notebook.kept()) == 2
+    notebook.session.close()

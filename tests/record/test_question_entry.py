@@ -1,0 +1,172 @@
+"""What is kept of a question outside of the record, and which entries are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import SecretBytes
+
+from jp_nb.record.question_entry import (
+    entry_of,
+    is_signed,
+    past_answer,
+    read_line,
+    signed,
+    to_line,
+)
+
+KEY = SecretBytes(b"k" * 32)
+GOOD: dict[str, Any] = {
+    "id": 3, "timestamp": "2026-03-18T13:19:06.5Z", "question": "Q?", "answer": "A",
+}  # fmt: skip
+
+
+def asked(answer_type: Any = None, **more: Any) -> dict[str, Any]:
+    question = {"text": "Which?", "answer_type": answer_type or {"type": "text"}}
+    return {"source": {"source": "assistant"}, "question": question} | more
+
+
+def ended(**more: Any) -> dict[str, Any]:
+    about = {"end": "answered", "channel": "form"}
+    return {"timestamp": "2026-03-18 13:19:06.5", "outcome": "answered", "metadata": about} | more
+
+
+@pytest.mark.req("RCP-40", "RCP-37")
+def test_an_entry_has_value_label_time_mode_and_where_it_is_from() -> None:
+    kind = {"type": "select", "options": [{"value": "pg", "label": "Postgres"}]}
+    entry = entry_of(asked(kind), ended(answer="pg"))
+    assert entry == {
+        "v": 1,
+        "timestamp": "2026-03-18T13:19:06.5Z",
+        "question": "Which?",
+        "answer": "pg",
+        "label": "Postgres",
+        "mode": "choice",
+        "outcome": "answered",
+        "source": "assistant",
+        "channel": "form",
+    }
+
+
+@pytest.mark.req("RCP-36")
+def test_nothing_is_kept_of_a_secret_in_any_form() -> None:
+    kind = {"type": "secret"}
+    assert entry_of(asked(kind), ended(outcome="redacted")) is None
+
+
+@pytest.mark.parametrize("end", ["declined", "cancelled", "timed_out", "interrupted"])
+@pytest.mark.req("RCP-52")
+def test_a_question_that_was_seen_and_not_answered_is_an_outcome_without_an_answer(
+    end: str,
+) -> None:
+    metadata = {"end": end, "channel": "stdin"}
+    entry = entry_of(asked(), ended(outcome="cancelled", reason="user", metadata=metadata))
+    assert entry is not None
+    assert entry["outcome"] == end
+    assert "answer" not in entry
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        ended(outcome="cancelled", reason="no_prompt_backend", metadata={"end": "unavailable"}),
+        ended(outcome="cancelled", reason="backend_error", metadata={}),
+        ended(answer=None),
+        ended(answer="A", timestamp="yesterday"),
+    ],
+)
+def test_where_nobody_was_asked_nothing_is_kept(response: dict[str, Any]) -> None:
+    assert entry_of(asked(), response) is None
+
+
+def test_marks_are_kept_and_a_blank_answer_is_marked() -> None:
+    metadata = {"end": "answered", "channel": "form", "auto": True, "timed_out": True}
+    entry = entry_of(asked(), ended(answer="A", metadata=metadata))
+    assert entry is not None
+    answer = past_answer(entry, 1, vouched=True)
+    assert answer.marks == ("auto", "timed_out")
+    assert answer.answered_by == "nobody (picked when the time was over)"
+    blank = entry_of(asked(), ended(answer=" "))
+    assert blank is not None
+    assert blank["empty"] is True
+    assert read_line(to_line(blank)) == blank
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"question": ""},
+        {"question": "  "},
+        {"question": None},
+        {"answer": ""},
+        {"answer": " \n"},
+        {"answer": None},
+        {"timestamp": "2026-02-30T10:00:00Z"},
+        {"timestamp": "2026-02-28T25:00:00Z"},
+        {"timestamp": "2026-02-28"},
+        {"timestamp": "2026-02-28T10:00:00"},
+        {"timestamp": "2026-02-28T10:00:00+25:00"},
+        {"timestamp": "yesterday"},
+        {"timestamp": 5},
+        {"id": 0},
+        {"id": "1"},
+        {"id": True},
+        {"id": 1.5},
+        {"outcome": "lost"},
+    ],
+)
+@pytest.mark.req("RCP-51", "RCP-50")
+def test_an_entry_that_is_not_well_formed_is_none(wrong: dict[str, Any]) -> None:
+    assert read_line(to_line(GOOD)) == GOOD
+    assert read_line(to_line(GOOD | wrong)) is None
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe", b'{"id":1e999}', b"[" * 5000]
+)
+@pytest.mark.req("RCP-50")
+def test_a_damaged_line_is_none(line: bytes) -> None:
+    assert read_line(line) is None
+
+
+@pytest.mark.parametrize(
+    "timestamp", ["2026-02-28T10:00:00Z", "2026-02-28 10:00:00.5+01:00", "2024-02-29t10:00:00z"]
+)
+@pytest.mark.req("RCP-41", "RCP-51")
+def test_the_form_of_three_fields_is_read(timestamp: str) -> None:
+    entry = read_line(to_line({"datetime": timestamp, "question": "Q?", "answer": "A"}))
+    assert entry is not None
+    assert past_answer(entry, 4, vouched=False).words == "A"
+
+
+TEXT = st.text(st.characters(codec=None), min_size=1).filter(lambda text: bool(text.strip()))
+"""Of any characters, halves of a surrogate pair too."""
+
+
+@given(TEXT, TEXT)
+@pytest.mark.req("RCP-39")
+def test_an_entry_is_one_line_whatever_is_in_it(question: str, answer: str) -> None:
+    line = to_line(GOOD | {"question": question, "answer": answer})
+    assert line.endswith(b"\n")
+    assert len(line.decode().splitlines()) == 1
+    entry = read_line(line)
+    assert entry is not None
+    if question.isprintable():
+        assert entry["question"] == question
+
+
+@pytest.mark.req("RCP-68")
+def test_a_signature_is_of_all_that_an_entry_says() -> None:
+    entry = signed(GOOD | {"trusted": True}, KEY)
+    assert is_signed(entry, KEY)
+    read = read_line(to_line(entry))
+    assert read is not None
+    assert is_signed(read, KEY)
+    for changed in ({"answer": "B"}, {"id": 4}, {"more": 1}, {"trusted": False}):
+        assert not is_signed(entry | changed, KEY)
+    assert not is_signed(entry, SecretBytes(b"x" * 32))
+    assert not is_signed(GOOD, KEY)
+    assert not is_signed(GOOD | {"signature": "1:é"}, KEY)

@@ -1,0 +1,45 @@
+"""A table of questions and answers, as an earlier program wrote it."""
+
+from __future__ import annotations
+
+import pytest
+
+from jp_nb.record.question_rows import read_rows
+
+TABLE = (
+    "datetime;question;answer\r\n"
+    '2026-03-02T10:00:00Z;"Which; ""database""?";"Post\r\ngres"\r\n'
+    "2026-03-01 09:00:00;Which city?;Delft\r\n"
+)
+
+
+@pytest.mark.req("RCP-57", "RCP-62")
+def test_rows_are_separated_by_semicolons_quoted_and_put_in_order_of_time() -> None:
+    rows = read_rows("\ufeff" + TABLE)
+    assert rows.skipped == ()
+    assert [(x["timestamp"], x["question"], x["answer"]) for x in rows.entries] == [
+        ("2026-03-01T09:00:00.0Z", "Which city?", "Delft"),
+        ("2026-03-02T10:00:00.0Z", 'Which; "database"?', "Post\r\ngres"),
+    ]
+    assert read_rows(TABLE.partition("\r\n")[2]).entries == rows.entries  # without a header
+
+
+@pytest.mark.req("RCP-58")
+def test_bad_rows_are_skipped_each_with_its_line_and_what_is_wrong() -> None:
+    rows = read_rows(
+        "2026-02-30T10:00:00Z;Q;A\n2026-03-01;Q;A\na;b\n\n2026-03-01T10:00:00Z;;A\n"
+        '2026-03-01T10:00:00Z;"Q"x;A\n2026-03-01T10:00:00Z;Q;good\n2026-03-01T10:00:00Z;"Q;A\n'
+    )
+    assert [entry["answer"] for entry in rows.entries] == ["good"]
+    places = [text.partition(":")[0] for text in rows.skipped]
+    assert places == ["line 1", "line 2", "line 3", "line 5", "line 6", "line 8"]
+    assert "'2026-03-01' is not a date with a time" in rows.skipped[1]
+    assert "2 columns, expected datetime;question;answer" in rows.skipped[2]
+
+
+def test_equal_rows_are_told_apart_and_named_the_same_in_another_reading() -> None:
+    twice = "2026-03-01T10:00:00Z;Q;A\n" * 2
+    first, second = (entry["row"] for entry in read_rows(twice).entries)
+    assert first != second
+    again = read_rows("2026-01-01T00:00:00Z;Other;A\n" + twice)
+    assert {first, second} < {entry["row"] for entry in again.entries}

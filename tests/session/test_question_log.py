@@ -1,0 +1,370 @@
+"""What people were asked: when it is kept in the workspace's log, and who may read it back."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jp_nb
+from jp_nb.agent.prompts import Answered, NotAnswered
+from jp_nb.record.events import ChatRequest, InquiryRequest, InquiryResponse, ToolCallRequest
+from jp_nb.tooling.question import Question
+from tests.support.asked_notebook import AskedNotebook
+from tests.support.fakes import CANCELLED
+
+OLD = {"datetime": "2026-03-01T10:00:00Z", "question": "Which city?", "answer": "Delft"}
+TABLE = "datetime;question;answer\n2026-03-01T10:00:00Z;Which city?;Delft\n"
+
+
+@pytest.fixture
+def notebook(folder: Path) -> Iterator[AskedNotebook]:
+    made = AskedNotebook(folder)
+    yield made
+    made.session.close()
+
+
+@pytest.fixture
+def stranger(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AskedNotebook]:
+    """A notebook that somebody else made, in which they were asked something."""
+    monkeypatch.setenv("JP_NB_KEY_FILE", str(folder.parent / "their-key"))
+    (elsewhere := folder.parent / "elsewhere").mkdir()
+    theirs = AskedNotebook(elsewhere, name="theirs")
+    theirs.ask("Whose?", "theirs")
+    stored = theirs.stored
+    theirs.session.close()
+    monkeypatch.setenv("JP_NB_KEY_FILE", str(folder.parent / "key"))
+    made = AskedNotebook(folder, stored=stored)
+    made.told()
+    yield made
+    made.session.close()
+
+
+def plant(folder: Path, *entries: dict[str, Any]) -> Path:
+    path = folder / ".jp" / "context" / "qna.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    return path
+
+
+# --- when it is kept -------------------------------------------------------------------------
+
+
+@pytest.mark.req("RCP-38", "RCP-40", "RCP-63", "RCP-54")
+def test_an_answer_is_a_line_of_the_log_with_where_it_was_given(notebook: AskedNotebook) -> None:
+    assert not notebook.log.parent.exists()
+    options = {"answer_type": "select", "options": ["Postgres", "SQLite"]}
+    notebook.ask("Which database?", "SQLite", **options)
+    (entry,) = notebook.kept()
+    assert {key: entry[key] for key in ("id", "question", "answer", "mode", "trusted")} == {
+        "id": 1, "question": "Which database?", "answer": "SQLite", "mode": "choice",
+        "trusted": True,
+    }  # fmt: skip
+    about = ("outcome", "source", "channel", "notebook", "cell", "turn", "conversation")
+    assert [entry[key] for key in about] == [
+        "answered", "assistant", "form", "nb.ipynb", "nb-1", 0,
+        notebook.session.document.conversation.id,
+    ]  # fmt: skip
+    stored = [raw for raw in notebook.stored["events"] if raw["type"] == "inquiry_response"]
+    assert entry["timestamp"] == stored[0]["timestamp"].replace(" ", "T") + "Z"
+
+
+@pytest.mark.req("RCP-52")
+def test_what_was_left_unanswered_is_an_outcome_outside_of_the_list(
+    notebook: AskedNotebook,
+) -> None:
+    notebook.ask("Sure?", CANCELLED)
+    notebook.ask("Now?", NotAnswered("timed_out", "form"))
+    notebook.ask("Which?", "this")
+    assert [(e["outcome"], e.get("id")) for e in notebook.kept()] == [
+        ("cancelled", None), ("timed_out", None), ("answered", 1),
+    ]  # fmt: skip
+    assert [(e["id"], e["question"]) for e in notebook.read()["entries"]] == [(1, "Which?")]
+
+
+@pytest.mark.req("RCP-36", "RCP-70")
+def test_of_a_secret_nothing_is_written_anywhere(notebook: AskedNotebook, folder: Path) -> None:
+    @jp_nb.tool
+    def sign_in(ctx: jp_nb.ToolContext) -> Any:
+        if "key" not in ctx.answers:
+            return jp_nb.NeedsInput(Question.secret("key", "Which key?"))
+        return "Signed in."
+
+    try:
+        notebook.ends.append(Answered("hunter2-hunter2", "form"))
+        notebook.call("sign_in")
+    finally:
+        jp_nb.remove_tool("sign_in")
+    assert notebook.kept() == []
+    found = [path for path in folder.rglob("*") if path.is_file()]
+    assert not [path for path in found if b"hunter2" in path.read_bytes()]
+    assert notebook.read()["total"] == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "folder_first", "kept"),
+    [("auto", True, 1), ("auto", False, 0), ("on", False, 1), ("on", True, 1), ("off", True, 0)],
+)
+def test_the_setting_says_whether_a_log_is_kept(
+    folder: Path, tmp_path: Path, setting: str, folder_first: bool, kept: int
+) -> None:
+    work = folder if folder_first else tmp_path / "bare"
+    work.mkdir(exist_ok=True)
+    os.chdir(work)
+    notebook = AskedNotebook(work)
+    notebook.jp(f"config record.project_log={setting}")
+    notebook.ask("Which?", "this")
+    assert len(notebook.kept()) == kept
+    assert notebook.read()["total"] == 1  # of the record, where there is no log
+    notebook.session.close()
+
+
+@pytest.mark.req("RCP-63", "RCP-64", "RCP-66", "RCP-67", "RCP-70", "HB-14")
+def test_a_strangers_notebook_asks_and_nothing_is_written_or_read(
+    stranger: AskedNotebook,
+) -> None:
+    call = stranger.ask("Which?", "mine")
+    assert call.content == '{"answer_type":"text","answer":"mine"}'
+    assert not stranger.log.parent.exists()
+    body = stranger.read()
+    assert (body["is_error"], body["untrusted"], body["entries"]) == (True, True, [])
+    plant(stranger.folder, OLD)
+    assert stranger.read()["entries"] == []
+    (turn,) = (turn for turn in stranger.session.conversations.log(9) if turn.number == 1)
+    assert [inquiry.answer for inquiry in turn.inquiries] == ["mine"]  # it is in the record
+
+
+@pytest.mark.req("RCP-65")
+def test_trust_is_asked_for_at_each_write(stranger: AskedNotebook) -> None:
+    stranger.ask("One?", "1")
+    stranger.jp("trust --yes")
+    stranger.ask("Two?", "2")
+    stranger.jp("trust --revoke")
+    stranger.ask("Three?", "3")
+    assert [entry["question"] for entry in stranger.kept()] == ["Two?"]
+    stranger.jp("trust --yes")
+    assert [x["question"] for x in stranger.read()["entries"]] == ["Two?"]
+
+
+def test_who_made_a_notebook_here_is_trusted_at_once(notebook: AskedNotebook) -> None:
+    notebook.ask("Which?", "this")
+    assert notebook.read()["total"] == 1
+    again = AskedNotebook(notebook.folder, stored=notebook.stored)  # signed by the same user
+    assert again.read()["total"] == 1
+    again.session.close()
+
+
+# --- nobody is asked -------------------------------------------------------------------------
+
+
+def configure(folder: Path, answer: str) -> None:
+    with (folder / ".jp" / "config.toml").open("a") as file:
+        file.write(f'[conversation.tools.ask_user.questions.answer]\nanswer = "{answer}"\n')
+
+
+def test_runs_with_nobody_there_add_a_configured_answer_once(folder: Path) -> None:
+    configure(folder, "this")
+    for _ in range(3):
+        run = AskedNotebook(folder, headless=True)
+        run.ask("Which?", None)
+        assert [x["answered_by"] for x in run.read()["entries"]] == ["the configuration"]
+        run.session.close()
+    assert [(e["id"], e["channel"]) for e in AskedNotebook(folder).kept()] == [(1, "configured")]
+    file = folder / ".jp" / "config.toml"
+    file.write_text(file.read_text().replace('"this"', '"that"'))
+    run = AskedNotebook(folder, headless=True)
+    run.ask("Which?", None)
+    assert [e["answer"] for e in run.kept()] == ["this", "that"]
+    run.session.close()
+
+
+@pytest.mark.req("RCP-85")
+def test_a_question_that_nobody_was_there_for_is_not_kept_and_reading_works(folder: Path) -> None:
+    first = AskedNotebook(folder)
+    first.ask("Which?", "this")
+    first.session.close()
+    before = {path: path.read_bytes() for path in first.log.parent.iterdir()}
+    run = AskedNotebook(folder, headless=True)
+    assert run.ask("Really?", None).is_error
+    assert [x["question"] for x in run.read()["entries"]] == ["Which?"]
+    assert {path: path.read_bytes() for path in first.log.parent.iterdir()} == before
+    run.session.close()
+
+
+# --- one log, several notebooks --------------------------------------------------------------
+
+
+@pytest.mark.req("RCP-48", "RCP-49", "HB-14")
+def test_notebooks_of_a_workspace_share_the_log_and_its_ids(folder: Path) -> None:
+    one, two = AskedNotebook(folder, name="one"), AskedNotebook(folder, name="two")
+    for number in range(120):
+        asked((one, two)[number % 2], number)
+    assert one.log.with_name("qna_0001.jsonl").exists()
+    assert one.read(limit=200)["total"] == 120
+    assert [x["id"] for x in two.read(limit=200)["entries"]] == list(range(1, 121))
+    assert {x["notebook"] for x in two.read()["entries"]} == {"one.ipynb", "two.ipynb"}
+    assert [x["question"] for x in one.read(action="get", id=1)["entries"]] == ["Number 0?"]
+    one.session.close()
+    two.session.close()
+
+
+def asked(notebook: AskedNotebook, number: int) -> None:
+    """Append an answered question, as a turn does."""
+    stream = notebook.session.document.conversation
+    stream.start_turn(ChatRequest(content="x"))
+    question: Any = {"text": f"Number {number}?", "answer_type": {"type": "text"}}
+    source: Any = {"source": "assistant"}
+    stream.append(InquiryRequest(id="c.a.1", source=source, question=question))
+    metadata: Any = {"end": "answered", "channel": "form"}
+    stream.append(
+        InquiryResponse(id="c.a.1", outcome="answered", answer=str(number), metadata=metadata)
+    )
+
+
+# --- failures --------------------------------------------------------------------------------
+
+
+@pytest.mark.req("RCP-53")
+def test_a_write_that_fails_is_said_once_and_made_up_for(
+    notebook: AskedNotebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record is written first and never changed, so that the answer there bears no mark."""
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    calls = [notebook.ask("One?", "1"), notebook.ask("Two?", "2")]
+    assert [call.content for call in calls] == [
+        '{"answer_type":"text","answer":"1"}', '{"answer_type":"text","answer":"2"}',
+    ]  # fmt: skip
+    (said,) = notebook.told()
+    assert "is in this notebook's record, and not in the project log" in said
+    assert "No space left on device" in said
+    assert notebook.kept() == []
+    monkeypatch.undo()
+    notebook.ask("Three?", "3")
+    assert [(e["id"], e["question"]) for e in notebook.kept()] == [
+        (1, "One?"), (2, "Two?"), (3, "Three?"),
+    ]  # fmt: skip
+
+
+@pytest.mark.req("RCP-50")
+def test_damaged_lines_are_passed_over_and_said_once(notebook: AskedNotebook) -> None:
+    notebook.ask("One?", "1")
+    with notebook.log.open("a") as file:
+        file.write("damaged\n{}\n")
+    notebook.ask("Two?", "2")
+    assert [x["id"] for x in notebook.read()["entries"]] == [1, 4]
+    notebook.read()
+    (said,) = notebook.told()
+    assert said.startswith("2 lines of the project log in ")
+    assert "cannot be read: passed over" in said
+
+
+def test_a_repaired_record_is_not_kept_a_second_time(notebook: AskedNotebook) -> None:
+    notebook.ask("One?", "1")
+    notebook.session.document.conversation.append(
+        ToolCallRequest(id="open", name="ask_user", arguments={})
+    )
+    notebook.ask("Two?", "2")  # gives the open call a response first
+    assert [e["question"] for e in notebook.kept()] == ["One?", "Two?"]
+
+
+# --- what somebody else wrote ----------------------------------------------------------------
+
+
+@pytest.mark.req("RCP-67", "RCP-68")
+def test_what_somebody_else_wrote_into_the_log_needs_consent_before_a_model_reads_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JP_NB_TRUST_FOLDERS", "")
+    plant(folder, OLD, {**OLD, "answer": "Rotterdam", "trusted": True, "signature": "1:00"})
+    notebook = AskedNotebook(folder)
+    notebook.ask("Which?", "this")
+    body = notebook.read()
+    assert [x["answer"] for x in body["entries"]] == ["this"]
+    assert body["left_out"].startswith("2 that somebody else wrote")
+    shown = notebook.jp("qna")
+    assert "Rotterdam" in shown
+    assert "2 not signed by you" in shown
+    listed = notebook.jp("trust --workspace --yes")
+    assert listed == ""
+    assert [x["answer"] for x in notebook.read()["entries"]] == ["Delft", "Rotterdam", "this"]
+    with notebook.log.open("a") as file:
+        file.write(json.dumps(OLD | {"answer": "planted later"}) + "\n")
+    assert [x["answer"] for x in notebook.read()["entries"]] == ["this"]
+    notebook.session.close()
+
+
+def test_what_would_count_is_shown_before_the_person_agrees(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JP_NB_TRUST_FOLDERS", "")
+    plant(folder, OLD)
+    notebook = AskedNotebook(folder)
+    notebook.ends.append(Answered(True, "form"))
+    shown = notebook.jp("trust --workspace")
+    assert "Which city? → Delft" in shown
+    assert "qna.jsonl" in shown
+    assert notebook.read()["total"] == 1
+    notebook.session.close()
+
+
+def test_with_nobody_there_the_folders_log_counts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JP_NB_TRUST_FOLDERS", "")
+    plant(folder, OLD)
+    run = AskedNotebook(folder, headless=True)
+    assert [x["answer"] for x in run.read()["entries"]] == ["Delft"]
+    run.session.close()
+
+
+# --- tables ----------------------------------------------------------------------------------
+
+
+@pytest.mark.req("RCP-56", "RCP-59", "RCP-61")
+def test_a_table_beside_the_log_comes_in_on_trust_and_is_kept(
+    stranger: AskedNotebook, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = stranger.log.with_name("qna.csv")
+    table.parent.mkdir()
+    table.write_text(TABLE)
+    stranger.ask("Which?", "mine")
+    stranger.read()
+    assert table.exists()  # nothing before there is trust
+    stranger.jp("trust --yes")
+    assert "1 answer imported from qna.csv" in capsys.readouterr().out
+    assert not table.exists()
+    assert table.with_name("qna.csv.migrated").read_text() == TABLE
+    assert [(x["id"], x["answer"]) for x in stranger.read()["entries"]] == [(1, "Delft")]
+
+
+@pytest.mark.req("RCP-56", "RCP-62")
+def test_a_table_beside_the_log_comes_in_with_the_first_answer(notebook: AskedNotebook) -> None:
+    table = notebook.log.with_name("qna.csv")
+    table.parent.mkdir()
+    table.write_text(TABLE)
+    notebook.ask("Which?", "this")
+    assert [(x["id"], x["answer"]) for x in notebook.read()["entries"]] == [
+        (2, "Delft"), (1, "this"),
+    ]  # fmt: skip
+    assert notebook.told()[0] == "1 answer imported from qna.csv"
+
+
+def test_an_unreadable_table_costs_no_answer(notebook: AskedNotebook) -> None:
+    table = notebook.log.with_name("qna.csv")
+    table.parent.mkdir()
+    table.write_bytes(b"\xff\xfe\x00")
+    notebook.ask("Which?", "this")
+    assert [e["answer"] for e in notebook.kept()] == ["this"]
+    (said,) = notebook.told()
+    assert "is not imported" in said
+    assert "is not UTF-8" in said
+    assert table.exists()

@@ -1,0 +1,153 @@
+"""`ask_user_read`: what the model reads of earlier questions."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from jp_nb.record.question_entry import PastAnswer
+from jp_nb.record.question_history import QuestionHistory
+from jp_nb.tooling.builtin import BUILTINS
+from jp_nb.tooling.builtin.ask_user_read import MAX_CHARS
+from jp_nb.tooling.context import ToolContext
+from jp_nb.tooling.outcome import Failure, Outcome, Success
+from tests.support.fakes import InlineCell, configured, offer_now
+
+MOMENT = datetime(2026, 3, 18, 13, 19, 6, tzinfo=UTC)
+TWO = QuestionHistory(
+    (
+        PastAnswer(1, MOMENT, "Which database?", "pg", "Postgres", "choice", "form"),
+        PastAnswer(2, MOMENT, "Why?", "It is\nfast", "It is\nfast", "freetext", "stdin"),
+    )
+)
+
+
+async def run(arguments: dict[str, Any], history: QuestionHistory | None = TWO) -> Outcome:
+    context = ToolContext("ask_user_read", history=None if history is None else lambda: history)
+    return await BUILTINS["ask_user_read"].run(arguments, context, InlineCell())
+
+
+async def found(arguments: dict[str, Any], history: QuestionHistory = TWO) -> dict[str, Any]:
+    outcome = await run(arguments, history)
+    assert isinstance(outcome, Success), outcome
+    body: dict[str, Any] = json.loads(outcome.content)
+    return body
+
+
+@pytest.mark.req("RCP-1", "RCP-2")
+def test_both_tools_are_offered_and_say_what_they_are_for() -> None:
+    tools = offer_now(configured({}), {"builtin": BUILTINS}).tools
+    assert {"ask_user", "ask_user_read"} <= set(tools)
+    assert "before you ask" in tools["ask_user_read"].definition.description
+    assert tools["ask_user_read"].run == "unattended"
+
+
+@pytest.mark.req("RCP-72", "RCP-75", "RCP-28", "RCP-37")
+async def test_the_list_has_ids_value_and_label_and_the_total() -> None:
+    assert await found({"action": "list", "limit": 1}) == {
+        "total": 2,
+        "entries": [
+            {
+                "id": 2,
+                "timestamp": "2026-03-18T13:19:06.0Z",
+                "question": "Why?",
+                "answer": "It is\nfast",
+                "mode": "freetext",
+                "answered_by": "the user",
+            }
+        ],
+    }
+    first, second = (await found({"action": "list"}))["entries"]
+    assert (first["answer"], first["label"]) == ("pg", "Postgres")
+    assert "label" not in second
+
+
+@pytest.mark.req("RCP-72", "RCP-77")
+async def test_one_is_found_by_its_id_and_an_unknown_one_is_an_error() -> None:
+    assert [x["id"] for x in (await found({"action": "get", "id": 2}))["entries"]] == [2]
+    unknown, empty = await run({"action": "get", "id": 9}), None
+    assert unknown == Failure("There is no answer with the id 9: the newest one has the id 2.")
+    empty = await run({"action": "get", "id": 9}, QuestionHistory())
+    assert empty == Failure("No question has been answered yet: there is no history.")
+
+
+@pytest.mark.req("RCP-72", "RCP-79", "RCP-80")
+async def test_what_is_looked_for_may_be_nowhere_and_that_is_no_error() -> None:
+    by_label = await found({"action": "query", "text": "POSTGRES"})
+    assert [x["id"] for x in by_label["entries"]] == [1]
+    none = await found({"action": "query", "text": "mongo"})
+    assert none == {
+        "message": "No question and no answer contains 'mongo'.", "total": 0, "entries": [],
+    }  # fmt: skip
+    empty = await found({"action": "query", "text": "x"}, QuestionHistory())
+    assert empty["message"] == "No question has been answered yet: there is no history."
+    assert (await found({"action": "list"}, QuestionHistory()))["message"] == empty["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({}, 'use "list", "get" or "query"'),
+        ({"action": "drop"}, 'use "list", "get" or "query"'),
+        ({"action": 5}, 'use "list", "get" or "query"'),
+        ({"action": "get"}, 'The action "get" needs `id`'),
+        ({"action": "get", "id": "2"}, 'The action "get" needs `id`'),
+        ({"action": "get", "id": 0}, 'The action "get" needs `id`'),
+        ({"action": "get", "id": True}, 'The action "get" needs `id`'),
+        ({"action": "query"}, 'The action "query" needs `text`'),
+        ({"action": "query", "text": "  "}, 'The action "query" needs `text`'),
+        ({"action": "query", "text": 5}, 'The action "query" needs `text`'),
+        ({"action": "list", "limit": 0}, "a whole number from 1 to 200"),
+        ({"action": "list", "limit": -3}, "a whole number from 1 to 200"),
+        ({"action": "list", "limit": 201}, "a whole number from 1 to 200"),
+        ({"action": "list", "limit": "5"}, "a whole number from 1 to 200"),
+    ],
+)
+@pytest.mark.req("RCP-73", "RCP-74", "RCP-76", "RCP-78")
+async def test_a_call_that_is_wrong_says_what_is_right_and_reads_nothing(
+    arguments: dict[str, Any], says: str
+) -> None:
+    def read() -> QuestionHistory:
+        raise AssertionError("something was read")
+
+    tool, context = BUILTINS["ask_user_read"], ToolContext("ask_user_read", history=read)
+    outcome = await tool.run(arguments, context, InlineCell())
+    assert isinstance(outcome, Failure)
+    assert says in outcome.message
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"action": "list"}, {"action": "get", "id": 1}, {"action": "query", "text": "a"}]
+)
+@pytest.mark.req("RCP-66", "RCP-67", "HB-14")
+async def test_of_an_untrusted_notebook_there_are_no_entries(arguments: dict[str, Any]) -> None:
+    outcome = await run(arguments, QuestionHistory(TWO.answers, trusted=False))
+    assert isinstance(outcome, Failure)
+    body = json.loads(outcome.message)
+    assert (body["untrusted"], body["total"], body["entries"]) == (True, 0, [])
+    assert "%jp trust" in body["message"]
+
+
+async def test_without_anybody_who_keeps_answers_there_are_none() -> None:
+    outcome = await run({"action": "list"}, None)
+    assert isinstance(outcome, Success)
+    assert json.loads(outcome.content)["total"] == 0
+
+
+@pytest.mark.req("RCP-68")
+async def test_it_is_said_how_many_of_somebody_else_are_left_out() -> None:
+    body = await found({"action": "list"}, QuestionHistory(TWO.answers, left_out=3))
+    assert body["left_out"].startswith("3 that somebody else wrote")
+
+
+async def test_a_result_is_whole_json_that_the_newest_answers_fit_into() -> None:
+    long = [PastAnswer(n, MOMENT, "Q?", "x" * 9000, "x" * 9000) for n in range(1, 21)]
+    outcome = await run({"action": "list"}, QuestionHistory(tuple(long)))
+    assert isinstance(outcome, Success)
+    assert len(outcome.content) < MAX_CHARS + 1000
+    body = json.loads(outcome.content)
+    assert [x["id"] for x in body["entries"]] == [17, 18, 19, 20]
+    assert body["shortened"].startswith("only the newest 4 of 20")

@@ -1,0 +1,343 @@
+"""The project log: what is in its files, whoever writes them, and however a writer ends."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jp_nb.errors import StorageError
+from jp_nb.workspace import project_log
+from jp_nb.workspace.file_lock import locked
+from jp_nb.workspace.project_log import EntryTooLongError, LogContents, LogEntry, ProjectLog
+from tests.support.log_writers import Writer, check, entry
+
+EACH = int(os.environ.get("JP_NB_LOG_WRITES", "300"))
+"""So many answers each process writes; the bench has more of them."""
+KILLS = 4
+posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and links of POSIX")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> ProjectLog:
+    return ProjectLog(tmp_path)
+
+
+def add(log: ProjectLog, *answers: Any, **more: Any) -> None:
+    log.append([{**entry("test", number), "answer": answer, **more}
+                for number, answer in enumerate(answers)])  # fmt: skip
+
+
+def said(log: ProjectLog) -> list[tuple[int, Any]]:
+    return [(number, each["answer"]) for number, each in log.read().answered]
+
+
+def names(log: ProjectLog) -> list[str]:
+    return sorted(path.name for path in log.folder.glob("qna*"))
+
+
+def lines(log: ProjectLog, name: str = "qna.jsonl") -> list[str]:
+    return (log.folder / name).read_text(encoding="utf-8").splitlines()
+
+
+# --- writing and reading ---------------------------------------------------------------------
+
+
+@pytest.mark.req("RCP-38", "RCP-39", "RCP-42", "RCP-54")
+def test_an_answer_is_a_line_with_a_number_in_a_folder_made_for_it(log: ProjectLog) -> None:
+    assert not log.exists()
+    assert log.read() == LogContents()
+    assert not log.folder.parent.exists()  # to read makes nothing
+    add(log, "one\ntwo", "b")
+    assert log.exists()
+    first, second = map(json.loads, lines(log))
+    assert (first["id"], first["answer"]) == (1, "one\ntwo")
+    assert second["id"] == 2
+
+
+@pytest.mark.req("RCP-43", "RCP-44", "RCP-45", "RCP-46", "RCP-47", "RCP-48", "RCP-49", "HB-14")
+def test_the_hundred_and_first_line_sets_the_file_aside_and_no_id_changes(log: ProjectLog) -> None:
+    for number in range(100):
+        add(log, number)
+    assert names(log) == ["qna.jsonl"]
+    before = said(log)
+    add(log, "the 101st")
+    assert names(log) == ["qna.jsonl", "qna_0001.jsonl"]
+    assert len(lines(log)) == 1
+    for number in range(250):
+        add(log, number)
+    assert names(log) == ["qna.jsonl", *(f"qna_000{n}.jsonl" for n in (1, 2, 3))]
+    found = said(log)
+    assert found[:100] == before
+    assert [number for number, _ in found] == list(range(1, 352))
+    assert found[100] == (101, "the 101st")
+
+
+@pytest.mark.req("RCP-43")
+def test_blank_and_damaged_lines_count_when_a_file_is_full(log: ProjectLog) -> None:
+    add(log, "a")
+    with log.path.open("ab") as file:
+        file.write(b"\n" * 50 + b"damaged\n" * 49)
+    add(log, "b")
+    assert names(log) == ["qna.jsonl", "qna_0001.jsonl"]
+    assert log.read().damaged == 49
+
+
+@pytest.mark.req("RCP-46")
+def test_the_next_number_follows_the_highest_and_gaps_stay(log: ProjectLog) -> None:
+    add(log, *range(100))
+    for number in (3, 9999):
+        log.path.with_name(f"qna_{number:04d}.jsonl").write_bytes(b"")
+    add(log, "x")
+    add(log, *range(100))
+    assert names(log) == [
+        "qna.jsonl", "qna_0003.jsonl", "qna_10000.jsonl", "qna_10001.jsonl", "qna_9999.jsonl",
+    ]  # fmt: skip
+    assert [number for number, _ in said(log)] == list(range(1, 202))
+
+
+@pytest.mark.req("RCP-46")
+def test_a_file_that_cannot_be_set_aside_grows_and_that_is_said(
+    log: ProjectLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(log, *range(100))
+
+    def refuse(*_: Any) -> None:
+        raise PermissionError(errno.EACCES, "not allowed")
+
+    monkeypatch.setattr(os, "rename", refuse)
+    added = log.append([entry("test", 1)])
+    assert "is full and cannot be set aside: not allowed" in added.problems[0]
+    assert len(lines(log)) == 101
+
+
+@pytest.mark.req("RCP-47")
+def test_as_many_archives_are_kept_as_are_wanted(tmp_path: Path) -> None:
+    log = ProjectLog(tmp_path, keeps=2)
+    add(log, *range(450))
+    assert names(log) == ["qna.jsonl", "qna_0003.jsonl", "qna_0004.jsonl"]
+    assert [number for number, _ in said(log)] == list(range(201, 451))
+
+
+# --- what others left there ------------------------------------------------------------------
+
+
+@pytest.mark.req("RCP-41", "RCP-42", "RCP-50")
+def test_entries_of_three_fields_are_numbered_by_their_place_also_behind_damage(
+    log: ProjectLog,
+) -> None:
+    old = {"datetime": "2026-03-01T10:00:00Z", "question": "Q?"}
+    log.folder.mkdir(parents=True)
+    text = [json.dumps(old | {"answer": answer}) for answer in ("a", "b", "c")]
+    log.path.write_text("\n".join(text) + "\n")
+    assert said(log) == [(1, "a"), (2, "b"), (3, "c")]
+    text[1] = "damaged"
+    log.path.write_text("\n".join(text))  # and no end of the last line
+    assert said(log) == [(1, "a"), (3, "c")]
+    add(log, "new")
+    assert said(log) == [(1, "a"), (3, "c"), (4, "new")]
+    assert log.read().damaged == 1
+    add(log, *range(100))
+    assert said(log)[:3] == [(1, "a"), (3, "c"), (4, "new")]
+
+
+def test_a_line_that_a_killed_writer_tore_costs_no_other_line(log: ProjectLog) -> None:
+    add(log, "a", "b")
+    log.path.write_bytes(log.path.read_bytes()[:-10])
+    add(log, "c")
+    assert said(log) == [(1, "a"), (3, "c")]
+    assert log.read().damaged == 1
+
+
+def test_an_end_without_an_answer_has_no_number(log: ProjectLog) -> None:
+    add(log, "a")
+    outcome = {key: value for key, value in entry("t", 1).items() if key != "answer"}
+    log.append([outcome | {"outcome": "declined"}])
+    add(log, "b")
+    assert said(log) == [(1, "a"), (2, "b")]
+    assert len(lines(log)) == 3
+
+
+def test_a_file_that_cannot_be_read_is_said_and_nothing_is_written_beside_it(
+    log: ProjectLog,
+) -> None:
+    """An unread file may hold any number: it would be given a second time."""
+    add(log, *range(101))
+    archive = log.folder / "qna_0001.jsonl"
+    archive.unlink()
+    archive.mkdir()
+    contents = log.read()
+    assert [number for number, _ in contents.answered] == [101]
+    assert "qna_0001.jsonl" in contents.unread[0]
+    with pytest.raises(StorageError, match=r"nothing is written, for .*qna_0001\.jsonl"):
+        add(log, "x")
+
+
+# --- whose files these are -------------------------------------------------------------------
+
+
+@posix
+@pytest.mark.parametrize("name", ["qna.jsonl", ".qna.lock"])
+def test_nothing_is_written_through_a_link(log: ProjectLog, tmp_path: Path, name: str) -> None:
+    """A folder from somebody else may hold a link to any file of the user's."""
+    log.folder.mkdir(parents=True)
+    theirs = tmp_path / "profile"
+    theirs.write_text("mine\n")
+    (log.folder / name).symlink_to(theirs)
+    with pytest.raises(StorageError, match=r"qna"):
+        add(log, "x")
+    assert theirs.read_text() == "mine\n"
+
+
+@posix
+def test_a_folder_that_leads_elsewhere_or_is_open_to_others_is_refused(
+    log: ProjectLog, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    log.folder.parent.mkdir()
+    log.folder.symlink_to(tmp_path / "elsewhere")
+    for act in (log.read, lambda: add(log, "x")):
+        with pytest.raises(StorageError, match="is a link: put a folder in its place"):
+            act()
+    log.folder.unlink()
+    log.folder.mkdir()
+    log.folder.chmod(0o777)
+    with pytest.raises(StorageError, match="is not a folder of yours alone"):
+        add(log, "x")
+    assert list(log.folder.iterdir()) == []
+
+
+# --- failures --------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_written_whole_is_not_written(
+    log: ProjectLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(log, "a")
+    before, write = log.path.read_bytes(), os.write
+    monkeypatch.setattr(os, "write", lambda at, data: write(at, data[: len(data) // 2]))
+    with pytest.raises(StorageError, match="cannot be written"):
+        add(log, "b")
+    assert log.path.read_bytes() == before
+    monkeypatch.undo()
+
+    def full(_: int) -> None:
+        raise OSError(errno.EIO, "the disk is broken")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StorageError, match="the disk is broken"):
+        add(log, "b")
+    monkeypatch.undo()
+    assert log.path.read_bytes() == before
+    add(log, "b")
+    assert said(log) == [(1, "a"), (2, "b")]
+
+
+def test_an_answer_that_is_far_too_long_is_refused_for_good(log: ProjectLog) -> None:
+    with pytest.raises(EntryTooLongError):
+        add(log, "x" * project_log.MAX_FILE_BYTES)
+    add(log, *(["x" * (project_log.MAX_FILE_BYTES // 2)] * 3))
+    assert names(log) == ["qna.jsonl"]
+    add(log, "y")
+    assert names(log) == ["qna.jsonl", "qna_0001.jsonl"]  # though it had three lines
+    assert [number for number, _ in said(log)] == [1, 2, 3, 4]
+
+
+@pytest.mark.req("RCP-55")
+def test_a_lock_that_another_process_keeps_is_waited_for_and_then_said(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    script = (
+        "import sys\nfrom pathlib import Path\nfrom jp_nb.workspace.file_lock import locked\n"
+        f"with locked(Path({str(path)!r})):\n    print('held', flush=True)\n    sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with (
+            pytest.raises(StorageError, match="another process has kept"),
+            locked(path, patience=0.05),
+        ):
+            pytest.fail("two had the lock")
+        threading.Timer(0.2, other.kill).start()
+        with locked(path):  # a killed process gives it back
+            assert other.wait() != 0
+
+
+# --- several processes -----------------------------------------------------------------------
+
+
+@pytest.mark.req("RCP-55", "RCP-49")
+def test_two_processes_write_and_nothing_is_lost_torn_or_numbered_twice(tmp_path: Path) -> None:
+    writers = [Writer(tmp_path, "a"), Writer(tmp_path, "b")]
+    threads = [threading.Thread(target=writer.run, args=(1, EACH)) for writer in writers]
+    for thread in threads:
+        thread.start()
+    log, reads = ProjectLog(tmp_path), 0
+    while any(thread.is_alive() for thread in threads):
+        contents = log.read()  # also while a file is set aside
+        assert [number for number, _ in contents.answered] == list(range(1, contents.last + 1))
+        assert not contents.damaged
+        reads += 1
+    assert reads
+    assert [len(writer.said) for writer in writers] == [EACH, EACH]
+    check(tmp_path, writers)
+    assert len(ProjectLog(tmp_path).read().answered) == 2 * EACH
+
+
+@pytest.mark.req("RCP-55")
+def test_a_writer_that_is_killed_anywhere_loses_nothing_it_acknowledged(tmp_path: Path) -> None:
+    killed, other = Writer(tmp_path, "killed"), Writer(tmp_path, "other")
+    beside = threading.Thread(target=other.run, args=(1, EACH))
+    beside.start()
+    killed.run_killed(EACH, random.Random(12), KILLS)
+    beside.join()
+    assert killed.kills == KILLS
+    check(tmp_path, [killed, other], kills=KILLS)
+    assert sorted(set(killed.said)) == list(range(1, EACH + 1))
+
+
+# --- any entries -----------------------------------------------------------------------------
+
+ENTRIES = st.lists(
+    st.builds(
+        lambda question, answer: {**entry("t", 1), "question": question, "answer": answer},
+        st.text(min_size=1).filter(lambda text: bool(text.strip())),
+        st.text(min_size=1).filter(lambda text: bool(text.strip()))
+        | st.integers(-(2**53), 2**53)
+        | st.booleans()
+        | st.lists(st.text()),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(ENTRIES, max_size=4), st.integers(1, 7))
+@pytest.mark.req("RCP-48", "RCP-49")
+def test_any_answers_come_back_in_order_through_any_number_of_files(
+    batches: list[list[LogEntry]], full: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(project_log, "MAX_LINES", full)
+        written: list[LogEntry] = []
+        for batch in batches:
+            ProjectLog(Path(folder)).append(batch)
+            written += batch
+            found = ProjectLog(Path(folder)).read().answered
+            assert [number for number, _ in found] == list(range(1, len(written) + 1))
+            assert [(e["question"], e["answer"]) for _, e in found] == [
+                (e["question"], e["answer"]) for e in written
+            ]
