@@ -55,7 +55,7 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.thread import Thread, thread_of
 from jp_nb.tooling.base import CallInterrupted
-from jp_nb.tooling.context import ToolContext
+from jp_nb.tooling.context import SharedContext, ToolContext
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
@@ -486,7 +486,7 @@ class Stress:
         self.shown: list[DisplayEvent] = []
         self.statuses: list[str] = []
         self.interrupts = self._turn_shown = 0
-        self._context = {"root": str(folder), "conversation_id": "jp-c1"}
+        self._context: SharedContext = {"root": str(folder), "conversation_id": "jp-c1"}
         self._tools = tools()
 
     async def run(self, cycles: int) -> None:

@@ -78,7 +78,7 @@ def test_what_people_and_models_wrote_is_text_in_every_reader(notebook: AskedNot
     evil = "<img src=x onerror=alert(1)>|[x](javascript:alert(1))`` $x$\u202e\x1b[31m"
     notebook.ask(f"Which {evil}?", f"{evil}\n```\n# {evil}")
     bundles: list[dict[str, Any]] = []
-    notebook.shell.publish = lambda data, **_: bundles.append(data)  # type: ignore[method-assign,assignment]
+    notebook.shell.publish = lambda data, **_: bundles.append(data)  # type: ignore[method-assign]
     notebook.jp("qna")
     notebook.jp("qna get 1")
     assert len(bundles) == 2
