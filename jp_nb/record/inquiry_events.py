@@ -111,6 +111,9 @@ CancelReason = Literal[
     "invalid_static_answer",
 ]
 OUTCOMES = ("answered", "cancelled", "redacted")
+ANSWER_MARKS: Final = ("auto", "timed_out", "empty")
+"""Keys of a response's metadata that are true of an answer: nobody chose it, the time was over, it
+is blank on purpose."""
 
 
 class InquiryResponse(Entry):

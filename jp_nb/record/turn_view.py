@@ -26,6 +26,7 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
+from jp_nb.record.inquiry_events import ANSWER_MARKS
 from jp_nb.record.proposals import ProposedBy, proposed_by
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_marks import continues, edited_arguments, uncalled_in
@@ -86,6 +87,11 @@ class Inquiry:
         answer: The answer, if `answered`.
         reason: Why there is none, if `cancelled`.
         channel: `form`, `stdin`, `terminal`, `configured`, `remembered` or `model`, if known.
+        end: `answered`, `declined` (left open on purpose), `cancelled`, `timed_out`, `interrupted`
+            or `unavailable`, if known.
+        marks: Those of `auto` (chosen by nobody), `timed_out` (given as time ran out) and `empty`
+            (blank on purpose) that are true of the answer.
+        answer_type: The kind of the question, with its options, as it is recorded.
     """
 
     id: str
@@ -94,6 +100,9 @@ class Inquiry:
     answer: JsonValue = None
     reason: str | None = None
     channel: str | None = None
+    end: str | None = field(default=None, repr=False)
+    marks: tuple[str, ...] = field(default=(), repr=False)
+    answer_type: Mapping[str, JsonValue] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +276,8 @@ class _Reader:
                 self._end_call(self._calls[key].pop(0), entry)
             case InquiryRequest(id=key):
                 self._inquiries.setdefault(key, []).append(len(self.parts))
-                self.parts.append(Inquiry(key, entry.question.text))
+                kind = entry.question.answer_type.to_raw()
+                self.parts.append(Inquiry(key, entry.question.text, answer_type=kind))
             case InquiryResponse(id=key) if self._inquiries.get(key):
                 self._end_inquiry(self._inquiries[key].pop(0), entry)
             case ConfigDelta():
@@ -311,9 +321,11 @@ def _change(entry: ConfigDelta) -> ConfigChange:
 
 
 def _settled(inquiry: Inquiry, entry: InquiryResponse) -> Inquiry:
-    channel = entry.metadata.get("channel")
+    channel, end = entry.metadata.get("channel"), entry.metadata.get("end")
     return replace(
         inquiry,
+        end=end if isinstance(end, str) else None,
+        marks=tuple(mark for mark in ANSWER_MARKS if entry.metadata.get(mark) is True),
         outcome=entry.outcome,
         answer=copy.deepcopy(entry.answer),
         reason=entry.reason,

@@ -27,6 +27,7 @@ from jp_nb.record.turn_view import (
     Turn,
 )
 from jp_nb.rendering.markdown import code_block, safe_markdown
+from jp_nb.rendering.question_card import NOT_ANSWERED, answer_as_json, marks_in_words
 from jp_nb.rendering.report import MAX_CELL_CHARS, Report, table
 from jp_nb.safe_text import escape_markdown, escape_unseen, one_line, plain, spell_unseen
 
@@ -38,6 +39,13 @@ _CHANNELS = {
     "stdin": "through the input field",
     "terminal": "in the terminal",
 }
+_ENDS = {
+    "declined": NOT_ANSWERED,
+    "cancelled": "cancelled",
+    "timed_out": "timed out",
+    "interrupted": "interrupted",
+}
+"""The ends of a question that somebody saw; the reason for all of them is the user."""
 _UNANSWERED = {
     "failed": "✗ failed: no answer came",
     "interrupted": "⏹ interrupted before anything came",
@@ -206,13 +214,14 @@ def _edited(call: ToolCall) -> str:
 
 def _inquiry(inquiry: Inquiry) -> str:
     if inquiry.outcome == "answered":
-        end = f"→ {json.dumps(inquiry.answer, ensure_ascii=False)}"
+        end = f"→ {answer_as_json(dict(inquiry.answer_type), inquiry.answer)}"
     elif inquiry.outcome == "redacted":
         end = f"→ {SECRET_ANSWER}"
     else:
-        end = f"— {inquiry.reason or 'open'}"
+        end = f"— {_ENDS.get(inquiry.end or '') or inquiry.reason or 'open'}"
     channel = f" ({inquiry.channel})" if inquiry.channel else ""
-    return f"? {one_line(inquiry.question, limit=300)} {one_line(end, limit=300)}{channel}"
+    about = f"{channel}{marks_in_words(inquiry.marks)}"
+    return f"? {one_line(inquiry.question, limit=300)} {one_line(end, limit=300)}{about}"
 
 
 def _change(change: ConfigChange) -> str:

@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 from jp_nb.agent.form_draft import FormDraft, PageDraft
 from jp_nb.agent.prompts import FormPrompt, QuestionPrompt
 from jp_nb.rendering import wording
+from jp_nb.rendering.form_record import without_form
+from jp_nb.rendering.question_card import NOT_ANSWERED
 from jp_nb.tooling.select_kind import NONE_OF_THESE, SelectAnswer
 
 BACK: Final = "Back"
@@ -19,7 +21,6 @@ STOP: Final = "Stop the turn"
 SEND: Final = "Send as it is"
 SEND_REPLY: Final = "Send reply"
 DISCARD: Final = "Throw it away"
-NOT_ANSWERED: Final = "not answered"
 SUMMARY: Final = "Not every question is answered. Go back to one, or send it as it is."
 MENU: Final = "Leave the questions?"
 MENU_HINT: Final = "What you answered so far is kept until you choose."
@@ -85,4 +86,4 @@ def _empty(page: QuestionPrompt) -> str:
 
 def pages_without_form(prompt: FormPrompt) -> str:
     """Return what a reader sees where the form is not, or no longer."""
-    return "\n".join(wording.without_form(page) for page in prompt.pages)
+    return without_form(prompt)

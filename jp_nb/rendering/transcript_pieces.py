@@ -5,12 +5,9 @@ Source: `docs/guide.md`, `docs/turns.md`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, assert_never
-
-from pydantic import JsonValue
+from typing import Final, Literal, assert_never
 
 from jp_nb.agent.display_events import (
     ChangeEnds,
@@ -24,6 +21,15 @@ from jp_nb.config.secret_names import SECRET_ANSWER
 from jp_nb.json_values import indented_json, read_json
 from jp_nb.rendering import wording
 from jp_nb.rendering.markdown import code_block, code_span, safe_markdown
+from jp_nb.rendering.question_card import (
+    NOT_ANSWERED,
+    QuestionCard,
+    card_markdown,
+    card_text,
+    marks_in_words,
+    question_card,
+    quoted,
+)
 from jp_nb.rendering.tool_calls import (
     bounded,
     call_markdown,
@@ -133,21 +139,32 @@ def piece_plain(piece: Piece) -> str:
 
 
 def question_text(ends: QuestionEnds) -> str:
-    """One line: the question, and its answer or why there is none."""
+    """Return the question with its answer or why there is none, and below it what was offered."""
     label = f"{one_line(ends.label, limit=80)}: " if ends.label else ""
-    return f"? {label}{one_line(ends.question.text, limit=500)} {_outcome(ends)}"
+    card = _card(ends)
+    asked = f"? {label}{one_line(ends.question.text, limit=500)} {_outcome(ends, card)}"
+    return "\n".join([asked, *(f"    {line}" for line in card_text(card))])
 
 
 def _question_markdown(ends: QuestionEnds) -> str:
     label = f"**{no_markup(one_line(ends.label, limit=80))}**: " if ends.label else ""
-    question = no_markup(one_line(ends.question.text, limit=500))
-    asked = f"> ❓ {label}{question} **{no_markup(_outcome(ends))}**"
+    question, card = no_markup(one_line(ends.question.text, limit=500)), _card(ends)
+    asked = f"❓ {label}{question} **{no_markup(_outcome(ends, card))}**"
+    asked = quoted("\n\n".join(filter(None, [asked, card_markdown(card)])))
     if not ends.question.context:
         return asked
     # Made safe as a quotation: that decides what is code in it.
     context = plain(ends.question.context, limit=2000).split("\n")
-    quoted = (f"> {line}" if line else ">" for line in context)
-    return "\n\n".join([safe_markdown("\n".join(quoted)), asked])
+    lines = (f"> {line}" if line else ">" for line in context)
+    return "\n\n".join([safe_markdown("\n".join(lines)), asked])
+
+
+def _card(ends: QuestionEnds) -> QuestionCard:
+    """Return what was offered and chosen; of what nobody saw, nothing was offered."""
+    answered = ends.outcome == "answered"
+    if not answered and ends.end not in _SEEN:
+        return QuestionCard()
+    return question_card(ends.question.answer_type.recorded(), ends.answer, answered=answered)
 
 
 def change_text(ends: ChangeEnds) -> str:
@@ -210,12 +227,13 @@ def _notice_markdown(text: str) -> str:
 
 
 _ENDS: Mapping[str, str] = {
-    "declined": "declined",
     "cancelled": "cancelled",
     "timed_out": "no answer in time",
     "interrupted": "interrupted",
     "unavailable": "nobody could be asked",
 }
+_SEEN: Final = frozenset({"declined", "cancelled", "timed_out", "interrupted"})
+"""The ends without an answer of a question that somebody saw."""
 _REASONS: Mapping[str, str] = {
     "user": "cancelled",
     "backend_error": "no model could answer",
@@ -225,23 +243,18 @@ _REASONS: Mapping[str, str] = {
 }
 
 
-def _outcome(ends: QuestionEnds) -> str:
+def _outcome(ends: QuestionEnds, card: QuestionCard) -> str:
     if ends.outcome == "redacted":
         return f"→ {SECRET_ANSWER}"
     if ends.outcome == "answered":
         origin = (
             f" ({ends.channel})" if ends.channel in ("configured", "remembered", "model") else ""
         )
-        return f"→ {_answer(ends.answer)}{origin}"
+        return f"→ {card.words}{origin}{marks_in_words(ends.marks)}"
+    if ends.end == "declined":
+        return f"— {NOT_ANSWERED}"
     why = _ENDS.get(ends.end or "") or _REASONS.get(ends.reason or "", ends.reason or "cancelled")
     return f"— no answer: {why}"
-
-
-def _answer(answer: JsonValue) -> str:
-    if isinstance(answer, bool):
-        return "Yes" if answer else "No"
-    text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
-    return one_line(text, limit=2000) or "(empty)"
 
 
 def _pretty(text: str) -> str:

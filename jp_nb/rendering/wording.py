@@ -195,11 +195,6 @@ def option_labels(options: tuple[str, ...]) -> list[str]:
     return list(labels)
 
 
-def without_form(prompt: Prompt) -> str:
-    """Return what a reader sees where the form is not, or no longer."""
-    return f"{_titled(prompt)} [This prompt is open only while its form is shown.]"
-
-
 class StaticRecord(NamedTuple):
     """The line that stays where a prompt was, of either kind."""
 
@@ -209,13 +204,14 @@ class StaticRecord(NamedTuple):
 
 def static_record(prompt: Prompt, end: PromptEnd) -> StaticRecord:
     """Return what remains of `prompt` after its `end`. A secret is never in it."""
-    asked, answer = _titled(prompt), _answer(prompt, end)
+    asked, answer = titled(prompt), _answer(prompt, end)
     return StaticRecord(
         f"{asked} → {answer}", f"{escape_markdown(asked)} → **{escape_markdown(answer)}**"
     )
 
 
-def _titled(prompt: Prompt) -> str:
+def titled(prompt: Prompt) -> str:
+    """Return the question behind its header, with what would change and who asks, in one line."""
     title = header(prompt)
     asked = f"{title}: {question(prompt)}" if title else question(prompt)
     if isinstance(prompt, ActionPrompt) and prompt.changes:

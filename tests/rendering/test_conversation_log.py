@@ -66,6 +66,60 @@ def test_a_log_tells_what_happened_in_its_order() -> None:
     assert places == sorted(places)
 
 
+OFFERED = [{"value": "pg", "label": "Postgres"}, {"value": "rd", "label": "Redis"}, "SQLite"]
+MANY = {"type": "select", "options": OFFERED, "multi": True, "other": True}
+FIELDS = {"type": "form", "fields": [{"id": "s", "text": "Stores", "answer_type": MANY}]}
+
+
+@pytest.mark.req("RPI-34", "HB-1", "RPI-90")
+@pytest.mark.parametrize(
+    ("kind", "response", "says"),
+    [
+        (MANY, {"answer": ["rd", "SQLite", "pg"]}, '→ ["Redis", "SQLite", "Postgres"]'),
+        (MANY, {"answer": []}, "→ none of these"),
+        (
+            MANY,
+            {"answer": {"selected": ["rd"], "custom": "a\nfile"}},
+            '→ ["Redis"], own text "a\\nfile"',
+        ),
+        (
+            MANY,
+            {"answer": ["pg"], "metadata": {"auto": True, "timed_out": True, "channel": "form"}},
+            '→ ["Postgres"] (form) (chosen automatically, as time ran out)',
+        ),
+        (
+            {"type": "text"},
+            {"answer": "", "metadata": {"empty": True}},
+            '→ "" (left blank on purpose)',
+        ),
+        (FIELDS, {"answer": {"s": ["rd"]}}, '→ Stores: ["Redis"]'),
+        # as older releases record them
+        ({"type": "select", "options": ["a", "b"]}, {"answer": "b"}, '→ "b"'),
+        ({"type": "select", "options": [{"value": 1}]}, {"answer": 1}, "→ 1"),
+        ({"type": "boolean"}, {"answer": True}, "→ true"),
+        ({"type": "text"}, {"outcome": "cancelled", "reason": "user"}, "— user"),
+    ],
+)
+def test_the_log_has_the_labels_in_the_order_of_the_picks(
+    kind: Any, response: dict[str, Any], says: str
+) -> None:
+    asked = {**inquiry(), "question": {"text": "Which?", "answer_type": kind}}
+    closing = raw("inquiry_response", **{"id": "a.q.1", "outcome": "answered", **response})
+    assert f"  ? Which? {says}" in log_of(asked, closing).text.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("end", "says"),
+    [("declined", "not answered"), ("cancelled", "cancelled"), ("timed_out", "timed out")],
+)
+def test_the_log_tells_the_ends_of_a_question_apart(end: str, says: str) -> None:
+    closing = raw(
+        "inquiry_response",
+        id="a.q.1", outcome="cancelled", reason="user", metadata={"end": end, "channel": "form"},
+    )  # fmt: skip
+    assert f"  ? ? — {says} (form)" in log_of(inquiry(), closing).text.splitlines()
+
+
 def test_a_structured_answer_is_in_the_log() -> None:
     data = {"city": "Delft <img src=x>", "days": 2}
     shown = log_of(raw("chat_response", data=data))

@@ -25,6 +25,7 @@ from jp_nb.notebook.prompt.form_control import FormControl, Message, Unread
 from jp_nb.notebook.prompt.form_place import FormPlace
 from jp_nb.rendering import wording
 from jp_nb.rendering.change_table import change_table
+from jp_nb.rendering.form_record import without_form
 from jp_nb.rendering.markdown import safe_markdown
 from jp_nb.rendering.wording import StaticRecord
 
@@ -77,7 +78,7 @@ class Form:
         self._place.show(
             {
                 # For consoles, and for readers of a notebook saved while the form was open.
-                "text/plain": wording.without_form(self._prompt),
+                "text/plain": without_form(self._prompt),
                 "application/vnd.jupyter.widget-view+json": {
                     "version_major": 2,
                     "version_minor": 0,

@@ -27,8 +27,9 @@ from jp_nb.notebook.prompt.form import Form
 from jp_nb.notebook.prompt.form_place import OwnOutput
 from jp_nb.notebook.prompt.stdin import GOES_ON, ask_on_stdin
 from jp_nb.rendering.difference import difference
+from jp_nb.rendering.form_record import without_form
 from jp_nb.rendering.markdown import safe_markdown
-from jp_nb.rendering.wording import option_labels, static_record, without_form
+from jp_nb.rendering.wording import option_labels, static_record
 from jp_nb.safe_text import escape_unseen, spell_unseen
 from jp_nb.tooling.question import Question
 from tests.support.prompts import DELTAS, PERMISSION, PROMPTS, TYPED, approval_of, prompt_of
