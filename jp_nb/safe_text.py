@@ -154,9 +154,14 @@ def lookalike_key(text: str) -> str:
     return "".join(sorted(bare)) if _RIGHT_TO_LEFT.search(bare) else bare
 
 
+def reads_right_to_left(text: str) -> bool:
+    """Return True if there is a letter in `text` that is read from right to left."""
+    return _RIGHT_TO_LEFT.search(text) is not None
+
+
 def left_to_right(line: str) -> str:
     """Return `line` such that a console shows its characters in their order."""
-    return f"\u202d{line}\u202c" if _RIGHT_TO_LEFT.search(line) else line
+    return f"\u202d{line}\u202c" if reads_right_to_left(line) else line
 
 
 def plain(text: str, *, limit: int = MAX_CHARS) -> str:

@@ -73,6 +73,8 @@ ASKS_FOREVER = (
     "{} asked the question '{}' {} times and was answered each time: it does not seem to take the "
     "answer. Do not retry this tool call in this turn."
 )
+ASSISTANT = "Assistant"
+"""Stands above questions that the model asks through a tool."""
 NO_INQUIRY_BACKEND = "No inquiry backend is available"
 
 
@@ -100,6 +102,7 @@ class _CallQuestions:
     """The questions of one run of a call's tool, on their way to an end.
 
     Attributes:
+        label: Who asks, where nothing else is configured; None: the tool.
         over: True once the call goes on without those that are open.
     """
 
@@ -107,6 +110,7 @@ class _CallQuestions:
     tool: OfferedTool
     needs: NeedsInput
     batch: BatchContext
+    label: str | None = None
     rounds: list[_Round] = field(default_factory=list)
     over: bool = False
 
@@ -132,7 +136,7 @@ class _Round:
     @property
     def label(self) -> str | None:
         config = self.tool.questions.get(self.question.id)
-        return config.prompt_label if config else None
+        return (config.prompt_label if config else None) or self.asked.label
 
 
 class CallCallbacks(EndCallbacks, Protocol):
@@ -182,8 +186,9 @@ class Asking:
 
     def ask(self, call: Call, tool: OfferedTool, needs: NeedsInput, batch: BatchContext) -> None:
         """Record what `tool` asks, have all of it answered, and run the tool again."""
-        asked = _CallQuestions(call, tool, needs, batch)
         source = tool.executor.inquiry_source(tool.name)
+        label = ASSISTANT if source.source == "assistant" else None
+        asked = _CallQuestions(call, tool, needs, batch, label)
         for question in needs.questions:
             inquiry_id = self._state.inquiry_id(call.request.id, question.id)
             self._record(inquiry_request(inquiry_id, source, question))

@@ -240,7 +240,7 @@ class CallRunner:
         return lambda: self._settle_run(call, tool, outcome)
 
     def _settle_run(self, call: Call, tool: OfferedTool, outcome: Outcome) -> None:
-        call.result = outcome if isinstance(outcome, Success) else None
+        call.structured = None if isinstance(outcome, NeedsInput) else outcome.structured
         match outcome:
             case Success() if outcome.proposes and tool.executor.may_propose:
                 # Once all is being ended nobody may agree any more, nor may the tool run again.
@@ -278,10 +278,8 @@ class CallRunner:
         metadata: dict[str, JsonValue] = {}
         if call.edited is not None:
             metadata = edited_by_person(copy.deepcopy(call.arguments), call.edited)
-        result = call.result
-        # Whoever edits what the model reads does not mean what was behind it to stay.
-        if result is not None and result.structured is not None and result.content == content:
-            metadata["structured"] = json_copy(result.structured)
+        if call.structured is not None and content == call.delivered:
+            metadata["structured"] = json_copy(call.structured)
         call.response = ToolCallResponse(
             id=call.request.id, content=content, is_error=is_error, metadata=metadata
         )
@@ -289,6 +287,7 @@ class CallRunner:
 
     def _deliver(self, call: Call, tool: OfferedTool, result: Delivery) -> None:
         result = replace(result, content=_shortened(result.content, tool))
+        call.delivered = result.content
         match tool.result:
             case "skip":
                 self.finish(call, NOT_DELIVERED_BY_CONFIGURATION, skipped=True)

@@ -17,7 +17,7 @@ from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.tooling.arguments import coerce_arguments
 from jp_nb.tooling.context import DeltaRejection, QuestionEnd
 from jp_nb.tooling.faults import summary
-from jp_nb.tooling.outcome import Failure, Success
+from jp_nb.tooling.outcome import Failure
 
 
 @dataclass(slots=True, eq=False)
@@ -41,7 +41,9 @@ class Call:
         changed: True if it is to be shown otherwise since.
         ran: True if it began to run.
         delivering: True if it ran to its end and somebody is asked what the model reads of it.
-        result: The success whose content is to be delivered, for what goes into the record with it.
+        structured: What goes into the record beside the text that the tool gave last, if that
+            is what the model reads: whoever edits the text does not mean this to stay.
+        delivered: That text, as it is to be delivered.
         cut: True if an interrupt of the cell ended its function; what follows is decided then.
         response: Once there is one, nothing changes any more.
         traceback: For the person alone.
@@ -66,7 +68,8 @@ class Call:
     changed: bool = False
     ran: bool = False
     delivering: bool = False
-    result: Success | None = None
+    structured: JsonValue = None
+    delivered: str | None = None
     cut: bool = False
     response: ToolCallResponse | None = None
     traceback: str | None = None
@@ -85,7 +88,7 @@ class Call:
     def begin_again(self) -> None:
         """Forget all that happened to it so far."""
         self.arguments, self.answers, self.ends = {}, {}, {}
-        self.reply = self.result = None
+        self.reply = self.structured = self.delivered = None
         self.unasked.clear()
         self.rejections, self.rejection = 0, None
         self.begun = self.changed = self.ran = self.delivering = self.cut = False

@@ -245,7 +245,12 @@ def question_end(entry: InquiryResponse) -> QuestionEnd:
     """Return what a tool is told of the end of its question."""
     ends: tuple[EndOfQuestion, ...] = get_args(EndOfQuestion)
     known = [one for one in ends if one == entry.metadata.get("end")]
-    return QuestionEnd(known[0] if known else "cancelled", **dict.fromkeys(marks_of(entry), True))
+    channel = entry.metadata.get("channel")
+    return QuestionEnd(
+        known[0] if known else "cancelled",
+        channel if isinstance(channel, str) else None,
+        **dict.fromkeys(marks_of(entry), True),
+    )
 
 
 def closing(inquiry_id: str, question: Question, end: Answered | NotAnswered) -> InquiryResponse:

@@ -24,6 +24,7 @@ class Resolved:
         interrupts: What an interrupt of the kernel does.
         basis: The configuration itself, which tools may propose to change.
         chains: True if an answer that reaches the token limit is continued.
+        nobody: Why nobody can be asked in the running cell; None if somebody may be there.
     """
 
     provider: Provider
@@ -39,6 +40,7 @@ class Resolved:
     interrupts: InterruptConfig = field(default_factory=InterruptConfig)
     basis: ConfigSnapshot = field(default_factory=ConfigSnapshot)
     chains: bool = False
+    nobody: str | None = None
 
     @property
     def full_name(self) -> str:

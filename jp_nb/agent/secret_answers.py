@@ -63,22 +63,26 @@ class Secrets:
         match outcome:
             case Success(content=content, config=config, unset=unset, malformed=malformed):
                 hidden: dict[str, Any] = {"content": self.hide(content)}
-                if self._is_in(outcome.structured):
-                    hidden["structured"] = None
+                hidden |= self._dropped(outcome.structured)
                 if self._is_in([config, *unset]):
                     hidden |= {"config": None, "unset": (), "malformed": MAY_NOT_BE_STORED}
                 elif malformed is not None:
                     hidden["malformed"] = self.hide(malformed)
                 return outcome.model_copy(update=hidden)
             case Failure(message=message, trace=trace):
-                lines = tuple(self.hide(line) for line in trace)
-                return outcome.model_copy(update={"message": self.hide(message), "trace": lines})
+                hidden = {"message": self.hide(message), "trace": tuple(map(self.hide, trace))}
+                hidden |= self._dropped(outcome.structured)
+                return outcome.model_copy(update=hidden)
             case NeedsInput(questions=questions):
                 for question in questions:
                     if self._is_in([question.id, *question.answer_type.verbatim()]):
                         return Failure(MAY_NOT_BE_OFFERED.format(self.hide(question.text)))
                 shown = tuple(map(self.hide_in_question, questions))
                 return outcome.model_copy(update={"questions": shown})
+
+    def _dropped(self, structured: JsonValue) -> dict[str, Any]:
+        """Return what takes the place of `structured`, if it holds a secret: nothing."""
+        return {"structured": None} if self._is_in(structured) else {}
 
     def hide_in_question(self, question: Question) -> Question:
         """Return `question` as it may be shown; what it is answered with stays as it is."""

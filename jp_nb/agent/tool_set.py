@@ -37,6 +37,11 @@ from jp_nb.tooling.sources import ToolSource
 
 T = TypeVar("T")
 
+NEEDS_PERSON = (
+    "nobody can be asked: {}; an answer configured at conversation.tools.{}.questions.ID.answer "
+    "has it offered all the same"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
@@ -142,12 +147,16 @@ def is_enabled(tool: ToolConfig, star: ToolConfig) -> bool:
     return enabling(tool, star)[0]
 
 
-async def offer_tools(config: AppConfig, sources: ToolSources) -> ToolSet:
+async def offer_tools(
+    config: AppConfig, sources: ToolSources, *, nobody: str | None = None
+) -> ToolSet:
     """Return the tools that `config` enables, and the one it forces unless that is locked off.
 
     Args:
         config: The configuration in force, registrations included.
         sources: Where tools come from. One that fails leaves the tools of the others.
+        nobody: Why nobody can be asked in the running cell; None if somebody may be there. Tools
+            that need a person are not offered without one.
     """
     star = config.conversation.tools.get(STAR, ToolConfig())
     wanted: dict[str, ToolConfig] = {}
@@ -160,12 +169,22 @@ async def offer_tools(config: AppConfig, sources: ToolSources) -> ToolSet:
         else:
             wanted[name] = tool
     found = await sources.find(config, wanted)
-    tools = {
-        name: _resolve(name, tool, star, *found.tools[name])
-        for name, tool in wanted.items()
-        if name in found.tools
-    }
+    tools: dict[str, OfferedTool] = {}
+    for name, tool in wanted.items():
+        if name not in found.tools:
+            continue
+        offered = _resolve(name, tool, star, *found.tools[name])
+        if nobody is not None and _is_useless_alone(offered):
+            missing[name] = NEEDS_PERSON.format(nobody, name)
+        else:
+            tools[name] = offered
     return ToolSet(tools, {**missing, **found.missing}, found.clashes, found.problems)
+
+
+def _is_useless_alone(tool: OfferedTool) -> bool:
+    """True if only a person could answer what `tool` asks, and that is all it is for."""
+    configured = any(question.answer is not None for question in tool.questions.values())
+    return tool.executor.needs_person and not configured
 
 
 def _is_forced(name: str, tool: ToolConfig, config: AppConfig) -> bool:

@@ -53,6 +53,19 @@ def names_secret(name: str) -> bool:
     return bool(_SECRET.fullmatch(words))
 
 
+_SPOKEN = re.compile(
+    rf"\b(?:(?:{'|'.join((*ENDINGS, 'passphrase', 'passcode', 'apikey'))})s?"
+    rf"|(?:{'|'.join(KEYS)})[ _-]?(?:key|token)s?)\b",
+    re.IGNORECASE,
+)
+
+
+def speaks_of_secret(text: str) -> bool:
+    """Return True if `text`, a name or a sentence, names something that is usually secret."""
+    words = " ".join(_WORDS.findall(text))
+    return names_secret(text) if " " not in text.strip() else _SPOKEN.search(words) is not None
+
+
 def may_hold_secret(path: str) -> bool:
     """Return True if a person may have written a secret at `path`, or by mistake below it."""
     keys = _SEPARATORS.split(path)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from jp_nb.agent.prompts import FormPrompt, FormPromptEnd, Prompt, PromptEnd
+from jp_nb.agent.prompts import FormPrompt, FormPromptEnd, Prompt, PromptEnd, Unavailable
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.notebook.display_publisher import DisplayPublisher
 from jp_nb.notebook.document.finding import is_headless
@@ -38,6 +38,11 @@ class NotebookFrontEnd:
         self._cell = cell
         self._elsewhere = elsewhere
         self.prompter = NotebookPrompter(cell)
+
+    def nobody(self, config: AppConfig) -> str | None:
+        """Return why nobody can be asked in the running cell; None if somebody may be there."""
+        route = Presence.here().route(_prompt_settings(config))
+        return route.reason if isinstance(route, Unavailable) else None
 
     def begin_turn(self, config: AppConfig) -> TurnDisplay | PrintedTurn:
         """Return what shows a turn in the running cell; prompts are put there from now on."""

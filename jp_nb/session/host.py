@@ -155,6 +155,10 @@ class FrontEnd(Protocol):
         """The port through which the agent asks."""
         ...
 
+    def nobody(self, config: AppConfig) -> str | None:
+        """Return why nobody can be asked in the running cell; None if somebody may be there."""
+        ...
+
     def begin_turn(self, config: AppConfig) -> TurnOutput:
         """Return what shows a turn in the running cell; prompts are put there from now on."""
         ...

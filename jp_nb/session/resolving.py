@@ -76,7 +76,8 @@ class Resolver:
             if waiting:
                 return waiting.pop()
             conversation_id = self._active.document.conversation.id
-            return await self.resolve(self._active.settings.snapshot(), conversation_id)
+            basis = self._active.settings.snapshot()
+            return await self.resolve(basis, conversation_id, nobody=first.nobody)
 
         return resolve
 
@@ -86,10 +87,12 @@ class Resolver:
         conversation_id: str,
         *,
         tool_choice: ToolChoice | None = None,
+        nobody: str | None = None,
     ) -> Resolved:
         """Resolve `basis` into provider, model, tools and attachments.
 
-        `tool_choice` counts instead of the configured one.
+        `tool_choice` counts instead of the configured one. `nobody` says why no person can be
+        asked.
 
         Raises:
             ConfigError: If one of them cannot be had; the message names the path.
@@ -97,7 +100,7 @@ class Resolver:
         """
         config = basis.config
         model, provider = self.model(config)
-        tools = await self.tools(config)
+        tools = await self.tools(config, nobody=nobody)
         attachments = self.attachments(config)
         return Resolved(
             provider=provider,
@@ -117,6 +120,7 @@ class Resolver:
             interrupts=config.interrupt,
             basis=basis,
             chains=_chains(model.provider, config),
+            nobody=nobody,
         )
 
     def model(self, config: AppConfig) -> tuple[ModelId, Provider]:
@@ -198,9 +202,9 @@ class Resolver:
                 f"the model that answers questions cannot be used: {text}", path=path
             ) from exc
 
-    async def tools(self, config: AppConfig) -> ToolSet:
-        """Return the tools that `config` enables."""
-        return await offer_tools(config, self._sources)
+    async def tools(self, config: AppConfig, *, nobody: str | None = None) -> ToolSet:
+        """Return the tools that `config` enables; `nobody` says why no person can be asked."""
+        return await offer_tools(config, self._sources, nobody=nobody)
 
     def take_open(self) -> list[Coroutine[Any, Any, None]]:
         """Return what closes the providers and the tool sources; none of them is used again."""

@@ -155,13 +155,15 @@ class TurnRunner:
         tool_choice: ToolChoice | None = None,
     ) -> Resolved:
         """Resolve `basis` from the cell's thread; see `Resolver.resolve`."""
+        nobody = self._front_end.nobody(basis.config)
         return self._agent.wait_for(
-            self.resolver.resolve(basis, conversation_id, tool_choice=tool_choice)
+            self.resolver.resolve(basis, conversation_id, tool_choice=tool_choice, nobody=nobody)
         )
 
     def tools(self, config: AppConfig) -> ToolSet:
         """Return the tools that `config` enables, from the cell's thread."""
-        return self._agent.wait_for(self.resolver.tools(config))
+        nobody = self._front_end.nobody(config)
+        return self._agent.wait_for(self.resolver.tools(config, nobody=nobody))
 
     # --- one turn ----------------------------------------------------------------------------
 

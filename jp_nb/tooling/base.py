@@ -89,6 +89,14 @@ class Tool(Protocol):
         """True if a success of it may propose to change the configuration, if granted."""
         ...
 
+    @property
+    def needs_person(self) -> bool:
+        """True if it is of no use where nobody can be asked: it is not offered there.
+
+        It is all the same where an answer to some question of it is configured.
+        """
+        ...
+
     def inquiry_source(self, name: str) -> InquirySource:
         """Return who asks when the tool registered as `name` has a question."""
         ...
@@ -127,6 +135,7 @@ class ToolDefaults:
     registration: Mapping[str, JsonValue] = {}
     schema: Mapping[str, JsonValue] | None = None
     may_propose = False
+    needs_person = False
 
     def inquiry_source(self, name: str) -> InquirySource:
         """Return the tool itself."""

@@ -44,9 +44,12 @@ class QuestionEnd:
         auto: Nobody chose the answer: the recommended option was taken, or the first.
         timed_out: The time to answer was over.
         empty: The text is blank, on purpose.
+        channel: Where an answer is from: a person, through `form`, `stdin` or `terminal`; else
+            `configured`, `remembered`, or a `model`. None for one that nobody chose.
     """
 
     end: EndOfQuestion
+    channel: str | None = None
     auto: bool = False
     timed_out: bool = False
     empty: bool = False

@@ -72,6 +72,7 @@ class Failure(BaseModel):
         trace: Further lines for it.
         transient: True if another try might do. It never reaches the model: advice on trying
             again belongs into the message (RFD 083).
+        structured: The same for programs, as in a `Success`.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True)
@@ -79,6 +80,7 @@ class Failure(BaseModel):
     message: str
     trace: tuple[str, ...] = ()
     transient: bool = False
+    structured: JsonValue = Field(default=None, exclude=True)
 
     def __init__(self, message: str = "", /, **data: object) -> None:
         super().__init__(**({"message": message} | data))

@@ -368,8 +368,9 @@ def test_no_tool_is_known_by_name_where_calls_are_coordinated() -> None:
         imported = [
             node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
         ]
-        for name in BUILTINS:
-            assert not [text for text in texts if isinstance(text, str) and name in text]
+        words = [text for text in texts if isinstance(text, str)]
+        for name in BUILTINS.keys() - {"ask"}:  # also a way to run tools, as in `run = "ask"`
+            assert not [text for text in words if name in text]
         assert not [name for name in imported if "builtin" in name]
 
 

@@ -103,6 +103,9 @@ class FakeFrontEnd:
         self.prompter = prompter
         self.outputs: list[FakeOutput] = []
 
+    def nobody(self, config: AppConfig) -> str | None:
+        return self.prompter.away
+
     def begin_turn(self, config: AppConfig) -> FakeOutput:
         self.outputs.append(FakeOutput())
         return self.outputs[-1]

@@ -383,7 +383,7 @@ class Bench:
         return {"python": {tool.name: tool for tool in self.tools}, **self.executors}
 
     def offer(self) -> ToolSet:
-        return offer_now(self.app_config(), self._executors)
+        return offer_now(self.app_config(), self._executors, nobody=self.person.away)
 
     async def _resolve(self) -> Resolved:
         config = self.app_config()
@@ -395,7 +395,11 @@ class Bench:
             provider_name=model.provider if other else "test",
             model=model.name if other else "test-model",
             system=config.assistant.system(),
-            tools=await offer_tools(config, self.sources) if self.sources else self.offer(),
+            tools=(
+                await offer_tools(config, self.sources, nobody=self.person.away)
+                if self.sources
+                else self.offer()
+            ),
             tool_choice=config.assistant.tool_choice,
             parameters=ModelParameters(),
             request=self.request,
@@ -460,11 +464,15 @@ def tool_sources(executors: Mapping[str, Mapping[str, Tool]]) -> ToolSources:
 
 
 def offer_now(
-    config: AppConfig, executors: Mapping[str, Mapping[str, Tool]] | None = None
+    config: AppConfig,
+    executors: Mapping[str, Mapping[str, Tool]] | None = None,
+    *,
+    nobody: str | None = None,
 ) -> ToolSet:
     """What a model is offered under `config`, whether a loop runs here or not."""
+    offered = offer_tools(config, tool_sources(executors or {}), nobody=nobody)
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, offer_tools(config, tool_sources(executors or {}))).result()
+        return pool.submit(asyncio.run, offered).result()
 
 
 def configured(partial: Partial, tools: Iterable[PythonTool] = ()) -> AppConfig:

@@ -259,19 +259,22 @@ def test_its_schema_is_one_that_every_provider_takes() -> None:
 
 
 @pytest.mark.req("R083-73")
-def test_only_ask_user_speaks_for_the_assistant() -> None:
+def test_only_the_tools_that_ask_for_the_model_speak_for_the_assistant() -> None:
     def function() -> str:
         return ""
 
-    assert AskUser().inquiry_source("ask_user").source == "assistant"
-    others = [tool for name, tool in BUILTINS.items() if name != "ask_user"]
+    speaks = [
+        name for name, tool in BUILTINS.items() if tool.inquiry_source(name).source == "assistant"
+    ]
+    assert speaks == ["ask", "ask_user"]
+    others = [tool for name, tool in BUILTINS.items() if name not in speaks]
     for tool in [*others, PythonTool(function)]:
         source = tool.inquiry_source("mine")
         assert (source.source, source.name) == ("tool", "mine")
 
 
 @pytest.mark.req("R083-86")
-def test_no_other_shipped_tool_sets_exclusive() -> None:
+def test_no_shipped_tool_sets_exclusive_but_those_that_ask_for_the_model() -> None:
     folder = Path(ask_user.__file__).parent
     setting = [
         path.name
@@ -280,7 +283,7 @@ def test_no_other_shipped_tool_sets_exclusive() -> None:
         if (isinstance(node, ast.keyword) and node.arg == "exclusive")
         or (isinstance(node, ast.Attribute) and node.attr == "with_exclusive")
     ]
-    assert setting == ["ask_user.py"]
+    assert sorted(setting) == ["ask_user.py", "asked_form.py"]
 
 
 # --- what a user may configure ---------------------------------------------------------------

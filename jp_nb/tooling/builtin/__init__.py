@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.tree.tool_config import RunMode, ToolConfig
 from jp_nb.tooling.base import CellThread, Tool, ToolDefaults
+from jp_nb.tooling.builtin.ask import Ask
 from jp_nb.tooling.builtin.ask_user import AskUser
 from jp_nb.tooling.builtin.ask_user_read import AskUserRead
 from jp_nb.tooling.builtin.describe_tools import DescribeTools
@@ -16,6 +17,7 @@ from jp_nb.tooling.outcome import Failure, Outcome
 from jp_nb.tooling.sources import SourceDefaults
 
 BUILTINS: dict[str, Tool] = {
+    "ask": Ask(),
     "ask_user": AskUser(),
     "ask_user_read": AskUserRead(),
     "describe_tools": DescribeTools(),

@@ -29,7 +29,9 @@ Ask the user one typed question and get the answer back.
 
 Use it only when the conversation lacks a piece of information that you need and that the user can \
 be expected to know. When in doubt, answer the original request instead. Do not use it for what \
-can be derived from the conversation, nor to confirm an obvious next step.
+can be derived from the conversation, nor to confirm an obvious next step. Where options must be \
+explained, where several may be picked, or for several questions at once, use `ask` instead, if \
+you have it.
 
 Never use it to collect secrets such as passwords, API keys or passphrases: answers are sent back \
 to you and are stored in the conversation.

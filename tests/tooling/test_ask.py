@@ -1,0 +1,685 @@
+"""`ask`: registration, validation, and its results in words and as an object.
+
+Rows that are settled otherwise: RPI-11 (options may be left out: a text, or an own answer alone),
+RPI-20 and RPI-21 (an index out of range counts as none), RPI-34 ("not answered" is not
+"cancelled"), RPI-36 and RCP-19 (a blank text that was confirmed is an answer, marked `empty`),
+RCP-5 (at most one is recommended), RCP-6 and RPI-23 (how many options is advice), RCP-35 (an
+outcome in place of a flag).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from jp_nb.tooling.base import ToolDefaults
+from jp_nb.tooling.builtin import BUILTINS, ask_user
+from jp_nb.tooling.builtin.ask import DESCRIPTION, SCHEMA, Ask
+from jp_nb.tooling.builtin.asked_form import MAX_CALL_CHARS, MAX_OPTIONS, NO_SECRETS, label_key
+from jp_nb.tooling.context import QuestionEnd, ToolContext
+from jp_nb.tooling.outcome import MAX_QUESTIONS, Failure, NeedsInput, Outcome, Success
+from jp_nb.tooling.select_kind import SelectAnswer
+from tests.support.fakes import InlineCell, configured, offer_now
+
+SIZE: dict[str, Any] = {
+    "id": "size",
+    "question": "Which size?",
+    "options": [{"label": "Small", "value": "s"}, {"label": "Large"}],
+}
+TOPPINGS: dict[str, Any] = {
+    "id": "toppings",
+    "question": "Which toppings?",
+    "options": [{"label": "Cheese"}, {"label": "Olives", "value": "o"}, {"label": "Basil"}],
+    "multi": True,
+}
+NAME: dict[str, Any] = {"id": "name", "question": "For whom?", "mode": "freetext"}
+
+
+async def run(*questions: JsonValue, context: ToolContext | None = None, **more: Any) -> Outcome:
+    arguments = {"questions": list(questions), **more}
+    return await Ask().run(arguments, context or ToolContext("ask"), InlineCell())
+
+
+async def asked(*questions: JsonValue) -> NeedsInput:
+    outcome = await run(*questions)
+    assert isinstance(outcome, NeedsInput), outcome
+    return outcome
+
+
+async def problems(*questions: JsonValue, **more: Any) -> list[str]:
+    """The lines that say what is wrong with a call."""
+    outcome = await run(*questions, **more)
+    assert isinstance(outcome, Failure)
+    first, *lines = outcome.message.split("\n")
+    assert first.startswith("Nothing was shown to the user")
+    return [line.removeprefix("- ") for line in lines]
+
+
+def changed(question: Mapping[str, Any], /, **fields: Any) -> dict[str, Any]:
+    return {**question, **fields}
+
+
+def options(*labels: str) -> list[dict[str, str]]:
+    return [{"label": label} for label in labels]
+
+
+# --- what is asked ---------------------------------------------------------------------------
+
+
+@pytest.mark.req("RPI-1", "RPI-8", "RPI-10", "RPI-11", "RCP-4", "RPI-37")
+async def test_a_call_becomes_the_questions_of_one_form_word_by_word() -> None:
+    label = "  <b>Large</b> $x$ {x}"
+    one: dict[str, Any] = {
+        **{"id": "size", "question": " Which  size? ", "header": "Size", "context": "a\nb"},
+        "options": [
+            {"label": label, "description": "two\nlines"},
+            {"label": "Small", "value": "s"},
+        ],
+    }
+    needs = await asked(one, NAME)
+    size, name = needs.questions
+    assert (size.id, size.text, size.header, size.context) == (
+        *("size", " Which  size? ", "Size"),
+        "a\nb",
+    )
+    kind = size.answer_type
+    assert isinstance(kind, SelectAnswer)
+    assert kind.labels == (label, "Small")
+    assert kind.values == (label, "s")
+    assert kind.options[0].description == "two\nlines"
+    assert (name.id, name.answer_type.type) == ("name", "text")
+    assert (needs.partial, needs.menu) == (True, True)
+
+
+@pytest.mark.req("RPI-16", "RCP-3", "RCP-7")
+async def test_without_more_it_is_a_required_choice_of_one_or_an_own_answer() -> None:
+    question = (await asked(SIZE)).question
+    kind = question.answer_type
+    assert isinstance(kind, SelectAnswer)
+    assert (kind.multi, kind.other, kind.recommended) == (False, True, None)
+    assert (question.required, question.exclusive, question.persistence) == (True, True, "none")
+
+
+async def test_an_optional_question_may_be_answered_by_others_and_stay_open() -> None:
+    question = (await asked(changed(SIZE, required=False))).question
+    assert (question.required, question.exclusive) == (False, False)
+
+
+@pytest.mark.req("RPI-12", "RPI-14", "RCP-8")
+async def test_without_options_the_own_answer_is_left_and_without_that_the_options() -> None:
+    only_own = (await asked(changed(SIZE, options=[]))).question.answer_type
+    assert isinstance(only_own, SelectAnswer)
+    assert (only_own.options, only_own.other) == ((), True)
+    only_options = (await asked(changed(SIZE, allow_other=False))).question.answer_type
+    assert isinstance(only_options, SelectAnswer)
+    assert only_options.other is False
+
+
+@pytest.mark.req("RPI-13", "RPI-23", "RCP-6")
+@pytest.mark.parametrize("count", [1, 2, 30, MAX_OPTIONS])
+async def test_any_number_of_options_is_asked_up_to_a_bound(count: int) -> None:
+    labels = [f"colour {number}" for number in range(count)]
+    kind = (await asked(changed(SIZE, options=options(*labels)))).question.answer_type
+    assert isinstance(kind, SelectAnswer)
+    assert list(kind.labels) == labels
+
+
+async def test_null_means_that_a_field_is_absent() -> None:
+    nothing = dict.fromkeys(("header", "context", "mode", "multi", "recommended", "required"))
+    question = changed(SIZE, **nothing, options=[{"label": "a", "value": None}])
+    assert (await asked(question)).question == (
+        (await asked(changed(SIZE, options=options("a")))).question
+    )
+
+
+@pytest.mark.req("RPI-17", "RPI-21", "RCP-5")
+@pytest.mark.parametrize(
+    ("fields", "index"),
+    [
+        ({"recommended": 1}, 1),
+        ({"recommended": 2}, None),
+        ({"recommended": -1}, None),
+        ({"options": [{"label": "a"}, {"label": "b", "recommended": True}]}, 1),
+        ({"options": [{"label": "a"}, {"label": "b", "recommended": True}], "recommended": 1}, 1),
+        ({"options": [{"label": "a", "recommended": False}, {"label": "b"}]}, None),
+    ],
+)
+async def test_one_option_may_be_recommended_by_its_number_or_by_a_mark(
+    fields: dict[str, Any], index: int | None
+) -> None:
+    kind = (await asked(changed(SIZE, **fields))).question.answer_type
+    assert isinstance(kind, SelectAnswer)
+    assert kind.recommended == index
+
+
+@pytest.mark.req("HB-8", "RPI-20")
+async def test_a_label_that_looks_recommended_stays_as_it_is() -> None:
+    question = changed(SIZE, options=options("Small (Recommended)", "Large"), recommended=0)
+    result = await answered(question, answers={"size": "Small (Recommended)"})
+    assert result.content == "User selected: Small (Recommended)"
+
+
+@pytest.mark.req("HB-18")
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"id": "api_key"},
+        {"question": "What is your API key?"},
+        {"question": "Which password shall the account have?"},
+        {"header": "Password"},
+    ],
+)
+@pytest.mark.parametrize("question", [SIZE, NAME], ids=["choice", "text"])
+async def test_who_may_type_a_secret_is_warned(
+    question: dict[str, Any], fields: dict[str, str]
+) -> None:
+    found = (await asked(changed(question, **fields, context="Why."))).question
+    assert found.context == f"Why.\n\n{NO_SECRETS}"
+    without = (await asked(changed(question, context="Why."))).question
+    assert without.context == "Why."
+
+
+async def test_nobody_is_warned_where_nothing_can_be_typed() -> None:
+    found = (await asked(changed(SIZE, id="api_key", allow_other=False))).question
+    assert found.context is None
+
+
+# --- what is refused -------------------------------------------------------------------------
+
+
+@pytest.mark.req("RPI-4")
+@pytest.mark.parametrize("given", [None, "size", {"id": "size"}, 1])
+async def test_the_questions_have_to_be_a_list(given: JsonValue) -> None:
+    outcome = await Ask().run({"questions": given}, ToolContext("ask"), InlineCell())
+    assert isinstance(outcome, Failure)
+    assert "expected a list of at least one question" in outcome.message
+
+
+@pytest.mark.req("RPI-6")
+async def test_an_empty_list_is_an_error_in_words() -> None:
+    assert await problems() == [
+        "`questions`: the list may not be empty: ask at least one question."
+    ]
+
+
+@pytest.mark.req("RPI-8", "RPI-10", "RPI-11", "RCP-15", "RPI-15", "HB-6", "HB-13")
+@pytest.mark.parametrize(
+    ("fields", "place", "says"),
+    [
+        ({"id": None}, "questions[0].id", "is missing"),
+        ({"id": " "}, "questions[0].id", "is blank"),
+        ({"id": 5}, "questions[0].id", "expected a text, found 5"),
+        ({"id": "a\nb"}, "questions[0].id", "has several lines"),
+        ({"id": " a"}, "questions[0].id", "spaces at an end"),
+        ({"id": "a\u200bb"}, "questions[0].id", "characters that nobody sees"),
+        ({"id": "x" * 65}, "questions[0].id", "has 65 characters: at most 64"),
+        ({"question": None}, "questions[0].question", "is missing"),
+        ({"question": "\t"}, "questions[0].question", "is blank"),
+        ({"question": "a\nb"}, "questions[0].question", "Move further lines into `context`"),
+        ({"question": "a\u2028b"}, "questions[0].question", "has several lines"),
+        ({"header": 1}, "questions[0].header", "expected a text"),
+        ({"mode": "multi"}, "questions[0].mode", 'expected "choice" or "freetext"'),
+        ({"multi": "yes"}, "questions[0].multi", "expected true or false"),
+        ({"required": 1}, "questions[0].required", "expected true or false"),
+        ({"allow_other": []}, "questions[0].allow_other", "expected true or false"),
+        ({"options": "a, b"}, "questions[0].options", "expected a list of options"),
+        ({"options": ["a", "b"]}, "questions[0].options[0]", 'such as {"label": "a"}'),
+        ({"options": [[]]}, "questions[0].options[0]", "found []"),
+        ({"options": [{}]}, "questions[0].options[0].label", "is missing"),
+        ({"options": options(" ")}, "questions[0].options[0].label", "is blank"),
+        ({"options": options("a\nb")}, "questions[0].options[0].label", "has several lines"),
+        ({"options": [], "allow_other": False}, "questions[0].options", "nobody could answer"),
+        ({"options": [{"label": "a", "value": 1}]}, "questions[0].options[0].value", "found 1"),
+        ({"options": [{"label": "a", "value": ""}]}, "questions[0].options[0].value", "blank"),
+        ({"choices": []}, "questions[0].choices", "is not a field of a question"),
+        ({"disableOther": True}, "questions[0].disableOther", "known are id, question, header"),
+        (
+            {"options": [{"label": "a", "preview": "b"}]},
+            "questions[0].options[0].preview",
+            "is not a field of an option",
+        ),
+        ({"recommended": True}, "questions[0].recommended", "expected the index of an option"),
+        ({"recommended": 1.5}, "questions[0].recommended", "found 1.5"),
+        ({"recommended": 1.0}, "questions[0].recommended", "found 1.0"),
+    ],
+)
+async def test_what_is_wrong_is_named_with_its_place(
+    fields: dict[str, Any], place: str, says: str
+) -> None:
+    first, *_ = await problems(changed(SIZE, **fields))
+    assert first.startswith(f"`{place}`")
+    assert says in first
+    if fields.get("id", "size") == "size":
+        assert '(question "size")' in first
+
+
+async def test_unknown_fields_of_the_call_itself_are_refused() -> None:
+    [line] = await problems(SIZE, title="Pizza")
+    assert line == "`title`: is not a field of the call: known are questions."
+
+
+@pytest.mark.req("RPI-8")
+async def test_ids_have_to_differ() -> None:
+    [line] = await problems(SIZE, NAME, changed(TOPPINGS, id="size"))
+    assert line == (
+        '`questions[2].id` (question "size"): questions[0] has the same id: give each question one '
+        "of its own."
+    )
+
+
+@pytest.mark.req("HB-6", "RPI-55")
+@pytest.mark.parametrize(
+    "twin",
+    ["Large", "large", " LARGE ", "L\u0430rge", "\uff2carge", "La\u200brge", "Lar\u00adge"],
+)
+async def test_labels_that_somebody_may_take_for_one_another_are_refused(twin: str) -> None:
+    [line] = await problems(changed(SIZE, options=options("Large", twin)))
+    assert line.startswith('`questions[0].options[1].label` (question "size")')
+    assert "rename one of them" in line
+
+
+async def test_white_space_within_a_label_tells_nothing_apart() -> None:
+    assert await problems(changed(SIZE, options=options("Extra large", "Extra  large")))
+
+
+@pytest.mark.parametrize("pair", [("12 גרסה", "21 גרסה"), ("Large", "Larger"), ("a.b", "ab")])
+async def test_labels_that_differ_are_asked(pair: tuple[str, str]) -> None:
+    assert await asked(changed(SIZE, options=options(*pair)))
+
+
+@pytest.mark.req("RCP-4")
+async def test_values_have_to_differ() -> None:
+    twins = [{"label": "a", "value": "x"}, {"label": "b", "value": "x"}]
+    [line] = await problems(changed(SIZE, options=twins))
+    assert line == (
+        '`questions[0].options[1].value` (question "size"): the option "a" has the same value: '
+        "change one."
+    )
+
+
+@pytest.mark.req("RPI-15", "HB-6")
+@pytest.mark.parametrize(
+    "label",
+    ["Other", " other ", "OTHER (type your own)", "Done", "done selecting", "Submit", "\u041ether"],
+)
+async def test_the_words_of_the_form_itself_are_no_options(label: str) -> None:
+    [line] = await problems(changed(SIZE, options=options("Small", label)))
+    assert line.startswith('`questions[0].options[1].label` (question "size")')
+    assert "is a word of the form itself" in line
+
+
+@pytest.mark.req("RCP-5")
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"options": [{"label": label, "recommended": True} for label in "ab"]},
+        {"options": [{"label": "a"}, {"label": "b", "recommended": True}], "recommended": 0},
+    ],
+)
+async def test_one_option_is_recommended_at_most(fields: dict[str, Any]) -> None:
+    [line] = await problems(changed(SIZE, **fields))
+    assert line == (
+        '`questions[0].recommended` (question "size"): options 0, 1 are: recommend one at most.'
+    )
+
+
+async def test_all_that_is_wrong_is_said_at_once() -> None:
+    found = await problems(
+        changed(SIZE, id="", multi=1, options=options("a", "A", "Other")),
+        "Which?",
+        changed(NAME, question="a\nb", extra=1),
+        title="x",
+    )
+    places = [line.split("`")[1] for line in found]
+    assert places == [
+        *("title", "questions[0].id", "questions[0].multi", "questions[0].options[2].label"),
+        *("questions[0].options[1].label", "questions[1]"),
+        *("questions[2].extra", "questions[2].question"),
+    ]
+
+
+@pytest.mark.req("HB-13")
+async def test_the_errors_are_a_list_for_programs_too() -> None:
+    outcome = await run(changed(SIZE, options=["a"]))
+    assert isinstance(outcome, Failure)
+    assert outcome.structured == {
+        "schema": "jp_nb.ask",
+        "version": 1,
+        "outcome": "invalid",
+        "errors": [
+            {
+                "path": "questions[0].options[0]",
+                "question": "size",
+                "message": 'expected an object such as {"label": "a"}, found "a".',
+            }
+        ],
+    }
+
+
+async def test_a_call_is_bounded() -> None:
+    many = [changed(NAME, id=str(number)) for number in range(MAX_QUESTIONS + 1)]
+    assert await asked(*many[:-1])
+    [line] = await problems(*many)
+    assert "at most 50 questions fit a form: 51 came" in line
+    [line] = await problems(
+        changed(SIZE, options=options(*(str(n) for n in range(MAX_OPTIONS + 1))))
+    )
+    assert "at most 200 options can be offered: 201 came" in line
+    long = [changed(NAME, id=str(number), context="x" * 9_990) for number in range(11)]
+    [line] = await problems(*long)
+    assert f"more than the {MAX_CALL_CHARS} that anybody reads" in line
+
+
+async def test_a_list_of_errors_is_bounded_and_a_hostile_call_is_quoted_as_text() -> None:
+    hostile = "\x1b[31m\u202e<script>`\n"
+    wrong = [changed(SIZE, id="", **{hostile: 1}) for _ in range(MAX_QUESTIONS)]
+    found = await problems(*wrong)
+    assert len(found) == 31
+    assert found[-1] == "… and 70 more."
+    assert all(line.isprintable() for line in found)
+
+
+def test_the_key_of_a_label_is_linear_in_it() -> None:
+    assert label_key("a" * 100_000 + " ") == "a" * 100_000
+
+
+# --- results ---------------------------------------------------------------------------------
+
+
+async def result(
+    *questions: dict[str, Any],
+    answers: Mapping[str, JsonValue],
+    ends: Mapping[str, QuestionEnd],
+    reply: str | None = None,
+) -> Success | Failure:
+    context = ToolContext("ask", answers=answers, ends=ends, reply=reply)
+    outcome = await run(*questions, context=context)
+    assert isinstance(outcome, Success | Failure)
+    assert outcome.structured == json.loads(json.dumps(outcome.structured))
+    return outcome
+
+
+async def answered(*questions: dict[str, Any], answers: Mapping[str, JsonValue]) -> Success:
+    ends = {question["id"]: FORM for question in questions}
+    outcome = await result(*questions, answers=answers, ends=ends)
+    assert isinstance(outcome, Success)
+    return outcome
+
+
+FORM = QuestionEnd("answered", "form")
+
+
+def own(text: str, *picks: str) -> JsonValue:
+    return {"selected": [*picks], "custom": text}
+
+
+@pytest.mark.req("RPI-25", "RPI-26", "RPI-27", "RPI-33", "RPI-35", "RPI-56", "RCP-32", "RCP-37")
+@pytest.mark.parametrize(
+    ("question", "answer", "text"),
+    [
+        (SIZE, "Large", "User selected: Large"),
+        (SIZE, "s", "User selected: Small (value: s)"),
+        (SIZE, own("Medium"), "User provided custom input: Medium"),
+        (SIZE, own("Large"), "User provided custom input: Large"),
+        (SIZE, own("a\n\n b"), "User provided custom input:\n  a\n  \n   b"),
+        (NAME, "Ada", "User provided custom input: Ada"),
+        (TOPPINGS, ["Basil", "o"], "User selected: [Basil, Olives (value: o)]"),
+        (TOPPINGS, [], "User selected: [] (none of these)"),
+        (TOPPINGS, own("ham"), "User provided custom input: ham"),
+        (
+            TOPPINGS,
+            own("ham\nand eggs", "Basil", "Cheese"),
+            "User selected: [Basil, Cheese]\nUser provided custom input:\n  ham\n  and eggs",
+        ),
+    ],
+)
+async def test_one_question_is_told_in_a_line_for_its_picks_and_one_for_an_own_text(
+    question: dict[str, Any], answer: JsonValue, text: str
+) -> None:
+    assert (await answered(question, answers={question["id"]: answer})).content == text
+
+
+@pytest.mark.req("RPI-9", "RPI-28", "RPI-33", "RPI-35", "HB-5", "HB-7")
+async def test_several_questions_are_told_in_their_order_by_id_with_picks_and_own_text() -> None:
+    questions = (
+        *(SIZE, TOPPINGS, NAME, changed(SIZE, id="again")),
+        *(changed(TOPPINGS, id="more"), changed(NAME, id="last")),
+    )
+    answers: dict[str, JsonValue] = {
+        "last": "one\n\ntwo ",
+        "more": [],
+        "again": own("none"),
+        "name": "Ada",
+        "toppings": own("ham", "o", "Cheese"),
+        "size": "s",
+    }
+    assert (await answered(*questions, answers=answers)).content == (
+        "User answers:\n"
+        "size: Small (value: s)\n"
+        "toppings: [Olives (value: o), Cheese]; custom input: ham\n"
+        "name: custom input: Ada\n"
+        "again: custom input: none\n"
+        "more: [] (none of these)\n"
+        "last: custom input:\n  one\n  \n  two "
+    )
+
+
+@pytest.mark.req("RPI-29", "RPI-31", "RPI-32", "RPI-37", "RCP-20", "RCP-33", "RCP-34", "RCP-37")
+async def test_one_answer_as_an_object() -> None:
+    assert (await answered(SIZE, answers={"size": "s"})).structured == {
+        "schema": "jp_nb.ask",
+        "version": 1,
+        "question": "Which size?",
+        "mode": "choice",
+        "options": ["Small", "Large"],
+        "multi": False,
+        "outcome": "answered",
+        "channel": "form",
+        "selectedOptions": ["Small"],
+        "selected": [{"index": 0, "label": "Small", "value": "s"}],
+    }
+    other: Any = (await answered(SIZE, answers={"size": own(" Medium\n")})).structured
+    assert (other["selectedOptions"], other["customInput"]) == ([], " Medium\n")
+
+
+@pytest.mark.req("RPI-9", "RPI-20", "RPI-30", "RPI-32", "RPI-38")
+async def test_several_answers_as_an_object_in_the_order_of_the_questions() -> None:
+    label = "<b>$x$ {x}</b> (Recommended)"
+    first = changed(SIZE, options=options("a", label), recommended=1)
+    answers: dict[str, JsonValue] = {"size": label, "toppings": own("", "o", "Cheese")}
+    whole: Any = (await answered(first, TOPPINGS, answers=answers)).structured
+    assert (whole["schema"], whole["version"]) == ("jp_nb.ask", 1)
+    size, toppings = whole["results"]
+    assert (size["id"], toppings["id"]) == ("size", "toppings")
+    assert size["selected"] == [{"index": 1, "label": label, "value": label}]
+    assert "customInput" not in size
+    assert toppings["selectedOptions"] == ["Olives", "Cheese"]
+    assert toppings["customInput"] == ""
+    assert toppings["multi"] is True
+
+
+def end(how: Any, **more: Any) -> QuestionEnd:
+    return QuestionEnd(how, **more)
+
+
+@pytest.mark.req("HB-1", "RPI-34", "RPI-39", "RPI-70", "RCP-25", "RCP-35")
+@pytest.mark.parametrize(
+    ("how", "ok", "text"),
+    [
+        ("declined", True, "Not answered: the user left it open on purpose."),
+        ("cancelled", False, "Cancelled: the user did not answer it."),
+        ("timed_out", False, "Timed out: nobody answered in time."),
+        ("interrupted", False, "Not answered: an interrupt closed the form."),
+        ("unavailable", False, "Not answered: nobody was there to ask."),
+    ],
+)
+async def test_each_way_to_stay_open_has_its_own_words_and_no_answer(
+    how: str, ok: bool, text: str
+) -> None:
+    found = await result(TOPPINGS, answers={}, ends={"toppings": end(how)})
+    assert isinstance(found, Success if ok else Failure)
+    assert (found.content if isinstance(found, Success) else found.message) == text
+    whole: Any = found.structured
+    assert whole["outcome"] == how
+    assert not {"selectedOptions", "selected", "customInput"} & whole.keys()
+
+
+@pytest.mark.req("HB-1", "RPI-34", "RPI-61")
+async def test_among_several_an_open_question_is_told_apart_from_one_with_no_picks() -> None:
+    ends = {"size": end("declined"), "toppings": FORM, "name": end("timed_out")}
+    found = await result(SIZE, TOPPINGS, NAME, answers={"toppings": []}, ends=ends)
+    assert isinstance(found, Success)
+    assert found.content == (
+        "User answers:\n"
+        "size: not answered (the user left it open on purpose)\n"
+        "toppings: [] (none of these)\n"
+        "name: timed out (nobody answered in time)"
+    )
+
+
+@pytest.mark.req("RPI-66", "RPI-68", "RPI-69", "HB-3", "RCP-24")
+async def test_an_answer_that_nobody_chose_says_so() -> None:
+    auto = end("answered", auto=True, timed_out=True)
+    picked = end("answered", channel="form", timed_out=True)
+    nobody = end("answered", auto=True)
+    found = await result(SIZE, answers={"size": "s"}, ends={"size": auto})
+    assert isinstance(found, Success)
+    assert found.content == (
+        "Chosen automatically, because nobody answered in time: Small (value: s)"
+    )
+    whole: Any = found.structured
+    assert (whole["auto"], whole["timed_out"], "channel" in whole) == (True, True, False)
+    found = await result(
+        *(SIZE, TOPPINGS, changed(SIZE, id="more")),
+        answers={"size": "s", "toppings": ["o"], "more": "s"},
+        ends={"size": auto, "toppings": picked, "more": nobody},
+    )
+    assert isinstance(found, Success)
+    assert found.content == (
+        "User answers:\n"
+        "size (chosen automatically, because nobody answered in time): Small (value: s)\n"
+        "toppings (picked before the time to answer was over, and not sent): [Olives (value: o)]\n"
+        "more (chosen automatically, because nobody was there to ask): Small (value: s)"
+    )
+
+
+@pytest.mark.req("HB-10", "RCP-25")
+async def test_an_answer_that_was_configured_is_not_said_to_be_given_now() -> None:
+    given = end("answered", channel="configured")
+    found = await result(SIZE, answers={"size": own("XL")}, ends={"size": given})
+    assert isinstance(found, Success)
+    assert found.content == "Configured by the user in advance, as custom input: XL"
+    found = await result(
+        SIZE, NAME, answers={"size": "s", "name": "Ada"}, ends={"size": given, "name": given}
+    )
+    assert isinstance(found, Success)
+    assert found.content == (
+        "Answers:\n"
+        "size (configured by the user in advance): Small (value: s)\n"
+        "name (configured by the user in advance): custom input: Ada"
+    )
+
+
+@pytest.mark.req("RPI-36", "RCP-17", "RCP-18", "RCP-19")
+async def test_a_blank_text_that_was_confirmed_is_an_answer_and_marked() -> None:
+    blank = end("answered", channel="form", empty=True)
+    found = await result(NAME, answers={"name": " "}, ends={"name": blank})
+    assert isinstance(found, Success)
+    assert found.content == (
+        "User provided custom input: (blank, on purpose: take this point as undecided, or ask in "
+        "another way)"
+    )
+    whole: Any = found.structured
+    assert (whole["outcome"], whole["empty"], whole["customInput"]) == ("answered", True, " ")
+
+
+@pytest.mark.req("RPI-62", "HB-12")
+async def test_a_reply_brings_what_was_answered_so_far() -> None:
+    ends = {"size": FORM, "toppings": end("cancelled", channel="form")}
+    found = await result(
+        *(SIZE, TOPPINGS), answers={"size": "s"}, ends=ends, reply="Why?\nTell me more."
+    )
+    assert isinstance(found, Success)
+    assert found.content == (
+        "The user did not send the form, but replied to you:\n  Why?\n  Tell me more.\n"
+        "User answers so far:\n"
+        "size: Small (value: s)\n"
+        "toppings: cancelled (the user replied instead)"
+    )
+    whole: Any = found.structured
+    assert whole["reply"] == "Why?\nTell me more."
+    assert [each["outcome"] for each in whole["results"]] == ["answered", "cancelled"]
+    alone = await result(SIZE, answers={}, ends={"size": end("cancelled")}, reply="Later.")
+    assert isinstance(alone, Success)
+    assert alone.content == (
+        "The user did not send the form, but replied to you: Later.\n"
+        "Cancelled: the user replied instead."
+    )
+
+
+@pytest.mark.req("RCP-16")
+async def test_options_of_a_text_are_ignored_and_that_is_said() -> None:
+    question = changed(NAME, options=[{"label": "Ada"}, "Bob"], multi=True, allow_other=True)
+    needs = await asked(question)
+    assert needs.question.answer_type.type == "text"
+    found = await answered(question, answers={"name": "Eve"})
+    assert found.content == (
+        "User provided custom input: Eve\n"
+        "(`options`, `multi` had no effect on 'name': its mode is freetext.)"
+    )
+    whole: Any = found.structured
+    assert whole["ignored"] == ["options", "multi"]
+
+
+@pytest.mark.req("RPI-38")
+async def test_labels_mean_nothing() -> None:
+    for label in ("<b>x</b>", "$x$", "{x}", "%s", "`x`", "cancelled", "[]"):
+        question = changed(SIZE, options=options(label))
+        found = await answered(question, answers={"size": label})
+        assert found.content == f"User selected: {label}"
+
+
+# --- registration ----------------------------------------------------------------------------
+
+
+@pytest.mark.req("RCP-1")
+def test_it_is_registered_beside_the_tool_for_one_question() -> None:
+    tools = configured({}).conversation.tools
+    tool = tools["ask"]
+    assert "ask_user" in tools
+    assert (tool.source, tool.run, tool.result) == ("builtin", "unattended", "unattended")
+    assert tool.style.hidden is True
+    assert tool.description == DESCRIPTION
+    offered = offer_now(configured({})).tools["ask"]
+    assert offered.definition.description == DESCRIPTION
+    assert offered.definition.parameters == SCHEMA
+
+
+@pytest.mark.req("RPI-4", "RPI-5", "RPI-8", "RPI-10")
+def test_its_schema_says_what_is_checked() -> None:
+    questions: Any = SCHEMA["properties"]["questions"]  # type: ignore[index, call-overload]
+    assert (SCHEMA["required"], questions["minItems"]) == (["questions"], 1)
+    question = questions["items"]
+    assert question["required"] == ["id", "question"]
+    option = question["properties"]["options"]["items"]
+    assert option["required"] == ["label"]
+    for node in (SCHEMA, question, option):
+        assert node["additionalProperties"] is False
+
+
+@pytest.mark.req("RCP-2", "RCP-14", "RPI-23")
+def test_the_descriptions_say_which_tool_is_for_what() -> None:
+    assert "For one quick question with a short answer use `ask_user` instead" in DESCRIPTION
+    assert "for several questions at once, use `ask` instead" in ask_user.DESCRIPTION
+    assert "Ask rather than assume a default that matters." in DESCRIPTION
+    assert "2 to 5 options" in DESCRIPTION
+    assert "Never use it to collect secrets" in DESCRIPTION
+
+
+def test_it_is_the_one_tool_that_is_of_no_use_without_a_person() -> None:
+    assert [name for name, tool in BUILTINS.items() if tool.needs_person] == ["ask"]
+    assert ToolDefaults().needs_person is False
