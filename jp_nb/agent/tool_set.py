@@ -37,10 +37,7 @@ from jp_nb.tooling.sources import ToolSource
 
 T = TypeVar("T")
 
-NEEDS_PERSON = (
-    "nobody can be asked: {}; an answer configured at conversation.tools.{}.questions.ID.answer "
-    "has it offered all the same"
-)
+NEEDS_PERSON = "it needs a person and nobody can be asked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +172,7 @@ async def offer_tools(
             continue
         offered = _resolve(name, tool, star, *found.tools[name])
         if nobody is not None and _is_useless_alone(offered):
-            missing[name] = NEEDS_PERSON.format(nobody, name)
+            missing[name] = NEEDS_PERSON
         else:
             tools[name] = offered
     return ToolSet(tools, {**missing, **found.missing}, found.clashes, found.problems)
