@@ -14,14 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from jp_nb.session.current import current as _current
 from jp_nb.session.current import loaded as _loaded
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
-
     from jp_nb.config.tree.access_config import ConfigRule
     from jp_nb.errors import (
         AnswerError,
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
     from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
     from jp_nb.tooling.python import PythonTool, remove_tool, tool
     from jp_nb.tooling.question import Question
+    from jp_nb.tooling.select_kind import Option
 
 __version__ = "0.1.0"
 
@@ -62,6 +61,7 @@ _HOMES = {
     "remove_tool": "jp_nb.tooling.python",
     "tool": "jp_nb.tooling.python",
     "Question": "jp_nb.tooling.question",
+    "Option": "jp_nb.tooling.select_kind",
 }
 
 __all__ = [
@@ -71,6 +71,7 @@ __all__ = [
     "Conversation",
     "JpNbError",
     "NeedsInput",
+    "Option",
     "Outcome",
     "PromptCancelled",
     "PromptUnavailable",
@@ -90,6 +91,8 @@ __all__ = [
     "tool",
     "tools",
 ]
+
+_T = TypeVar("_T")
 
 last: Turn | None
 """The last turn of this kernel; None before the first."""
@@ -187,24 +190,76 @@ def _several(texts: str | Sequence[str]) -> Sequence[str]:
     return [texts] if isinstance(texts, str) else texts
 
 
-def ask(question: Question, *, label: str | None = None, tool: str | None = None) -> JsonValue:
-    """Put `question` to the person in front of the notebook, in the running cell.
+@overload
+def ask(question: Question, *, label: str | None = None, tool: str | None = None) -> Any: ...
+
+
+@overload
+def ask(
+    question: list[Question] | tuple[Question, ...],
+    *,
+    label: str | None = None,
+    tool: str | None = None,
+) -> dict[str, Any]: ...
+
+
+@overload
+def ask(
+    question: type[_T],
+    *,
+    title: str | None = None,
+    label: str | None = None,
+    tool: str | None = None,
+) -> _T: ...
+
+
+def ask(
+    question: object,
+    *,
+    title: str | None = None,
+    label: str | None = None,
+    tool: str | None = None,
+) -> Any:
+    """Put a question, several of them, or the fields of a type to the person, in the running cell.
+
+    A type is a form with a field for each of its fields, as `Question.form` makes it; several
+    questions are one form with a page for each.
+
+    >>> class Plan(pydantic.BaseModel):
+    ...     city: str
+    ...     days: int = pydantic.Field(3, ge=1, le=14)
+    >>> jp.ask(Plan)  # doctest: +SKIP
+    Plan(city='Delft', days=3)
 
     Args:
-        question: What to ask.
+        question: What to ask: a `Question`, a list of them whose ids differ, a pydantic model, a
+            dataclass, or a TypedDict.
+        title: What stands above the fields of a type; None: its title, or its name.
         label: A header above it.
         tool: Whose `conversation.tools.<tool>.questions.<id>.answer` answers it without asking;
-            without one, `conversation.tools.*.questions.<id>.answer` does.
+            without one, `conversation.tools.*.questions.<id>.answer` does. Of a type, `<id>` is
+            the name of a field, or of the type for an object with all of them: what is not
+            configured is asked. An option may be named by its label.
 
     Returns:
-        What was answered, by the kind of the question, True or False, a text, or an option.
+        What was answered, by the kind of the question: True or False, a text, a number, an option
+        or a list of them. Of a list of questions the answers by id; of a type an instance that its
+        validators have seen. An optional question that was left open is None.
 
     Raises:
-        UsageError: If jp_nb is not loaded.
-        PromptUnavailable: If nobody can be asked; `reason` says why.
+        UsageError: If jp_nb is not loaded, or no form can be made of a type; names the place.
+        ConfigError: If a configured answer does not fit; names its path.
+        PromptUnavailable: If nobody can be asked; `reason` says why, the message what to configure.
+            A field with a default takes it then, an optional one stays open: only if another one
+            has no answer is this raised.
         PromptCancelled: If somebody was asked and gave no answer.
     """
-    return _loaded().turns.ask_person(question, label=label, tool=tool)
+    from jp_nb.session.own_questions import questions_of
+
+    turns = _loaded().turns
+    questions = questions_of(question, title=title)
+    answers = turns.ask_together(questions, label=label, tool=tool)
+    return answers if isinstance(question, list | tuple) else answers[questions[0].id]
 
 
 def tools() -> tuple[PythonTool, ...]:

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.secret_names import SECRET_ANSWER, SHORTEST
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
-from jp_nb.tooling.question import Question
+from jp_nb.tooling.question import FormAnswer, Question
 
 SHORTEST_LINE = 8
 """Characters of a line that is hidden without the others of its secret."""
@@ -86,14 +86,18 @@ class Secrets:
 
     def hide_in_question(self, question: Question) -> Question:
         """Return `question` as it may be shown; what it is answered with stays as it is."""
-        default = question.default
-        return question.model_copy(
-            update={
-                "wording": self.hide(question.text),
-                "context": None if question.context is None else self.hide(question.context),
-                "default": None if self._is_in(default) else default,
-            }
-        )
+        if not self._texts:
+            return question
+        return self._without_default(question.reworded(self.hide))
+
+    def _without_default(self, question: Question) -> Question:
+        """Return `question`, and its fields, without a default that holds a secret."""
+        kind = question.answer_type
+        if isinstance(kind, FormAnswer):
+            fields = tuple(map(self._without_default, kind.fields))
+            kind = kind.model_copy(update={"fields": fields})
+        default = None if self._is_in(question.default) else question.default
+        return question.model_copy(update={"answer_type": kind, "default": default})
 
     def _is_in(self, value: Any) -> bool:
         """Return True if some text, key or number in `value` holds a secret."""

@@ -242,10 +242,8 @@ def given(prompt: Prompt, end: Answered) -> str:
 
 def preselected(prompt: QuestionPrompt) -> JsonValue:
     """Return the default if it is an answer to the question, else None."""
-    default, kind = prompt.question.default, prompt.question.answer_type
-    if default is None or kind.has_secret:  # never a hint for a secret
-        return None
-    return None if kind.misfit(default) else default
+    question = prompt.question
+    return question.default if question.fits_default else None  # never a hint for a secret
 
 
 @dataclass(frozen=True, slots=True)

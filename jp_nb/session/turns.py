@@ -9,14 +9,20 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import asdict, dataclass
-from typing import assert_never
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from pydantic import JsonValue
 
 from jp_nb.agent.display_events import InterruptHeard, Notice
 from jp_nb.agent.model_events import ToolChoice
-from jp_nb.agent.prompts import Answered, NotAnswered, QuestionPrompt, Unavailable
+from jp_nb.agent.prompts import (
+    FormPrompt,
+    FormPromptEnd,
+    PromptEnd,
+    QuestionPrompt,
+    Unavailable,
+)
 from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.secret_answers import Secrets
 from jp_nb.agent.tool_set import ToolSet
@@ -24,13 +30,13 @@ from jp_nb.agent.turn import TurnEnd, TurnLoop
 from jp_nb.config.directives import Directive
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app_config import AppConfig
-from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, UsageError
+from jp_nb.errors import PromptUnavailable, UsageError
 from jp_nb.record.draft import Draft
 from jp_nb.record.events import ChatRequest
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, thread_of
 from jp_nb.record.turn_view import Turn, TurnUsage, read_turn
-from jp_nb.rendering.wording import static_record
+from jp_nb.rendering.form_record import record_of
 from jp_nb.session.active_conversation import ActiveConversation
 from jp_nb.session.agent_thread import AgentThread
 from jp_nb.session.beginnings import Beginnings
@@ -274,52 +280,57 @@ class TurnRunner:
 
     # --- a question from ordinary code -------------------------------------------------------
 
-    def ask_person(self, question: Question, *, label: str | None, tool: str | None) -> JsonValue:
-        """Return the answer to `question`: configured, or from the person.
+    def ask_person(self, question: Question, *, label: str | None, tool: str | None) -> Any:
+        """Return the answer to `question` as `ask_together` has it."""
+        return self.ask_together([question], label=label, tool=tool)[question.id]
+
+    def ask_together(
+        self, questions: Sequence[Question], *, label: str | None, tool: str | None
+    ) -> dict[str, Any]:
+        """Return the answers to `questions` by id: configured, or from the person, as one form.
 
         Raises:
-            ConfigError: If the configured answer does not fit.
+            ConfigError: If a configured answer does not fit.
             PromptUnavailable: If nobody can be asked.
             PromptCancelled: If somebody was asked and gave no answer.
         """
         run = RUN.get()
         if run is not None and run.over:
+            names = ", ".join(repr(question.text) for question in questions)
             raise PromptUnavailable(
-                f"{question.text!r} comes too late: the tool call that asks was ended",
+                f"{names} comes too late: the tool call that asks was ended",
                 reason="the tool call was ended",
             )
+        from jp_nb.session.own_questions import OwnQuestions  # most turns ask none
+
         config = self._active.settings.config
-        tools = config.conversation.tools
-        settings = tools.get(tool or "*")
-        configured = settings.questions.get(question.id) if settings else None
-        if configured is not None and configured.answer is not None:
-            if question.misfit(configured.answer):
-                path = f"conversation.tools.{tool or '*'}.questions.{question.id}.answer"
-                raise ConfigError("does not answer the question", path=path)
-            self._secrets.answered(question, configured.answer)
-            return configured.answer
+        own = OwnQuestions(questions, config, label=label, tool=tool)
+        answers = own.answers(lambda prompt: self._put(prompt, config))
+        for question in questions:
+            self._secrets.answered(question, answers[question.id])
+        return {each.id: each.validated(answers[each.id]) for each in questions}
+
+    def _put(
+        self, prompt: QuestionPrompt | FormPrompt, config: AppConfig
+    ) -> PromptEnd | FormPromptEnd:
+        """Put `prompt` to the person in the running cell, whether a turn runs in it or not."""
         running = self._active.running
         in_turn = running is not None and not running.done()
         if not in_turn:
             self._front_end.begin_question(config)
-        shown = self._secrets.hide_in_question(question)
-        prompt = QuestionPrompt(shown, label=label, tool=tool)
-        end = self._front_end.ask_here(prompt, keeps_record=not in_turn)
+        end: PromptEnd | FormPromptEnd
+        if isinstance(prompt, FormPrompt):
+            prompt = replace(prompt, pages=tuple(map(self._hidden, prompt.pages)))
+            end = self._front_end.ask_form_here(prompt, keeps_record=not in_turn)
+        else:
+            prompt = self._hidden(prompt)
+            end = self._front_end.ask_here(prompt, keeps_record=not in_turn)
         if in_turn and self._output is not None and not isinstance(end, Unavailable):
-            self._output(Notice(static_record(prompt, end).plain))
-        match end:
-            case Answered(value=value):
-                self._secrets.answered(question, value)
-                return value
-            case Unavailable(reason=reason):
-                raise PromptUnavailable(
-                    f"{question.text!r} needs a person and nobody can be asked: {reason}",
-                    reason=reason,
-                )
-            case NotAnswered(end=how):
-                raise PromptCancelled(f"{question.text!r} was not answered", end=how)
-            case _:
-                assert_never(end)
+            self._output(Notice(record_of(prompt, end).plain))
+        return end
+
+    def _hidden(self, page: QuestionPrompt) -> QuestionPrompt:
+        return replace(page, question=self._secrets.hide_in_question(page.question))
 
     def close(self) -> None:
         """Close prompts, providers and the agent's thread."""

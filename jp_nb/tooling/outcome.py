@@ -23,7 +23,7 @@ from pydantic import (
 
 from jp_nb.errors import ToolError
 from jp_nb.json_values import is_storable, to_utf8
-from jp_nb.tooling.question import Question
+from jp_nb.tooling.question import Question, first_problem
 
 log = logging.getLogger(__name__)
 
@@ -201,6 +201,8 @@ def _failure(data: Mapping[str, Any]) -> Failure:
 
 def _needs_input(data: Mapping[str, Any]) -> NeedsInput:
     several = data.get("questions")
+    if several is not None and data.get("question") is not None:
+        raise _unaskable("it has `question` and `questions`: leave out one of them")
     if several is None:
         return NeedsInput(_question(data.get("question"), "question"))
     if not isinstance(several, list) or not several:
@@ -226,9 +228,8 @@ def _question(data: Any, name: str) -> Question:
 
 
 def _first_problem(exc: ValidationError, *above: str) -> str:
-    [first, *_] = exc.errors(include_url=False, include_input=False)
-    place = ".".join(map(str, (*above, *first["loc"])))
-    return f"`{place}`: {first['msg'].removeprefix('Value error, ')}"
+    place, why = first_problem(exc)
+    return f"`{'.'.join((*above, *filter(None, [place])))}`: {why}"
 
 
 def _unaskable(why: str) -> ToolError:

@@ -5,8 +5,18 @@ Source: `docs/turns.md`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Final, Literal, Protocol, Self, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    Protocol,
+    Self,
+    overload,
+    runtime_checkable,
+)
 
 from pydantic import (
     BaseModel,
@@ -15,12 +25,17 @@ from pydantic import (
     Field,
     JsonValue,
     SerializerFunctionWrapHandler,
+    StrictBool,
+    ValidationError,
     model_serializer,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
+from jp_nb.config.secret_names import SECRET_ANSWER
 from jp_nb.safe_text import one_line
 from jp_nb.tooling.question_kinds import (
+    MAX_FIELDS,
     AnswerType,
     BooleanAnswer,
     IntegerAnswer,
@@ -85,7 +100,7 @@ class Question(BaseModel):
         ValueError: From a constructor, if the kind or a field is wrong; pydantic's, with the place.
     """
 
-    model_config = ConfigDict(frozen=True, defer_build=True)
+    model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
 
     text: ClassVar[_Text] = _Text()
     id: str
@@ -94,8 +109,8 @@ class Question(BaseModel):
     header: str | None = None
     context: str | None = None
     default: JsonValue = None
-    exclusive: bool = False
-    required: bool = True
+    exclusive: StrictBool = False
+    required: StrictBool = True
     persistence: Persistence = "turn"
 
     @model_validator(mode="before")
@@ -218,6 +233,53 @@ class Question(BaseModel):
         """
         return cls(id=id, text=text, answer_type=SecretAnswer())
 
+    @classmethod
+    def form(
+        cls,
+        id: str,  # noqa: A002
+        what: Any,
+        text: str | None = None,
+    ) -> Self:
+        """Return a question answered by an object: one page with the fields of `what`.
+
+        A field for each of the type's: its title (else its name), description and default, which
+        stands in it at first. `Literal` and `Enum` are options, a list or a set of them several
+        picks; `bool`, `int`, `float` and `Decimal` (as a float: 15 digits), `str`, `date`, `time`,
+        `datetime` and what else is written as a text are what they say, with their bounds;
+        `SecretStr` is a secret. `Optional` may stay open, and is None then. A factory of defaults
+        is called when the form is made. What the type's validators say is said beside the field.
+
+        A form has one level: objects, tuples, dictionaries, unions and lists of what has no options
+        are refused. Ask for an inner model in a form of its own, beside this one.
+
+        Args:
+            id: Key of the answer.
+            what: A pydantic model, a dataclass, a TypedDict, or a JSON schema of an object of one
+                level, as MCP servers send to ask for input.
+            text: What stands above the fields; None: the title of `what`, its name as a rule.
+
+        Raises:
+            UsageError: If no form can be made of `what`; names the place in its schema.
+
+        Source: https://modelcontextprotocol.io/specification/2025-06-18/client/elicitation
+        """
+        from jp_nb.tooling.typed_form import form_of  # most questions are no forms
+
+        made = form_of(what)
+        fields = [
+            cls(
+                id=field.id,
+                text=field.title,
+                answer_type=field.answer_type,
+                context=field.description,
+                default=field.default,
+                required=field.required,
+            )
+            for field in made.fields
+        ]
+        kind = FormAnswer(fields=tuple(fields), check=made.check)
+        return cls(id=id, text=text or made.title or id, context=made.description, answer_type=kind)
+
     def with_context(self, context: str) -> Self:
         """Return the same question under `context`: lines that are shown above it."""
         return self.model_copy(update={"context": context})
@@ -230,9 +292,9 @@ class Question(BaseModel):
         """Return the same question under `header`, a word or two."""
         return self.model_copy(update={"header": header})
 
-    def with_options(self, options: Iterable[OptionValue]) -> Self:
+    def with_options(self, options: Iterable[Option | OptionValue]) -> Self:
         """Return the same question, answered by one of `options`."""
-        return self.model_copy(update={"answer_type": SelectAnswer.of(*options)})
+        return self.model_copy(update={"answer_type": SelectAnswer(options=tuple(options))})
 
     def with_required(self, required: bool = True) -> Self:
         """Return the same question that must be answered, or may stay open."""
@@ -255,10 +317,46 @@ class Question(BaseModel):
         """Return why `answer` does not answer it: `type`, `option`, `value`; None if it does."""
         return self.answer_type.misfit(answer)
 
+    @property
+    def fits_default(self) -> bool:
+        """True if its default is an answer to it, and no secret."""
+        kind = self.answer_type
+        return self.default is not None and not kind.has_secret and not kind.misfit(self.default)
+
+    def validated(self, answer: JsonValue) -> Any:
+        """Return a fitting `answer` as Python wants it.
+
+        That is the answer itself, but for a form that was made of a type: an instance of that.
+        """
+        return self.answer_type.validated(answer)
+
+    def reworded(self, change: Callable[[str], str]) -> Self:
+        """Return the same question, each text that is only shown as `change` returns it."""
+        return self.model_copy(
+            update={
+                "wording": change(self.text),
+                "header": None if self.header is None else change(self.header),
+                "context": None if self.context is None else change(self.context),
+                "answer_type": self.answer_type.reworded(change),
+            }
+        )
+
 
 Check = Callable[[Mapping[str, JsonValue]], Mapping[str, str]]
 """Says what is wrong with an answer as a whole: a text by field id, "" for what concerns all."""
-MAX_FIELDS = 50
+
+
+@runtime_checkable
+class ConvertingCheck(Protocol):
+    """A `Check` that also makes of an answer what Python code wants."""
+
+    def __call__(self, answer: Mapping[str, JsonValue], /) -> Mapping[str, str]:
+        """Return what is wrong with `answer`."""
+        ...
+
+    def value(self, answer: Mapping[str, JsonValue]) -> Any:
+        """Return what `answer`, with which nothing is wrong, is."""
+        ...
 
 
 class FormAnswer(AnswerType):
@@ -311,7 +409,53 @@ class FormAnswer(AnswerType):
         }
         if found or self.check is None:
             return found
-        return dict(self.check(answer))
+        return self._without_secrets(self.check(answer), [*self.secrets(answer)])
+
+    def _without_secrets(
+        self, problems: Mapping[str, str], secrets: Sequence[JsonValue]
+    ) -> dict[str, str]:
+        """Return `problems`, in which a validator may have quoted what it was given."""
+        shown = {}
+        for field_id, words in problems.items():
+            for secret in secrets:
+                if isinstance(secret, str) and secret:
+                    words = words.replace(secret, SECRET_ANSWER)
+            shown[field_id] = one_line(words)
+        return shown
+
+    def validated(self, answer: JsonValue) -> Any:
+        """Return what `check` makes of `answer`, else `answer`."""
+        if isinstance(answer, dict) and isinstance(self.check, ConvertingCheck):
+            return self.check.value(answer)
+        return answer
+
+    def filled(self, given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        """Return `given` with the defaults of the other fields."""
+        return {**{x.id: x.default for x in self.fields if x.fits_default}, **given}
+
+    def rest(self, given: Mapping[str, JsonValue]) -> FormAnswer:
+        """Return the form of the fields that are not in `given`, checked together with those."""
+        fields = tuple(field for field in self.fields if field.id not in given)
+        names = {field.id: field.text for field in self.fields}
+
+        def check(answer: Mapping[str, JsonValue]) -> dict[str, str]:
+            found = self.problems({**given, **answer})
+            elsewhere = [f"{names.get(x, x)}: {found[x]}" for x in found if x in given]
+            whole = "; ".join(filter(None, [found.get(""), *elsewhere]))
+            here = {key: words for key, words in found.items() if key and key not in given}
+            return here | ({"": whole} if whole else {})
+
+        return FormAnswer(fields=fields, check=check)
+
+    @property
+    def automatic(self) -> JsonValue:
+        """What the fields hold at first; None if one needs more of an answer."""
+        answer = self.filled({})
+        return None if self.problems(answer) else answer
+
+    def reworded(self, change: Callable[[str], str]) -> Self:
+        """Return the same form with its fields reworded."""
+        return self.model_copy(update={"fields": tuple(x.reworded(change) for x in self.fields)})
 
     @property
     def expects(self) -> str:
@@ -323,15 +467,15 @@ class FormAnswer(AnswerType):
         """True if a field is secret."""
         return any(field.answer_type.has_secret for field in self.fields)
 
-    def _each(self, answer: JsonValue) -> Iterator[tuple[Question, JsonValue]]:
-        given = answer if isinstance(answer, dict) else {}
+    def _each(self, answer: object) -> Iterator[tuple[Question, JsonValue]]:
+        given = answer if isinstance(answer, Mapping) else {}
         return ((field, given[field.id]) for field in self.fields if field.id in given)
 
     def kept(self, answer: JsonValue) -> JsonValue:
         """Return the object with its secrets hidden."""
         return {field.id: field.answer_type.kept(value) for field, value in self._each(answer)}
 
-    def secrets(self, answer: JsonValue) -> Iterator[JsonValue]:
+    def secrets(self, answer: object) -> Iterator[JsonValue]:
         """Yield the answers of its secret fields."""
         for field, value in self._each(answer):
             yield from field.answer_type.secrets(value)
@@ -345,7 +489,7 @@ class FormAnswer(AnswerType):
     def in_words(self, answer: JsonValue) -> str:
         """Return `name: value` for each field, in one line."""
         words = (f"{x.text}: {x.answer_type.in_words(value)}" for x, value in self._each(answer))
-        return one_line("; ".join(words), limit=2000)
+        return one_line("; ".join(words), limit=2000) or NOTHING_ENTERED
 
     def verbatim(self) -> tuple[str, ...]:
         """Return the ids of the fields, and what their kinds need."""
@@ -357,6 +501,8 @@ class FormAnswer(AnswerType):
         return {"type": self.type, "fields": [field.model_dump() for field in self.fields]}
 
 
+NOTHING_ENTERED = "nothing entered"
+"""Says that every field of a form was left open."""
 QUESTION_KINDS: Final[dict[str, type[AnswerType]]] = {
     "boolean": BooleanAnswer,
     "select": SelectAnswer,
@@ -392,7 +538,29 @@ def read_answer_type(value: Any) -> AnswerType:
         raise ValueError("expected the name of a kind of question, or an object with a `type`")
     if kind not in QUESTION_KINDS:
         raise _unknown(kind)
-    return QUESTION_KINDS[kind].model_validate(value)
+    try:
+        return QUESTION_KINDS[kind].model_validate(value)
+    except ValidationError as exc:
+        raise _misplaced(exc) from exc
+
+
+def _misplaced(exc: ValidationError) -> PydanticCustomError:
+    """Return the first problem of `exc` as one of the answer type, with its place in that."""
+    place, why = first_problem(exc)
+    return PydanticCustomError("answer_type", "{why}", {"why": why, "place": place})
+
+
+def first_problem(exc: ValidationError) -> tuple[str, str]:
+    """Return the place of the first problem, such as `answer_type.options.0`, and what it is."""
+    [first, *_] = exc.errors(include_url=False, include_input=False)
+    inner = first["ctx"].get("place") if first["type"] == "answer_type" else None
+    steps = [str(step) for step in first["loc"] if not str(step).startswith(_SCHEMA_STEPS)]
+    place = ".".join((*steps, *([inner] if inner else ())))
+    return place, first["msg"].removeprefix("Value error, ")
+
+
+_SCHEMA_STEPS: Final = ("function-", "constrained-", "is-instance", "strict-")
+"""Parts of a place that are not in what was read, but in how it is checked."""
 
 
 def _unknown(kind: str) -> ValueError:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -20,7 +20,11 @@ from pydantic import (
     Field,
     JsonValue,
     SerializerFunctionWrapHandler,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
     model_serializer,
+    model_validator,
 )
 
 from jp_nb.config.secret_names import SECRET_ANSWER
@@ -32,6 +36,10 @@ Misfit = Literal["type", "option", "value"]
 """
 
 
+MAX_FIELDS = 50
+"""Of a form: nobody fills in more on one page."""
+
+
 class AnswerType(BaseModel, ABC):
     """The kind of a question and of its answers: one class for each, whose fields make it precise.
 
@@ -41,7 +49,7 @@ class AnswerType(BaseModel, ABC):
         rememberable: Whether the person may answer for the rest of the turn.
     """
 
-    model_config = ConfigDict(frozen=True, defer_build=True)
+    model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
     type: str
     secret: ClassVar[bool] = False
     rememberable: ClassVar[bool] = False
@@ -103,6 +111,14 @@ class AnswerType(BaseModel, ABC):
         """Return the texts that come back as an answer, and can therefore not be altered."""
         return ()
 
+    def reworded(self, change: Callable[[str], str]) -> Self:
+        """Return the same kind, each text that is only shown as `change` returns it."""
+        return self
+
+    def validated(self, answer: JsonValue) -> Any:
+        """Return a fitting `answer` as Python code wants it."""
+        return answer
+
 
 class BooleanAnswer(AnswerType):
     """Answered by JSON `true` or `false`."""
@@ -140,9 +156,15 @@ class TextAnswer(AnswerType):
 
     type: Literal["text"] = "text"
     format: TextFormat | None = None
-    min_length: int = Field(0, ge=0)
-    max_length: int | None = Field(None, ge=0)
-    lines: bool = True
+    min_length: StrictInt = Field(0, ge=0)
+    max_length: StrictInt | None = Field(None, ge=0)
+    lines: StrictBool = True
+
+    @model_validator(mode="after")
+    def _answerable(self) -> Self:
+        if self.max_length is not None and self.min_length > self.max_length:
+            raise ValueError("`min_length` is greater than `max_length`: no text fits")
+        return self
 
     def answer_schema(self) -> dict[str, JsonValue]:
         """Return the schema of such a string."""
@@ -198,7 +220,8 @@ class SecretAnswer(AnswerType):
         return SECRET_ANSWER
 
 
-Bound = Annotated[float, Field(allow_inf_nan=False)]
+Bound = StrictInt | Annotated[StrictFloat, Field(allow_inf_nan=False)]
+"""An integer keeps all its digits."""
 
 
 class NumberAnswer(AnswerType):
@@ -215,6 +238,21 @@ class NumberAnswer(AnswerType):
     above: Bound | None = None
     below: Bound | None = None
 
+    @model_validator(mode="after")
+    def _answerable(self) -> Self:
+        least = max((x for x in (self.minimum, self.above) if x is not None), default=None)
+        most = min((x for x in (self.maximum, self.below) if x is not None), default=None)
+        if least is None or most is None:
+            return self
+        open_end = least == self.above or most == self.below
+        if least > most or (least == most and open_end) or self._skips(least, most):
+            raise ValueError(f"no number is{self._range}")
+        return self
+
+    def _skips(self, least: float, most: float) -> bool:
+        """Return True if no answer lies between `least` and `most`, which differ."""
+        return False
+
     def answer_schema(self) -> dict[str, JsonValue]:
         """Return the schema of such a number."""
         bounds = {
@@ -229,7 +267,8 @@ class NumberAnswer(AnswerType):
         """Return `type` for what is no such number, `value` for one out of bounds."""
         if isinstance(answer, bool) or not isinstance(answer, int | float):
             return "type"
-        return None if math.isfinite(answer) and self._is_within(answer) else "value"
+        finite = isinstance(answer, int) or math.isfinite(answer)  # of any number of digits
+        return None if finite and self._is_within(answer) else "value"
 
     def _is_within(self, number: float) -> bool:
         return (
@@ -242,9 +281,13 @@ class NumberAnswer(AnswerType):
     @property
     def expects(self) -> str:
         """What an answer is."""
-        more = f" above {self.above:g}" if self.above is not None else ""
-        less = f" below {self.below:g}" if self.below is not None else ""
-        return f"{self._noun}{_bounds(self.minimum, self.maximum)}{more}{less}"
+        return f"{self._noun}{self._range}"
+
+    @property
+    def _range(self) -> str:
+        more = f" above {_digits(self.above)}" if self.above is not None else ""
+        less = f" below {_digits(self.below)}" if self.below is not None else ""
+        return f"{_bounds(self.minimum, self.maximum)}{more}{less}"
 
     _noun: ClassVar[str] = "a number"
 
@@ -267,6 +310,11 @@ class IntegerAnswer(NumberAnswer):
         """Return `type` for anything but an integer, `value` for one out of bounds."""
         return super().misfit(answer) if isinstance(answer, int) else "type"
 
+    def _skips(self, least: float, most: float) -> bool:
+        first = math.floor(least) + 1 if least == self.above else math.ceil(least)
+        last = math.ceil(most) - 1 if most == self.below else math.floor(most)
+        return first > last
+
     def from_text(self, text: str) -> JsonValue:
         """Return the integer that somebody typed, not yet held against the bounds.
 
@@ -282,7 +330,11 @@ def _is_whole(text: str) -> bool:
 
 def _bounds(least: float | None, most: float | None, unit: str = "") -> str:
     if least is not None and most is not None:
-        return f" from {least:g} to {most:g}{unit}"
+        return f" from {_digits(least)} to {_digits(most)}{unit}"
     if least is not None:
-        return f" of at least {least:g}{unit}"
-    return f" of at most {most:g}{unit}" if most is not None else ""
+        return f" of at least {_digits(least)}{unit}"
+    return f" of at most {_digits(most)}{unit}" if most is not None else ""
+
+
+def _digits(number: float) -> str:
+    return str(number).removesuffix(".0")

@@ -5,13 +5,15 @@ Source: `docs/turns.md`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     BaseModel,
     ConfigDict,
+    Field,
     JsonValue,
     SerializerFunctionWrapHandler,
     StrictBool,
@@ -25,7 +27,9 @@ from pydantic import (
 from jp_nb.safe_text import one_line, spell_unseen
 from jp_nb.tooling.question_kinds import AnswerType, Misfit
 
-OptionValue = StrictStr | StrictBool | StrictInt | StrictFloat
+OptionValue = (
+    StrictStr | StrictBool | StrictInt | Annotated[StrictFloat, Field(allow_inf_nan=False)]
+)
 
 
 class Option(BaseModel):
@@ -37,7 +41,7 @@ class Option(BaseModel):
         description: Lines below the label.
     """
 
-    model_config = ConfigDict(frozen=True, defer_build=True)
+    model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
     value: OptionValue
     label: str | None = None
     description: str | None = None
@@ -55,6 +59,12 @@ class Option(BaseModel):
         if self.description is not None:
             more["description"] = self.description
         return {"value": self.value, **more} if more else self.value
+
+    def reworded(self, change: Callable[[str], str]) -> Self:
+        """Return the same choice with its description as `change` returns it."""
+        if self.description is None:
+            return self
+        return self.model_copy(update={"description": change(self.description)})
 
     @property
     def shown(self) -> str:
@@ -84,6 +94,8 @@ class SelectAnswer(AnswerType):
 
     Attributes:
         multi: Whether several may be picked.
+        min_picks: So many at least. Only with `multi`; an own text counts as a pick.
+        max_picks: So many at most; None: all.
         other: Whether the person may answer in words of their own.
         recommended: Index of the option that whoever asks would choose; one that is out of range
             counts as None. It is marked, and never chosen for the person.
@@ -91,15 +103,27 @@ class SelectAnswer(AnswerType):
 
     type: Literal["select"] = "select"
     options: tuple[Option, ...]
-    multi: bool = False
-    other: bool = False
+    multi: StrictBool = False
+    other: StrictBool = False
     recommended: StrictInt | None = None
+    min_picks: StrictInt = Field(0, ge=0)
+    max_picks: StrictInt | None = Field(None, ge=1)
 
     @model_validator(mode="after")
     def _answerable(self) -> Self:
         if not self.options and not self.other:
             raise ValueError("`options` is empty: a select question needs at least one, or `other`")
+        if len(self._places) < len(self.options):
+            raise ValueError("two `options` have the same value")
+        if not self.multi and (self.min_picks or self.max_picks is not None):
+            raise ValueError("`min_picks` and `max_picks` are for `multi`")
+        if self.min_picks > min(self._most, len(self.options) + self.other):
+            raise ValueError("`min_picks` is more than can be picked")
         return self
+
+    @property
+    def _most(self) -> int:
+        return len(self.options) + 1 if self.max_picks is None else self.max_picks
 
     @classmethod
     def of(cls, *values: OptionValue) -> Self:
@@ -141,14 +165,16 @@ class SelectAnswer(AnswerType):
         custom: str | None = None
         selected = answer if self.multi or isinstance(answer, dict) else [answer]
         if isinstance(answer, dict):
-            own, selected = answer.get("custom"), answer.get("selected", [])
-            if not (self.other and isinstance(own, str) and {*answer} <= {"selected", "custom"}):
+            own, selected = answer.get("custom"), answer.get("selected")
+            if not (self.other and isinstance(own, str) and answer.keys() == _OWN):
                 return None
             custom = own
         if not isinstance(selected, list) or (custom is not None and selected and not self.multi):
             return None
         found = [self._index(value) for value in selected]
         if None in found or len(set(found)) < len(found):
+            return None
+        if self.multi and not self.min_picks <= len(found) + (custom is not None) <= self._most:
             return None
         return Picks(tuple(index for index in found if index is not None), custom)
 
@@ -168,12 +194,11 @@ class SelectAnswer(AnswerType):
         if isinstance(answer, dict):
             selected = answer.get("selected", [])
             return {**answer, "selected": self._named(selected)} if self.other else answer
-        if self.multi and not isinstance(answer, list):
-            answer = [answer]
-        named = self._named(answer)
-        return named if self.multi else named[0] if isinstance(named, list) and named else answer
+        if self.multi:
+            return self._named(answer)
+        return answer if isinstance(answer, list) else self._named(answer)[0]
 
-    def _named(self, answer: JsonValue) -> JsonValue:
+    def _named(self, answer: JsonValue) -> list[JsonValue]:
         given = answer if isinstance(answer, list) else [answer]
         by_label: dict[JsonValue, JsonValue] = {x.shown: x.value for x in reversed(self.options)}
         return [
@@ -186,20 +211,33 @@ class SelectAnswer(AnswerType):
     def answer_schema(self) -> dict[str, JsonValue]:
         """Return the schema of one option, of a list of them, or of these and an own text."""
         value = self._value_schema()
-        several: dict[str, JsonValue] = {"type": "array", "items": value, "uniqueItems": True}
+        several = self._list_schema(value, own=0)
         plain = several if self.multi else value
         if not self.other:
             return plain
         own: dict[str, JsonValue] = {
             "type": "object",
             "properties": {
-                "selected": several if self.multi else {"type": "array", "maxItems": 0},
+                "selected": self._list_schema(value, own=1)
+                if self.multi
+                else {"type": "array", "maxItems": 0},
                 "custom": {"type": "string"},
             },
             "required": ["selected", "custom"],
             "additionalProperties": False,
         }
-        return {"anyOf": [plain, own]} if self.options else own
+        return {"anyOf": [plain, own]} if self.options or self.multi else own
+
+    def _list_schema(self, value: dict[str, JsonValue], *, own: int) -> dict[str, JsonValue]:
+        """Return the schema of a list of picks, to which `own` texts are added."""
+        schema: dict[str, JsonValue] = {"type": "array", "items": value, "uniqueItems": True}
+        if self.min_picks > own:
+            schema["minItems"] = self.min_picks - own
+        if not self.options:
+            schema |= {"items": {}, "maxItems": 0}
+        elif self.max_picks is not None:
+            schema["maxItems"] = self.max_picks - own
+        return schema
 
     def _value_schema(self) -> dict[str, JsonValue]:
         values: list[JsonValue] = list(self.values)
@@ -212,16 +250,24 @@ class SelectAnswer(AnswerType):
             return None
         if self.multi:
             return "option" if isinstance(answer, list | dict) else "type"
-        kinds = {type(value) for value in self.values}
-        return "option" if type(answer) in kinds or isinstance(answer, dict) else "type"
+        kinds = {_kind(value) for value in self.values}
+        return "option" if _kind(answer) in kinds or isinstance(answer, dict) else "type"
 
     @property
     def expects(self) -> str:
         """What an answer is."""
         if self.multi:
-            return "a list of options"
+            return f"a list of {self._how_many}options"
         texts = all(isinstance(value, str) for value in self.values)
         return "a string" if texts else "one of the options"
+
+    @property
+    def _how_many(self) -> str:
+        if self.max_picks is None:
+            return f"at least {self.min_picks} " if self.min_picks else ""
+        if self.min_picks == self.max_picks:
+            return f"{self.min_picks} "
+        return f"{self.min_picks} to {self.max_picks} "
 
     def in_words(self, answer: JsonValue) -> str:
         """Return the labels, in the order of the picks, and the own text; unseen is spelled out."""
@@ -237,6 +283,11 @@ class SelectAnswer(AnswerType):
         """Return values and labels."""
         return (*map(str, self.values), *self.labels)
 
+    def reworded(self, change: Callable[[str], str]) -> Self:
+        """Return the same choice with other descriptions."""
+        options = tuple(option.reworded(change) for option in self.options)
+        return self.model_copy(update={"options": options})
+
     @model_serializer(mode="wrap")
     def _compact(self, whole: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
         shape: dict[str, JsonValue] = {
@@ -249,13 +300,21 @@ class SelectAnswer(AnswerType):
             shape["other"] = True
         if self.recommended_index is not None:
             shape["recommended"] = self.recommended_index
+        if self.min_picks:
+            shape["min_picks"] = self.min_picks
+        if self.max_picks is not None:
+            shape["max_picks"] = self.max_picks
         return shape
 
 
 def _kind(value: object) -> str:
+    """Return the JSON type of `value`: 1 and 1.0 are the same number there, True is none."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return "number"
     return type(value).__name__
 
 
+_OWN: Final = {"selected", "custom"}
 OTHER = "Other (type your own)"
 """Names the row with a box for an own text. What it means is no label and no value."""
 

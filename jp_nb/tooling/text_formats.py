@@ -15,16 +15,17 @@ TextFormat = Literal["email", "uri", "date", "time", "date-time"]
 
 _EMAIL: Final = re.compile(r"[^\s@]+@[^\s@.]+(?:\.[^\s@.]+)*")  # no part can match another's text
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_TIME: Final = re.compile(r"\d\d:\d\d(:\d\d([.,]\d{1,6})?)?(Z|[+-]\d\d:\d\d)?", re.ASCII)
 _LONGEST: Final = 4000
 """Characters of a text that is looked at: none of these is longer."""
 
 
 def _is_email(text: str) -> bool:
-    return _EMAIL.fullmatch(text) is not None
+    return text.isprintable() and _EMAIL.fullmatch(text) is not None
 
 
 def _is_uri(text: str) -> bool:
-    if re.search(r"\s", text):
+    if not text.isprintable() or " " in text:
         return False
     try:
         parts = urlsplit(text)
@@ -38,13 +39,13 @@ def _is_date(text: str) -> bool:
 
 
 def _is_time(text: str) -> bool:
-    return _parses(time.fromisoformat, text)
+    return _TIME.fullmatch(text) is not None and _parses(time.fromisoformat, text)
 
 
 def _is_date_time(text: str) -> bool:
-    return (
-        _DATE.match(text) is not None and len(text) > 10 and _parses(datetime.fromisoformat, text)
-    )
+    day, between, hour = text[:10], text[10:11], text[11:]
+    fits = between in ("T", "t", " ") and _is_date(day) and _TIME.fullmatch(hour) is not None
+    return fits and _parses(datetime.fromisoformat, text)
 
 
 def _parses(parse: Callable[[str], object], text: str) -> bool:

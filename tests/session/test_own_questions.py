@@ -1,0 +1,315 @@
+"""`jp.ask`: a question, several, or the fields of a type; configured, asked, or with nobody there.
+
+With nobody there a field with a default takes it, as the type does when it is made without one; a
+field without fails, and the error names what to configure.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field, SecretStr, model_validator
+from typing_extensions import TypedDict
+
+import jp_nb
+from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered, QuestionPrompt
+from jp_nb.config.directives import Directive
+from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, UsageError
+from jp_nb.session.session import Session
+from jp_nb.tooling.question import FormAnswer, Question
+from jp_nb.workspace import config_files
+from tests.support.fake_host import FakeHost
+from tests.support.fakes import FakePrompter
+
+ANSWER = "conversation.tools.*.questions.{}.answer"
+TOOL_TURN = """
+[[replies]]
+tool_calls = [{name = "plan", arguments = {}}]
+[[replies]]
+text = "Settled."
+"""
+
+
+class Size(Enum):
+    SMALL = "s"
+    LARGE = "l"
+
+
+class Trip(BaseModel):
+    """Where to."""
+
+    city: str
+    days: int = Field(3, ge=1, le=14)
+    size: Size = Size.SMALL
+    note: str | None = None
+
+    @model_validator(mode="after")
+    def _affordable(self) -> Trip:
+        if self.days > 7 and self.size is Size.LARGE:
+            raise ValueError("too much")
+        return self
+
+
+Ask = Callable[..., Session]
+
+
+@pytest.fixture
+def session_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
+    """Makes the session in which `jp.ask` asks a person, configured as given."""
+    for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
+    monkeypatch.setenv("JP_NB_KEY_FILE", str(tmp_path / "key"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tools.toml").write_text(TOOL_TURN)
+    made = list[Session]()
+
+    def make(person: FakePrompter, **answers: str) -> Session:
+        session = Session(FakeHost(person))
+        for name, json in answers.items():
+            session.configure(Directive("cfg", f"{ANSWER.format(name)}:={json}"))
+        monkeypatch.setattr("jp_nb.session.current._current", session)
+        made.append(session)
+        return session
+
+    yield make
+    for session in made:
+        session.close()
+
+
+def given(*answers: Any) -> FakePrompter:
+    """A person who submits one form with `answers`."""
+    ends = [x if isinstance(x, NotAnswered) else Answered(x, "form") for x in answers]
+    return FakePrompter(FormEnd(tuple(ends)))
+
+
+def away() -> FakePrompter:
+    return FakePrompter(away="the test is alone")
+
+
+def test_a_model_is_one_page_of_fields_and_an_instance_comes_back(session_of: Ask) -> None:
+    person = given({"city": "Delft", "days": 2, "size": "l"})
+    session_of(person)
+    trip = jp_nb.ask(Trip, label="Plan")
+    assert trip == Trip(city="Delft", days=2, size=Size.LARGE)
+    [prompt] = person.asked
+    assert isinstance(prompt, FormPrompt)
+    [page] = prompt.pages
+    assert (page.question.text, page.label, prompt.partial, prompt.menu) == (
+        "Trip",
+        "Plan",
+        False,
+        False,
+    )
+    kind = page.question.answer_type
+    assert isinstance(kind, FormAnswer)
+    assert [field.id for field in kind.fields] == ["city", "days", "size", "note"]
+    assert kind.problems({"city": "x", "days": 9, "size": "l"}) == {"": "too much"}
+
+
+def test_a_title_of_ones_own_stands_above_the_fields(session_of: Ask) -> None:
+    class Person(TypedDict):
+        name: str
+
+    person = given({"name": "Ada"})
+    session_of(person)
+    assert jp_nb.ask(Person, title="Who are you?") == {"name": "Ada"}
+    assert person.asked[0].pages[0].question.text == "Who are you?"
+
+
+def test_several_questions_are_one_form_and_a_dict_of_answers(session_of: Ask) -> None:
+    person = given("Delft", True, NotAnswered("declined", "form"), {"city": "Delft", "days": 1,
+                                                                    "size": "s"})  # fmt: skip
+    session_of(person)
+    answers = jp_nb.ask(
+        [
+            Question.text("city", "Where?"),
+            Question.boolean("sure", "Sure?"),
+            Question.text("note", "Anything else?").with_required(False),
+            Question.form("trip", Trip),
+        ]
+    )
+    trip = Trip(city="Delft", days=1)
+    assert answers == {"city": "Delft", "sure": True, "note": None, "trip": trip}
+    assert [page.question.id for page in person.asked[0].pages] == ["city", "sure", "note", "trip"]
+
+
+def test_what_is_configured_is_not_asked_and_is_checked_with_the_rest(session_of: Ask) -> None:
+    person = given({"city": "Delft", "size": "s"})
+    session_of(person, days="9", note='"by boat"')
+    assert jp_nb.ask(Trip) == Trip(city="Delft", days=9, note="by boat")
+    kind = person.asked[0].pages[0].question.answer_type
+    assert isinstance(kind, FormAnswer)
+    assert [field.id for field in kind.fields] == ["city", "size"]
+    assert kind.problems({"city": "x", "size": "l"}) == {"": "too much"}
+
+
+def test_a_whole_object_or_all_fields_configured_ask_nobody(session_of: Ask) -> None:
+    session_of(FakePrompter(), Trip='{"city": "Delft", "days": 1, "size": "Large"}')
+    assert jp_nb.ask(Trip) == Trip(city="Delft", days=1, size=Size.LARGE)
+    session_of(FakePrompter(), city='"Delft"', days="1", size='"s"', note='"n"')
+    assert jp_nb.ask(Trip) == Trip(city="Delft", days=1, note="n")
+
+
+def test_options_may_be_configured_by_their_label(session_of: Ask) -> None:
+    class Pets(BaseModel):
+        pets: list[Literal["cat", "dog"]]
+        size: Size
+
+    session_of(FakePrompter(), pets='["dog", "cat"]', size='"Large"')
+    assert jp_nb.ask(Pets) == Pets(pets=["dog", "cat"], size=Size.LARGE)
+
+
+@pytest.mark.parametrize(
+    ("answers", "path", "why"),
+    [
+        ({"days": "15"}, ANSWER.format("days"), "from 1 to 14"),
+        ({"size": '"Huge"'}, ANSWER.format("size"), "does not answer"),
+        ({"Trip": '{"city": "x", "days": 0, "size": "s"}'}, ANSWER.format("Trip") + ".days", "14"),
+        ({"Trip": '{"town": "x"}'}, ANSWER.format("Trip") + ".town", "no such field"),
+        ({"Trip": '"Delft"'}, ANSWER.format("Trip"), "expected an object with `city`"),
+        ({"Trip": '{"city": "x", "days": 9, "size": "l"}'}, ANSWER.format("Trip"), "too much"),
+        ({"city": '"x"', "days": "9", "size": '"l"', "note": '""'}, ANSWER.format("city"), "much"),
+    ],
+)
+def test_a_configured_answer_that_does_not_fit_is_an_error_that_names_its_path(
+    session_of: Ask, answers: dict[str, str], path: str, why: str
+) -> None:
+    session_of(FakePrompter(), **answers)
+    with pytest.raises(ConfigError, match=why) as caught:
+        jp_nb.ask(Trip)
+    assert caught.value.path == path
+
+
+def test_a_tools_own_answers_count_for_it(session_of: Ask) -> None:
+    session = session_of(given({"city": "Delft", "days": 2, "size": "s"}), city='"Nowhere"')
+    path = "conversation.tools.planner.questions.note.answer"
+    session.configure(Directive("cfg", f'{path}:="mine"'))
+    assert jp_nb.ask(Trip, tool="planner") == Trip(city="Delft", days=2, note="mine")
+
+
+def test_with_nobody_there_defaults_are_taken_and_the_rest_fails_with_what_to_set(
+    session_of: Ask,
+) -> None:
+    session_of(away(), city='"Delft"')
+    assert jp_nb.ask(Trip) == Trip(city="Delft", days=3)
+    session_of(away())
+    with pytest.raises(PromptUnavailable) as caught:
+        jp_nb.ask(Trip)
+    assert caught.value.reason == "the test is alone"
+    assert str(caught.value) == (
+        "'Trip' needs a person and nobody can be asked: the test is alone; to answer without one, "
+        "set conversation.tools.*.questions.city.answer"
+    )
+
+
+def test_with_nobody_there_what_is_missing_of_several_questions_is_named(session_of: Ask) -> None:
+    questions = [
+        Question.select("how", "How?", ["train", "boat"]).with_required(False),
+        Question.text("note", "Anything else?").with_required(False),
+        Question.text("city", "Where?").with_default("Delft"),
+        Question.boolean("sure", "Sure?").with_required(False).with_exclusive(),
+    ]
+    session_of(away())
+    assert jp_nb.ask(questions[:2]) == {"how": "train", "note": None}
+    with pytest.raises(PromptUnavailable) as caught:
+        jp_nb.ask(questions)
+    assert "questions.city.answer" in str(caught.value)
+    assert "questions.sure.answer" in str(caught.value)
+    assert "questions.how" not in str(caught.value)
+
+
+def test_defaults_that_do_not_fit_together_are_nobodys_answer(session_of: Ask) -> None:
+    session_of(away(), city='"x"', days="9", size='"l"')
+    with pytest.raises(ConfigError, match="too much"):
+        jp_nb.ask(Trip)
+
+    class Odd(BaseModel):
+        days: int = 3
+
+        @model_validator(mode="after")
+        def _never(self) -> Odd:
+            raise ValueError("never")
+
+    session_of(away())
+    with pytest.raises(PromptUnavailable, match="'Odd' needs a person"):
+        jp_nb.ask(Odd)
+
+
+@pytest.mark.parametrize("how", ["cancelled", "timed_out", "interrupted"])
+def test_no_answer_is_never_an_empty_one(session_of: Ask, how: Any) -> None:
+    session_of(FakePrompter(FormEnd((NotAnswered(how, "form"),))))
+    with pytest.raises(PromptCancelled, match="'Trip' was not answered") as caught:
+        jp_nb.ask(Trip)
+    assert caught.value.end == how
+
+
+def test_a_secret_field_is_hidden_in_what_is_asked_later(session_of: Ask) -> None:
+    class Login(BaseModel):
+        password: SecretStr
+        user: str = "hunter2"
+
+    person = FakePrompter(
+        FormEnd((Answered({"password": "hunter2", "user": "ada"}, "form"),)),
+        FormEnd((Answered({"password": "hunter3", "user": "ada"}, "form"),)),
+        Answered(True, "form"),
+    )
+    session_of(person)
+    assert jp_nb.ask(Login).password.get_secret_value() == "hunter2"
+    jp_nb.ask(Login)
+    password, user = person.asked[1].pages[0].question.answer_type.fields
+    assert (password.default, user.default) == (None, None)
+    again = Question.boolean("sure", "hunter2?").with_header("hunter2").with_context("hunter2")
+    assert jp_nb.ask(again) is True
+    shown = person.asked[2]
+    assert isinstance(shown, QuestionPrompt)
+    assert "hunter2" not in repr(shown)
+
+
+def test_inside_a_tool_it_asks_in_the_turn(session_of: Ask) -> None:
+    @jp_nb.tool
+    def plan() -> str:
+        return repr(jp_nb.ask(Trip).days)
+
+    session = session_of(given({"city": "Delft", "days": 2, "size": "s"}))
+    try:
+        turn = session.run_turn("Plan.", model="scripted/tools")
+    finally:
+        jp_nb.remove_tool("plan")
+    assert [call.content for call in turn.tool_calls] == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        ([], "1 to 50 questions"),
+        ([Question.text("a", "A?")] * 51, "1 to 50 questions"),
+        ([Question.text("a", "A?"), Trip], r"\[1\] is a ModelMetaclass"),
+        ([Question.text("a", "A?"), Question.boolean("a", "B?")], "the id 'a'"),
+        (5, "no form can be made of 5"),
+        ("city", "no form can be made of 'city'"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(session_of: Ask, what: Any, why: str) -> None:
+    session_of(FakePrompter())
+    with pytest.raises(UsageError, match=why):
+        jp_nb.ask(what)
+
+
+def test_nothing_of_forms_is_loaded_before_one_is_made() -> None:
+    code = """
+import sys
+import jp_nb, jp_nb.notebook.magics, jp_nb.session.turns
+print(*[x for x in sys.modules if x.endswith((".form_fields", ".typed_form", ".own_questions"))])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "\n"

@@ -1,0 +1,153 @@
+"""Forms made of JSON schemas, as MCP servers ask for input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from jp_nb.errors import UsageError
+from jp_nb.tooling.question import FormAnswer, Question
+from jp_nb.tooling.question_kinds import (
+    BooleanAnswer,
+    IntegerAnswer,
+    NumberAnswer,
+    SecretAnswer,
+    TextAnswer,
+)
+from jp_nb.tooling.select_kind import Option, SelectAnswer
+
+
+def asked(schema: dict[str, Any], required: list[str] | None = None) -> FormAnswer:
+    """The form for an object that has `schema` as its only property, `x`."""
+    whole = {"type": "object", "properties": {"x": schema}, "required": required or []}
+    kind = Question.form("q", whole).answer_type
+    assert isinstance(kind, FormAnswer)
+    return kind
+
+
+RED_OR_BLUE = (Option(value="r", label="Red"), Option(value="b", label="Blue"))
+TITLED = [{"const": "r", "title": "Red"}, {"const": "b", "title": "Blue"}]
+
+
+@pytest.mark.parametrize(
+    ("schema", "kind"),
+    [
+        ({"type": "string"}, TextAnswer(lines=False)),
+        ({"type": "string", "minLength": 3, "maxLength": 50, "format": "email"},
+         TextAnswer(format="email", min_length=3, max_length=50, lines=False)),
+        ({"type": "string", "format": "uri"}, TextAnswer(format="uri", lines=False)),
+        ({"type": "string", "format": "date"}, TextAnswer(format="date", lines=False)),
+        ({"type": "string", "format": "date-time"}, TextAnswer(format="date-time", lines=False)),
+        ({"type": "string", "maxLength": 2000}, TextAnswer(max_length=2000)),
+        ({"type": "string", "format": "password"}, SecretAnswer()),
+        ({"type": "number", "minimum": 0, "maximum": 100}, NumberAnswer(minimum=0, maximum=100)),
+        ({"type": "integer", "exclusiveMinimum": 0}, IntegerAnswer(above=0)),
+        ({"type": "boolean", "default": False}, BooleanAnswer()),
+        ({"type": "string", "enum": ["r", "b"]}, SelectAnswer(options=("r", "b"))),
+        ({"type": "string", "enum": ["r", "b"], "enumNames": ["Red", "Blue"]},
+         SelectAnswer(options=RED_OR_BLUE)),
+        ({"type": "string", "oneOf": TITLED}, SelectAnswer(options=RED_OR_BLUE)),
+        ({"type": "array", "items": {"type": "string", "enum": ["r", "b"]}, "minItems": 1,
+          "maxItems": 2}, SelectAnswer(options=("r", "b"), multi=True, min_picks=1, max_picks=2)),
+        ({"type": "array", "items": {"anyOf": TITLED}},
+         SelectAnswer(options=RED_OR_BLUE, multi=True)),
+        ({"type": ["integer", "null"]}, IntegerAnswer()),
+        ({"$ref": "#/properties/x/$defs/y", "$defs": {"y": {"type": "integer"}}}, IntegerAnswer()),
+    ],
+)  # fmt: skip
+def test_what_mcp_servers_ask_for_is_a_field(schema: dict[str, Any], kind: Any) -> None:
+    [field] = asked(schema).fields
+    assert field.answer_type == kind
+    assert (field.text, field.required) == ("x", False)
+    assert asked(schema, ["x"]).fields[0].required is (schema["type"] != ["integer", "null"]
+                                                       if "type" in schema else True)  # fmt: skip
+
+
+def test_titles_descriptions_and_defaults_are_shown() -> None:
+    schema = {
+        "title": "Contact",
+        "description": "How to reach you.",
+        "type": "object",
+        "properties": {
+            "mail": {"type": "string", "title": "E-mail", "description": "Of work.", "default": "a"}
+        },
+    }
+    question = Question.form("q", schema)
+    kind = question.answer_type
+    assert isinstance(kind, FormAnswer)
+    [mail] = kind.fields
+    assert (question.text, question.context) == ("Contact", "How to reach you.")
+    assert (mail.text, mail.context, mail.default) == ("E-mail", "Of work.", "a")
+    assert Question.form("q", schema, "Say who you are.").text == "Say who you are."
+    assert question.validated({"mail": "b"}) == {"mail": "b"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "place", "why"),
+    [
+        ({"type": "string", "pattern": "(a+)+b"}, "$.properties.x.pattern", "leave it out"),
+        ({"type": "string", "format": "ipv4"}, "$.properties.x.format", "date-time"),
+        ({"type": "string", "minLength": 5, "maxLength": 2}, "$.properties.x", "no text fits"),
+        ({"type": "string", "minLength": "5"}, "$.properties.x", "integer"),
+        ({"type": "string", "title": 5}, "$.properties.x.title", "a text"),
+        ({"type": "string", "default": 5}, "$.properties.x.default", "expected a string"),
+        ({"type": "string", "format": "password", "default": "a"}, "$.properties.x.default", "no"),
+        ({"type": "integer", "multipleOf": 2}, "$.properties.x.multipleOf", "leave it out"),
+        ({"type": "integer", "minimum": 3, "maximum": 1}, "$.properties.x", "no number is from 3"),
+        ({"type": "object", "properties": {}}, "$.properties.x", "an object"),
+        ({"type": "array", "items": {"type": "string"}}, "$.properties.x", "a list"),
+        ({"type": "array"}, "$.properties.x", "a list"),
+        ({"type": "null"}, "$.properties.x", "one level"),
+        ({"type": "string", "enum": []}, "$.properties.x", "empty"),
+        ({"type": "string", "enum": ["a", "a"]}, "$.properties.x", "the same value"),
+        ({"type": "string", "enum": [["a"]]}, "$.properties.x", "as an option"),
+        ({"enum": ["a"], "enumNames": []}, "$.properties.x.enumNames", "as many"),
+        ({"oneOf": [{"const": "a", "minLength": 3}]}, "$.properties.x.oneOf[0].minLength", "leave"),
+        ({"oneOf": [{"type": "string"}, {"type": "integer"}]}, "$.properties.x", "several types"),
+        ({"anyOf": [{"type": "integer"}, {"type": "number"}]}, "$.properties.x", "several types"),
+        ({}, "$.properties.x", "any type"),
+        ({"$ref": "#/$defs/none"}, "$.properties.x.$ref", "leads to nothing"),
+        ({"$ref": "https://example.org"}, "$.properties.x.$ref", "leads out"),
+        ({"$ref": "#/properties/x"}, "$.properties.x", "refers to itself"),
+        (["string"], "$.properties.x", "expected a schema"),
+    ],
+)
+def test_anything_else_is_refused_with_its_place(schema: Any, place: str, why: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        asked(schema)
+    assert str(caught.value).startswith(f"no form can be made of the schema: {place}: ")
+    assert why in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "place"),
+    [
+        ({}, "$"),
+        ({"type": "object"}, "$"),
+        ({"type": "object", "properties": {}}, "$"),
+        ({"type": "object", "properties": []}, "$"),
+        ({"type": "object", "properties": {"x": {"type": "string"}}, "required": ["y"]},
+         "$.required"),
+        ({"type": "object", "properties": {"x": {"type": "string"}}, "required": "x"},
+         "$.required"),
+        ({"type": "object", "properties": {"x": {"type": "string"}}, "minProperties": 1},
+         "$.minProperties"),
+    ],
+)  # fmt: skip
+def test_a_schema_of_no_object_with_fields_is_refused(schema: Any, place: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Question.form("q", schema)
+    assert str(caught.value).startswith(f"no form can be made of the schema: {place}: ")
+
+
+def test_the_answer_schema_asks_for_what_the_schema_asked_for() -> None:
+    form = asked({"type": "integer", "minimum": 1}, ["x"])
+    expected: JsonValue = {
+        "type": "object",
+        "properties": {"x": {"type": "integer", "minimum": 1}},
+        "required": ["x"],
+        "additionalProperties": False,
+    }
+    assert form.answer_schema() == expected
