@@ -223,13 +223,13 @@ def ask(
     """Put a question, several of them, or the fields of a type to the person, in the running cell.
 
     A type is a form with a field for each of its fields, as `Question.form` makes it; several
-    questions are one form with a page for each.
+    questions are one form with a page for each::
 
-    >>> class Plan(pydantic.BaseModel):
-    ...     city: str
-    ...     days: int = pydantic.Field(3, ge=1, le=14)
-    >>> jp.ask(Plan)  # doctest: +SKIP
-    Plan(city='Delft', days=3)
+        class Plan(pydantic.BaseModel):
+            city: str
+            days: int = pydantic.Field(3, ge=1, le=14)
+
+        plan = jp.ask(Plan)
 
     Args:
         question: What to ask: a `Question`, a list of them whose ids differ, a pydantic model, a

@@ -166,7 +166,7 @@ def _arguments_model(function: Callable[..., Any], name: str) -> tuple[str | Non
                 "parameters with names of their own"
             )
         annotation = hints.get(parameter.name, Any)
-        if annotation is ToolContext:
+        if ToolContext in (annotation, *typing.get_args(annotation)):  # `ToolContext | None`
             context_name = parameter.name
             continue
         default = ... if parameter.default is parameter.empty else parameter.default
