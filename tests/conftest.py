@@ -18,6 +18,7 @@ settings.load_profile("busy")
 
 pytest_plugins = [
     "tests.support.browser",
+    "tests.support.choices_page",
     "tests.support.magic_shell",
     "tests.support.folder_trust",
     "tests.support.notebook_runs",

@@ -69,6 +69,11 @@ function filterField() {
   return field;
 }
 
+function clearButton() {
+  const text = "Clear the choice";
+  return element("button", { type: "button", className: "jp-nb-clear", textContent: text });
+}
+
 function render({ model, el }) {
   const id = `jp-nb-choices-${(made += 1)}-${Math.random().toString(36).slice(2)}`;
   const multi = model.get("multi");
@@ -99,7 +104,9 @@ function render({ model, el }) {
   if (filter) el.append(filter);
   if (options.length) group.append(list);
   if (own) group.append(own.row);
+  const clear = model.get("optional") && !multi && options.length ? clearButton() : null;
   el.append(group, counts);
+  if (clear) el.append(clear);
 
   const isOwn = () => model.get("custom") !== null;
   const isPicked = (index) => (multi || !isOwn()) && model.get("picks").includes(index);
@@ -138,8 +145,14 @@ function render({ model, el }) {
       own.box.rows = Math.min(MAX_OWN_ROWS, text.split("\n").length);
     }
     if (filter && filter.value !== model.get("search")) filter.value = model.get("search");
+    if (clear) clear.hidden = !isOwn() && !model.get("picks").length;
     sift();
     unfold();
+  }
+
+  function leaveOpen() {
+    change({ picks: [], custom: null });
+    inSight()[0]?.focus(); // the button is gone
   }
 
   // Hides what the filter does not find; what is picked stays in view.
@@ -191,6 +204,7 @@ function render({ model, el }) {
   for (const [event, writing] of [["focus", true], ["blur", false]]) {
     own?.box.addEventListener(event, () => change({ writing }));
   }
+  clear?.addEventListener("click", leaveOpen);
   filter?.addEventListener("input", () => change({ search: filter.value }));
   el.addEventListener("pointerdown", () => (held = true));
   el.addEventListener("focusin", unfold);
@@ -199,7 +213,11 @@ function render({ model, el }) {
 
   // The form offers each key first to what has the focus.
   el.addEventListener("jp-nb-key", (event) => {
-    const taken = event.target === filter ? inFilter(event.detail) : inList(event);
+    const { target, detail: key } = event;
+    let taken = false;
+    if (target === filter) taken = inFilter(key);
+    else if (target !== clear) taken = inList(target, key);
+    else if ((taken = key === "Enter")) leaveOpen(); // elsewhere Enter submits
     if (taken) event.preventDefault();
   });
 
@@ -212,7 +230,7 @@ function render({ model, el }) {
 
   // Arrow keys move among boxes to tick as they do among radio buttons, which pages know by
   // themselves.
-  function inList({ target, detail: key }) {
+  function inList(target, key) {
     const step = { ArrowUp: -1, ArrowDown: 1 }[key];
     if (!multi || !step || target === own?.box) return false;
     const inputs = inSight();

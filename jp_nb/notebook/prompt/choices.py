@@ -26,6 +26,7 @@ class Choices(AnyWidget):
         multi: Whether several may be ticked.
         recommended: Index of the option that is marked; None: none is.
         other: What the row with a box for an own text is called; "": there is none.
+        optional: Whether a choice of one can be taken back.
         picks: Indices of what is picked, in the order of the clicks. Where only one may be picked
             it stays while an own text stands in its place.
         custom: The own text; None while it is no part of the answer.
@@ -41,6 +42,7 @@ class Choices(AnyWidget):
     multi = traitlets.Bool(False).tag(sync=True)
     recommended = traitlets.Int(None, allow_none=True).tag(sync=True)
     other = traitlets.Unicode("").tag(sync=True)
+    optional = traitlets.Bool(False).tag(sync=True)
     picks: traitlets.List[JsonValue] = traitlets.List().tag(sync=True)
     custom = traitlets.Unicode(None, allow_none=True).tag(sync=True)
     draft = traitlets.Unicode("").tag(sync=True)

@@ -6,9 +6,8 @@ Source: `docs/guide.md`, `docs/extending.md`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
-
-import ipywidgets as widgets
 
 from jp_nb.agent.prompts import ActionPrompt, Answered, QuestionPrompt
 from jp_nb.notebook.prompt.form_control import (
@@ -16,7 +15,6 @@ from jp_nb.notebook.prompt.form_control import (
     FormControl,
     Message,
     Unread,
-    one_of,
 )
 from jp_nb.notebook.prompt.select_controls import select_control, select_field
 from jp_nb.notebook.prompt.text_controls import number_control, text_control, text_field
@@ -29,7 +27,7 @@ from jp_nb.tooling.question_kinds import (
     SecretAnswer,
     TextAnswer,
 )
-from jp_nb.tooling.select_kind import SelectAnswer
+from jp_nb.tooling.select_kind import Option, SelectAnswer
 
 
 def question_controls(prompt: QuestionPrompt) -> FormControl:
@@ -64,13 +62,11 @@ def _boolean(prompt: QuestionPrompt) -> FormControl:
 
 
 def _yes_or_no(prompt: QuestionPrompt) -> FormControl:
-    offered, preset = wording.choices(prompt), wording.suggested(prompt)
-    listed = widgets.RadioButtons(
-        options=[choice.label for choice in offered],
-        index=None if preset is None else offered.index(preset),
-    )
-    answers = [Answered(choice.value, "form", remember=choice.remember) for choice in offered]
-    return one_of(listed, answers)
+    """Return both answers as options: a button would answer before the rest is."""
+    options = tuple(Option(value=each.value, label=each.label) for each in wording.ONCE)
+    kind = SelectAnswer(options=options)
+    question = prompt.question.model_copy(update={"answer_type": kind})
+    return select_field(replace(prompt, question=question))
 
 
 def _secret(_: QuestionPrompt) -> FormControl:

@@ -6,6 +6,9 @@ const KEEP_IN_VIEW_MS = 2000; // what stands above the form is drawn after it
 const CHOOSING = ["Enter", " ", "Escape", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"];
 const DETACHED_MS = 1000; // a cell scrolled out of a virtual list is not attached for long
 const MARK = "● ";
+const NAMELESS = ["select", "textarea", "input[type=text]", "input[type=date]"]
+  .map((field) => `${field}:not([aria-label])`)
+  .join();
 
 const waiting = (globalThis[Symbol.for("jp_nb.waiting")] ??= new Set());
 
@@ -25,6 +28,18 @@ function passwordField() {
   field.className = "jp-nb-secret";
   field.setAttribute("aria-label", "Secret");
   return field;
+}
+
+// What a control shows, by the names that its answer is read by.
+function shownBy(control, el) {
+  const shown = {};
+  for (const name of ["index", "value", "picks", "custom"]) {
+    const state = control.get(name);
+    if (state !== undefined) shown[name] = state;
+  }
+  // Half a date is none for its widget, and yet somebody began to enter one.
+  if (el.querySelector("input[type=date]")?.validity.badInput) shown.value = "unfinished";
+  return shown;
 }
 
 // Whether somebody seems to be typing elsewhere. An empty cell below is where Shift+Enter leads.
@@ -64,13 +79,9 @@ async function render({ model, el }) {
   const started = performance.now();
 
   function submit(type = "submit") {
-    const message = { type };
-    if (secret) message.value = secret.value;
-    for (const name of ["index", "value", "picks", "custom"]) {
-      const shown = answer?.get(name);
-      if (shown !== undefined) message[name] = shown;
-    }
-    model.send(message);
+    const shown = answer ? shownBy(answer, root.querySelector(".jp-nb-control")) : {};
+    if (secret) shown.value = secret.value;
+    model.send({ ...shown, type });
   }
 
   function onClick(event) {
@@ -169,8 +180,12 @@ async function render({ model, el }) {
     root.setAttribute("role", "group");
     root.setAttribute("aria-label", question);
     root.querySelector(".jp-nb-note")?.setAttribute("role", "status");
-    for (const field of root.querySelectorAll(".jp-nb-control :is(select, textarea):not([aria-label])")) {
+    for (const field of root.querySelectorAll(`.jp-nb-control :is(${NAMELESS})`)) {
       field.setAttribute("aria-label", question);
+    }
+    for (const [name, mode] of [["integer", "numeric"], ["number", "decimal"]]) {
+      const box = root.querySelector(`.jp-nb-${name} input`);
+      if (box) box.inputMode = mode;
     }
     const radios = root.querySelector(".widget-radio-box");
     radios?.setAttribute("role", "radiogroup");

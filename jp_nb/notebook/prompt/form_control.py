@@ -16,7 +16,6 @@ from jp_nb.agent.prompts import Answered, Mark
 from jp_nb.rendering import wording
 
 NOTHING_TYPED = "Nothing was typed."
-NO_OPTION = "Please choose an option first."
 EMPTY: Final[frozenset[Mark]] = frozenset({"empty"})
 """Marks an answer that is blank, and was confirmed to be."""
 
@@ -87,14 +86,3 @@ class FormControl:
 def changes(widget: widgets.Widget, *names: str) -> Listen:
     """Return what calls back when the person changes one of these traits of `widget`."""
     return lambda call: widget.observe(lambda _: call(), names=names)
-
-
-def one_of(listed: widgets.Widget, answers: list[Answered]) -> FormControl:
-    """Return the control that is a list of these answers."""
-
-    def read(message: Message) -> Answered | Unread:
-        index = message.get("index", listed.index)
-        in_range = type(index) is int and 0 <= index < len(answers)
-        return answers[index] if in_range else Unread(NO_OPTION, blank=True)
-
-    return FormControl(listed, read=read, observe=changes(listed, "index"))

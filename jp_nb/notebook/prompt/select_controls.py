@@ -13,12 +13,10 @@ from jp_nb.agent.prompts import Answered, QuestionPrompt
 from jp_nb.notebook.prompt.choices import Choices
 from jp_nb.notebook.prompt.form_control import (
     EMPTY,
-    NO_OPTION,
     FormControl,
     Message,
     Unread,
     changes,
-    one_of,
 )
 from jp_nb.rendering import wording
 from jp_nb.safe_text import plain
@@ -27,6 +25,7 @@ from jp_nb.tooling.select_kind import OTHER, Picks, SelectAnswer
 RADIO_BUTTONS: Final = 8
 """Up to so many options are all in view; beyond, a list that folds or is filtered holds them."""
 
+NO_OPTION = "Please choose an option first."
 NO_SUCH_OPTION = "The page chose what is not among the options: please choose again."
 SEND_NONE = "Nothing is ticked. Press the button once more to answer: none of these."
 SEND_BLANK = "Your own answer is empty. Press the button once more to send it empty."
@@ -39,10 +38,13 @@ def select_control(prompt: QuestionPrompt) -> FormControl:
 
 
 def select_field(prompt: QuestionPrompt) -> FormControl:
-    """Return what a question that stands alone has, but for many options a list with a filter."""
+    """Return what a question that stands alone has; for many options a list with a filter.
+
+    A choice that may be left open can be taken back, as no radio button can.
+    """
     kind = _select_kind(prompt)
-    many = len(kind.options) > RADIO_BUTTONS
-    return _choices(prompt, kind) if many or _has_more(kind) else _plain_select(prompt, kind)
+    is_list = len(kind.options) > RADIO_BUTTONS or not prompt.question.required
+    return _choices(prompt, kind) if is_list or _has_more(kind) else _plain_select(prompt, kind)
 
 
 def _select_kind(prompt: QuestionPrompt) -> SelectAnswer:
@@ -58,13 +60,20 @@ def _has_more(kind: SelectAnswer) -> bool:
 
 
 def _plain_select(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
-    options, preset = kind.values, wording.preselected(prompt)
-    shown = widgets.RadioButtons if len(options) <= RADIO_BUTTONS else widgets.Dropdown
+    values = kind.values
+    shown = widgets.RadioButtons if len(values) <= RADIO_BUTTONS else widgets.Dropdown
+    at_first = _picked_at_first(prompt, kind).indices
     listed = shown(
         options=wording.option_labels(kind.labels),
-        index=None if preset is None else options.index(preset),
+        index=at_first[0] if at_first else None,
     )
-    return one_of(listed, [Answered(value, "form") for value in options])
+
+    def read(message: Message) -> Answered | Unread:
+        index = message.get("index", listed.index)
+        in_range = type(index) is int and 0 <= index < len(values)
+        return Answered(values[index], "form") if in_range else Unread(NO_OPTION, blank=True)
+
+    return FormControl(listed, read=read, observe=changes(listed, "index"))
 
 
 def _choices(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
@@ -77,6 +86,7 @@ def _choices(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
         multi=kind.multi,
         other=OTHER if kind.other else "",
         recommended=None if kind.multi else kind.recommended_index,
+        optional=not prompt.question.required,
     )
     at_first = _picked_at_first(prompt, kind)
     listed.picks, listed.custom = [*at_first.indices], at_first.custom

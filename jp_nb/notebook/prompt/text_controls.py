@@ -39,7 +39,7 @@ def text_control(prompt: QuestionPrompt) -> FormControl:
 
 
 def text_field(prompt: QuestionPrompt) -> FormControl:
-    """Return the control of a field: it is empty as long as nobody came to it."""
+    """Return the control of a field: an empty text is sent once it is confirmed."""
 
     def read_empty(text: str, confirmed: Confirmed) -> Answered | Unread:
         if not confirmed:
@@ -131,7 +131,7 @@ def _date(prompt: QuestionPrompt, kind: TextAnswer) -> FormControl:
 
     def read(message: Message) -> Answered | Unread:
         value = message.get("value", picker.value and picker.value.isoformat())
-        if value is None:
+        if value is None or value == "":
             return Unread(NOTHING_TYPED, blank=True)
         return _fitting(kind, value[:10] if isinstance(value, str) else value)
 
