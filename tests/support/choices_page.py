@@ -41,8 +41,8 @@ MOUNT = """async ([source, state]) => {
         new Blob([source], { type: "text/javascript" })
     ))).default;
     window.leave?.();
-    const el = document.querySelector(".jp-nb-control");
-    el.replaceChildren();
+    const el = Object.assign(document.createElement("div"), { className: "jp-nb-control" });
+    document.querySelector(".jp-nb-control").replaceWith(el);
     window.leave = window.widget.render({ model, el });
 }"""
 STATIC = ("question", "options", "multi", "recommended", "other", "optional")
@@ -81,7 +81,10 @@ class ChoicesPage:
 
     def option(self, label: str) -> Locator:
         """Return the radio button or the box of an option."""
-        return self.page.locator(".jp-nb-options").get_by_label(label, exact=True)
+        listed = self.page.locator(".jp-nb-options")
+        if self.widget.multi:
+            return listed.get_by_role("checkbox", name=label, exact=True)
+        return listed.get_by_role("radio", name=label, exact=True)
 
     @property
     def own_text(self) -> Locator:

@@ -193,9 +193,9 @@ function render({ model, el }) {
   }
 
   rows.forEach(({ input }, index) => input.addEventListener("change", () => pick(index)));
-  own?.input.addEventListener("change", () => chooseOwn(own.input.checked));
-  own?.input.addEventListener("click", ({ detail }) => {
-    if (detail && own.input.checked) own.box.focus(); // a click; a key may be on its way elsewhere
+  own?.input.addEventListener("change", () => {
+    chooseOwn(own.input.checked);
+    if (held && isOwn()) own.box.focus(); // a click; a key may be on its way elsewhere
   });
   own?.box.addEventListener("input", write);
   own?.box.addEventListener("click", () => {

@@ -19,7 +19,7 @@ from jp_nb.notebook.prompt.form_control import (
     changes,
 )
 from jp_nb.rendering import wording
-from jp_nb.safe_text import plain
+from jp_nb.safe_text import plain, spell_prose
 from jp_nb.tooling.select_kind import OTHER, Picks, SelectAnswer
 
 RADIO_BUTTONS: Final = 8
@@ -80,7 +80,10 @@ def _choices(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
     listed = Choices(
         question=wording.question(prompt),
         options=[
-            {"label": label, "description": plain(option.description or "").strip("\n")}
+            {
+                "label": label,
+                "description": plain(spell_prose(option.description or "")).strip("\n"),
+            }
             for label, option in zip(wording.option_labels(kind.labels), kind.options, strict=True)
         ],
         multi=kind.multi,

@@ -1,0 +1,482 @@
+"""The list of options in a page, by mouse and by keyboard: what is on screen, and what is answered.
+
+RPI-50 and RPI-51 are settled otherwise: the ticks and the own text are on one page, which a button
+ends; RPI-65: the box for an own text keeps its text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from jp_nb.agent.prompts import Answered
+from jp_nb.notebook.prompt.form_control import Unread
+from jp_nb.tooling.question import Question
+from jp_nb.tooling.select_kind import OTHER, Option
+from tests.support.choices_page import ChoicesPage, OpenChoices
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of what starts the browser
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+COLOURS = ("red", "green", "blue")
+LONG = "\n".join(
+    f"line {n}: {'what it would mean for those who come later ' * 3}" for n in range(6)
+)
+
+
+def select(*options: Any, **more: Any) -> Question:
+    return Question.select("q", "Which?", options or COLOURS, **more)
+
+
+def own(custom: str, *selected: str) -> Answered:
+    value: JsonValue = {"selected": [*selected], "custom": custom}
+    return Answered(value, "form")
+
+
+def ticked(shown: ChoicesPage) -> list[bool]:
+    return [box.is_checked() for box in shown.page.locator(".jp-nb-option input").all()]
+
+
+# --- one of several --------------------------------------------------------------------------
+
+
+@pytest.mark.req("RPI-49", "RPI-14", "RCP-11")
+def test_the_options_and_a_row_for_an_own_text(choices: OpenChoices) -> None:
+    shown = choices(select(other=True))
+    group = shown.page.get_by_role("radiogroup", name="Which?")
+    assert group.get_by_role("radio").count() == 4
+    rows = shown.page.locator(".jp-nb-option").all_inner_texts()
+    assert rows == [*COLOURS, OTHER]  # and no number
+    shown.option("green").check()
+    assert shown.read() == Answered("green", "form")
+    shown.page.get_by_role("radio", name=OTHER).click()
+    assert shown.own_text.evaluate("box => box === document.activeElement")
+    shown.page.keyboard.type("pink")
+    assert ticked(shown) == [False, False, False, True]
+    assert shown.read() == own("pink")
+
+
+@pytest.mark.req("RCP-8")
+def test_no_row_for_an_own_text_where_none_is_wanted(choices: OpenChoices) -> None:
+    shown = choices(select(recommended=0))
+    assert shown.page.get_by_role("radio").count() == 3
+    assert shown.own_text.count() == 0
+
+
+@pytest.mark.req("RPI-12")
+def test_without_options_there_is_the_box_alone(choices: OpenChoices) -> None:
+    question = Question.select("q", "Which?", [], other=True)
+    shown = choices(question)
+    assert shown.page.get_by_role("radio").count() == 0
+    box = shown.page.get_by_role("textbox", name=OTHER)
+    box.fill("mine")
+    assert shown.read() == own("mine")
+    box.fill("")
+    assert isinstance(shown.read(), Unread)
+
+
+@pytest.mark.req("RPI-63", "HB-5", "RPI-65", "RPI-58")
+def test_the_earlier_pick_comes_back_when_the_own_text_is_left(choices: OpenChoices) -> None:
+    shown = choices(select(other=True))
+    shown.option("green").check()
+    shown.own_text.fill("pink")
+    assert ticked(shown) == [False, False, False, True]
+    shown.own_text.fill("")
+    assert ticked(shown) == [False, True, False, False]
+    assert shown.read() == Answered("green", "form")
+    shown.own_text.fill("pink and more")
+    assert shown.read() == own("pink and more")
+    shown.option("red").check()
+    assert shown.read() == Answered("red", "form")
+    assert shown.own_text.input_value() == "pink and more"
+    shown.page.get_by_role("radio", name=OTHER).check()
+    assert shown.read() == own("pink and more")
+
+
+@pytest.mark.req("RPI-65")
+def test_a_click_into_a_text_that_was_left_takes_it_up_again(choices: OpenChoices) -> None:
+    shown = choices(select(other=True))
+    shown.own_text.click()
+    assert shown.read() == Unread("Please choose an option first.", blank=True)
+    shown.own_text.fill("pink")
+    shown.option("red").check()
+    shown.own_text.click()
+    assert shown.read() == own("pink")
+
+
+@pytest.mark.req("RPI-18", "RPI-22", "RCP-9", "HB-8", "RPI-20")
+def test_what_is_recommended_is_marked_and_picked_at_first(choices: OpenChoices) -> None:
+    shown = choices(select(recommended=1))
+    rows = shown.page.locator(".jp-nb-option")
+    assert rows.all_inner_texts() == ["red", "green (recommended) ★", "blue"]
+    assert shown.option("green (recommended)").is_checked()  # to those who only hear it, too
+    assert shown.read() == Answered("green", "form")
+    twice = choices(select("red", "Green (Recommended)", recommended=1))
+    assert rows.all_inner_texts() == ["red", "Green (Recommended) ★"]
+    assert twice.read() == Answered("Green (Recommended)", "form")
+
+
+@pytest.mark.req("RPI-19")
+def test_of_several_none_is_marked_or_ticked(choices: OpenChoices) -> None:
+    shown = choices(select(recommended=1, multi=True))
+    assert shown.page.locator(".jp-nb-option").all_inner_texts() == [*COLOURS]
+    assert ticked(shown) == [False] * 3
+
+
+@pytest.mark.parametrize("key", ["Enter", "Space", "click"])
+def test_a_choice_that_may_be_left_open_can_be_cleared(choices: OpenChoices, key: str) -> None:
+    shown = choices(select(other=True).with_required(False))
+    clear = shown.page.get_by_role("button", name="Clear the choice")
+    assert clear.count() == 0
+    shown.option("green").check()
+    if key == "click":
+        clear.click()
+    else:
+        clear.focus()
+        press(shown, key)
+    assert ticked(shown) == [False] * 4
+    assert isinstance(shown.read(), Unread)
+    assert clear.count() == 0
+    assert shown.option("red").evaluate("box => box === document.activeElement")
+
+
+# --- several ---------------------------------------------------------------------------------
+
+
+@pytest.mark.req("RPI-50", "RPI-54", "RPI-56", "RPI-55")
+def test_ticks_count_in_the_order_of_the_clicks(choices: OpenChoices) -> None:
+    shown = choices(select(multi=True))
+    counted = [shown.counts]
+    for label in ("blue", "red", "green", "blue", "blue"):
+        shown.option(label).click()
+        counted.append(shown.counts)
+    assert counted == ["", *(f"({n} selected)" for n in (1, 2, 3, 2, 3))]
+    assert shown.read() == Answered(["red", "green", "blue"], "form")
+
+
+@pytest.mark.req("RPI-64", "RPI-51", "HB-5", "RPI-58")
+def test_an_own_text_stands_beside_the_ticks(choices: OpenChoices) -> None:
+    shown = choices(select(multi=True, other=True))
+    shown.option("blue").check()
+    shown.page.get_by_role("checkbox", name=OTHER).check()
+    asked = shown.read()
+    assert isinstance(asked, Unread)
+    assert "empty" in asked.why
+    shown.page.keyboard.type("pink")
+    shown.option("red").check()
+    assert shown.counts == "(3 selected)"
+    assert shown.read() == own("pink", "blue", "red")
+    shown.page.get_by_role("checkbox", name=OTHER).uncheck()
+    assert shown.read() == Answered(["blue", "red"], "form")
+    shown.page.get_by_role("checkbox", name=OTHER).check()
+    assert shown.read() == own("pink", "blue", "red")
+    shown.own_text.fill("")
+    assert shown.read() == Answered(["blue", "red"], "form")
+
+
+@pytest.mark.req("RPI-35")
+def test_an_own_text_may_have_lines(choices: OpenChoices) -> None:
+    shown = choices(select(other=True))
+    shown.own_text.fill("one\n two\n")
+    assert shown.own_text.evaluate("box => box.scrollHeight <= box.clientHeight")
+    assert shown.read() == own("one\n two\n")
+
+
+# What somebody may do, and what it means without any page.
+ACTS = st.lists(
+    st.one_of(
+        st.tuples(st.just("click"), st.integers(0, 11)),
+        st.tuples(st.just("own"), st.sampled_from(["", "pink", " two\nlines "])),
+        st.tuples(st.just("other"), st.none()),
+        st.tuples(st.just("filter"), st.sampled_from(["", "1", "zzz"])),
+        st.tuples(st.just("reload"), st.none()),
+    ),
+    max_size=12,
+)
+
+
+class Meant:
+    """What an answer is by the rules: picks in the order of the clicks, and an own text."""
+
+    def __init__(self, *, multi: bool) -> None:
+        self.multi = multi
+        self.picks: list[int] = []
+        self.custom: str | None = None
+        self.draft = ""
+
+    def click(self, index: int) -> None:
+        if not self.multi:
+            self.picks, self.custom = [index], None
+        elif index in self.picks:
+            self.picks.remove(index)
+        else:
+            self.picks.append(index)
+
+    def own(self, text: str) -> None:
+        if text != self.draft:  # a box that is filled with what it holds tells nobody
+            self.draft, self.custom = text, text or None
+
+    def other(self, _: None) -> None:
+        self.custom = self.draft if self.custom is None or not self.multi else None
+
+
+def act(shown: ChoicesPage, what: str, value: Any) -> None:
+    box = shown.page.locator(".jp-nb-options input")
+    match what:
+        case "click":
+            # Of what the filter hides nothing can be clicked: somebody empties it before.
+            if not box.nth(value).is_visible():
+                shown.filter.fill("")
+            box.nth(value).click()
+        case "own":
+            shown.own_text.fill(value)
+        case "other":
+            shown.page.locator(".jp-nb-own input").click()
+        case "filter":
+            shown.filter.fill(value)
+        case _:
+            shown.sync()
+            shown.mount()
+
+
+@pytest.mark.req("RPI-56", "RPI-32", "HB-5", "RPI-58")
+@pytest.mark.parametrize("multi", [True, False])
+def test_whatever_is_clicked_the_answer_is_on_screen(choices: OpenChoices, multi: bool) -> None:
+    question = select(*range(12), multi=multi, other=True)
+
+    @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+    @given(ACTS)
+    def holds(acts: list[tuple[str, Any]]) -> None:
+        shown, meant = choices(question), Meant(multi=multi)
+        for what, value in acts:
+            act(shown, what, value)
+            if what in ("click", "own", "other"):
+                getattr(meant, what)(value)
+        boxes = ticked(shown)
+        replaced = meant.custom is not None and not multi
+        picked = [] if replaced else meant.picks
+        assert [index for index in range(12) if boxes[index]] == sorted(picked)
+        assert boxes[12] is (meant.custom is not None)
+        assert shown.own_text.input_value() == meant.draft
+        selected: list[JsonValue] = [*picked]
+        answer: JsonValue = selected if multi else (selected or [None])[0]
+        if meant.custom is not None:
+            answer = {"selected": selected, "custom": meant.custom}
+        found = shown.read(confirmed=True)
+        nothing = isinstance(found, Unread)
+        assert nothing is (not multi and not selected and meant.custom is None)
+        assert isinstance(found, Unread) or found.value == answer
+
+    holds()
+
+
+# --- many, long, hostile ---------------------------------------------------------------------
+
+MANY = [
+    Option(
+        value=n,
+        label=f"Option {n} {'with a name that is rather long ' * (1 + n % 4)}end",
+        description=None if n % 2 else f"About {n}: {'what it comes to in the end ' * 20}",
+    )
+    for n in range(30)
+]
+
+
+@pytest.mark.req("RPI-13", "RPI-89")
+def test_thirty_options_scroll_and_each_can_be_ticked(choices: OpenChoices) -> None:
+    shown = choices(select(*MANY, multi=True, other=True))
+    listed = shown.page.locator(".jp-nb-options")
+    assert listed.evaluate("list => list.scrollHeight > list.clientHeight * 2")
+    box = shown.page.locator(".jp-nb-choices").bounding_box()
+    assert box is not None
+    assert box["height"] < 600
+    boxes = listed.get_by_role("checkbox")
+    assert boxes.count() == 30
+    for index in (29, 0, 15):
+        boxes.nth(index).click()
+    assert shown.read() == Answered([29, 0, 15], "form")
+    shown.sync()
+    shown.mount()  # as on a page that is loaded again: the last one that was ticked is in view
+    in_view = """row => {
+        const list = row.closest(".jp-nb-options").getBoundingClientRect();
+        const { top, bottom } = row.getBoundingClientRect();
+        return top >= list.top - 1 && bottom <= list.bottom + 1;
+    }"""
+    row = listed.locator(".jp-nb-option").nth(15)
+    handle = row.element_handle()
+    shown.page.wait_for_function(in_view, arg=handle)
+    assert not listed.locator(".jp-nb-option").nth(0).evaluate(in_view)
+
+
+@pytest.mark.req("RPI-89", "RPI-13", "RPI-14")
+def test_a_filter_hides_rows_and_changes_no_pick(choices: OpenChoices) -> None:
+    shown = choices(select(*MANY, multi=True, other=True))
+    boxes = shown.page.locator(".jp-nb-options input")
+    boxes.nth(3).click()
+    shown.filter.fill("ABOUT 2 end")  # words of label and description, in any case
+    visible = [n for n in range(30) if boxes.nth(n).is_visible()]
+    assert visible == [2, 3, 12, 20, 22, 24, 26, 28]
+    assert shown.counts == "8 of 30 shown (1 selected)"
+    boxes.nth(20).click()
+    shown.filter.fill("nothing of the kind")
+    assert shown.counts == "2 of 30 shown (2 selected)"
+    assert shown.page.get_by_role("checkbox", name=OTHER).is_visible()
+    assert shown.own_text.is_visible()
+    shown.filter.fill("")
+    assert shown.counts == "(2 selected)"
+    assert shown.read() == Answered([3, 20], "form")
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"), [("resume", "Résumé"), ("RÉSUMÉ", "Résumé"), ("straße", "Straße")]
+)
+def test_a_filter_finds_letters_whatever_stands_on_them(
+    choices: OpenChoices, typed: str, found: str
+) -> None:
+    shown = choices(select("Résumé", "Straße", *range(8), other=True))
+    shown.filter.fill(typed)
+    assert shown.page.locator(".jp-nb-options .jp-nb-option:visible").all_inner_texts() == [found]
+
+
+def test_few_options_have_no_filter(choices: OpenChoices) -> None:
+    assert choices(select(*range(9), other=True)).filter.count() == 0
+    assert choices(select(*range(10), other=True)).filter.count() == 1
+
+
+SEEN = """text => text.scrollHeight <= text.clientHeight + 1"""
+
+
+def test_a_long_description_is_whole_where_the_focus_or_the_pick_is(choices: OpenChoices) -> None:
+    plans = [Option(value=n, label=f"Plan {n}", description=LONG) for n in range(3)]
+    shown = choices(select(*plans, other=True))
+    texts = shown.page.locator(".jp-nb-description")
+
+    def whole() -> list[bool]:
+        heights = [text.bounding_box() for text in texts.all()]
+        return [bool(box and box["height"] > 60) for box in heights]
+
+    assert whole() == [False, False, False]
+    shown.option("Plan 1").focus()
+    assert whole() == [False, True, False]
+    shown.option("Plan 2").check()
+    assert whole() == [False, False, True]
+    shown.own_text.click()
+    assert whole() == [False, False, True]  # it is the one that is picked
+    assert shown.own_text.is_visible()
+    shown.own_text.fill("mine")
+    assert whole() == [False, False, False]
+
+
+def test_nothing_moves_while_it_is_clicked(choices: OpenChoices) -> None:
+    plans = [Option(value=n, label=f"Plan {n}", description=LONG) for n in range(3)]
+    shown = choices(select(*plans, multi=True))
+    shown.option("Plan 0").focus()
+    target = shown.option("Plan 2").bounding_box()
+    assert target is not None
+    mouse = shown.page.mouse
+    mouse.move(target["x"] + 5, target["y"] + 5)
+    mouse.down()
+    assert shown.option("Plan 2").bounding_box() == target
+    mouse.up()
+    assert shown.read() == Answered([2], "form")
+
+
+@pytest.mark.req("RPI-38", "RPI-10")
+def test_hostile_texts_are_texts(choices: OpenChoices) -> None:
+    evil = [
+        "<img src=x onerror=window.pwned=1>",
+        "<script>window.pwned=1</script>",
+        "$\\href{javascript:alert(1)}{x}$",
+        '" onfocus=window.pwned=1 autofocus x="',
+        "\u202egnp.exe\u2066\x1b[31m\x00",
+        "עברית (x) abc",
+        "a\u200bb",
+        "ab",
+        "W" * 4000,
+    ]
+    options = [Option(value=n, label=text, description=text) for n, text in enumerate(evil)]
+    question = Question.select("q", evil[0], options, other=True)
+    shown = choices(question)
+    group = shown.page.locator(".jp-nb-choices")
+    assert group.locator("img, script, a, [onfocus], [onerror]").count() == 0
+    assert shown.page.evaluate("window.pwned") is None
+    said = group.inner_text()
+    assert "<img src=x onerror=window.pwned=1>" in said
+    assert not {"\u202e", "\u2066", "\x1b", "\x00", "\u200b"} & {*said}
+    assert "⟨U+202E⟩gnp.exe" in said
+    assert "a⟨U+200B⟩b" in said
+    wide = group.evaluate("group => group.scrollWidth <= group.clientWidth")
+    assert wide is True
+    directions = group.locator("bdi").evaluate_all("all => all.map(each => each.dir)")
+    assert directions == ["auto"] * len(evil)
+
+
+# --- by keyboard, and to those who do not see ------------------------------------------------
+
+
+def press(shown: ChoicesPage, *keys: str) -> None:
+    """Press keys as a form hands them on: it offers each to what has the focus."""
+    offer = """key => !document.activeElement.dispatchEvent(
+        new CustomEvent("jp-nb-key", { bubbles: true, cancelable: true, detail: key }))"""
+    for key in keys:
+        if not shown.page.evaluate(offer, key):
+            shown.page.keyboard.press(key)
+
+
+@pytest.mark.req("RPI-49")
+def test_one_is_picked_by_keys_alone(choices: OpenChoices) -> None:
+    shown = choices(select(other=True))
+    shown.option("red").focus()
+    press(shown, "ArrowDown", "ArrowDown")
+    assert shown.read() == Answered("blue", "form")
+    press(shown, "ArrowDown", "Tab")
+    shown.page.keyboard.type("pink")
+    assert shown.read() == own("pink")
+    press(shown, "Shift+Tab", "ArrowUp")
+    assert shown.read() == Answered("blue", "form")
+    press(shown, "Tab", "Tab")
+    assert shown.page.evaluate("document.activeElement.textContent") == "Next"
+
+
+@pytest.mark.req("RPI-50")
+def test_several_are_ticked_by_keys_alone(choices: OpenChoices) -> None:
+    shown = choices(select(*range(12), multi=True, other=True))
+    shown.filter.focus()
+    shown.page.keyboard.type("1")
+    press(shown, "ArrowDown", "Space", "ArrowDown", "Tab", "Space", "ArrowDown", "Space")
+    shown.page.keyboard.press("Tab")
+    shown.page.keyboard.type("mine")
+    assert shown.read() == Answered({"selected": [1, 11], "custom": "mine"}, "form")
+    press(shown, "Shift+Tab", "Space", "ArrowUp", "Space")
+    assert shown.read() == Answered([1], "form")
+
+
+def test_escape_empties_the_filter_before_it_leaves(choices: OpenChoices) -> None:
+    shown = choices(select(*range(12), other=True))
+    shown.filter.fill("11")
+    press(shown, "Escape")
+    assert shown.filter.input_value() == ""
+    assert shown.page.locator(".jp-nb-option:visible").count() == 13
+    press(shown, "Enter")
+    assert shown.option("0").evaluate("box => box === document.activeElement")
+    assert isinstance(shown.read(), Unread)
+
+
+def test_names_and_descriptions_are_told(choices: OpenChoices) -> None:
+    shown = choices(select(Option(value=1, label="one", description="The first."), "two"))
+    box = shown.page.get_by_role("radio", name="one", exact=True)
+    described = box.evaluate(
+        "box => document.getElementById(box.getAttribute('aria-describedby')).textContent"
+    )
+    assert described == "The first."
+    assert shown.option("two").get_attribute("aria-describedby") is None
+    several = choices(select(multi=True, other=True))
+    assert several.page.get_by_role("group", name="Which?").is_visible()
+    assert several.page.get_by_role("textbox", name="Your own answer").is_visible()
