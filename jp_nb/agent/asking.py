@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, assert_never
+from typing import Literal, Protocol, assert_never
 
 from pydantic import JsonValue
 
@@ -20,6 +20,7 @@ from jp_nb.agent.model_inquiry import InquiryBackend, InquiryError, ModelInquiry
 from jp_nb.agent.prompt_queue import Ask, Dialogues, Event, Spawn, ask_form
 from jp_nb.agent.prompts import (
     Answered,
+    Channel,
     FormEnd,
     FormPrompt,
     FormPromptEnd,
@@ -39,10 +40,12 @@ from jp_nb.agent.questions import (
     AskPerson,
     LeaveOpen,
     Refuse,
+    Route,
     TurnState,
     UseAnswer,
     answered,
     cancelled,
+    chosen_late,
     closing,
     inquiry_request,
     marks_of,
@@ -101,8 +104,12 @@ class BatchContext:
 class _CallQuestions:
     """The questions of one run of a call's tool, on their way to an end.
 
+    Models answer first: a model that fails ends the call before a person takes the trouble.
+
     Attributes:
         label: Who asks, where nothing else is configured; None: the tool.
+        for_models: Those that models are thinking about.
+        for_person: Those that the person is asked after that.
         over: True once the call goes on without those that are open.
     """
 
@@ -112,6 +119,8 @@ class _CallQuestions:
     batch: BatchContext
     label: str | None = None
     rounds: list[_Round] = field(default_factory=list)
+    for_models: list[_Round] = field(default_factory=list)
+    for_person: list[_Round] = field(default_factory=list)
     over: bool = False
 
 
@@ -196,52 +205,62 @@ class Asking:
             self._open[inquiry_id] = asked.rounds[-1]
         self._route(asked, asked.rounds, self._prompter.nobody())
 
-    def drop(self) -> None:
-        """Close what is open: the calls that asked were cut."""
+    def drop(self, end: Literal["cancelled", "interrupted"]) -> None:
+        """Close what is open with that `end`: the calls that asked were cut."""
         for each in list(self._open.values()):
             each.asked.over = True
-            self._close(each, cancelled(each.id, "user", end="interrupted"))
+            self._close(each, cancelled(each.id, "user", end=end))
 
     def _route(
         self, asked: _CallQuestions, rounds: list[_Round], nobody: Unavailable | None
     ) -> None:
         """Have each of `rounds` answered by whoever is to; those of the person are one prompt."""
-        tool, for_person = asked.tool, list[_Round]()
-        for each in rounds:
-            way = route(
-                tool.name,
-                each.question,
-                tool.questions.get(each.question.id),
-                remembered=self._state.remembered(tool.name, each.question),
-                nobody=nobody is not None,
-            )
+        ways = [(each, self._way(each, nobody)) for each in rounds]
+        for _, way in ways:
+            if isinstance(way, Refuse):  # before anything is taken for an answer
+                self._refuse(asked, way, nobody)
+                return
+        for each, way in ways:
             match way:
                 case UseAnswer(answer=answer, channel=channel):
                     self._settle(each, answer, channel)
                 case LeaveOpen():
                     self._close(each, cancelled(each.id, "no_prompt_backend", end="unavailable"))
-                case Refuse(text=text, reason=reason):
-                    self._refuse(each, text, reason, nobody)
                 case AskModel():
-                    self._spawn(partial(self._inquire, each, nobody))
+                    asked.for_models.append(each)
                 case AskPerson():
-                    for_person.append(each)
-                case _:
-                    assert_never(way)
+                    asked.for_person.append(each)
             if asked.over:
                 return
-        if for_person:
-            self._prompt_for(asked, for_person)
-        else:
+        for each in asked.for_models:
+            self._spawn(partial(self._inquire, each, nobody))
+        self._advance(asked)
+
+    def _way(self, each: _Round, nobody: Unavailable | None) -> Route:
+        tool = each.tool
+        return route(
+            tool.name,
+            each.question,
+            tool.questions.get(each.question.id),
+            remembered=self._state.remembered(tool.name, each.question),
+            nobody=nobody is not None,
+        )
+
+    def _advance(self, asked: _CallQuestions) -> None:
+        """Ask the person what no model answers, once these are done; then run the tool again."""
+        if asked.over or asked.for_models:
+            return
+        if rounds := asked.for_person:
+            asked.for_person = []
+            self._prompt_for(asked, rounds)
+        elif all(each.end is not None for each in asked.rounds):
             self._go_on(asked)
 
-    def _refuse(
-        self, refused: _Round, text: str, reason: CancelReason, nobody: Unavailable | None
-    ) -> None:
-        end = "unavailable" if reason == "no_prompt_backend" else None
+    def _refuse(self, asked: _CallQuestions, way: Refuse, nobody: Unavailable | None) -> None:
+        end = "unavailable" if way.reason == "no_prompt_backend" else None
         if nobody is not None and end:
             self._calls.nobody_decides(nobody)
-        self._fail(refused.asked, text, reason, end=end)
+        self._fail(asked, way.text, way.reason, end=end)
 
     def _fail(
         self, asked: _CallQuestions, text: str, reason: CancelReason, *, end: str | None = None
@@ -269,9 +288,7 @@ class Asking:
         self._state.secrets.answered(each.question, answer)
 
     def _go_on(self, asked: _CallQuestions) -> None:
-        """Run the tool again once every question has an end."""
-        if asked.over or any(each.end is None for each in asked.rounds):
-            return
+        """Run the tool again: every question has an end."""
         asked.over = True
         partial_, call = asked.needs.partial, asked.call
         for each in asked.rounds:
@@ -318,8 +335,9 @@ class Asking:
 
     def _inquired(self, each: _Round, answer: JsonValue) -> None:
         if not each.asked.over:
+            each.asked.for_models.remove(each)
             self._settle(each, answer, "model")
-            self._go_on(each.asked)
+            self._advance(each.asked)
 
     def _not_inquired(self, each: _Round, problem: str, nobody: Unavailable | None) -> None:
         if each.asked.over:
@@ -349,7 +367,7 @@ class Asking:
                     self._settle(each, answer, "remembered")
             if self._still_open(rounds):
                 return False
-            self._go_on(asked)
+            self._advance(asked)
             return True
 
         async def dialogue(ask: Ask) -> tuple[list[_Round], PromptEnd | FormPromptEnd]:
@@ -378,18 +396,15 @@ class Asking:
             case Unavailable():
                 self._route(asked, rounds, end)
                 return
+            case FormEnd(then="stop", ends=ends):
+                self._stop(asked, ends[0].channel)
+                return
             case FormEnd(ends=ends):
                 for each, one in zip(rounds, ends, strict=True):
                     self._take(each, one)
-                if end.then == "stop":
-                    self._stop(asked)
-                    return
                 asked.call.reply = end.text if end.then == "reply" else None
             case NotAnswered():
-                for each in rounds:
-                    self._take(each, end)
-                asked.over = True
-                self._calls.finish(asked.call, NOT_ANSWERED[end.end], skipped=True)
+                self._unanswered(asked, rounds, end)
                 return
             case Answered(value=value, remember=remember):
                 [each] = rounds
@@ -398,7 +413,21 @@ class Asking:
                 self._take(each, end)
             case _:
                 assert_never(end)
-        self._go_on(asked)
+        self._advance(asked)
+
+    def _unanswered(self, asked: _CallQuestions, rounds: list[_Round], end: NotAnswered) -> None:
+        """Take that a prompt ended as a whole: so does the call, unless it takes what there is."""
+        if end.end == "cancelled" and asked.needs.menu:
+            self._stop(asked, end.channel)
+            return
+        for each in rounds:
+            self._take(each, chosen_late(each.question, end))
+        takes_it = asked.needs.partial and end.end != "interrupted"
+        if takes_it or end.end == "timed_out":
+            self._advance(asked)
+            return
+        asked.over = True
+        self._calls.finish(asked.call, NOT_ANSWERED[end.end], skipped=True)
 
     def _take(self, each: _Round, end: Answered | NotAnswered) -> None:
         entry = closing(each.id, each.question, end)
@@ -407,11 +436,12 @@ class Asking:
         else:
             self._close(each, entry)
 
-    def _stop(self, asked: _CallQuestions) -> None:
+    def _stop(self, asked: _CallQuestions, channel: Channel | None = None) -> None:
+        """End the turn. Nothing that was not sent is an answer."""
         asked.over = True
-        for each in self._still_open(asked.rounds):  # a model is still thinking about them
-            self._close(each, cancelled(each.id, "user", end="cancelled"))
-        self._calls.finish(asked.call, STOPPED_BY_USER, skipped=True)
+        for each in self._still_open(asked.rounds):
+            self._close(each, cancelled(each.id, "user", end="cancelled", channel=channel))
+        self._calls.finish(asked.call, STOPPED_BY_USER, is_error=True, skipped=True)
         self._calls.stop_turn()
 
     def _close(self, each: _Round, entry: InquiryResponse) -> None:

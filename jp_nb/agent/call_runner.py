@@ -12,7 +12,7 @@ import copy
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import assert_never
+from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
@@ -116,9 +116,9 @@ class CallRunner:
         self._batch = batch
         self.changes.begin(batch.basis)
 
-    def drop_questions(self) -> None:
-        """Close the questions that are open: the calls that asked were cut."""
-        self._asking.drop()
+    def drop_questions(self, end: Literal["cancelled", "interrupted"]) -> None:
+        """Close the questions that are open with that `end`: the calls that asked were cut."""
+        self._asking.drop(end)
 
     def restart(self, call: Call) -> None:
         """Run `call` again from the beginning."""

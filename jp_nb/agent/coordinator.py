@@ -11,17 +11,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import monotonic
+from typing import Literal
 
 from jp_nb.agent.asking import BatchContext
 from jp_nb.agent.batch_events import BatchEvents
 from jp_nb.agent.call_runner import CallRunner
 from jp_nb.agent.calls import Call
 from jp_nb.agent.cell_functions import CellFunctions
-from jp_nb.agent.decisions import INTERRUPT_FIRST, UNDELIVERED
+from jp_nb.agent.decisions import INTERRUPT_FIRST, STOPPED_FIRST, UNDELIVERED
 from jp_nb.agent.display_events import Display, InterruptHeard, Notice
-from jp_nb.agent.interrupts import CONTINUE, STOP, Choice, Interrupts, Verdict, menu, stopped
+from jp_nb.agent.interrupts import CONTINUE, LEFT, Choice, Interrupts, Verdict, menu, stopped
 from jp_nb.agent.prompt_queue import Dialogues, Event
 from jp_nb.agent.prompts import Prompter
 from jp_nb.agent.questions import TurnState
@@ -43,12 +44,14 @@ class BatchEnd:
     Attributes:
         responses: In call order.
         stopped: True if the turn is to end.
+        left: True if it ends because the person stopped it where a tool asked them.
         unsaid: What the person said to the model, if no call was left to carry it.
         change: The configuration changes that were approved, all in one.
     """
 
     responses: list[ToolCallResponse]
     stopped: bool = False
+    left: bool = False
     unsaid: str = ""
     change: ConfigDelta | None = None
 
@@ -217,7 +220,7 @@ class Coordinator:
     def _stop_turn(self) -> None:
         """End the turn as somebody wishes who was asked a question."""
         if self._verdict is None:
-            self._verdict = replace(STOP, by="person")
+            self._verdict = LEFT
 
     async def _decide_later(self, verdict: Verdict) -> Event:
         """Decide behind whatever is on its way: the function that this interrupt cut short."""
@@ -238,7 +241,7 @@ class Coordinator:
                     self._stop_call(call, verdict)
             self._functions.cell.release()
             return None
-        await self._cut()
+        await self._cut(asked="interrupted" if verdict.interrupted else "cancelled")
         later, self._verdict = self._verdict, None
         if later is not None and later.escalated:
             verdict = later
@@ -253,7 +256,8 @@ class Coordinator:
         if verdict.choice == "reply":
             self._functions.cell.release()
             return BatchEnd(self._responses(), unsaid=unsaid, change=change)
-        return BatchEnd(self._responses(), stopped=True, change=change)
+        left = not verdict.interrupted
+        return BatchEnd(self._responses(), stopped=True, left=left, change=change)
 
     def _restart_calls(self) -> None:
         """Run again what has no response, or one that tells of a change which is discarded."""
@@ -263,32 +267,41 @@ class Coordinator:
 
     def _cancel_batch(self, verdict: Verdict) -> str:
         """Give every call its response; return the verdict's words if no response carries them."""
+        why = INTERRUPT_FIRST if verdict.interrupted else STOPPED_FIRST
         for call in self._open_calls():  # its run is done, and its change will be
             if call.delivering or self._runner.changes.is_approved(call):
-                self._runner.finish(call, UNDELIVERED.format(INTERRUPT_FIRST), skipped=True)
+                self._runner.finish(call, UNDELIVERED.format(why), skipped=True)
         cancelled = self._open_calls()
         for call in cancelled:
             self._stop_call(call, verdict)
         return "" if cancelled else verdict.text
 
-    async def _cut(self) -> None:
-        """End every task; what ended before still counts. Prompts and inquiries are dropped."""
+    async def _cut(self, *, asked: Literal["cancelled", "interrupted"] = "interrupted") -> None:
+        """End every task; what ended before still counts. Prompts and inquiries are dropped.
+
+        `asked` is how questions end that are open.
+        """
         self._prompts.clear()
         try:
             await self._events.cut()
         finally:
             self._menu_open = self._menu_due = False
         self._prompts.clear()
-        self._runner.drop_questions()
+        self._runner.drop_questions(asked)
 
     def _stop_call(self, call: Call, verdict: Verdict) -> None:
         """End `call` as `verdict` says: cancelled if somebody wanted that, else just stopped."""
         text = stopped(verdict, ran=call.ran)
         if verdict.text:
             text = CANCELLED_WITH_MESSAGE.format(verdict.text)
-        elif verdict.choice != "continue" and verdict.by != "nobody" and call.tool is not None:
+        elif _cancels(verdict) and call.tool is not None:
             text = call.tool.cancellation_response
         self._runner.finish(call, text, skipped=True)
+
+
+def _cancels(verdict: Verdict) -> bool:
+    """True if somebody chose to cancel what runs, and not only to leave a question."""
+    return verdict.choice != "continue" and verdict.by != "nobody" and verdict.interrupted
 
 
 def _nothing() -> None:

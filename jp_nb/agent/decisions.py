@@ -95,6 +95,7 @@ class Permission:
 
 SKIP = Permission(runs=False)
 INTERRUPT_FIRST = "an interrupt came first"
+STOPPED_FIRST = "the user stopped the turn first"
 _UNDECIDED = {"timed_out": "nobody answered in time", "interrupted": INTERRUPT_FIRST}
 """How a prompt ends without anybody's decision, in words."""
 

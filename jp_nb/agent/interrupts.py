@@ -37,17 +37,21 @@ class Verdict:
         text: What the person says to the model.
         escalated: True if it was an interrupt of the interrupt: nobody is asked again.
         by: Who chose it: a `person`, a `setting` for the person who is there, or `nobody`.
+        interrupted: False if no interrupt led to it: the person stopped where a tool asked them.
     """
 
     choice: Choice
     text: str = ""
     escalated: bool = False
     by: Decider = "nobody"
+    interrupted: bool = True
 
 
 STOP = Verdict("stop")
 ESCALATED = Verdict("stop", escalated=True, by="person")
 CONTINUE = Verdict("continue", by="person")
+LEFT = Verdict("stop", by="person", interrupted=False)
+"""Whoever was asked by a tool did not answer, and stopped the turn."""
 
 MENUS: dict[Phase, tuple[Action, ...]] = {
     "streaming": (
@@ -65,6 +69,8 @@ MENUS: dict[Phase, tuple[Action, ...]] = {
 }
 STOPPED = "Stopped by an interrupt before it ended; what it did until then may stand."
 NOT_RUN = "It did not run: an interrupt came first."
+LEFT_RUNNING = "The user stopped the turn before it ended; what it did until then may stand."
+LEFT_UNRUN = "It did not run: the user stopped the turn first."
 _AFTER: dict[Decider, dict[Literal["continue", "stop"], str]] = {
     "person": {"continue": "The user chose to go on.", "stop": "The user ended the turn."},
     "setting": {"continue": "The turn goes on.", "stop": "The turn was ended."},
@@ -73,7 +79,9 @@ _AFTER: dict[Decider, dict[Literal["continue", "stop"], str]] = {
 
 
 def stopped(verdict: Verdict, *, ran: bool) -> str:
-    """Return what a model is told of a call that an interrupt ended and nobody cancelled."""
+    """Return what a model is told of a call that was ended with the turn, and not cancelled."""
+    if not verdict.interrupted:
+        return LEFT_RUNNING if ran else LEFT_UNRUN
     after = _AFTER[verdict.by]["continue" if verdict.choice == "continue" else "stop"]
     return f"{STOPPED if ran else NOT_RUN} {after}"
 

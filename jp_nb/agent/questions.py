@@ -29,7 +29,7 @@ from jp_nb.tooling.question import Question
 from jp_nb.tooling.question_kinds import Misfit
 
 CANCELLED_BY_USER = "Tool input cancelled by user."
-STOPPED_BY_USER = "The user left the questions open and stopped the turn."
+STOPPED_BY_USER = "The questions were cancelled by the user, who stopped the turn."
 NOT_ANSWERED: Mapping[str, str] = {
     "declined": "Tool input declined by user.",
     "cancelled": CANCELLED_BY_USER,
@@ -160,7 +160,7 @@ def route(
         return AskModel()
     if not nobody:
         return AskPerson()
-    if not question.required and not question.exclusive:
+    if not question.required and not question.human_only:
         automatic = question.answer_type.automatic
         return LeaveOpen() if automatic is None else UseAnswer(automatic, None)
     if question.human_only:
@@ -251,6 +251,15 @@ def question_end(entry: InquiryResponse) -> QuestionEnd:
         channel if isinstance(channel, str) else None,
         **dict.fromkeys(marks_of(entry), True),
     )
+
+
+def chosen_late(question: Question, end: NotAnswered) -> Answered | NotAnswered:
+    """Return `end`; for an optional question whose time is over, the answer that nobody chose."""
+    automatic = question.answer_type.automatic
+    human_only = question.required or question.human_only
+    if end.end != "timed_out" or human_only or automatic is None or end.channel is None:
+        return end
+    return Answered(automatic, end.channel, marks=frozenset({"auto", "timed_out"}))
 
 
 def closing(inquiry_id: str, question: Question, end: Answered | NotAnswered) -> InquiryResponse:

@@ -34,7 +34,7 @@ from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread
 from jp_nb.record.turn_marks import uncalled, with_tool_choice
-from jp_nb.record.unanswered import NoAnswer, is_unanswered, no_answer_mark
+from jp_nb.record.unanswered import Ended, NoAnswer, is_unanswered, no_answer_mark
 from jp_nb.tooling.base import CellThread
 from jp_nb.tooling.context import SharedContext
 from jp_nb.tooling.faults import is_cancelled
@@ -47,18 +47,21 @@ TOO_MANY_TOKENS = "This tool call did not run: the turn had taken as many tokens
 NO_ANSWER = "⚠ There was no answer: the request stays in the record and is not sent again"
 TAKEN_BACK = "; what its options had set is taken back"
 
-CycleResult = Literal["follow_up", "config_changed", "completed", "stopped"]
+CycleResult = Literal["follow_up", "config_changed", "completed", "interrupted", "stopped"]
 """The end of a cycle: the model is asked again, under another configuration or not, or it is over.
 
 A restart of tool calls, and an escalated stop, are the coordinator's.
 """
 
 
+Completion = Literal["completed", "interrupted", "stopped"]
+
+
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """The end of a turn, and the tokens it took."""
+    """The end of a turn, and its tokens; `stopped` by the person where a tool asked them."""
 
-    status: Literal["completed", "interrupted"]
+    status: Completion
     usage: Usage
 
 
@@ -124,7 +127,7 @@ class TurnLoop:
             ConfigError: If the configuration does not resolve; nothing was appended.
             UsageError: If the model cannot be asked for that kind of answer; likewise.
         """
-        status: Literal["completed", "interrupted", "failed"] = "failed"
+        status: Completion | Literal["failed"] = "failed"
         try:
             status = await self._run(request)
         except asyncio.CancelledError:
@@ -136,7 +139,7 @@ class TurnLoop:
             self._close(status)
         return TurnEnd(status, self.usage)
 
-    async def _run(self, request: ChatRequest) -> Literal["completed", "interrupted"]:
+    async def _run(self, request: ChatRequest) -> Completion:
         if self.interrupts_heard:
             return "interrupted"
         resolved = await self._resolve()
@@ -147,7 +150,7 @@ class TurnLoop:
         self._began = True
         return await self._cycles(resolved, schema)
 
-    def _close(self, status: Literal["completed", "interrupted", "failed"]) -> None:
+    def _close(self, status: Completion | Literal["failed"]) -> None:
         """Leave a record that is well formed, and that says if the turn got no answer."""
         for call in self.stream.unanswered() if self._began else ():
             self._record.add(ToolCallResponse(id=call.id, content=NEVER_RAN, is_error=True))
@@ -158,7 +161,8 @@ class TurnLoop:
         silent = not any(isinstance(entry, ChatResponse) for entry in turn)
         takes_back = self.changes if silent else 0
         if self._began or takes_back:
-            self._record.add(no_answer_mark(NoAnswer(status, takes_back)))
+            ended: Ended = "failed" if status == "failed" else "interrupted"
+            self._record.add(no_answer_mark(NoAnswer(ended, takes_back)))
         if self._began:
             self.display(Notice(NO_ANSWER + (TAKEN_BACK if takes_back else "")))
 
@@ -192,7 +196,7 @@ class TurnLoop:
 
     async def _cycles(
         self, resolved: Resolved, schema: Mapping[str, JsonValue] | None
-    ) -> Literal["completed", "interrupted"]:
+    ) -> Completion:
         """Run cycle after cycle; the configuration is resolved again when a tool changed it."""
         choice = resolved.tool_choice
         interrupts = Interrupts(self.prompter, clock=self.clock)
@@ -224,10 +228,8 @@ class TurnLoop:
                 raise
             changed = result == "config_changed"
             match result:
-                case "completed":
-                    return "completed"
-                case "stopped":
-                    return "interrupted"
+                case "completed" | "interrupted" | "stopped":
+                    return result
                 case "follow_up":
                     choice = "auto"
                 case "config_changed":
@@ -251,15 +253,15 @@ class TurnLoop:
         self._phase = answers.interrupt
         calls = await answers.calls(resolved, choice, schema)
         if calls is None:
-            return "stopped"
+            return "interrupted"
         self._say_uncalled(choice, calls)
         if self._took_too_much(resolved.request, calls):
-            return "stopped" if calls else "completed"
+            return "interrupted" if calls else "completed"
         if not calls:
             return "completed"
         end = await self._execute(coordinator, calls, resolved, late=answers.late)
         if end.stopped:
-            return "stopped"
+            return "stopped" if end.left else "interrupted"
         if self.strict and coordinator.unavailable is not None:
             raise PromptUnavailable(
                 "a decision needs a person and nobody can be asked: "

@@ -58,7 +58,8 @@ class NotebookHost:
             if getattr(renderer, "mode", "") == "Verbose":
                 return list(renderer.structured_traceback(type(error), error, error.__traceback__))
             if isinstance(error, KeyboardInterrupt):
-                return ["Interrupted. What arrived so far is in the record."]
+                said = plain(str(error)) or "Interrupted"
+                return [f"{said}. What arrived so far is in the record."]
             return [f"{type(error).__name__}: {plain(str(error))}"]
 
         # IPython asks an exception for its own rendering before it makes one.

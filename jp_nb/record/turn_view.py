@@ -159,7 +159,8 @@ class Turn:
         config_changes: Changes of the configuration.
         parts: All of that in the order in which it came, calls and questions with their ends.
         usage: Tokens of all its requests.
-        status: `completed`, `interrupted` or `failed`; "" if another kernel ran it and the record
+        status: `completed`, `interrupted`, `stopped` (by the person, where a tool asked them) or
+            `failed`; "" if another kernel ran it and the record
             does not tell.
         left_out: True if it got no answer: models are not sent it.
         taken_back: How many of its configuration changes do not count for that reason.

@@ -50,7 +50,11 @@ _UNANSWERED = {
     "failed": "✗ failed: no answer came",
     "interrupted": "⏹ interrupted before anything came",
 }
-_BROKEN_OFF = {"failed": "✗ failed: the answer is not whole", "interrupted": "⏹ interrupted"}
+_BROKEN_OFF = {
+    "failed": "✗ failed: the answer is not whole",
+    "interrupted": "⏹ interrupted",
+    "stopped": "⏹ stopped by you",
+}
 
 
 def log(

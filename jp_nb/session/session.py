@@ -229,7 +229,8 @@ class Session:
             ProviderError: If the model could not be reached. What arrived is in the record.
             AnswerError: If a structured answer did not come, or does not fit. It is in the record.
             PromptUnavailable: If `strict` and nobody could decide something.
-            KeyboardInterrupt: If the turn was interrupted. What arrived is in the record.
+            KeyboardInterrupt: If the turn was interrupted, or the person stopped it where they were
+                asked. What arrived is in the record.
         """
         active, turns = self.active, self.turns
         active.refuse_while_running()

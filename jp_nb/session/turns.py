@@ -49,6 +49,7 @@ from jp_nb.tooling.base import RUN
 from jp_nb.tooling.question import Question
 from jp_nb.workspace import variables
 
+STOPPED = "You stopped the turn"
 UNHEARD_BEFORE_GIVING_UP = 3
 """Interrupts that the agent's loop takes no notice of: a tool blocks it."""
 
@@ -229,6 +230,8 @@ class TurnRunner:
                 made = self._view(number, turn, status)
                 if made is not None:
                     self._ended(made)
+        if status == "stopped":
+            raise KeyboardInterrupt(STOPPED)
         if status == "interrupted":
             raise KeyboardInterrupt
         assert made is not None  # a turn that completed has begun
