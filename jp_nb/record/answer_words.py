@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from jp_nb.json_values import as_object, is_deeper, sorted_json
 
 NONE_OF_THESE: Final = "none of these"
-NOTHING_WRITTEN: Final = "(nothing written)"
+EMPTY: Final = "(empty)"
 MAX_LEVELS: Final = 8
 """Of forms within one another, and of values in an answer: what is deeper is shown as JSON."""
 _OWN_WORDS: Final = {"selected", "custom"}
@@ -28,9 +28,9 @@ def answer_in_words(answer_type: JsonValue, answer: JsonValue) -> str:
 
     >>> sizes = {"type": "select", "options": [{"value": 1, "label": "small"}, {"value": 2}]}
     >>> answer_in_words(sizes, [2, 1]), answer_in_words(sizes, {"selected": 1, "custom": "or less"})
-    ('2, small', 'small; in their own words: or less')
+    ('2, small', 'small, "or less"')
     >>> answer_in_words({"type": "boolean"}, True), answer_in_words(sizes, [])
-    ('yes', 'none of these')
+    ('Yes', 'none of these')
     """
     if is_deeper(answer, MAX_LEVELS):
         return sorted_json(answer)
@@ -73,17 +73,17 @@ def _words(kind: _Kind, answer: JsonValue, levels: int) -> str:
         return label
     match answer:
         case bool():
-            return "yes" if answer else "no"
+            return "Yes" if answer else "No"
         case str():
-            return answer if answer.strip() else NOTHING_WRITTEN
+            return answer if answer.strip() else EMPTY
         case None:
-            return NOTHING_WRITTEN
+            return EMPTY
         case list():
             return ", ".join(_words(kind, each, levels - 1) for each in answer) or NONE_OF_THESE
         case dict() if not kind.is_form and "selected" in answer and set(answer) <= _OWN_WORDS:
-            return "; ".join(_with_own_words(kind, answer, levels))
+            return ", ".join(_with_own_words(kind, answer, levels))
         case dict():
-            return "; ".join(_named(kind, answer, levels)) or NOTHING_WRITTEN
+            return ", ".join(_named(kind, answer, levels)) or EMPTY
         case _:
             return sorted_json(answer)
 
@@ -93,7 +93,7 @@ def _with_own_words(kind: _Kind, answer: Mapping[str, JsonValue], levels: int) -
     if picked not in (None, []):
         yield _words(kind, picked, levels - 1)
     if isinstance(custom, str):
-        yield f"in their own words: {custom if custom.strip() else NOTHING_WRITTEN}"
+        yield f'"{custom}"'
     elif picked in (None, []):
         yield NONE_OF_THESE
 

@@ -21,6 +21,7 @@ from pydantic import JsonValue, SecretBytes
 from jp_nb.errors import StorageError
 from jp_nb.json_values import as_object, canonical_json, read_json, storable
 from jp_nb.record.answer_words import answer_in_words
+from jp_nb.record.inquiry_events import ANSWER_MARKS
 from jp_nb.record.timestamps import format_timestamp, parse_timestamp
 
 VERSION: Final = 1
@@ -106,7 +107,6 @@ _ANSWERED_BY: Final = {
     "configured": "the configuration",
     "model": "a model",
 }
-MARKS: Final = ("auto", "timed_out", "empty")
 
 
 def zoned(moment: datetime) -> str:
@@ -150,9 +150,9 @@ def entry_of(
     entry |= {"source": _asker(request.get("source"))}
     if isinstance(channel := about.get("channel"), str):
         entry["channel"] = channel
-    blank = isinstance(entry.get("answer"), str) and not str(entry["answer"]).strip()
-    marks = {mark for mark in MARKS if about.get(mark) is True} | ({"empty"} if blank else set())
-    return entry | {mark: True for mark in MARKS if mark in marks}
+    if isinstance(answer := entry.get("answer"), str) and not answer.strip():
+        entry["empty"] = True
+    return entry | {mark: True for mark in ANSWER_MARKS if about.get(mark) is True}
 
 
 def _outcome(response: Mapping[str, JsonValue], about: Mapping[str, JsonValue]) -> str | None:
@@ -230,7 +230,7 @@ def past_answer(entry: Mapping[str, JsonValue], number: int, *, vouched: bool) -
         question=str(entry["question"]),
         answer=answer,
         words=words,
-        marks=tuple(mark for mark in MARKS if entry.get(mark) is True),
+        marks=tuple(mark for mark in ANSWER_MARKS if entry.get(mark) is True),
         notebook=notebook if isinstance(notebook, str) else "",
         vouched=vouched,
         **text,

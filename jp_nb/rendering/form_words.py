@@ -9,10 +9,11 @@ from typing import Final, NamedTuple
 
 from jp_nb.agent.form_draft import FormDraft, PageDraft
 from jp_nb.agent.prompts import FormPrompt, QuestionPrompt
+from jp_nb.record.answer_words import NONE_OF_THESE
 from jp_nb.rendering import wording
 from jp_nb.rendering.form_record import without_form
 from jp_nb.rendering.question_card import NOT_ANSWERED
-from jp_nb.tooling.select_kind import NONE_OF_THESE, SelectAnswer
+from jp_nb.tooling.select_kind import SelectAnswer
 
 BACK: Final = "Back"
 NEXT: Final = "Next"

@@ -22,11 +22,11 @@ from typing import Final, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.json_values import MAX_SHOWN_LEVELS, as_object, is_deeper, sorted_json
+from jp_nb.record.answer_words import NONE_OF_THESE
 from jp_nb.rendering import wording
 from jp_nb.rendering.markdown import code_block
 from jp_nb.rendering.tool_calls import bounded, no_markup
 from jp_nb.safe_text import BAR, one_line, spell_unseen
-from jp_nb.tooling.select_kind import NONE_OF_THESE
 
 MAX_UNCHOSEN: Final = 20
 """Options that are listed although nobody chose them; beyond it they are counted."""

@@ -43,12 +43,14 @@ from jp_nb.workspace.project_log import (
 TABLE: Final = "qna.csv"
 """The log's predecessor, beside it."""
 MIGRATED: Final = ".migrated"
+PATIENCE: Final = 2.0
+"""Seconds that a turn waits for other kernels to write."""
 MAX_SAID: Final = 5
 """Of the rows of a table that are skipped."""
 MAX_WAITING: Final = 1000
 """Of the answers that could not be written and are tried again."""
-UNASKED: Final = ("configured", "remembered", "model")
-"""Channels of answers that come again and again without anybody being asked."""
+ASKED: Final = ("form", "stdin", "terminal")
+"""Channels of answers that somebody gave. Others come again with every run."""
 
 
 class Asked(Protocol):
@@ -110,7 +112,7 @@ class QuestionLog:
             return None
         keeps = record.project_log_archives
         if self._log is None or (self._log.root, self._log.keeps) != (root, keeps):
-            self._log = ProjectLog(root, keeps=keeps)
+            self._log = ProjectLog(root, keeps=keeps, patience=PATIENCE)
         return self._log
 
     @property
@@ -147,7 +149,7 @@ class QuestionLog:
         while self._waiting:
             entry = self._waiting[0]
             try:
-                again = entry.get("channel") in UNASKED
+                again = entry.get("channel") not in ASKED
                 self._say(*log.append([entry], finish=self._signed, if_new=again).problems)
             except EntryTooLongError as exc:  # for good
                 self._say(f"what was answered is in this notebook's record alone: {exc}")

@@ -24,6 +24,7 @@ from pydantic import (
     model_validator,
 )
 
+from jp_nb.record.answer_words import NONE_OF_THESE
 from jp_nb.safe_text import one_line, spell_unseen
 from jp_nb.tooling.question_kinds import AnswerType, Misfit
 
@@ -318,5 +319,4 @@ _OWN: Final = {"selected", "custom"}
 OTHER = "Other (type your own)"
 """Names the row with a box for an own text. What it means is no label and no value."""
 
-NONE_OF_THESE = "none of these"
 """Says that several could be picked, and that none was, on purpose."""

@@ -13,7 +13,7 @@ import errno
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -23,7 +23,7 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.json_values import sorted_json
 from jp_nb.record.question_entry import is_answered, read_line, to_line
-from jp_nb.workspace.file_lock import locked
+from jp_nb.workspace.file_lock import PATIENCE, locked
 from jp_nb.workspace.own_files import MAX_BYTES, NotOwnError, is_own_folder, read_own
 
 FOLDER: Final = Path(".jp") / "context"
@@ -129,17 +129,20 @@ class ProjectLog:
     Args:
         root: The workspace's folder.
         keeps: So many older files are kept; 0: all of them.
+        patience: Seconds to wait for other processes.
 
     Attributes:
         root: The workspace's folder.
         keeps: How many older files are kept.
+        patience: How long others are waited for.
         folder: Where its files are.
         path: The file that is written to.
     """
 
-    def __init__(self, root: Path, *, keeps: int = 0) -> None:
+    def __init__(self, root: Path, *, keeps: int = 0, patience: float = PATIENCE) -> None:
         self.root = root
         self.keeps = keeps
+        self.patience = patience
         self.folder = root / FOLDER
         self.path = self.folder / ACTIVE
         self._known: dict[Path, tuple[object, int]] = {}
@@ -159,7 +162,7 @@ class ProjectLog:
         if not os.path.lexists(self.folder):
             return LogContents()
         self._check_folder()
-        with _translated("read", self.folder), locked(self.folder / LOCK, make=False):
+        with _translated("read", self.folder), self._locked(make=False):
             return self._gather()
 
     def _gather(self, *, ends_alone: bool = False) -> LogContents:
@@ -216,7 +219,7 @@ class ProjectLog:
             StorageError: If they cannot be written. Those of earlier lines may be.
         """
         self._make_folder()
-        with _translated("written", self.folder), locked(self.folder / LOCK):
+        with _translated("written", self.folder), self._locked():
             needs_all = if_new or any("row" in entry for entry in entries)
             contents = self._gather(ends_alone=not needs_all)
             if contents.unread:  # whose numbers are not known, and would be given again
@@ -284,6 +287,9 @@ class ProjectLog:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+
+    def _locked(self, *, make: bool = True) -> AbstractContextManager[None]:
+        return locked(self.folder / LOCK, make=make, patience=self.patience)
 
     # --- the folder --------------------------------------------------------------------------
 

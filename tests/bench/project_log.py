@@ -57,7 +57,7 @@ class KernelWriter(Writer):
             request = client.execute(code)
             if kills:
                 sleep(kills.pop())
-                os.kill(manager.provisioner.pid, signal.SIGKILL)
+                manager.signal_kernel(signal.SIGKILL)
                 self.kills += 1
                 return
             while client.get_shell_msg(timeout=3600)["parent_header"].get("msg_id") != request:

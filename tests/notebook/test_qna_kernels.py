@@ -97,6 +97,6 @@ def test_a_kernel_that_is_killed_while_it_asks_leaves_the_log_to_the_others(
     one, two = users
     answer(one, "Postgres")
     ask(one)
-    os.kill(one.manager.provisioner.pid, signal.SIGKILL)
+    one.manager.signal_kernel(signal.SIGKILL)
     answer(two, "SQLite")
     assert [(e["id"], e["answer"]) for e in kept(tmp_path)] == [(1, "Postgres"), (2, "SQLite")]

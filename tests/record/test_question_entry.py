@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretBytes
 
+from jp_nb.agent.questions import answered, inquiry_request
+from jp_nb.record.events import InquirySource
 from jp_nb.record.question_entry import (
     entry_of,
     is_signed,
@@ -17,6 +19,8 @@ from jp_nb.record.question_entry import (
     signed,
     to_line,
 )
+from jp_nb.tooling.question import FormAnswer, Question
+from jp_nb.tooling.select_kind import Option
 
 KEY = SecretBytes(b"k" * 32)
 GOOD: dict[str, Any] = {
@@ -170,3 +174,39 @@ def test_a_signature_is_of_all_that_an_entry_says() -> None:
     assert not is_signed(entry, SecretBytes(b"x" * 32))
     assert not is_signed(GOOD, KEY)
     assert not is_signed(GOOD | {"signature": "1:é"}, KEY)
+
+
+FIELDS = (Question.text("to", "Town"), Question.integer("days", "Days"))
+FORM = Question(id="trip", text="Which trip?", answer_type=FormAnswer(fields=FIELDS))
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "mode", "words"),
+    [
+        (Question.text("q", "Q?"), "as it is", "freetext", None),
+        (Question.boolean("q", "Q?"), False, "boolean", "No"),
+        (Question.number("q", "Q?"), 2.5, "number", "2.5"),
+        (Question.integer("q", "Q?"), 3, "integer", "3"),
+        (Question.select("q", "Q?", ["a", Option(value="b", label="Bee")]), "b", "choice", "Bee"),
+        (Question.select("q", "Q?", ["a", "b"], multi=True), ["b", "a"], "choice", "b, a"),
+        (Question.select("q", "Q?", ["a", "b"], multi=True), [], "choice", "none of these"),
+        (
+            Question.select("q", "Q?", [Option(value="b", label="Bee")], multi=True, other=True),
+            {"selected": ["b"], "custom": "my own"},
+            "choice",
+            'Bee, "my own"',
+        ),
+        (FORM, {"to": "Delft", "days": 2}, "form", "Town: Delft, Days: 2"),
+    ],
+)
+@pytest.mark.req("RCP-37", "RCP-40")
+def test_questions_of_every_kind_are_kept_with_their_words(
+    question: Question, answer: Any, mode: str, words: str | None
+) -> None:
+    request = inquiry_request("c.q.1", InquirySource.tool("plan"), question)
+    response = answered("c.q.1", question, answer, "form", ["auto"])
+    entry = entry_of(request.to_raw(), response.stamped("2026-03-18 13:19:06.5").to_raw())
+    assert entry is not None
+    assert (entry["answer"], entry["mode"], entry.get("label")) == (answer, mode, words)
+    assert (entry["source"], entry["auto"]) == ("plan", True)
+    assert read_line(to_line(entry)) == entry

@@ -1,4 +1,10 @@
-"""What people were asked: when it is kept in the workspace's log, and who may read it back."""
+"""What people were asked: when it is kept in the workspace's log, and who may read it back.
+
+Departures from the rows: trust is our signature and `%jp trust`, not Jupyter's, which signs
+whatever is saved (RCP-71). What could not be written is tried again instead of being marked in the
+record, which never changes (RCP-53). A question that nobody was there for is no event of the log
+(RCP-52).
+"""
 
 from __future__ import annotations
 
@@ -151,6 +157,7 @@ def test_trust_is_asked_for_at_each_write(stranger: AskedNotebook) -> None:
     assert [x["question"] for x in stranger.read()["entries"]] == ["Two?"]
 
 
+@pytest.mark.req("RCP-71")
 def test_who_made_a_notebook_here_is_trusted_at_once(notebook: AskedNotebook) -> None:
     notebook.ask("Which?", "this")
     assert notebook.read()["total"] == 1

@@ -48,6 +48,7 @@ def test_both_tools_are_offered_and_say_what_they_are_for() -> None:
 @pytest.mark.req("RCP-72", "RCP-75", "RCP-28", "RCP-37")
 async def test_the_list_has_ids_value_and_label_and_the_total() -> None:
     assert await found({"action": "list", "limit": 1}) == {
+        "of": "this conversation",
         "total": 2,
         "entries": [
             {
@@ -80,7 +81,8 @@ async def test_what_is_looked_for_may_be_nowhere_and_that_is_no_error() -> None:
     assert [x["id"] for x in by_label["entries"]] == [1]
     none = await found({"action": "query", "text": "mongo"})
     assert none == {
-        "message": "No question and no answer contains 'mongo'.", "total": 0, "entries": [],
+        "message": "No question and no answer contains 'mongo'.",
+        "of": "this conversation", "total": 0, "entries": [],
     }  # fmt: skip
     empty = await found({"action": "query", "text": "x"}, QuestionHistory())
     assert empty["message"] == "No question has been answered yet: there is no history."

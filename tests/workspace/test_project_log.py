@@ -160,6 +160,23 @@ def test_a_line_that_a_killed_writer_tore_costs_no_other_line(log: ProjectLog) -
     assert log.read().damaged == 1
 
 
+def test_numbers_go_on_behind_what_others_did_to_the_archives(log: ProjectLog) -> None:
+    add(log, *range(101))
+    archive = log.folder / "qna_0001.jsonl"
+    more = {**entry("another", 1), "id": 500}
+    archive.write_text(archive.read_text() + json.dumps(more) + "\n")  # merged, by hand or by git
+    add(log, "x")
+    assert said(log)[-1] == (501, "x")
+
+
+def test_a_writer_that_is_killed_between_two_files_leaves_nothing_to_mend(log: ProjectLog) -> None:
+    add(log, *range(100))
+    log.path.rename(log.folder / "qna_0001.jsonl")
+    assert log.append([entry("test", 1)]).problems == ()
+    assert [number for number, _ in said(log)] == list(range(1, 102))
+    assert names(log) == ["qna.jsonl", "qna_0001.jsonl"]
+
+
 def test_an_end_without_an_answer_has_no_number(log: ProjectLog) -> None:
     add(log, "a")
     outcome = {key: value for key, value in entry("t", 1).items() if key != "answer"}

@@ -34,8 +34,9 @@ MAX_CHARS: Final = 40_000
 """Of one result, so that its JSON is whole; the oldest answers give way."""
 
 DESCRIPTION: Final = """\
-Read what the user was asked before and what they answered, also in earlier conversations. Use it \
-before you ask something that may have been decided already.
+Read what the user was asked before and what they answered: in this conversation or, where their \
+workspace keeps a log of it, in all of its notebooks. Use it before you ask something that may \
+have been decided already.
 
 `action` is "list" (the newest answers), "get" (the one with `id`) or "query" (those whose \
 question or answer contains `text`)."""
@@ -115,6 +116,9 @@ def _found(history: QuestionHistory, given: Mapping[str, JsonValue]) -> Outcome:
     return _result(history, history.latest(limit), len(history.answers), message)
 
 
+_KEPT_IN: Final = {"record": "this conversation", "log": "this workspace"}
+
+
 def _result(
     history: QuestionHistory, answers: Sequence[PastAnswer], total: int, message: str
 ) -> Outcome:
@@ -126,9 +130,10 @@ def _result(
         room -= len(compact_json(entry))
         if room < 0 and entries:
             break
-        entries.insert(0, entry)
+        entries.append(entry)
+    entries.reverse()
     body: dict[str, JsonValue] = {"message": message} if message else {}
-    body |= {"total": total, "entries": entries}
+    body |= {"of": _KEPT_IN[history.kept_in], "total": total, "entries": entries}
     if len(entries) < len(answers):
         body["shortened"] = (
             f"only the newest {len(entries)} of {len(answers)}: the rest is too long"
