@@ -24,7 +24,7 @@ from pydantic import (
     model_validator,
 )
 
-from jp_nb.record.answer_words import NONE_OF_THESE
+from jp_nb.record.answer_words import NONE_OF_THESE as NONE_OF_THESE
 from jp_nb.safe_text import one_line, spell_unseen
 from jp_nb.tooling.question_kinds import AnswerType, Misfit
 
