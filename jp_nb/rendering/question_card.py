@@ -63,6 +63,7 @@ class QuestionCard:
         several: Whether several could be chosen.
         own: The person's own text; None if there is none.
         fields: For each field of a form, its name and its card.
+        answered: Whether there is an answer.
     """
 
     words: str = ""
@@ -71,6 +72,12 @@ class QuestionCard:
     several: bool = False
     own: str | None = None
     fields: tuple[tuple[str, QuestionCard], ...] = ()
+    answered: bool = False
+
+    @property
+    def of_field(self) -> str:
+        """The words of a field of a form that was answered."""
+        return self.words if self.answered else NOT_ANSWERED
 
 
 class _Picked(NamedTuple):
@@ -89,7 +96,7 @@ def question_card(
     """
     kind = as_object(answer_type)
     if is_deeper(answer, MAX_SHOWN_LEVELS):
-        return QuestionCard(UNREADABLE if answered else "")
+        return QuestionCard(UNREADABLE if answered else "", answered=answered)
     if kind.get("type") == "form" and isinstance(kind.get("fields"), list):
         return _form_card(kind["fields"], answer, answered=answered)
     if kind.get("type") == "select" or isinstance(kind.get("options"), list):
@@ -97,7 +104,7 @@ def question_card(
     if not answered:
         return QuestionCard()
     own = answer if isinstance(answer, str) and "\n" in answer.strip("\n") else None
-    return QuestionCard(value_in_words(answer), own=own)
+    return QuestionCard(value_in_words(answer), own=own, answered=True)
 
 
 def value_in_words(value: JsonValue) -> str:
@@ -130,6 +137,7 @@ def _select_card(kind: dict[str, JsonValue], answer: JsonValue, *, answered: boo
         left=len(options) - len(listed),
         several=kind.get("multi") is True or isinstance(answer, list),
         own=picked.own,
+        answered=answered,
     )
 
 
@@ -179,9 +187,9 @@ def _form_card(fields: JsonValue, answer: JsonValue, *, answered: bool) -> Quest
             kind = _flat(field.get("answer_type"))
             card = question_card(kind, given.get(key), answered=has_one)
             cards.append((_name(field, key), card))
-    filled = ", ".join(f"{name}: {card.words}" for name, card in cards if card.words)
+    filled = "; ".join(f"{name}: {card.words}" for name, card in cards if card.words)
     words = one_line(filled, limit=MAX_ANSWER_CHARS) or EMPTY
-    return QuestionCard(words if answered else "", fields=tuple(cards))
+    return QuestionCard(words if answered else "", fields=tuple(cards), answered=answered)
 
 
 def _flat(answer_type: JsonValue) -> JsonValue:
@@ -262,7 +270,7 @@ def card_text(card: QuestionCard) -> list[str]:
         own = _own_lines(card.own)
         lines += [f"{OWN_SIGN}{own[0]}"] if len(own) == 1 else [BAR + line for line in own]
     for name, inner in card.fields:
-        lines.append(f"{name}: {inner.words or NOT_ANSWERED}")
+        lines.append(f"{name}: {inner.of_field}" if card.answered else name)
         lines += [f"    {line}" for line in card_text(inner)]
     return lines
 
@@ -274,13 +282,14 @@ def card_markdown(card: QuestionCard) -> str:
         own = _own_lines(card.own)
         shown = no_markup(f"{OWN_SIGN}{own[0]}") if len(own) == 1 else code_block("\n".join(own))
         blocks.append(quoted(shown))
-    blocks.append("\n".join(_field_markdown(name, inner) for name, inner in card.fields))
+    blocks.append("\n".join(_field_markdown(card, name, inner) for name, inner in card.fields))
     return "\n\n".join(filter(None, blocks))
 
 
-def _field_markdown(name: str, card: QuestionCard) -> str:
-    head = f"- {no_markup(name)}: **{no_markup(card.words or NOT_ANSWERED)}**"
-    below = card_markdown(card)
+def _field_markdown(form: QuestionCard, name: str, field: QuestionCard) -> str:
+    said = f": **{no_markup(field.of_field)}**" if form.answered else ""
+    head = f"- {no_markup(name)}{said}"
+    below = card_markdown(field)
     return "\n".join([head, *([""] if below else []), *_indented(below)])
 
 

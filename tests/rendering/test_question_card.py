@@ -168,7 +168,7 @@ def test_fields_of_a_form_are_entries_and_its_secrets_are_not_told() -> None:
     record = record_of(page, given_(answer))
     assert "hunter2" not in record.plain + record.markdown
     assert record.plain.split("\n") == [
-        "Set it up → How many?: 3, Which extras?: Redis, API key: (secret)",
+        "Set it up → How many?: 3; Which extras?: Redis; API key: (secret)",
         "    How many?: 3",
         "    Which extras?: Redis",
         *("        ☐ Postgres", "        ☑ Redis", "        ☐ SQLite"),

@@ -24,10 +24,10 @@ from jp_nb.notebook.prompt.presence import FormRoute, PromptSettings, StdinRoute
 from jp_nb.notebook.prompt.pump import CommPump
 from jp_nb.notebook.prompt.stdin import (
     KernelConsole,
-    StdinChannel,
     TerminalConsole,
     ask_on_stdin,
 )
+from jp_nb.notebook.prompt.stdin_dialogue import Console, StdinChannel
 from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
 from jp_nb.rendering.wording import StaticRecord
 from jp_nb.session.cell_loop import CellLoop
@@ -36,6 +36,10 @@ if TYPE_CHECKING:  # ipywidgets takes a fifth of a second: only a form needs it
     from jp_nb.notebook.prompt.timed_form import TimedForm
 
 log = logging.getLogger(__name__)
+
+
+class Withdrawn(Exception):  # noqa: N818 - what happened, not what is wrong
+    """Whoever asked does not wait for the answer any more."""
 
 
 class OpenPrompt:
@@ -55,6 +59,13 @@ class OpenPrompt:
         self.future: Future[AnyEnd] = Future()
         # Running at once: cancelling the task that awaits it must not settle it.
         self.future.set_running_or_notify_cancel()
+
+    def begin_deadline(self, seconds: float) -> Deadline:
+        """Return the deadline of what begins now; it is over if nobody waits any more."""
+        self.deadline = Deadline(seconds)
+        if self.withdrawn:  # whoever did that saw no deadline, or an older one
+            self.deadline.expire()
+        return self.deadline
 
 
 class PromptScreen:
@@ -134,21 +145,54 @@ class PromptScreen:
 
     def _read_stdin(self, waiting: OpenPrompt, channel: StdinChannel) -> None:
         waiting.channel = channel
-        waiting.deadline = Deadline(self._settings.timeout)
-        if waiting.withdrawn:  # whoever did that saw no deadline
-            waiting.deadline.expire()
         if self._place is not None:
             self._place.catch_up()
         console = TerminalConsole() if channel == "terminal" else KernelConsole(running_kernel())
         end: AnyEnd
         try:
-            with self._loop.unsheltered(), waiting.deadline:
-                if isinstance(waiting.prompt, FormPrompt):
-                    end = ask_form_on_stdin(waiting.prompt, console, channel)
-                else:
-                    end = ask_on_stdin(waiting.prompt, console, channel)
+            with self._loop.unsheltered():
+                end = self._asked_on_stdin(waiting, console, channel)
         except Expired:
             end = NotAnswered("cancelled" if waiting.withdrawn else "timed_out", channel)
+        except Withdrawn:
+            end = NotAnswered("cancelled", channel)
         except NotImplementedError:  # the kernel's StdinNotImplementedError
             end = Unavailable("the front end does not allow input")
         self._end(waiting, end)
+
+    def _asked_on_stdin(
+        self, waiting: OpenPrompt, console: Console, channel: StdinChannel
+    ) -> AnyEnd:
+        if isinstance(waiting.prompt, FormPrompt):
+            timed = _TimedConsole(console, waiting, self._settings.timeout)
+            return ask_form_on_stdin(waiting.prompt, timed, channel)
+        with waiting.begin_deadline(self._settings.timeout):
+            return ask_on_stdin(waiting.prompt, console, channel)
+
+
+class _TimedConsole:
+    """A console on which each line has its time: whoever types a line gets time for the next."""
+
+    def __init__(self, console: Console, waiting: OpenPrompt, timeout: float) -> None:
+        self._console = console
+        self._waiting = waiting
+        self._timeout = timeout
+
+    def write(self, text: str) -> None:
+        """Show `text`."""
+        self._console.write(text)
+
+    def read(self, prompt: str, *, secret: bool) -> str:
+        """Return the line typed.
+
+        Raises:
+            Expired: If none was in time.
+            Withdrawn: If nobody waits for it any more.
+        """
+        try:
+            with self._waiting.begin_deadline(self._timeout):
+                return self._console.read(prompt, secret=secret)
+        except Expired:
+            if self._waiting.withdrawn:
+                raise Withdrawn from None
+            raise

@@ -5,10 +5,8 @@ Source: `docs/prompts.md`, `docs/turns.md`.
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from jp_nb.agent.prompts import (
     ActionPrompt,
@@ -18,97 +16,44 @@ from jp_nb.agent.prompts import (
     ProposedChange,
     QuestionPrompt,
 )
+from jp_nb.notebook.prompt.stdin_dialogue import (
+    EMPTY_TEXT,
+    Console,
+    StdinChannel,
+    StdinDialogue,
+    TryAgain,
+    barred,
+    bracket,
+    converse,
+    type_one_of,
+)
+from jp_nb.notebook.prompt.stdin_select import UNCHANGED, select_dialogue
 from jp_nb.rendering import wording
 from jp_nb.rendering.difference import difference
-from jp_nb.safe_text import BAR, left_to_right, one_line, plain, spell_unseen
+from jp_nb.safe_text import one_line, plain, spell_unseen
 from jp_nb.tooling.question_kinds import (
     AnswerType,
     BooleanAnswer,
+    IntegerAnswer,
+    NumberAnswer,
     SecretAnswer,
     TextAnswer,
 )
 from jp_nb.tooling.select_kind import SelectAnswer
 
-ATTEMPTS = 5
-MAX_COLUMNS = 100
-"""Of a line that is shown exactly; the rest of it goes on behind `GOES_ON`."""
-GOES_ON = "┊ "
 DETAILS = "d"
-UNCHANGED = "="
-"""Sends a text as it was proposed, where that lets something happen."""
-
-
-StdinChannel = Literal["stdin", "terminal"]
-
-
-class Console(Protocol):
-    """Writes and reads lines."""
-
-    def write(self, text: str) -> None:
-        """Show `text` and a line break."""
-        ...
-
-    def read(self, prompt: str, *, secret: bool) -> str:
-        """Return one line typed after `prompt`, without echo if it is `secret`.
-
-        Raises:
-            EOFError: If the person ended the input.
-            KeyboardInterrupt: If the wait was interrupted.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class TryAgain:
-    """The line is not an answer: say why, and ask again."""
-
-    why: str
-
-
-Parse = Callable[[str], Answered | TryAgain]
-
-
-@dataclass(frozen=True, slots=True)
-class StdinDialogue:
-    """The lines by which one kind of prompt is asked, and the meaning of what is typed.
-
-    Attributes:
-        above: Lines between the question and the input.
-        prompt: What stands before the cursor.
-        told: By keys that are no answer, lines that they show: `?` explains the others.
-        parse: What a line says.
-    """
-
-    above: list[str]
-    prompt: str
-    told: Mapping[str, list[str]]
-    parse: Parse
-    secret: bool = False
 
 
 def ask_on_stdin(prompt: Prompt, console: Console, channel: StdinChannel) -> Answered | NotAnswered:
     """Put `prompt` to the person at `console` and return what comes of it."""
-    dialogue = _dialogue(prompt, channel)
-    for line in (*_opening(prompt), *dialogue.above):
+    for line in _opening(prompt):
         console.write(line)
-    attempt = 0
-    while attempt < ATTEMPTS:
-        try:
-            line = console.read(dialogue.prompt, secret=dialogue.secret)
-        except EOFError:
-            break
-        if (told := dialogue.told.get(line.strip())) is not None:
-            for explanation in told:
-                console.write(explanation)
-            continue
-        match dialogue.parse(line):
-            case TryAgain(why=why):
-                attempt += 1
-                if attempt < ATTEMPTS:
-                    console.write(why)
-            case answered:
-                return answered
-    return NotAnswered("cancelled", channel)
+    try:
+        answered = converse(console, _dialogue(prompt, channel))
+    except EOFError:
+        return NotAnswered("cancelled", channel)
+    assert isinstance(answered, Answered)  # no other keys were asked for
+    return answered
 
 
 def _opening(prompt: Prompt) -> list[str]:
@@ -129,34 +74,14 @@ def _opening(prompt: Prompt) -> list[str]:
 
 def _exhibit(exhibit: wording.CaptionedLines) -> Iterator[str]:
     yield exhibit.caption
-    yield from _barred(exhibit.lines)
-
-
-def _barred(lines: Iterable[str]) -> Iterator[str]:
-    """Yield `lines` such that nothing in them can pass for a line of ours."""
-    for line in lines:
-        for index, part in enumerate(_folded(line)):
-            yield (GOES_ON if index else BAR) + left_to_right(part)
-
-
-def _folded(line: str) -> Iterator[str]:
-    """Yield `line` in parts that fit: one that a terminal breaks could pass for two."""
-    part, columns = list[str](), 0
-    for char in line:
-        width = 2 if unicodedata.east_asian_width(char) in "WF" else 1
-        if columns + width > MAX_COLUMNS and not unicodedata.combining(char):
-            yield "".join(part)
-            part, columns = [], 0
-        part.append(char)
-        columns += width
-    yield "".join(part)
+    yield from barred(exhibit.lines)
 
 
 def _change(change: ProposedChange) -> list[str]:
     """Return the lines of a change; of long values, what differs."""
     if (found := difference(change)) is None:
         return [str(wording.exactly(change))]
-    return [f"{_path(change)}: {found.sizes}", *_barred(map(str, found.lines))]
+    return [f"{_path(change)}: {found.sizes}", *barred(map(str, found.lines))]
 
 
 def _details(prompt: ActionPrompt) -> list[str]:
@@ -170,7 +95,7 @@ def _details(prompt: ActionPrompt) -> list[str]:
             ):
                 if value:
                     lines.append(f"  {_path(change)}: {title[0].lower()}{title[1:]}")
-                    lines += [f"  {line}" for line in _barred(value)]
+                    lines += [f"  {line}" for line in barred(value)]
     return lines
 
 
@@ -182,14 +107,6 @@ def _dialogue(prompt: Prompt, channel: StdinChannel) -> StdinDialogue:
     if isinstance(prompt, ActionPrompt):
         return _actions(prompt, channel)
     return STDIN_DIALOGUES[type(prompt.question.answer_type)](prompt, channel)
-
-
-def _bracket(keys: Iterable[str]) -> str:
-    return f"[{'/'.join(keys)}/?]"
-
-
-def _again(keys: Iterable[str]) -> TryAgain:
-    return TryAgain(f"Please type one of {', '.join(keys)}, or ? for help.")
 
 
 def _actions(prompt: ActionPrompt, channel: StdinChannel) -> StdinDialogue:
@@ -208,10 +125,10 @@ def _actions(prompt: ActionPrompt, channel: StdinChannel) -> StdinDialogue:
 
     def parse(line: str) -> Answered | TryAgain:
         key = line.strip() if last_line is None else line.strip().lower()
-        return Answered(by_key[key], channel) if key in by_key else _again(meanings)
+        return Answered(by_key[key], channel) if key in by_key else type_one_of(meanings)
 
     asked = f"{one_line(last_line)} " if last_line is not None else ""
-    return StdinDialogue([], f"{asked}{_bracket(meanings)} ", told, parse)
+    return StdinDialogue([], f"{asked}{bracket(meanings)} ", told, parse)
 
 
 def _boolean(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
@@ -229,76 +146,95 @@ def _boolean(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
         word = line.strip()
         choice = offered.get({"yes": "y", "no": "n"}.get(word, word))
         if choice is None:
-            return _again(offered)
+            return type_one_of(offered)
         return Answered(choice.value, channel, remember=choice.remember)
 
-    return StdinDialogue([], f"{_bracket(offered)}{hint} ", {"?": explained}, parse)
-
-
-def _select(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
-    kind = prompt.question.answer_type
-    assert isinstance(kind, SelectAnswer)
-    options = kind.values
-    labels = wording.option_labels(kind.labels)
-    preset = wording.preselected(prompt)
-    default = None if preset is None else options.index(preset)
-
-    def parse(line: str) -> Answered | TryAgain:
-        word = line.strip()
-        if not word and default is not None:
-            return Answered(options[default], channel)
-        if word.isascii() and word.isdigit():  # an index, also where an option is a number
-            index = int(word) if len(word) < 10 else 0  # Python reads no number of 5000 digits
-            if 1 <= index <= len(options):
-                return Answered(options[index - 1], channel)
-        elif word:
-            for option, label in zip(options, labels, strict=True):
-                if word in (option, label):
-                    return Answered(option, channel)
-        return TryAgain(f"Please type a number from 1 to {len(options)}, or ? for help.")
-
-    width = len(str(len(options)))
-    return StdinDialogue(
-        above=[f"  {number:>{width}}  {label}" for number, label in enumerate(labels, start=1)],
-        prompt=f"Number{'' if default is None else f' [{default + 1}]'}: ",
-        told={
-            "?": [
-                "  Type the number of an option, or, if it is not a number, the option itself."
-                + ("" if default is None else f" Enter alone: {default + 1}, {labels[default]}.")
-            ]
-        },
-        parse=parse,
-    )
+    return StdinDialogue([], f"{bracket(offered)}{hint} ", {"?": explained}, parse)
 
 
 def _text(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
+    kind = prompt.question.answer_type
+    assert isinstance(kind, TextAnswer)
     preset, draft = wording.preselected(prompt), wording.draft(prompt)
     default = preset if isinstance(preset, str) else ""
     shown_above = "\n" in default or prompt.consents
-    above = [*_barred(draft.shown.split("\n"))] if shown_above else []
+    above = [*barred(draft.shown.split("\n"))] if shown_above else []
     hint = [draft.hint] if draft.hint else []
-    alone = f"{UNCHANGED} alone" if prompt.consents else "Enter alone"
 
     def parse(line: str) -> Answered | TryAgain:
         typed = line.strip()
-        if typed == '""':
-            return Answered("", channel)
         if prompt.consents and not typed:
             return TryAgain(f"Please type a text, {UNCHANGED} for the one above, or ? for help.")
-        unchanged = typed == UNCHANGED if prompt.consents else not typed
-        return Answered(default if unchanged else draft.meant(line), channel)
+        if typed == (UNCHANGED if prompt.consents else ""):
+            text = default
+        else:
+            text = "" if typed == EMPTY_TEXT else draft.meant(typed if kind.format else line)
+        return _please_type(kind) if kind.misfit(text) else Answered(text, channel)
 
-    explained = ["  Type one line of text."]
-    if default or prompt.consents:
-        text = "the text above." if above else spell_unseen(default)
-        explained += [f"  {alone}: {text}", '  "" is the empty text.']
+    text = "the text above." if above else spell_unseen(default)
+    if prompt.consents:
+        enter = [f"  {UNCHANGED} alone: {text}"]
+    elif default:
+        enter = [f"  Enter alone: {text}"]
     else:
-        explained += ["  Enter alone is the empty text."]
+        enter = [] if kind.misfit("") else ["  Enter alone is the empty text."]
+    explained = [f"  Type {_wanted(kind) if _is_bound(kind) else 'one line of text'}."]
+    if default or prompt.consents:
+        explained += [f"  {EMPTY_TEXT} is the empty text."]
     short = "as above" if above else plain(spell_unseen(default), limit=80)
     if prompt.consents:
         short = f"{UNCHANGED} for the one above"
-    asked = f"Text [{short}]: " if default or prompt.consents else "Text: "
-    return StdinDialogue([*hint, *above], asked, {"?": explained}, parse)
+    bracketed = f" [{short}]" if default or prompt.consents else ""
+    return StdinDialogue(
+        [*hint, *above],
+        f"{_caption(kind) if _is_bound(kind) else 'Text'}{bracketed}: ",
+        {"?": explained},
+        parse,
+        enter=enter,
+        default=Answered(default, channel) if default and not prompt.consents else None,
+    )
+
+
+def _is_bound(kind: TextAnswer) -> bool:
+    return kind.expects != TextAnswer().expects
+
+
+def _wanted(kind: AnswerType) -> str:
+    """Return what is to be typed: `a text of at most 5 characters`."""
+    return kind.expects.replace("a string", "a text", 1)
+
+
+def _caption(kind: AnswerType) -> str:
+    wanted = _wanted(kind)
+    return f"{wanted[:1].upper()}{wanted[1:]}"
+
+
+def _please_type(kind: AnswerType) -> TryAgain:
+    return TryAgain(f"Please type {_wanted(kind)}, or ? for help.")
+
+
+def _number(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
+    kind = prompt.question.answer_type
+    assert isinstance(kind, NumberAnswer)
+    default = wording.preselected(prompt)
+
+    def parse(line: str) -> Answered | TryAgain:
+        if not line.strip() and default is not None:
+            return Answered(default, channel)
+        try:
+            number = kind.from_text(line)
+        except ValueError:
+            return _please_type(kind)
+        return _please_type(kind) if kind.misfit(number) else Answered(number, channel)
+
+    return StdinDialogue(
+        [],
+        f"{_caption(kind)}{'' if default is None else f' [{default}]'}: ",
+        {"?": [f"  Type {_wanted(kind)}."]},
+        parse,
+        enter=[] if default is None else [f"  Enter alone: {default}"],
+        default=None if default is None else Answered(default, channel),
+    )
 
 
 def _secret(_: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
@@ -314,11 +250,13 @@ STDIN_DIALOGUES: Final[
     dict[type[AnswerType], Callable[[QuestionPrompt, StdinChannel], StdinDialogue]]
 ] = {
     BooleanAnswer: _boolean,
-    SelectAnswer: _select,
+    SelectAnswer: select_dialogue,
     TextAnswer: _text,
     SecretAnswer: _secret,
+    NumberAnswer: _number,
+    IntegerAnswer: _number,
 }
-"""Makes the dialogue of each kind of question."""
+"""Makes the dialogue of each kind of question but `form`, whose fields are asked one by one."""
 
 
 class KernelConsole:

@@ -17,13 +17,8 @@ from jp_nb.notebook.prompt.controls import FORM_CONTROLS
 from jp_nb.notebook.prompt.form import Form
 from jp_nb.notebook.prompt.form_control import FormControl, Message, Unread
 from jp_nb.notebook.prompt.form_place import OwnOutput
-from jp_nb.notebook.prompt.stdin import (
-    STDIN_DIALOGUES,
-    StdinChannel,
-    StdinDialogue,
-    TryAgain,
-    ask_on_stdin,
-)
+from jp_nb.notebook.prompt.stdin import STDIN_DIALOGUES, ask_on_stdin
+from jp_nb.notebook.prompt.stdin_dialogue import StdinChannel, StdinDialogue, TryAgain
 from jp_nb.record.events import ChatResponse, InquiryRequest, InquirySource, decode
 from jp_nb.record.inquiry_events import RECORDED_KINDS
 from jp_nb.rendering.wording import static_record
@@ -35,8 +30,8 @@ from jp_nb.tooling.question_kinds import AnswerType, Misfit, TextAnswer
 def test_every_kind_has_a_recorded_shape_a_form_control_and_a_dialogue_on_stdin() -> None:
     kinds = {*QUESTION_KINDS.values()}
     assert QUESTION_KINDS.keys() == RECORDED_KINDS.keys()
-    assert kinds - {FormAnswer} == FORM_CONTROLS.keys()  # a page of fields, each of another kind
-    assert kinds >= STDIN_DIALOGUES.keys()
+    asked = kinds - {FormAnswer}  # that is a page of fields, each of another kind
+    assert asked == FORM_CONTROLS.keys() == STDIN_DIALOGUES.keys()
     for name, kind in QUESTION_KINDS.items():
         assert kind.model_fields["type"].default == name
 

@@ -25,7 +25,8 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.notebook.prompt.form import Form
 from jp_nb.notebook.prompt.form_place import OwnOutput
-from jp_nb.notebook.prompt.stdin import GOES_ON, ask_on_stdin
+from jp_nb.notebook.prompt.stdin import ask_on_stdin
+from jp_nb.notebook.prompt.stdin_dialogue import GOES_ON
 from jp_nb.rendering.difference import difference
 from jp_nb.rendering.form_record import without_form
 from jp_nb.rendering.markdown import safe_markdown
@@ -33,6 +34,7 @@ from jp_nb.rendering.wording import option_labels, static_record
 from jp_nb.safe_text import escape_unseen, spell_unseen
 from jp_nb.tooling.question import Question
 from tests.support.prompts import DELTAS, PERMISSION, PROMPTS, TYPED, approval_of, prompt_of
+from tests.support.scribe import Scribe, parts_of
 
 SNAPSHOTS = Path(__file__).with_name("snapshots")
 
@@ -93,31 +95,6 @@ def read(html: str) -> str:
     ends = "</tr>|</bdi></(?:del|ins|span|i)>|</summary>|(?=<div)|(?=<details)|</details>"
     text = re.sub(f"(?:{ends})+", "\n", text)
     return unescape(re.sub("<[^>]*>", "", text)).strip()
-
-
-def parts_of(text: str) -> dict[str, str]:
-    """The parts of a snapshot by their headings."""
-    parts = re.split(r"^=== (.*) ===\n", text, flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2], strict=True))
-
-
-class Scribe:
-    """A console at which `lines` are typed, and all that is then to be read there."""
-
-    def __init__(self, lines: list[str]) -> None:
-        self.lines = list(lines)
-        self.read_so_far: list[str] = []
-
-    def write(self, text: str) -> None:
-        self.read_so_far += text.split("\n")
-
-    def read(self, prompt: str, *, secret: bool) -> str:
-        if not self.lines:
-            self.read_so_far.append(f"{prompt}⌃D")
-            raise EOFError
-        line = self.lines.pop(0)
-        self.read_so_far.append(f"{prompt}{'•' * len(line) if secret else line}⏎")
-        return line
 
 
 def snapshot(prompt: Prompt, typed: list[str], form: list[str]) -> str:

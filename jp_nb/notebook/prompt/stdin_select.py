@@ -1,0 +1,210 @@
+"""A question with options on stdin: by their numbers, and an own text behind a number of its own.
+
+Source: `docs/prompts.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from jp_nb.agent.prompts import Answered, QuestionPrompt
+from jp_nb.notebook.prompt.stdin_dialogue import (
+    EMPTY_TEXT,
+    StdinChannel,
+    StdinDialogue,
+    TryAgain,
+    barred,
+    confirm_empty,
+)
+from jp_nb.rendering import wording
+from jp_nb.safe_text import plain, spell_unseen
+from jp_nb.tooling.select_kind import NONE_OF_THESE, OTHER, Picks, SelectAnswer
+
+RECOMMENDED: Final = "(recommended)"
+NONE: Final = 0
+"""The number of no option: it says on purpose that none is picked."""
+MAX_DIGITS: Final = 9
+UNCHANGED: Final = "="
+"""Sends a text as it was proposed, or as it was typed before."""
+
+
+def select_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
+    """Return the dialogue of a question with options; where there are none, that of its text."""
+    kind = prompt.question.answer_type
+    assert isinstance(kind, SelectAnswer)
+    choice = _Choice(prompt, kind, channel)
+    return choice.by_number if kind.options else choice.own_text(())
+
+
+@dataclass(frozen=True)
+class _Choice:
+    prompt: QuestionPrompt
+    kind: SelectAnswer
+    channel: StdinChannel
+
+    # --- what is shown -----------------------------------------------------------------------
+
+    @cached_property
+    def labels(self) -> list[str]:
+        return wording.option_labels(self.kind.labels)
+
+    @property
+    def highest(self) -> int:
+        return len(self.labels) + self.kind.other
+
+    @cached_property
+    def default(self) -> Picks | None:
+        preset = wording.preselected(self.prompt)
+        return None if preset is None else self.kind.picks(preset)
+
+    @cached_property
+    def by_number(self) -> StdinDialogue:
+        default = self.default
+        return StdinDialogue(
+            above=self._listed(),
+            prompt=f"Number{'s' if self.kind.multi else ''}{self._bracket()}: ",
+            told={"?": self._help()},
+            parse=self._parse,
+            enter=[] if default is None else [f"  Enter alone: {self._in_words(default)}."],
+            default=None if default is None else self._answered(default),
+        )
+
+    def _listed(self) -> list[str]:
+        width = len(str(self.highest))
+        lines = []
+        for number, (label, option) in enumerate(
+            zip(self.labels, self.kind.options, strict=True), start=1
+        ):
+            lines.append(f"  {number:>{width}}  {label}{self._suffix(number - 1)}")
+            if option.description:
+                text = plain(option.description).strip("\n")
+                lines += [f"  {'':>{width}}  {line}" for line in barred(text.split("\n"))]
+        if self.kind.other:
+            lines.append(f"  {self.highest:>{width}}  {OTHER}")
+        if self.kind.multi:
+            lines.append(f"  {NONE:>{width}}  {NONE_OF_THESE.capitalize()}")
+        return lines
+
+    def _suffix(self, index: int) -> str:
+        """Return what marks the recommended option; where several may be picked, none is."""
+        if self.kind.multi or index != self.kind.recommended_index:
+            return ""
+        return "" if self.labels[index].endswith(RECOMMENDED) else f" {RECOMMENDED}"
+
+    def _bracket(self) -> str:
+        default = self.default
+        if default is None:
+            return ""
+        numbers = [str(index + 1) for index in default.indices]
+        numbers += [] if default.custom is None else [str(self.highest)]
+        return f" [{','.join(numbers) or NONE}]"
+
+    def _in_words(self, picks: Picks) -> str:
+        words = self.kind.in_words(self.kind.answer(picks))
+        return (
+            f"{picks.indices[0] + 1}, {words}" if not self.kind.multi and picks.indices else words
+        )
+
+    def _help(self) -> list[str]:
+        lines = ["  Type the number of an option, or, if it is not a number, the option itself."]
+        if self.kind.multi:
+            lines = [
+                "  Type the numbers of all you pick, such as 3,1: their order counts.",
+                f"  {NONE} alone says: {NONE_OF_THESE}.",
+            ]
+        if self.kind.other:
+            also = " with or without others" if self.kind.multi else ""
+            lines.append(f"  {self.highest}{also} asks for an answer of your own.")
+        return lines
+
+    # --- what is typed -----------------------------------------------------------------------
+
+    def _parse(self, line: str) -> Answered | TryAgain | StdinDialogue:
+        word = line.strip()
+        if not word and self.default is not None:
+            return self._answered(self.default)
+        numbers = self._numbers(word)
+        if numbers is None:
+            index = self._labelled(word)
+            return self._again() if index is None else self._answered(Picks((index,)))
+        if not all(self._is_offered(number) for number in numbers):
+            return self._again()
+        return self._picked(numbers)
+
+    def _picked(self, numbers: Sequence[int]) -> Answered | TryAgain | StdinDialogue:
+        if len({*numbers}) < len(numbers):
+            return TryAgain("One of these numbers is there twice: please type each once.")
+        if NONE in numbers and len(numbers) > 1:
+            return TryAgain(
+                f"{NONE} says that you pick none: please type it alone, or leave it out."
+            )
+        own = self.kind.other and self.highest in numbers
+        indices = tuple(n - 1 for n in numbers if n != NONE and not (own and n == self.highest))
+        return self.own_text(indices) if own else self._answered(Picks(indices))
+
+    def _numbers(self, word: str) -> list[int] | None:
+        """Return the numbers that `word` lists; None if it is no list of numbers."""
+        parts = word.replace(",", " ").split() if self.kind.multi else [word]
+        if not parts or not all(part.isascii() and part.isdigit() for part in parts):
+            return None
+        # Python reads no number of 5000 digits.
+        return [int(part) if len(part) <= MAX_DIGITS else self.highest + 1 for part in parts]
+
+    def _is_offered(self, number: int) -> bool:
+        return (0 if self.kind.multi else 1) <= number <= self.highest
+
+    def _labelled(self, word: str) -> int | None:
+        """Return the option that is called so, as it is shown or as it is; None if none is."""
+        for labels in (self.labels, [*self.kind.labels]):
+            if word and word in labels:
+                return labels.index(word)
+        return None
+
+    def _again(self) -> TryAgain:
+        if self.kind.multi:
+            return TryAgain(
+                f"Please type numbers from 1 to {self.highest}, such as "
+                f"{'2,1' if self.highest > 1 else '1'}, {NONE} for {NONE_OF_THESE}, or ? for help."
+            )
+        return TryAgain(f"Please type a number from 1 to {self.highest}, or ? for help.")
+
+    def _answered(self, picks: Picks) -> Answered:
+        return Answered(self.kind.answer(picks), self.channel)
+
+    # --- an own text -------------------------------------------------------------------------
+
+    def own_text(self, indices: tuple[int, ...]) -> StdinDialogue:
+        """Return the dialogue of an own text beside the options `indices`."""
+        before = self.default.custom if self.default is not None else None
+        back = "an empty line goes back to the options" if self.kind.options else ""
+        above = [
+            "  Type your own answer in one line.",
+            *([f"  {back.capitalize()}."] if back else []),
+        ]
+        if before:
+            above.append(f"  {UNCHANGED} alone: {plain(spell_unseen(before), limit=500)}")
+
+        def parse(line: str) -> Answered | TryAgain | StdinDialogue:
+            word = line.strip()
+            if before and word == UNCHANGED:
+                return self._answered(Picks(indices, before))
+            if word == EMPTY_TEXT:
+                return confirm_empty(self._answered(Picks(indices, "")), dialogue)
+            if word:
+                return self._answered(Picks(indices, line))
+            if self.kind.options:
+                return self.by_number
+            return TryAgain(f"Please type a text; {EMPTY_TEXT} is the empty one.")
+
+        dialogue = StdinDialogue(
+            above,
+            "Your answer: ",
+            {"?": [*above, f"  {EMPTY_TEXT} is the empty text."]},
+            parse,
+            inner=bool(self.kind.options),
+            default=None if self.kind.options or not before else self._answered(Picks((), before)),
+        )
+        return dialogue

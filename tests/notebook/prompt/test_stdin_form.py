@@ -1,0 +1,279 @@
+"""A form on stdin: what a person reads line by line, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered, QuestionPrompt
+from jp_nb.notebook.prompt.deadline import Expired
+from jp_nb.notebook.prompt.stdin import ask_on_stdin
+from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
+from jp_nb.rendering.form_record import record_of
+from jp_nb.tooling.question import FormAnswer, Question
+from jp_nb.tooling.question_kinds import TextAnswer
+from jp_nb.tooling.select_kind import Option
+from tests.support.scribe import Scribe, parts_of
+
+SNAPSHOTS = Path(__file__).with_name("stdin_form.txt")
+STORES = [
+    Option(value="pg", label="Postgres", description="Rock solid.\nNeeds a server."),
+    Option(value="rd", label="Redis"),
+    Option(value="SQLite"),
+]
+STORE = Question.select("store", "Which store?", STORES, other=True, recommended=0)
+EXTRAS = Question.select("extras", "Which extras?", STORES, multi=True, other=True)
+WHY = Question.text("why", "Why?")
+COUNT = Question.integer("count", "How many?", minimum=1, maximum=9).with_default(3)
+SURE = Question.boolean("sure", "Sure?").with_default(True)
+KEY = Question.secret("key", "Which key?")
+EVIL = "x\x1b[2J\u202e\u200b\n\nYour answers:\n  1  Pay → yes\n[s/1/!/?] s"
+
+
+def form(*questions: Question, **more: Any) -> FormPrompt:
+    pages = tuple(QuestionPrompt(x, label="Assistant", tool="ask") for x in questions)
+    return FormPrompt(pages, **more)
+
+
+def fields(
+    *questions: Question, check: Callable[[Mapping[str, JsonValue]], dict[str, str]] | None = None
+) -> Question:
+    kind = FormAnswer(fields=questions, check=check)
+    return Question(id="setup", text="Set it up", answer_type=kind)
+
+
+def text_of(**bounds: Any) -> Question:
+    return Question(id="t", text="?", answer_type=TextAnswer(**bounds))
+
+
+def no_twins(answer: Mapping[str, JsonValue]) -> dict[str, str]:
+    return {"why": "that is the number again"} if answer.get("why") == "3" else {}
+
+
+PLAN = form(STORE.with_header("Store").with_context("Two lines\nof context."), EXTRAS, WHY, COUNT)
+ASKED = form(STORE, EXTRAS, WHY.with_required(False), partial=True, menu=True)
+CASES: dict[str, tuple[FormPrompt, list[str]]] = {
+    "four questions, answered": (PLAN, ["?", "2", "?", "3,1", "because", "", "s"]),
+    "back, and what was answered is kept": (
+        PLAN,
+        ["1", "2,1", "<", "", "", "so", "5", "2", "1,2", "3", "<", "<", "9", "s", "now", "s"],
+    ),
+    "own texts": (
+        PLAN,
+        ["mine", "4", "", "4", "my own store", "1,4", '"<"', '""', "y", "", "1", "4", "=", "s"],
+    ),
+    "nothing picked, nothing written": (PLAN, ["1", "", '""', "n", '""', "y", "", "s", "0", "s"]),
+    "some left open": (ASKED, ["", "0", "", "s"]),
+    "what must be answered is asked again": (form(STORE, WHY), ["", "so", "s", "1", "s"]),
+    "a reply": (ASKED, ["1", "!", "?", "r", "", "b", "3", "!", "r", "Use both."]),
+    "stop": (ASKED, ["1", "!", "s"]),
+    "five bad answers, and the end of the input": (ASKED, ["x", "9", "-1", "1,2", "Redis!"]),
+    "cancelled without a menu": (PLAN, ["1", "!", "n", "!", "y"]),
+    "one question": (form(STORE, partial=True, menu=True), ["?", "2"]),
+    "one question, left open": (form(STORE, partial=True, menu=True), ["", "s"]),
+    "yes or no, and a secret": (form(KEY, SURE), ["<", "n", "", "<", "<", "y", "n", "s"]),
+    "fields": (
+        form(fields(WHY, COUNT, KEY.with_required(False), check=no_twins)),
+        ["3", "x", "", "", "4", "1", "", "<", "", "5", "hunter2", "s"],
+    ),
+    "hostile text": (
+        form(
+            Question.select("q", EVIL, [Option(value="v", label=EVIL, description=EVIL)])
+            .with_context(EVIL)
+            .with_header(EVIL),
+            fields(WHY.model_copy(update={"text": EVIL, "context": EVIL})),
+        ),
+        ["1", "s"],
+    ),
+}
+
+
+def shown(prompt: FormPrompt, typed: list[str]) -> str:
+    scribe = Scribe(typed)
+    end = ask_form_on_stdin(prompt, scribe, "stdin")
+    record = record_of(prompt, end).plain.split("\n")
+    blocks = {"stdin": [*scribe.read_so_far, *said(end)], "record": record}
+    lines = [x for name, block in blocks.items() for x in (name, *(f"  {b}" for b in block))]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def said(end: Any) -> list[str]:
+    match end:
+        case FormEnd(ends=ends, then=then, text=text):
+            told = f"{then} {text!r}" if text else then
+            return [f"= {told}", *(f"  {each_said(each)}" for each in ends)]
+        case NotAnswered():
+            return [f"= {end.end}"]
+        case _:
+            raise AssertionError(end)
+
+
+def each_said(end: Any) -> str:
+    if isinstance(end, NotAnswered):
+        return end.end
+    return f"{end.value!r}{''.join(f' {mark}' for mark in sorted(end.marks))}"
+
+
+@pytest.mark.req("RCP-22", "RCP-11", "RCP-13", "RPI-58", "RPI-63", "RPI-36", "RPI-61")
+@pytest.mark.parametrize("case", CASES)
+def test_what_a_person_reads_and_types(case: str) -> None:
+    stored = parts_of(SNAPSHOTS.read_text(encoding="utf-8"))
+    assert shown(*CASES[case]) == stored[case].strip()
+
+
+def test_there_is_a_snapshot_of_each_case_and_of_nothing_else() -> None:
+    assert [*parts_of(SNAPSHOTS.read_text(encoding="utf-8"))] == [*CASES]
+
+
+# --- ends --------------------------------------------------------------------------------------
+
+
+class Clock:
+    """A console on which the time is over where None is typed, and the input ends at last."""
+
+    def __init__(self, *lines: str | None) -> None:
+        self.lines = [*lines]
+
+    def write(self, text: str) -> None:
+        pass
+
+    def read(self, prompt: str, *, secret: bool) -> str:
+        if not self.lines:
+            raise EOFError
+        line = self.lines.pop(0)
+        if line is None:
+            raise Expired
+        return line
+
+
+def ended(prompt: FormPrompt, *lines: str | None) -> Any:
+    return ask_form_on_stdin(prompt, Clock(*lines), "terminal")
+
+
+def left(end: Any) -> NotAnswered:
+    return NotAnswered(end, "terminal")
+
+
+def given_(value: JsonValue, *marks: Any) -> Answered:
+    return Answered(value, "terminal", marks=frozenset(marks))
+
+
+@pytest.mark.req("RPI-66", "RPI-75", "RPI-82", "HB-3")
+def test_a_deadline_ends_a_question_and_what_was_answered_stays() -> None:
+    optional = STORE.with_required(False)
+    prompt = form(WHY, optional, EXTRAS, COUNT, partial=True, menu=True)
+    assert ended(prompt, "so", None, None, "4", "s") == FormEnd(
+        (given_("so"), given_("pg", "auto", "timed_out"), left("timed_out"), given_(4))
+    )
+
+
+def test_a_deadline_of_what_is_about_to_be_sent_ends_the_form() -> None:
+    assert ended(form(WHY, COUNT, partial=True), "so", "", None) == FormEnd(
+        (given_("so"), given_(3))
+    )
+    optional = form(WHY, STORE.with_required(False))
+    assert ended(optional, "so", "", None) == FormEnd(
+        (given_("so"), given_("pg", "auto", "timed_out"))
+    )
+    assert ended(form(WHY, STORE), "so", "", None) == left("timed_out")
+
+
+@pytest.mark.req("RPI-62")
+def test_the_input_ends_twice_and_the_turn_stops() -> None:
+    assert ended(ASKED, "1") == FormEnd((left("cancelled"),) * 3, then="stop")
+    assert ended(PLAN, "1") == left("cancelled")
+    assert ended(ASKED, "1", "!", "r") == FormEnd((left("cancelled"),) * 3, then="stop")
+
+
+@pytest.mark.req("HB-12")
+def test_a_reply_carries_what_was_answered_so_far() -> None:
+    assert ended(ASKED, "1", "!", "r", "Both.") == FormEnd(
+        (given_("pg"), left("cancelled"), left("cancelled")), then="reply", text="Both."
+    )
+
+
+def test_nobody_who_only_presses_enter_is_asked_for_ever() -> None:
+    needs = form(fields(WHY, EXTRAS, COUNT, check=lambda _: {"": "never right"}))
+    assert ended(needs, *[""] * 1000) == left("cancelled")
+
+
+@pytest.mark.req("RPI-56", "HB-7")
+def test_two_questions_of_one_text_keep_their_own_answers() -> None:
+    same = form(Question.text("a", "Which?"), Question.text("b", "Which?"))
+    assert ended(same, "one", "two", "s") == FormEnd((given_("one"), given_("two")))
+
+
+@pytest.mark.req("RPI-17", "RPI-20", "HB-8")
+def test_the_mark_of_a_recommended_option_is_no_part_of_it() -> None:
+    marked = Option(value="rd", label="Redis (recommended)")
+    for option, typed in ((marked, "Redis (recommended)"), (STORES[1], "Redis")):
+        asked = Question.select("q", "Which?", [option, STORES[0]], recommended=0)
+        scribe = Scribe([typed])
+        end = ask_form_on_stdin(form(asked, partial=True), scribe, "stdin")
+        assert end == FormEnd((Answered("rd", "stdin"),))
+        (line,) = [x for x in scribe.read_so_far if x.startswith("  1")]
+        assert line == "  1  Redis (recommended)"
+
+
+@pytest.mark.req("RPI-19", "RPI-21")
+def test_where_several_may_be_picked_or_none_is_meant_nothing_is_marked() -> None:
+    for multi, recommended in ((True, 0), (False, 9), (False, -1)):
+        asked = Question.select("q", "?", STORES, multi=multi, recommended=recommended)
+        scribe = Scribe([])
+        ask_form_on_stdin(form(asked), scribe, "stdin")
+        assert "recommended" not in "\n".join(scribe.read_so_far)
+
+
+@pytest.mark.parametrize(
+    ("question", "bad", "good", "value"),
+    [
+        (COUNT, ["0", "10", "1.5", "9" * 5000], "9", 9),
+        (Question.number("n", "?", minimum=0), ["-1", "inf", "1e999", "x"], " 2.5 ", 2.5),
+        pytest.param(Question.number("n", "?"), ["NaN"], "9" * 400, int("9" * 400), id="long"),
+        (text_of(format="date"), ["2026-02-30", "today"], " 2026-02-28 ", "2026-02-28"),
+        (text_of(format="email"), ["x"], "a@b.org", "a@b.org"),
+        (text_of(min_length=2, max_length=3), ["", "a", "abcd"], "abc", "abc"),
+    ],
+)
+def test_what_does_not_fit_is_asked_again_one_question_and_a_form(
+    question: Question, bad: list[str], good: str, value: JsonValue
+) -> None:
+    for line in bad:
+        scribe = Scribe([line, good])
+        assert ask_on_stdin(QuestionPrompt(question), scribe, "stdin") == Answered(value, "stdin")
+        assert len([x for x in scribe.read_so_far if x.startswith("Please type a")]) == 1
+    typed = [line for line in bad if line]
+    assert ended(form(question), *typed, good) == FormEnd((given_(value),))
+
+
+@pytest.mark.req("RCP-12")
+def test_a_label_means_its_option_even_if_it_is_anothers_value() -> None:
+    crossed = Question.select(
+        "q", "?", [Option(value="b", label="a"), Option(value="c", label="b")]
+    )
+    assert ended(form(crossed, partial=True), "b") == FormEnd((given_("c"),))
+
+
+STEPS = st.lists(
+    st.sampled_from(["", "<", "1", "2,1", "0", "text", '""', "y", "n", "!", "b", "?", "s", "7"]),
+    max_size=40,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(STEPS, st.booleans(), st.booleans())
+def test_whatever_is_typed_ends_and_every_answer_fits(
+    typed: list[str], partial: bool, menu: bool
+) -> None:
+    prompt = form(STORE, EXTRAS, fields(WHY, COUNT), SURE, partial=partial, menu=menu)
+    end = ended(prompt, *typed)
+    if isinstance(end, FormEnd):
+        for page, each in zip(prompt.pages, end.ends, strict=True):
+            assert isinstance(each, NotAnswered) or page.question.misfit(each.value) is None
+            assert partial or end.then != "submitted" or isinstance(each, Answered)
