@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from jp_nb.agent.form_draft import FormDraft, PageDraft
-from jp_nb.agent.prompts import FormPrompt, QuestionPrompt
+from jp_nb.agent.prompts import QuestionPrompt
 from jp_nb.record.answer_words import NONE_OF_THESE
 from jp_nb.rendering import wording
-from jp_nb.rendering.form_record import without_form
 from jp_nb.rendering.question_card import NOT_ANSWERED
 from jp_nb.tooling.select_kind import SelectAnswer
 
@@ -20,7 +19,6 @@ NEXT: Final = "Next"
 REPLY: Final = "Reply to the assistant"
 STOP: Final = "Stop the turn"
 SEND: Final = "Send as it is"
-SEND_REPLY: Final = "Send reply"
 DISCARD: Final = "Throw it away"
 SUMMARY: Final = "Not every question is answered. Go back to one, or send it as it is."
 MENU: Final = "Leave the questions?"
@@ -29,6 +27,11 @@ DISCARDED: Final = "What you entered would be lost."
 REPLY_LABEL: Final = "Your reply, sent together with the answers so far:"
 REPLY_IS_BLANK: Final = "Please type what you want to say."
 DEMANDED: Final = "This question must be answered before anything is sent."
+REQUIRED: Final = "an answer is required"
+UNTOUCHED: Final = "Nothing was changed here: press {} to go on."
+FAILED: Final = "That did not work ({}). Nothing was lost: try it again, or cancel."
+ANSWER: Final = "Answer"
+CHANGE: Final = "Change"
 EMPTY_TEXT: Final = "An empty text"
 SECRET_KEPT: Final = "Entered. Type to replace it."
 STALE: Final = "Something else came first: that click changed nothing."
@@ -83,8 +86,3 @@ def _empty(page: QuestionPrompt) -> str:
     if isinstance(kind, SelectAnswer) and kind.multi:
         return NONE_OF_THESE.capitalize()
     return EMPTY_TEXT
-
-
-def pages_without_form(prompt: FormPrompt) -> str:
-    """Return what a reader sees where the form is not, or no longer."""
-    return without_form(prompt)

@@ -12,6 +12,8 @@ from jp_nb.agent.prompts import (
     Action,
     ActionPrompt,
     Exhibit,
+    FormPrompt,
+    FormPromptEnd,
     PromptEnd,
     ProposedChange,
     QuestionPrompt,
@@ -69,6 +71,20 @@ def ask(*questions: Question, label: str | None = None, **settings: Any) -> list
 
     ends: list[PromptEnd] = turn(batch, **settings)
     return ends
+
+
+def ask_form(
+    *questions: Question, partial: bool = False, menu: bool = False, **settings: Any
+) -> FormPromptEnd:
+    """Ask `questions` on one form, as a tool does."""
+    pages = tuple(QuestionPrompt(question, tool="some_tool") for question in questions)
+    prompt = FormPrompt(pages, partial=partial, menu=menu)
+
+    async def form() -> FormPromptEnd:
+        return await prompter.ask_form(prompt)
+
+    end: FormPromptEnd = turn(form, **settings)
+    return end
 
 
 def propose(tool: str, *changes: ProposedChange, **settings: Any) -> Approval:

@@ -1,51 +1,46 @@
-// The part of a form that runs in the page: says that a page shows it, turns keys into answers,
-// and takes secrets, whose text must not enter any widget's state.
+// The part of a form that runs in the page: says that a page shows it, turns keys and clicks into
+// messages that carry what the controls show, and keeps the focus where it belongs.
 
 const SETTLE_MS = 300; // keys that were meant for what had the focus before
 const KEEP_IN_VIEW_MS = 2000; // what stands above the form is drawn after it
 const CHOOSING = ["Enter", " ", "Escape", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"];
 const DETACHED_MS = 1000; // a cell scrolled out of a virtual list is not attached for long
 const MARK = "● ";
-const NAMELESS = ["select", "textarea", "input[type=text]", "input[type=date]"]
-  .map((field) => `${field}:not([aria-label])`)
-  .join();
+const TEXT_BOX = "textarea, input:not([type=radio], [type=checkbox], [type=search])";
+const FIELD = `${TEXT_BOX}, select`;
+const STATE = ["index", "value", "picks", "custom"];
+const KEYBOARDS = { integer: "numeric", number: "decimal" }; // of a phone, by kind of question
+const WAITS = "A notebook waits for your answer";
 
 const waiting = (globalThis[Symbol.for("jp_nb.waiting")] ??= new Set());
+let ids = 0;
 
 function markTitle() {
-  const unmarked = document.title.startsWith(MARK)
-    ? document.title.slice(MARK.length)
-    : document.title;
+  const unmarked = unmarkedTitle();
   const alive = [...waiting].some((el) => !el.closest(".jupyter-widgets-disconnected"));
   const title = alive ? MARK + unmarked : unmarked;
   if (title !== document.title) document.title = title;
 }
 
-function passwordField() {
-  const field = document.createElement("input");
-  field.type = "password";
-  field.autocomplete = "off";
-  field.className = "jp-nb-secret";
-  field.setAttribute("aria-label", "Secret");
-  return field;
+function unmarkedTitle() {
+  return document.title.startsWith(MARK) ? document.title.slice(MARK.length) : document.title;
 }
 
 // What a control shows, by the names that its answer is read by.
-function shownBy(control, el) {
-  const shown = {};
-  for (const name of ["index", "value", "picks", "custom"]) {
-    const state = control.get(name);
-    if (state !== undefined) shown[name] = state;
-  }
+function shownBy(control, box) {
+  const secret = box?.querySelector(".jp-nb-secret");
+  if (secret) return { value: secret.value };
+  const known = STATE.map((name) => [name, control?.get(name)]);
+  const shown = Object.fromEntries(known.filter(([, value]) => value !== undefined));
   // Half a date is none for its widget, and yet somebody began to enter one.
-  if (el.querySelector("input[type=date]")?.validity.badInput) shown.value = "unfinished";
+  if (box?.querySelector("input[type=date]")?.validity.badInput) shown.value = "unfinished";
   return shown;
 }
 
 // Whether somebody seems to be typing elsewhere. An empty cell below is where Shift+Enter leads.
 function focusIsTaken(root) {
   const active = document.activeElement;
-  if (!active || active === document.body) return false;
+  if (!active || active === document.body || root.contains(active)) return false;
   const panel = ".jp-MainAreaWidget, .jp-Dialog";
   if (active.closest(panel) !== root.closest(panel)) return true;
   const editor = active.closest("input, textarea, select, [contenteditable='true']");
@@ -63,46 +58,128 @@ function keepInView(root) {
   return watcher;
 }
 
+// Calls back if nobody can see `root`: the page is hidden, or the form is scrolled out of sight.
+function ifUnseen(root, call) {
+  if (document.hidden || !root?.isConnected) {
+    call();
+    return;
+  }
+  const watcher = new IntersectionObserver(([{ isIntersecting }]) => {
+    watcher.disconnect();
+    if (!isIntersecting) call();
+  });
+  watcher.observe(root);
+}
+
+// What a button does, by its class `jp-nb-do-…`.
+function actionOf(button) {
+  const name = [...(button?.classList ?? [])].find((each) => each.startsWith("jp-nb-do-"));
+  return name?.slice("jp-nb-do-".length);
+}
+
+function idOf(element) {
+  element.id ||= `jp-nb-${(ids += 1)}-${Math.random().toString(36).slice(2)}`;
+  return element.id;
+}
+
+// Names a control after its field, or after the question; says what is known about it, and what is
+// wrong with it. A list of options of our own has its name already.
+function describe(box, root) {
+  const field = box.closest(".jp-nb-field") ?? root;
+  const name = field.querySelector(".jp-nb-field-name") ?? root.querySelector(".jp-nb-question");
+  const about = [...field.querySelectorAll(".jp-nb-about, .jp-nb-hint, .jp-nb-problem")];
+  const group = box.querySelector(":is(.widget-radio-box, [role=group], [role=radiogroup])");
+  if (group?.matches(".widget-radio-box")) {
+    group.setAttribute("role", "radiogroup");
+    group.setAttribute("aria-labelledby", idOf(name));
+    const shared = `${idOf(group)}-option`; // the stock ones are a group of their own each
+    for (const radio of group.querySelectorAll("input")) radio.name = shared;
+  }
+  for (const [kind, mode] of Object.entries(KEYBOARDS)) {
+    if (box.matches(`.jp-nb-${kind}`)) box.querySelector("input").inputMode = mode;
+  }
+  const fields = group ? [group] : [...box.querySelectorAll(FIELD)];
+  for (const each of fields) {
+    if (!each.matches("[aria-label], [aria-labelledby]")) {
+      each.setAttribute("aria-labelledby", idOf(name));
+    }
+    if (about.length) each.setAttribute("aria-describedby", about.map(idOf).join(" "));
+    if (each.getAttribute("role") !== "group") {
+      each.setAttribute("aria-required", String(field.matches(".jp-nb-needed")));
+    }
+  }
+  return fields;
+}
+
 async function render({ model, el }) {
-  const secret = model.get("secret") ? passwordField() : null;
-  if (secret) el.append(secret);
   el.classList.add("jp-nb-beacon");
 
   let root = null;
-  let answer = null; // the control's model in this page: what it shows is what is submitted
-  let reported = false;
-  let touched = false; // whether somebody chose or typed something here
+  let up = null; // what this page shows: the step, and the models of its controls
+  let touched = false; // whether somebody chose or typed something in it
   let settled = 0;
   let timer = 0;
   let inView = null;
+  let problems = null;
+  let notice = null;
+  let writing = false;
+  let focusing = false;
+  let started = performance.now();
   const pressed = new Set(); // the keys that went down here, once the form was there to be read
-  const started = performance.now();
 
-  function submit(type = "submit") {
-    const shown = answer ? shownBy(answer, root.querySelector(".jp-nb-control")) : {};
-    if (secret) shown.value = secret.value;
-    model.send({ ...shown, type });
+  // --- what is sent ------------------------------------------------------------------------------
+
+  // With what each control shows here: a click can overtake its change on the way to the kernel.
+  function send(type) {
+    const boxes = root.querySelectorAll(".jp-nb-control");
+    const fields = up.controls.map((control, place) => shownBy(control, boxes[place]));
+    model.send({ ...(fields.length === 1 ? fields[0] : { fields }), type, step: up.step });
   }
 
+  function primary() {
+    return actionOf(root.querySelector(".jp-nb-primary")) ?? "submit";
+  }
+
+  function report(step) {
+    model.send({ type: "rendered", step });
+  }
+
+  // A deadline waits for who is writing.
+  function noteWriting(now) {
+    if (now === writing || !model.get("timed")) return;
+    writing = now;
+    model.send({ type: "writing", value: now });
+  }
+
+  // --- what the person does ----------------------------------------------------------------------
+
   function onClick(event) {
-    if (event.target.closest(".jp-nb-control, .jp-nb-secret")) touched = true;
-    const button = event.target.closest(".jp-nb-actions button");
+    if (event.target.closest(".jp-nb-control")) touched = true;
+    const button = event.target.closest(".jp-nb-actions button, .jp-nb-summary button");
+    if (!button) return;
+    const action = actionOf(button);
     // The second click of two was meant for what the first one has taken away.
-    const stray = button && event.detail > 1;
-    if (!stray && !event.target.closest(".jp-nb-submit")) return;
+    const stray = event.detail > 1;
+    if (!stray && !action) return;
     event.preventDefault();
     event.stopPropagation(); // one message is enough: the stock button's carries no answer
-    if (!stray) submit();
+    if (!stray) send(action);
   }
 
   // Pages look for shortcuts from what has the focus up to where they are to stop: with the mark on
   // the form alone, those for whatever has the focus would still be found.
   function onFocus({ target }) {
     target.setAttribute("data-lm-suppress-shortcuts", "true");
+    if (!focusing && target.matches(TEXT_BOX)) noteWriting(true);
   }
 
-  function onInput() {
+  function onBlur() {
+    noteWriting([...root.querySelectorAll(".jp-nb-secret")].some(({ value }) => value));
+  }
+
+  function onInput({ target }) {
     touched = true;
+    if (target.matches(TEXT_BOX)) noteWriting(true);
   }
 
   // Whether a key that chooses is one that somebody pressed with the form before their eyes.
@@ -115,8 +192,9 @@ async function render({ model, el }) {
 
   function moveAmongButtons(target, key) {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[key];
-    if (!step || (target !== root && !target.closest(".jp-nb-actions"))) return false;
-    const buttons = [...root.querySelectorAll(".jp-nb-actions button")];
+    if (!step || (target !== root && !target.matches("button"))) return false;
+    const all = root.querySelectorAll(".jp-nb-summary button, .jp-nb-actions button");
+    const buttons = [...all].filter((button) => !button.disabled);
     const from = target === root ? (step < 0 ? 0 : -1) : buttons.indexOf(target);
     buttons[(from + step + buttons.length) % buttons.length].focus();
     return true;
@@ -137,15 +215,15 @@ async function render({ model, el }) {
       event.preventDefault();
     } else if (key === "Escape") {
       event.preventDefault();
-      model.send({ type: "cancel" });
+      send("cancel");
     } else if (moveAmongButtons(target, key)) {
       event.preventDefault();
     } else if (key === "Enter" || (key === " " && target === root)) {
       const everywhere = event.ctrlKey || event.metaKey;
-      const native = target.matches("textarea, summary") || target.closest(".jp-nb-actions");
+      const native = target.matches("textarea, summary") || target.closest("button");
       if (native && !everywhere) return;
       event.preventDefault();
-      submit(touched ? "submit" : "unchosen");
+      send(touched ? primary() : "unchosen");
     }
   }
 
@@ -159,43 +237,95 @@ async function render({ model, el }) {
     keydown: onKey,
     keyup: onKeyUp,
     focusin: onFocus,
+    focusout: onBlur,
     input: onInput,
     click: onClick,
   });
 
-  function focusFirst() {
-    if (focusIsTaken(root)) return;
-    const first =
-      secret ??
-      root.querySelector(".jp-nb-control input:checked") ??
-      root.querySelector(".jp-nb-control :is(input, select, textarea)") ??
-      root; // buttons that act at once: beside them there is nothing that a key would choose
-    settled = performance.now() + SETTLE_MS;
-    first.focus({ preventScroll: true }); // what stands above is to be read, too
+  // --- what is up --------------------------------------------------------------------------------
+
+  function focusOn(element) {
+    focusing = true;
+    element.focus({ preventScroll: true }); // what stands above is to be read, too
+    focusing = false;
+    inView?.disconnect();
     inView = keepInView(root);
   }
 
+  function firstIn(box) {
+    return box?.querySelector("input:checked") ?? box?.querySelector(`input, ${FIELD}`);
+  }
+
+  function focusFirst() {
+    if (focusIsTaken(root)) return;
+    settled = performance.now() + SETTLE_MS;
+    // Buttons that act at once: beside them there is nothing that a key would choose.
+    focusOn(firstIn(root.querySelector(".jp-nb-control")) ?? root);
+  }
+
+  // The next page has the focus if this one had it, or if it went away with what had it.
+  function focusNext() {
+    const active = document.activeElement;
+    if (!active || active === document.body || root.contains(active)) {
+      focusOn(firstIn(root.querySelector(".jp-nb-control")) ?? root);
+    }
+  }
+
   function label() {
-    const question = root.querySelector(".jp-nb-question")?.textContent ?? "";
     root.setAttribute("role", "group");
-    root.setAttribute("aria-label", question);
+    root.setAttribute("aria-label", root.querySelector(".jp-nb-question")?.textContent ?? "");
     root.querySelector(".jp-nb-note")?.setAttribute("role", "status");
-    for (const field of root.querySelectorAll(`.jp-nb-control :is(${NAMELESS})`)) {
-      field.setAttribute("aria-label", question);
+    root.querySelector(".jp-nb-progress")?.setAttribute("role", "status");
+    problems?.disconnect();
+    problems = new MutationObserver(markProblems);
+    for (const said of root.querySelectorAll(".jp-nb-problem")) {
+      said.setAttribute("role", "status");
+      problems.observe(said, { childList: true, subtree: true });
     }
-    for (const [name, mode] of [["integer", "numeric"], ["number", "decimal"]]) {
-      const box = root.querySelector(`.jp-nb-${name} input`);
-      if (box) box.inputMode = mode;
+    for (const box of root.querySelectorAll(".jp-nb-control")) describe(box, root);
+    markProblems();
+  }
+
+  function markProblems() {
+    for (const field of root.querySelectorAll(".jp-nb-field")) {
+      const wrong = Boolean(field.querySelector(".jp-nb-problem")?.textContent.trim());
+      const boxes = field.querySelectorAll(":is(input, textarea, select, [role=radiogroup])");
+      for (const box of boxes) {
+        if (box.matches("[aria-required]")) box.setAttribute("aria-invalid", String(wrong));
+      }
     }
-    const radios = root.querySelector(".widget-radio-box");
-    radios?.setAttribute("role", "radiogroup");
-    radios?.setAttribute("aria-label", question);
-    const group = `jp-nb-${Math.random()}`; // the stock ones are a group of their own each
-    for (const radio of radios?.querySelectorAll("input") ?? []) radio.name = group;
+  }
+
+  function isDrawn() {
+    root = el.closest(".jp-nb-form");
+    if (!root?.isConnected || !root.querySelector(".jp-nb-actions button")) return false;
+    const screen = model.get("screen");
+    if (screen && !root.getElementsByClassName(screen).length) return false;
+    const boxes = [...root.querySelectorAll(".jp-nb-control")];
+    return boxes.length === model.get("controls").length && boxes.every(firstIn);
+  }
+
+  async function arrange() {
+    const step = model.get("step");
+    const controls = await Promise.all(
+      model.get("controls").map((id) => (id ? model.widget_manager.get_model(id) : null)),
+    );
+    if (step !== model.get("step") || !isDrawn()) {
+      timer = setTimeout(look, 10); // it went on meanwhile
+      return;
+    }
+    const first = up === null;
+    up = { step, controls };
+    touched = false;
+    pressed.clear();
+    writing = false;
+    label();
+    if (first) wire();
+    else focusNext();
+    report(step);
   }
 
   function wire() {
-    label();
     root.tabIndex = -1;
     for (const [type, listener] of heard) {
       root.addEventListener(type, listener, { capture: true }); // stock text fields keep theirs
@@ -203,29 +333,56 @@ async function render({ model, el }) {
     focusFirst();
   }
 
-  function report() {
-    if (!reported) model.send({ type: "rendered" });
-    reported = true;
-  }
-
+  let patient = false;
   function look() {
-    root = el.closest(".jp-nb-form");
-    const shown = root?.isConnected && root.querySelector(".jp-nb-actions button");
-    if (shown) {
-      wire();
-      report();
+    clearTimeout(timer);
+    if (isDrawn()) {
+      arrange();
       return;
     }
-    const patient = performance.now() - started > DETACHED_MS;
-    if (patient) report();
+    if (!patient && performance.now() - started > DETACHED_MS) {
+      patient = true;
+      report(model.get("step"));
+    }
     timer = setTimeout(look, patient ? 200 : 10);
   }
 
-  const control = model.get("control");
-  if (control) {
-    const found = model.widget_manager.get_model(control);
-    if (found) answer = await found;
+  function turn() {
+    started = performance.now();
+    patient = false;
+    look();
   }
+
+  // --- telling somebody who looks elsewhere ------------------------------------------------------
+
+  function announce({ header, tag }) {
+    if (globalThis.Notification?.permission !== "granted") return;
+    ifUnseen(root, () => {
+      const body = [header, unmarkedTitle()].filter(Boolean).join(" · ");
+      try {
+        // One for all pages that show the form, by its tag.
+        notice = new Notification(WAITS, { body, tag });
+      } catch {
+        return; // some browsers show notifications of service workers alone
+      }
+      notice.onclick = () => {
+        window.focus();
+        root?.scrollIntoView({ block: "nearest" });
+        notice.close();
+      };
+    });
+  }
+
+  function onMessage(message) {
+    if (message.type === "announce") announce(message);
+    if (message.type === "focus" && root?.contains(document.activeElement)) {
+      const found = firstIn(root.querySelectorAll(".jp-nb-control")[message.field]);
+      if (found) focusOn(found);
+    }
+  }
+
+  model.on("change:step", turn);
+  model.on("msg:custom", onMessage);
   look();
 
   let observer = null;
@@ -242,7 +399,11 @@ async function render({ model, el }) {
 
   return () => {
     clearTimeout(timer);
+    model.off("change:step", turn);
+    model.off("msg:custom", onMessage);
     observer?.disconnect();
+    problems?.disconnect();
+    notice?.close();
     waiting.delete(el);
     markTitle();
     inView?.disconnect();

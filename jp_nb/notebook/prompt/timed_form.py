@@ -6,13 +6,69 @@ Source: `docs/prompts.md`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import monotonic
 
-from jp_nb.agent.prompts import Answered, AnyPrompt, FormEnd, FormPrompt, NotAnswered
+from jp_nb.agent.prompts import Answered, AnyPrompt, FormPrompt, FormPromptEnd
 from jp_nb.notebook.prompt.form import Form
+from jp_nb.notebook.prompt.form_parts import FormEvents, ShownForm
 from jp_nb.notebook.prompt.form_place import FormPlace
+from jp_nb.notebook.prompt.paged_form import PagedForm
 from jp_nb.notebook.prompt.presence import PromptSettings
 from jp_nb.rendering.wording import StaticRecord
 from jp_nb.session.cell_loop import CellLoop, Timer
+
+
+class IdleClock:
+    """Calls back once nobody has done anything for a while. On the cell's thread.
+
+    Args:
+        loop: Of the cell's thread.
+        seconds: How long; 0: never.
+        busy: Says whether a text is being written: the time begins anew after that.
+        expired: Is called then, once.
+    """
+
+    def __init__(
+        self,
+        loop: CellLoop,
+        seconds: float,
+        *,
+        busy: Callable[[], bool],
+        expired: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._seconds = seconds
+        self._busy = busy
+        self._expired = expired
+        self._deadline = 0.0
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        """Let the time begin."""
+        self.stop()
+        if self._seconds > 0:
+            self._deadline = monotonic() + self._seconds
+            self._timer = self._loop.call_later(self._seconds, self._look)
+
+    def restart(self) -> None:
+        """Let the time begin anew, if it runs."""
+        self._deadline = monotonic() + self._seconds  # no timer for each key that is pressed
+
+    def stop(self) -> None:
+        """Forget what ran."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        if self._busy():
+            self.restart()
+        left = self._deadline - monotonic()
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._look)
+        else:
+            self._timer = None
+            self._expired()
 
 
 class TimedForm:
@@ -22,7 +78,7 @@ class TimedForm:
         prompt: What it asks.
         loop: Of the cell's thread.
         place: Where it is shown.
-        settings: Say how long there is to answer, once a page shows it.
+        settings: Say how long there is to answer, once a page shows it, and whether to notify.
         on_end: Is told how it ended; more than once, perhaps.
     """
 
@@ -33,48 +89,57 @@ class TimedForm:
         loop: CellLoop,
         place: FormPlace,
         settings: PromptSettings,
-        on_end: Callable[[Answered | NotAnswered | FormEnd], None],
+        on_end: Callable[[Answered | FormPromptEnd], None],
     ) -> None:
         self._loop = loop
-        self._timeout = settings.timeout
-        self._on_end = on_end
-        self._seen = False
-        self._timer: Timer | None = None
+        self._notify = settings.notify
+        self._seen = self._over = False
+        self._patience: Timer | None = None
+        # Comm callbacks only record: what follows may display.
+        events = FormEvents(
+            shown=lambda: loop.post(self._shown),
+            changed=lambda: self._clock.restart(),
+            turned=lambda: self._clock.stop(),
+            ended=lambda end: loop.post(lambda: on_end(end)),
+        )
+        notify, timed = settings.notify, settings.timeout > 0
+        self._form: ShownForm
         if isinstance(prompt, FormPrompt):
-            raise NotImplementedError("a form with pages")
-        self._form = Form(
-            prompt,
-            place=place,
-            notify=settings.notify,
-            # Comm callbacks only record: what follows may display.
-            on_rendered=lambda: loop.post(self._rendered),
-            on_end=lambda end: loop.post(lambda: on_end(end)),
+            self._form = PagedForm(prompt, place=place, notify=notify, timed=timed, events=events)
+        else:
+            self._form = Form(prompt, place=place, notify=notify, timed=timed, events=events)
+        self._clock = IdleClock(
+            loop, settings.timeout, busy=self._form.is_busy, expired=self._form.expire
         )
 
     def show(self, patience: float, on_unseen: Callable[[], None]) -> None:
         """Show it; `on_unseen` is called if no page does within `patience` seconds."""
         self._form.show()
-        self._timer = self._loop.call_later(patience, on_unseen)
+        self._patience = self._loop.call_later(patience, on_unseen)
 
     def give_way(self) -> None:
         """Say that the prompt is answered below, on stdin."""
+        self._over = True
         self._form.give_way()
 
     def close(self, record: StaticRecord | None) -> None:
         """Take the form away, and leave `record` in its place."""
-        self._stop_clock()
-        self._seen = True  # what a page says about it from now on changes nothing
+        self._clock.stop()
+        self._forget_patience()
+        self._over = True  # what a page says about it from now on changes nothing
         self._form.close(record)
 
-    def _rendered(self) -> None:
-        if self._seen:  # a page that is loaded again shows it again, and gives no more time
+    def _shown(self) -> None:
+        """Let the time for what is up begin, and tell a person who looks elsewhere, once."""
+        if self._over:
             return
-        self._seen = True
-        self._stop_clock()
-        if self._timeout > 0:
-            late = NotAnswered("timed_out", "form")
-            self._timer = self._loop.call_later(self._timeout, lambda: self._on_end(late))
+        if not self._seen:
+            self._seen = True
+            self._forget_patience()
+            if self._notify:
+                self._form.announce()
+        self._clock.start()
 
-    def _stop_clock(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+    def _forget_patience(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()

@@ -10,12 +10,13 @@ import pytest
 from pydantic import JsonValue, ValidationError
 
 from jp_nb.agent.model_inquiry import InquiryError, ModelInquiry, answer_schema, extract_answer
-from jp_nb.agent.prompts import Answered, NotAnswered, QuestionPrompt
+from jp_nb.agent.prompts import Answered, FormPromptEnd, QuestionPrompt
 from jp_nb.agent.questions import inquiry_request
 from jp_nb.errors import StorageError, ToolError
 from jp_nb.notebook.prompt.controls import FORM_CONTROLS
 from jp_nb.notebook.prompt.form import Form
 from jp_nb.notebook.prompt.form_control import FormControl, Message, Unread
+from jp_nb.notebook.prompt.form_parts import FormEvents
 from jp_nb.notebook.prompt.form_place import OwnOutput
 from jp_nb.notebook.prompt.stdin import STDIN_DIALOGUES, ask_on_stdin
 from jp_nb.notebook.prompt.stdin_dialogue import StdinChannel, StdinDialogue, TryAgain
@@ -106,26 +107,29 @@ class Typist:
 
 
 def test_a_new_kind_is_answered_on_a_form(prompt: QuestionPrompt) -> None:
-    ends: list[Answered | NotAnswered] = []
-    form = Form(
-        prompt, place=OwnOutput(), notify=True, on_rendered=lambda: None, on_end=ends.append
+    ends: list[Answered | FormPromptEnd] = []
+    deaf = FormEvents(
+        shown=lambda: None, changed=lambda: None, turned=lambda: None, ended=ends.append
     )
+    form = Form(prompt, place=OwnOutput(), notify=True, timed=False, events=deaf)
 
     def press_enter(value: int) -> None:
         page: dict[str, Any] = {"type": "submit", "value": value}
         form._beacon._handle_custom_msg(page, [])
 
     try:
-        (control,) = form._controls
+        control = form._control
         assert control.widget is not None
-        assert form._beacon.control == control.widget.model_id
+        assert form._beacon.controls == [control.widget.model_id]
         press_enter(2)
         assert (form._note.value, ends) == ("Too small.", [])
         press_enter(3)
     finally:
         form.discard()
     assert ends == [Answered(3, "form")]
-    assert static_record(prompt, ends[0]).plain == "How many? → No. 3"
+    (end,) = ends
+    assert isinstance(end, Answered)
+    assert static_record(prompt, end).plain == "How many? → No. 3"
 
 
 def test_a_new_kind_is_answered_on_stdin(prompt: QuestionPrompt) -> None:

@@ -23,7 +23,9 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
     Unavailable,
 )
+from jp_nb.notebook.prompt.beacon import SecretField
 from jp_nb.notebook.prompt.form import Form
+from jp_nb.notebook.prompt.form_parts import FormEvents
 from jp_nb.notebook.prompt.form_place import OwnOutput
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.stdin_dialogue import GOES_ON
@@ -36,6 +38,9 @@ from jp_nb.tooling.question import Question
 from tests.support.prompts import DELTAS, PERMISSION, PROMPTS, TYPED, approval_of, prompt_of
 from tests.support.scribe import Scribe, parts_of
 
+DEAF = FormEvents(
+    shown=lambda: None, changed=lambda: None, turned=lambda: None, ended=lambda _: None
+)
 SNAPSHOTS = Path(__file__).with_name("snapshots")
 
 
@@ -45,8 +50,8 @@ def unshown(prompt: Prompt) -> Form:
         prompt,
         place=OwnOutput(),
         notify=True,
-        on_rendered=lambda: None,
-        on_end=lambda _: None,
+        timed=False,
+        events=DEAF,
     )
 
 
@@ -84,8 +89,8 @@ def tree(widget: ipywidgets.Widget) -> Iterator[str]:
         case ipywidgets.Textarea():
             yield f"{name} ({widget.rows} rows):"
             yield from (f"  {line}" for line in widget.value.split("\n"))
-    if getattr(widget, "secret", False):
-        yield "Beacon: password field"
+    if isinstance(widget, SecretField):
+        yield f"{name}: password field"
 
 
 def read(html: str) -> str:
