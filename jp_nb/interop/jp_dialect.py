@@ -146,12 +146,23 @@ def _unreadable(entries: Sequence[JsonObject]) -> dict[int, str]:
             asked = waiting.get(view.id)
             request = asked.pop(0) if asked else None
             why = found.get(request) if request is not None else None
-            if why is None and (view.outcome != "answered" or "answer" not in entry):
-                outcome = view.outcome if view.outcome != "answered" else "closed"
-                why = f"JP reads answered inquiries alone, this one was {outcome} ({view.id})"
+            why = why or _unreadable_answer(view, entry)
             if why is not None:
                 found |= {index: why} if request is None else {request: why, index: why}
     return found
+
+
+def _unreadable_answer(view: InquiryResponse, entry: JsonObject) -> str | None:
+    """Return why JP could not read that answer; None if it can."""
+    if view.outcome != "answered" or "answer" not in entry:
+        outcome = view.outcome if view.outcome != "answered" else "closed"
+        return f"JP reads answered inquiries alone, this one was {outcome} ({view.id})"
+    if isinstance(view.answer, dict | list):
+        return (
+            "JP reads one option or one text as an answer, this one has several picks or an own "
+            f"text beside the options ({view.id})"
+        )
+    return None
 
 
 def _without_ours(entry: JsonObject, index: int, report: _Report) -> JsonObject:
@@ -166,24 +177,41 @@ def _without_ours(entry: JsonObject, index: int, report: _Report) -> JsonObject:
             report.entry(index, key, "JP has no such field")
     question = changed.get("question")
     if entry.get("type") == "inquiry_request" and isinstance(question, dict):
-        for key in ("context", "exclusive", "persistence"):
+        for key in ("context", "exclusive", "header", "required", "persistence"):
             if key in question:
                 report.entry(index, f"question.{key}", "JP has no such field")
                 question = {k: v for k, v in question.items() if k != key}
-        changed["question"] = _with_whole_options(question)
+        changed["question"] = _with_plain_kind(
+            question, lambda path, why: report.entry(index, f"question.answer_type.{path}", why)
+        )
     return entry if changed == entry else _respelled(changed)
 
 
-def _with_whole_options(question: JsonObject) -> JsonObject:
+def _with_plain_kind(question: JsonObject, note: Callable[[str, str], None]) -> JsonObject:
+    """Return `question` with a kind that JP has; what it has not is noted."""
     answer_type = question.get("answer_type")
-    options = answer_type.get("options") if isinstance(answer_type, dict) else None
-    if not isinstance(answer_type, dict) or not isinstance(options, list):
+    if not isinstance(answer_type, dict):
         return question
-    whole: list[JsonValue] = [
-        option if isinstance(option, dict) and "value" in option else {"value": option}
-        for option in options
-    ]
-    return {**question, "answer_type": {**answer_type, "options": whole}}
+    plain = {key: item for key, item in answer_type.items() if key in ("type", "options")}
+    for key in answer_type:
+        if key not in plain:
+            note(key, "JP has no such field")
+    if isinstance(options := plain.get("options"), list):
+        plain["options"] = [_plain_option(option, note) for option in options]
+    return {**question, "answer_type": plain}
+
+
+def _plain_option(option: JsonValue, note: Callable[[str, str], None]) -> JsonValue:
+    """Return an option as JP has it: its label, if it has one, begins its description."""
+    if not isinstance(option, dict) or "value" not in option:
+        return {"value": option}
+    label, description = option.get("label"), option.get("description")
+    if label is None:
+        return option
+    note("options.label", "JP has no labels: it stands in the description")
+    texts = [text for text in (label, description) if isinstance(text, str)]
+    rest = {key: item for key, item in option.items() if key not in ("label", "description")}
+    return {**rest, "description": "\n".join(texts)}
 
 
 def _respelled(entry: JsonObject) -> JsonObject:

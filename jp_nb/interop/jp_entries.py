@@ -186,7 +186,16 @@ _ORDER: dict[str, tuple[str, ...]] = {
 _ORDER_BELOW: dict[str, dict[str, tuple[str, ...]]] = {
     "inquiry_request": {
         "source": ("source", "name"),
-        "question": ("text", "answer_type", "default", "context", "exclusive", "persistence"),
+        "question": (
+            "text",
+            "answer_type",
+            "default",
+            "context",
+            "exclusive",
+            "header",
+            "required",
+            "persistence",
+        ),
     },
     "compaction": {"tool_calls": ("policy", "request", "response")},
 }
@@ -216,7 +225,8 @@ def _arrange_options(question: JsonValue) -> None:
     options = answer_type.get("options")
     if isinstance(options, list):
         answer_type["options"] = [
-            _arranged(o, ("value", "description")) if isinstance(o, dict) else o for o in options
+            _arranged(o, ("value", "label", "description")) if isinstance(o, dict) else o
+            for o in options
         ]
     question["answer_type"] = _arranged(answer_type, ("type", "options"))
 

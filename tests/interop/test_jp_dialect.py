@@ -179,6 +179,86 @@ def test_bare_options_get_their_table() -> None:
     assert options == [{"value": "a"}, {"value": "b"}]
 
 
+LABELLED = [{"value": "pg", "label": "Postgres", "description": "Solid."}, "SQLite"]
+
+
+def select(**more: Any) -> dict[str, Any]:
+    kind = {"type": "select", "options": LABELLED, **more}
+    return question(answer_type=kind, header="Store", required=False)
+
+
+FORMS: list[Any] = [
+    START,
+    TALK[0],
+    *pair(1, answer="pg", question=select(other=True, recommended=0)),
+    *pair(2, answer=["SQLite", "pg"], question=select(multi=True)),
+    *pair(3, answer={"selected": [], "custom": "mine"}, question=select(other=True)),
+    *pair(4, answer=3, question=question(answer_type={"type": "integer", "minimum": 1})),
+    *pair(5, answer=2.5, question=question(answer_type={"type": "number"})),
+    *pair(
+        6,
+        answer={"a": "x"},
+        question=question(
+            answer_type={
+                "type": "form",
+                "fields": [{"id": "a", "text": "A", "answer_type": {"type": "text"}}],
+            }
+        ),
+    ),
+    *pair(
+        7,
+        answer="2026-02-02",
+        question=question(answer_type={"type": "text", "format": "date", "lines": False}),
+        metadata={"end": "answered", "auto": True},
+    ),
+]
+
+
+def test_questions_that_jp_does_not_have_are_put_otherwise_or_left_out() -> None:
+    written = for_head(FORMS)
+    kept = [e for e in entries(written) if e["type"].startswith("inquiry")]
+    assert [e["id"] for e in kept] == ["c1.q.1", "c1.q.1", "c7.q.1", "c7.q.1"]
+    assert kept[0]["question"] == question(
+        answer_type={
+            "type": "select",
+            "options": [
+                {"value": "pg", "description": "Postgres\nSolid."},
+                {"value": "SQLite"},
+            ],
+        }
+    )
+    assert kept[2]["question"]["answer_type"] == {"type": "text"}
+    assert written.dropped == [
+        "events[2].question.header: JP has no such field",
+        "events[2].question.required: JP has no such field",
+        "events[2].question.answer_type.other: JP has no such field",
+        "events[2].question.answer_type.recommended: JP has no such field",
+        "events[2].question.answer_type.options.label: JP has no labels: it stands in the "
+        "description",
+        *(
+            f"events[{n}-{n + 1}]: JP reads one option or one text as an answer, this one has "
+            f"several picks or an own text beside the options (c{n // 2}.q.1)"
+            for n in (4, 6)
+        ),
+        "events[8-9]: JP knows no integer questions (c4.q.1)",
+        "events[10-11]: JP knows no number questions (c5.q.1)",
+        "events[12-13]: JP knows no form questions (c6.q.1)",
+        "events[14].question.answer_type.format: JP has no such field",
+        "events[14].question.answer_type.lines: JP has no such field",
+    ]
+
+
+def test_the_dialect_of_our_own_gives_every_question_back() -> None:
+    head = {"id": "jp-c17700000001", "made": "live"}
+    jp: dict[str, Any] = {"conversation": head, "base_config": BASE, "events": FORMS}
+    first = write_directory(jp)
+    assert first.dropped == []
+    again = imported(dict(first.files))
+    assert write_directory(again).files == first.files
+    stored = [{k: v for k, v in e.items() if k != "spelling"} for e in again["events"]]
+    assert stored == FORMS
+
+
 # --- configuration -----------------------------------------------------------------------------
 
 
