@@ -64,6 +64,35 @@ def test_the_tools_tutorial_shows_each_way_a_question_is_answered(
     assert [e["is_error"] for e in responses].count(True) == 4
 
 
+# --- forms ------------------------------------------------------------------------------------
+
+FORMS = "04-forms.ipynb"
+
+
+@pytest.mark.req("RPI-2")
+def test_the_forms_tutorial_shows_what_becomes_of_questions_that_nobody_is_there_for(
+    tutorial_run: Callable[[str], Path],
+) -> None:
+    """A model is offered `ask` with nobody there where an answer is configured, and only there.
+
+    RPI-2 hides it by whether there is a front end; here it is asked of each turn.
+    """
+    entries = record(tutorial_run(FORMS))
+    first, *rest = [entry for entry in entries if entry["type"] == "tool_call_response"]
+    assert "Tool 'ask' is not available" in first["content"]
+    closings = [entry for entry in entries if entry["type"] == "inquiry_response"]
+    assert [(e["answer"], e["metadata"].get("channel")) for e in closings] == [
+        ("Whole day", "configured"),
+        (["Tools", "Plots"], "configured"),
+        ("Garden", None),
+    ]
+    assert [entry["metadata"].get("auto", False) for entry in closings] == [False, False, True]
+    taken = "room (chosen automatically, because nobody was there to ask): Garden"
+    assert taken in rest[0]["content"]
+    read = json.loads(rest[1]["content"])
+    assert [entry["answer"] for entry in read["entries"]] == ["Whole day", ["Tools", "Plots"]]
+
+
 # --- tools that change the configuration -------------------------------------------------------
 
 CONFIG = "03-tools-that-change-config.ipynb"
