@@ -182,7 +182,7 @@ class Question(BaseModel):
         Args:
             id: Key of the answer.
             text: What is asked, in one line.
-            options: What may be chosen, at least one unless `other`: bare values, or `Option`s with
+            options: What may be chosen, at least one unless `other`: bare values, or `Option(…)` with
                 a label and a description. The answer is the value.
             multi: Several may be picked: the answer is a list of values, in the order of the picks.
             other: An own text is an answer, too: `{"selected": [values], "custom": "text"}`.
