@@ -253,7 +253,7 @@ function render({ model, el }) {
     const last = model.get("picks").at(-1);
     const row = rows[last]?.row;
     if (row && !row.hidden) {
-      list.scrollTop = row.offsetTop - list.offsetTop - (height - row.offsetHeight) / 2;
+      list.scrollTop = row.offsetTop - Math.max(0, (height - row.offsetHeight) / 2);
     }
   }
   watcher.observe(list);

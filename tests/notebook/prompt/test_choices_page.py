@@ -220,7 +220,7 @@ class Meant:
             self.picks.append(index)
 
     def own(self, text: str) -> None:
-        if text != self.draft:  # a box that is filled with what it holds tells nobody
+        if text or self.draft:  # else nothing is typed
             self.draft, self.custom = text, text or None
 
     def other(self, _: None) -> None:
@@ -236,7 +236,8 @@ def act(shown: ChoicesPage, what: str, value: Any) -> None:
                 shown.filter.fill("")
             box.nth(value).click()
         case "own":
-            shown.own_text.fill(value)
+            if value or shown.own_text.input_value():
+                shown.own_text.fill(value)
         case "other":
             shown.page.locator(".jp-nb-own input").click()
         case "filter":
