@@ -24,6 +24,7 @@ def examine(session: Session) -> list[tuple[str, str]]:
         "front end": _front_end,
         "questions": _questions,
         "record": lambda session: session.store.where,
+        "answers": lambda session: session.active.questions.where(),
         "folder": _folder,
         "model": _model,
         "attachments": _attachments,

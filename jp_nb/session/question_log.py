@@ -8,6 +8,7 @@ Source: `docs/record.md`.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
@@ -115,6 +116,20 @@ class QuestionLog:
             self._log = ProjectLog(root, keeps=keeps, patience=PATIENCE)
         return self._log
 
+    def where(self) -> str:
+        """Return in words where answers are kept.
+
+        Raises:
+            ConfigError: If the configuration is not valid.
+        """
+        if not self._trusted:
+            return "in this notebook's record alone: it is not trusted (`%jp trust`)"
+        if (log := self._place()) is not None:
+            return f"in this notebook's record, and for the workspace in {log.path}"
+        off = self._active.settings.config.record.project_log == "off"
+        why = "record.project_log is off" if off else f"there is no {self._active.files.root}/.jp"
+        return f"in this notebook's record alone: {why}"
+
     @property
     def _trusted(self) -> bool:
         return self._active.trust.trusted
@@ -197,11 +212,31 @@ class QuestionLog:
             ConfigError: If the configuration is not valid.
             StorageError: If the log cannot be read.
         """
+        log = self._place() if self._trusted else None
+        return self._kept_here() if log is None else self._kept_in(log, everybody=everybody)
+
+    async def read(self) -> QuestionHistory:
+        """Return what a model may know of what was answered; the files are read elsewhere.
+
+        Raises:
+            ConfigError: If the configuration is not valid.
+            StorageError: If the log cannot be read.
+        """
+        log = self._place() if self._trusted else None
+        if log is None:
+            return self._kept_here()
+        return await asyncio.to_thread(self._kept_in, log, everybody=False)
+
+    def _kept_here(self) -> QuestionHistory:
+        """Return what was answered in this conversation."""
         if not self._trusted:
             return QuestionHistory(trusted=False)
-        log = self._place()
-        if log is None or not log.exists():
-            return QuestionHistory(answers_of(self._active.document.conversation.raw))
+        return QuestionHistory(answers_of(self._active.document.conversation.raw))
+
+    def _kept_in(self, log: ProjectLog, *, everybody: bool) -> QuestionHistory:
+        """Return what was answered in the workspace, by the log; if it is empty, as above."""
+        if not log.exists():
+            return self._kept_here()
         contents = self._read(log)
         owned = self._owned(contents)
         agreed = self._agreed(self._foreign(contents, owned))

@@ -209,7 +209,7 @@ class TurnRunner:
             context={
                 "root": root,
                 "conversation_id": stream.id,
-                "history": active.questions.history,
+                "history": active.questions.read,
             },
             secrets=self._secrets,
             changes=changes,

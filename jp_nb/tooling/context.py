@@ -5,13 +5,15 @@ Source: `docs/guide.md`, `docs/turns.md`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypedDict
 
 from pydantic import JsonValue
 
 from jp_nb.record.question_history import QuestionHistory
+
+ReadHistory = Callable[[], Awaitable[QuestionHistory]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,8 @@ class ToolContext:
         conversation_id: Such as `jp-c17738399468`.
         catalog: Documentation, in Markdown, of every tool on offer, by name.
         call_id: The model's id of this call.
-        history: Reads the questions that were answered so far; None if nobody keeps them.
+        history: Reads the questions that were answered so far; None if nobody keeps them. To be
+            awaited.
     """
 
     name: str
@@ -96,7 +99,7 @@ class ToolContext:
     action: Literal["run", "format_arguments"] = "run"
     conversation_id: str = ""
     catalog: Mapping[str, str] = field(default_factory=dict)
-    history: Callable[[], QuestionHistory] | None = field(default=None, repr=False)
+    history: ReadHistory | None = field(default=None, repr=False)
 
 
 class SharedContext(TypedDict, total=False):
@@ -104,4 +107,4 @@ class SharedContext(TypedDict, total=False):
 
     root: str
     conversation_id: str
-    history: Callable[[], QuestionHistory]
+    history: ReadHistory

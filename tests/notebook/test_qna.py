@@ -182,6 +182,22 @@ def test_who_answered_is_said(folder: Path) -> None:
     notebook.session.close()
 
 
+def test_the_doctor_says_where_answers_are_kept(notebook: AskedNotebook, tmp_path: Path) -> None:
+    def row(asked: AskedNotebook) -> str:
+        (line,) = [x for x in asked.jp("doctor").splitlines() if x.startswith("answers ")]
+        return line
+
+    assert f"for the workspace in {notebook.log}" in row(notebook)
+    notebook.jp("config record.project_log=off")
+    assert "in this notebook's record alone: record.project_log is off" in row(notebook)
+    notebook.session.active.revoke()
+    assert "it is not trusted (`%jp trust`)" in row(notebook)
+    (bare := tmp_path / "bare").mkdir()
+    other = AskedNotebook(bare)
+    assert f"there is no {bare}/.jp" in row(other)
+    other.session.close()
+
+
 def test_tab_knows_the_words_the_ids_and_the_files(notebook: AskedNotebook) -> None:
     notebook.ask("Which?", "this")
     notebook.ends.append(yes("that"))

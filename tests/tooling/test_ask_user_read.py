@@ -26,7 +26,11 @@ TWO = QuestionHistory(
 
 
 async def run(arguments: dict[str, Any], history: QuestionHistory | None = TWO) -> Outcome:
-    context = ToolContext("ask_user_read", history=None if history is None else lambda: history)
+    async def read() -> QuestionHistory:
+        assert history is not None
+        return history
+
+    context = ToolContext("ask_user_read", history=None if history is None else read)
     return await BUILTINS["ask_user_read"].run(arguments, context, InlineCell())
 
 
@@ -112,7 +116,7 @@ async def test_what_is_looked_for_may_be_nowhere_and_that_is_no_error() -> None:
 async def test_a_call_that_is_wrong_says_what_is_right_and_reads_nothing(
     arguments: dict[str, Any], says: str
 ) -> None:
-    def read() -> QuestionHistory:
+    async def read() -> QuestionHistory:
         raise AssertionError("something was read")
 
     tool, context = BUILTINS["ask_user_read"], ToolContext("ask_user_read", history=read)

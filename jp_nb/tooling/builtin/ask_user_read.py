@@ -7,7 +7,6 @@ Source: `docs/turns.md`.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -72,8 +71,7 @@ class AskUserRead(ToolDefaults):
         given = {key: value for key, value in arguments.items() if value is not None}
         if wrong := _wrong(given):
             return Failure(wrong)
-        read = context.history or QuestionHistory
-        history = await asyncio.to_thread(read)  # there may be files to read
+        history = await context.history() if context.history is not None else QuestionHistory()
         if not history.trusted:
             refused = {"message": UNTRUSTED, "untrusted": True, "total": 0, "entries": []}
             return Failure(compact_json(refused))
