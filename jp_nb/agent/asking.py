@@ -378,7 +378,8 @@ class Asking:
             return shown, await ask(prompt)
 
         questions = "a question" if len(rounds) == 1 else f"{len(rounds)} questions"
-        text = f"your answer to {questions} of {asked.call.title}"
+        who = "the assistant" if asked.label == ASSISTANT else asked.call.title
+        text = f"your answer to {questions} of {who}"
         self._display(Waits(asked.call.key, text, person=True))
         self._prompts.add(
             dialogue, settle=lambda ended: self._prompted(asked, *ended), skip=use_remembered

@@ -217,7 +217,7 @@ class FakePrompter:
 
     def __init__(
         self,
-        *ends: PromptEnd | FormEnd | Exception | Callable[[], Awaitable[PromptEnd]],
+        *ends: PromptEnd | FormEnd | Exception | Callable[[], Awaitable[PromptEnd | FormEnd]],
         away: str | None = None,
     ) -> None:
         self._ends = list(ends)
@@ -225,12 +225,32 @@ class FakePrompter:
         self.asked: list[Any] = []
         self.most_at_once = 0
         self._shown = 0
-        self._open: set[asyncio.Future[PromptEnd]] = set()
+        self._open: set[asyncio.Future[PromptEnd | FormEnd]] = set()
 
     def nobody(self) -> Unavailable | None:
         return None if self.away is None else Unavailable(self.away)
 
     async def ask(self, prompt: Prompt) -> PromptEnd:
+        end = await self._put(prompt)
+        assert not isinstance(end, FormEnd)
+        return end
+
+    async def ask_form(self, prompt: FormPrompt) -> FormPromptEnd:
+        """Answer all pages as one prompt, or each of them as it would be answered alone."""
+        ends: list[Answered | NotAnswered] = []
+        if self._ends and (isinstance(self._ends[0], FormEnd) or callable(self._ends[0])):
+            end = await self._put(prompt)
+            if not isinstance(end, Answered):
+                return end
+            ends.append(end)
+        for page in prompt.pages[len(ends) :]:
+            end = await self._put(page)
+            if not isinstance(end, Answered):
+                return end
+            ends.append(end)
+        return FormEnd(tuple(ends))
+
+    async def _put(self, prompt: Prompt | FormPrompt) -> PromptEnd | FormEnd:
         self.asked.append(prompt)
         if not self._ends:
             raise AssertionError(f"nobody expected to be asked {prompt}")
@@ -243,25 +263,13 @@ class FakePrompter:
             await asyncio.sleep(0)
             if isinstance(end, Exception):
                 raise end
-            assert not isinstance(end, FormEnd)
             return end
         finally:
             self._shown -= 1
 
-    async def ask_form(self, prompt: FormPrompt) -> FormPromptEnd:
-        """Answer all pages as one prompt, or each of them as it would be answered alone."""
-        if self._ends and isinstance(self._ends[0], FormEnd):
-            self.asked.append(prompt)
-            return self._ends.pop(0)  # type: ignore[return-value]
-        ends = []
-        for page in prompt.pages:
-            end = await self.ask(page)
-            if not isinstance(end, Answered):
-                return end
-            ends.append(end)
-        return FormEnd(tuple(ends))
-
-    async def _unless_interrupted(self, end: Callable[[], Awaitable[PromptEnd]]) -> PromptEnd:
+    async def _unless_interrupted(
+        self, end: Callable[[], Awaitable[PromptEnd | FormEnd]]
+    ) -> PromptEnd | FormEnd:
         answer = asyncio.ensure_future(end())
         self._open.add(answer)  # at once: an interrupt ends whatever is in `asked`
         try:
