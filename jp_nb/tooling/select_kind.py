@@ -149,8 +149,8 @@ class SelectAnswer(AnswerType):
 
     @property
     def automatic(self) -> JsonValue:
-        """The recommended option, else the first; None if there is none."""
-        if not self.options:
+        """The recommended option, else the first; None if there is none, or more are wanted."""
+        if not self.options or self.min_picks > 1:
             return None
         return self.answer(Picks((self.recommended_index or 0,)))
 
@@ -275,7 +275,8 @@ class SelectAnswer(AnswerType):
         picks = self.picks(answer)
         if picks is None:
             return one_line(str(answer), limit=200)
-        labels = [spell_unseen(self.labels[index]) for index in picks.indices]
+        options = [self.options[index] for index in picks.indices]
+        labels = [spell_unseen(option.shown) for option in options]
         if picks.custom is not None:
             labels.append(f'"{spell_unseen(picks.custom)}"')
         return ", ".join(labels) if labels else NONE_OF_THESE
