@@ -212,6 +212,9 @@ def _answer(data: JsonValue, inquiry: ModelInquiry) -> JsonValue:
             raise _unusable("`answer` is not one of the options")
         case "type":
             raise _unusable(f"`answer` is not {inquiry.question.answer_type.expects}")
+        case "value":
+            why = inquiry.question.answer_type.complaint(answer)
+            raise _unusable(f"`answer` does not fit: {why}")
     return answer
 
 

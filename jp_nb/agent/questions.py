@@ -147,7 +147,8 @@ def route(
         misfit = question.misfit(answer)
         if misfit is None:
             return UseAnswer(answer, "configured")
-        return Refuse(_bad_static(tool, question.id, misfit), "invalid_static_answer")
+        why = question.answer_type.complaint(answer)
+        return Refuse(_bad_static(tool, question.id, misfit, why), "invalid_static_answer")
     if remembered is not None:
         return UseAnswer(remembered, "remembered")
     if config.asks_assistant:
@@ -173,12 +174,12 @@ def route(
     return AskModel()
 
 
-def _bad_static(tool: str, question_id: str, misfit: Misfit) -> str:
-    what = (
-        "does not match the question's answer_type"
-        if misfit == "type"
-        else "is not one of the question's options"
-    )
+def _bad_static(tool: str, question_id: str, misfit: Misfit, why: str) -> str:
+    what = {
+        "type": "does not match the question's answer_type",
+        "option": "is not one of the question's options",
+        "value": f"does not fit: {why}",
+    }[misfit]
     return (
         f"{tool}: the configured conversation.tools.{tool}.questions.{question_id}.answer value "
         f"{what}. Update the configuration; do not retry."

@@ -138,9 +138,7 @@ class OwnQuestions:
         kind, path = question.answer_type, self._path(question.id)
         if not isinstance(kind, FormAnswer) or not isinstance(answer, dict):
             raise ConfigError(_expected(question), path=path)
-        known = {field.id for field in kind.fields}
-        problems = {name: "the form has no such field" for name in answer if name not in known}
-        problems = problems or kind.problems(answer)
+        problems = kind.misplaced(answer) or kind.problems(answer)
         self._blame({f"{path}.{name}" if name else path: x for name, x in problems.items()})
 
     def _blame(self, problems: Mapping[str, str]) -> NoReturn:

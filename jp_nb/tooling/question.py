@@ -387,16 +387,30 @@ class FormAnswer(AnswerType):
         required: list[JsonValue] = [field.id for field in self.fields if field.required]
         return {
             "type": "object",
-            "properties": {field.id: field.answer_type.answer_schema() for field in self.fields},
+            "properties": {field.id: _described(field) for field in self.fields},
             "required": required,
             "additionalProperties": False,
         }
 
+    def complaint(self, answer: JsonValue) -> str:
+        """Return what is wrong with each field, by its id."""
+        if not isinstance(answer, dict):
+            return super().complaint(answer)
+        problems = self.misplaced(answer) or self.problems(answer)
+        return one_line(
+            "; ".join(f"`{name}`: {words}" if name else words for name, words in problems.items())
+        )
+
     def misfit(self, answer: JsonValue) -> Misfit | None:
         """Return `type` for what is no object of these fields, else `value` if one is wrong."""
-        if not isinstance(answer, dict) or not answer.keys() <= {x.id for x in self.fields}:
+        if not isinstance(answer, dict) or self.misplaced(answer):
             return "type"
         return "value" if self.problems(answer) else None
+
+    def misplaced(self, answer: Iterable[str]) -> dict[str, str]:
+        """Return that there is no such field, for each key of `answer` that is none."""
+        known = {field.id for field in self.fields}
+        return {name: "there is no such field" for name in answer if name not in known}
 
     def problems(self, answer: Mapping[str, JsonValue]) -> dict[str, str]:
         """Return what is wrong by field id, in words; "" is the id of what concerns all."""
@@ -503,6 +517,14 @@ class FormAnswer(AnswerType):
 
 NOTHING_ENTERED = "nothing entered"
 """Says that every field of a form was left open."""
+
+
+def _described(field: Question) -> dict[str, JsonValue]:
+    """Return the schema of the answer to `field`, with what it says to a person."""
+    schema = {"title": field.text, **field.answer_type.answer_schema()}
+    return schema if field.context is None else {"description": field.context, **schema}
+
+
 QUESTION_KINDS: Final[dict[str, type[AnswerType]]] = {
     "boolean": BooleanAnswer,
     "select": SelectAnswer,

@@ -67,6 +67,10 @@ class AnswerType(BaseModel, ABC):
         """What an answer is, in words that follow "expected": `a number from 1 to 5`."""
         return "a string"
 
+    def complaint(self, answer: JsonValue) -> str:
+        """Return what is wrong with an `answer` that does not fit, in words."""
+        return f"expected {self.expects}"
+
     @property
     def has_secret(self) -> bool:
         """True if an answer, or a part of it, is secret."""

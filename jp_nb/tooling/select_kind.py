@@ -5,6 +5,7 @@ Source: `docs/turns.md`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -243,7 +244,11 @@ class SelectAnswer(AnswerType):
     def _value_schema(self) -> dict[str, JsonValue]:
         values: list[JsonValue] = list(self.values)
         texts = all(isinstance(value, str) for value in values)
-        return {"type": "string", "enum": values} if texts else {"enum": values}
+        schema: dict[str, JsonValue] = {"type": "string"} if texts else {}
+        meanings = [each for each in map(_meaning, self.options) if each is not None]
+        if meanings:
+            schema["description"] = one_line("; ".join(meanings), limit=2000)
+        return {**schema, "enum": values}
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
         """Return `option` for something that is not among the options, else `type`."""
@@ -307,6 +312,13 @@ class SelectAnswer(AnswerType):
         if self.max_picks is not None:
             shape["max_picks"] = self.max_picks
         return shape
+
+
+def _meaning(option: Option) -> str | None:
+    """Return what a person reads of `option` beside its value; None: nothing."""
+    label = None if option.shown == str(option.value) else option.shown
+    words = ", ".join(filter(None, [label, option.description]))
+    return f"{json.dumps(option.value)}: {words}" if words else None
 
 
 def _kind(value: object) -> str:

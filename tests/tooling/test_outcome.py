@@ -16,6 +16,8 @@ from jp_nb.tooling.question import Question
 from jp_nb.tooling.question_kinds import BooleanAnswer, TextAnswer
 from jp_nb.tooling.select_kind import SelectAnswer
 
+FIELD = {"id": "f", "text": "F", "answer_type": {"type": "text"}}
+INNER = {"type": "form", "fields": [FIELD]}
 SELECT = {"type": "select", "options": ["a", "b"]}
 
 
@@ -147,6 +149,38 @@ def test_both_spellings_of_an_answer_type_are_read(spelled: Any, read: Any) -> N
         (asked(answer_type={"type": "select"}), "options"),
         (asked(answer_type={"type": "select", "options": []}), "options"),
         (asked(answer_type={"type": "select", "options": [None]}), "options"),
+        (asked(answer_type=SELECT | {"multi": "yes"}), "`question.answer_type.multi`: "),
+        (
+            asked(answer_type=SELECT | {"options": ["a", {"label": "b"}]}),
+            "`question.answer_type.options.1.value`: ",
+        ),
+        (asked(answer_type=SELECT | {"options": ["a", "a"]}), "the same value"),
+        (asked(answer_type={"type": "number", "min": 3}), "`question.answer_type.min`: "),
+        (asked(answer_type={"type": "number", "minimum": 3, "maximum": 2}), "no number is from 3"),
+        (asked(answer_type={"type": "integer", "minimum": "3"}), "question.answer_type.minimum"),
+        (asked(answer_type={"type": "text", "format": "phone"}), "question.answer_type.format"),
+        (asked(answer_type={"type": "form", "fields": []}), "question.answer_type.fields"),
+        (asked(answer_type={"type": "form", "fields": [FIELD, FIELD]}), "same id"),
+        (
+            asked(answer_type={"type": "form", "fields": [FIELD | {"answer_type": INNER}]}),
+            "a field of a form is a form itself",
+        ),
+        (
+            asked(
+                answer_type={
+                    "type": "form",
+                    "fields": [
+                        FIELD,
+                        FIELD | {"answer_type": {"type": "select", "options": [{"value": []}]}},
+                    ],
+                }
+            ),
+            "`question.answer_type.fields.1.answer_type.options.0.value",
+        ),
+        (several({}, {"required": "no"}), "`questions.1.required`: "),
+        (several({}, {"header": 5}), "`questions.1.header`: "),
+        (asked(exclusiv=True), "`question.exclusiv`: "),
+        ('{"type":"needs_input","question":{},"questions":[{}]}', "leave out one"),
         (asked(answer_type={"Select": "a"}), "answer_type"),
         (asked(answer_type={"type": "date"}), "answer_type"),
         (asked(answer_type="Date"), "answer_type"),
@@ -177,6 +211,25 @@ def test_several_questions_are_read_in_order_and_written_as_they_came() -> None:
     second = Question.select("b", "Which?", ["a", "b"]).with_exclusive()
     assert outcome == NeedsInput(Question.text("a", "Why?"), second)
     assert outcome.model_dump() == written == NeedsInput.model_validate(written).model_dump()
+
+
+@pytest.mark.parametrize(
+    "answer_type",
+    [
+        {"type": "number", "minimum": 0, "below": 1.5},
+        {"type": "integer", "maximum": 2**70},
+        {"type": "text", "format": "date", "lines": False},
+        {"type": "select", "options": [{"value": 1, "label": "One", "description": "d"}, "b"],
+         "multi": True, "other": True, "recommended": 1, "min_picks": 1, "max_picks": 2},
+        {"type": "form", "fields": [FIELD, {**FIELD, "id": "g", "required": False}]},
+    ],
+    ids=lambda kind: kind["type"],
+)  # fmt: skip
+def test_every_kind_is_read_and_written_as_it_came(answer_type: dict[str, Any]) -> None:
+    text = asked(answer_type=answer_type, header="H", required=False)
+    outcome = read_outcome(text)
+    assert isinstance(outcome, NeedsInput)
+    assert outcome.model_dump() == json.loads(text)
 
 
 def test_one_question_is_given_and_written_as_ever() -> None:
