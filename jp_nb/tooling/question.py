@@ -182,8 +182,8 @@ class Question(BaseModel):
         Args:
             id: Key of the answer.
             text: What is asked, in one line.
-            options: What may be chosen, at least one unless `other`: bare values, or `Option(…)` with
-                a label and a description. The answer is the value.
+            options: What may be chosen, at least one unless `other`: bare values, or `Option(…)`
+                with a label and a description. The answer is the value.
             multi: Several may be picked: the answer is a list of values, in the order of the picks.
             other: An own text is an answer, too: `{"selected": [values], "custom": "text"}`.
             recommended: Index of the option that is marked as recommended.
@@ -576,13 +576,11 @@ def first_problem(exc: ValidationError) -> tuple[str, str]:
     """Return the place of the first problem, such as `answer_type.options.0`, and what it is."""
     [first, *_] = exc.errors(include_url=False, include_input=False)
     inner = first["ctx"].get("place") if first["type"] == "answer_type" else None
-    steps = [str(step) for step in first["loc"] if not str(step).startswith(_SCHEMA_STEPS)]
-    place = ".".join((*steps, *([inner] if inner else ())))
-    return place, first["msg"].removeprefix("Value error, ")
+    place = ".".join(map(str, (*first["loc"], *([inner] if inner else ()))))
+    return place, _WORDS.get(first["type"], first["msg"].removeprefix("Value error, "))
 
 
-_SCHEMA_STEPS: Final = ("function-", "constrained-", "is-instance", "strict-")
-"""Parts of a place that are not in what was read, but in how it is checked."""
+_WORDS: Final = {"missing": "it is missing", "extra_forbidden": "there is no such key"}
 
 
 def _unknown(kind: str) -> ValueError:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
@@ -224,7 +225,15 @@ class SecretAnswer(AnswerType):
         return SECRET_ANSWER
 
 
-Bound = StrictInt | Annotated[StrictFloat, Field(allow_inf_nan=False)]
+def _number(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) == math.inf:
+        raise ValueError("expected a number")
+    return value
+
+
+Bound = Annotated[
+    StrictInt | Annotated[StrictFloat, Field(allow_inf_nan=False)], BeforeValidator(_number)
+]
 """An integer keeps all its digits."""
 
 

@@ -21,6 +21,7 @@ from pydantic import (
     StrictFloat,
     StrictInt,
     StrictStr,
+    field_validator,
     model_serializer,
     model_validator,
 )
@@ -52,6 +53,13 @@ class Option(BaseModel):
     @classmethod
     def _bare(cls, data: Any) -> Any:
         return data if isinstance(data, dict | Option) else {"value": data}
+
+    @field_validator("value", mode="before")
+    @classmethod
+    def _scalar(cls, value: Any) -> Any:
+        if not isinstance(value, str | int | float):
+            raise ValueError("expected a text, a number or a boolean")
+        return value
 
     @model_serializer(mode="plain")
     def _compact(self) -> JsonValue:

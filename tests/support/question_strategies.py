@@ -36,14 +36,10 @@ def _made(kind: Any) -> Any:
             return None
         return made
 
-    return lambda **fields: st.fixed_dictionaries({}, optional=fields).map(build).filter(bool)
+    def strategy(always: dict[str, Any] | None = None, **fields: Any) -> Any:
+        return st.fixed_dictionaries(always or {}, optional=fields).map(build).filter(bool)
 
-
-def _select(fields: dict[str, Any]) -> AnswerType | None:
-    try:
-        return SelectAnswer(**fields)
-    except ValidationError:
-        return None
+    return strategy
 
 
 OPTIONS = st.lists(
@@ -55,20 +51,14 @@ OPTIONS = st.lists(
         option.value,
     ),
 ).map(tuple)
-SELECTS: st.SearchStrategy[SelectAnswer] = (
-    st.fixed_dictionaries(
-        {"options": OPTIONS},
-        optional={
-            "multi": st.booleans(),
-            "other": st.booleans(),
-            "recommended": st.integers(-1, 5),
-            "min_picks": st.integers(0, 3),
-            "max_picks": st.integers(1, 4),
-        },
-    )
-    .map(_select)
-    .filter(bool)
-)  # type: ignore[assignment]
+SELECTS: st.SearchStrategy[Any] = _made(SelectAnswer)(
+    {"options": OPTIONS},
+    multi=st.booleans(),
+    other=st.booleans(),
+    recommended=st.integers(-1, 5),
+    min_picks=st.integers(0, 3),
+    max_picks=st.integers(1, 4),
+)
 BOUNDS = st.sampled_from([-2, 0, 1, 3, 0.5, 2.0, 10**20])
 PLAIN: st.SearchStrategy[AnswerType] = st.one_of(
     st.just(BooleanAnswer()),

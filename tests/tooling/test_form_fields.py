@@ -146,7 +146,7 @@ def test_the_answer_schema_asks_for_what_the_schema_asked_for() -> None:
     form = asked({"type": "integer", "minimum": 1}, ["x"])
     expected: JsonValue = {
         "type": "object",
-        "properties": {"x": {"type": "integer", "minimum": 1}},
+        "properties": {"x": {"title": "x", "type": "integer", "minimum": 1}},
         "required": ["x"],
         "additionalProperties": False,
     }
