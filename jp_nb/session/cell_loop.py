@@ -40,6 +40,11 @@ def _nobody_hears() -> None:
     """Do nothing: nobody wants to know of interrupts."""
 
 
+def _none_is_ours() -> bool:
+    """Return False: every interrupt comes from outside."""
+    return False
+
+
 class DeferredInterrupts:
     """Lets no interrupt land in the middle of our own work, where it would leave half of it done.
 
@@ -56,6 +61,7 @@ class DeferredInterrupts:
         self._wake = wake
         self.heard: Callable[[], None] = _nobody_hears
         self._noted = 0
+        self._is_ours: Callable[[], bool] = _none_is_ours
         self.closed = False
 
     @contextmanager
@@ -79,14 +85,17 @@ class DeferredInterrupts:
             self.check()
 
     @contextmanager
-    def open(self) -> Iterator[None]:
-        """Let interrupts into the block: code of others runs in it, or it waits for a line."""
+    def open(self, is_ours: Callable[[], bool] = _none_is_ours) -> Iterator[None]:
+        """Let interrupts into the block: code of others runs in it, or it waits for a line.
+
+        Those for which `is_ours` are raised as all are, and told to nobody: no person made them.
+        """
         self.check()
-        outer, self.closed = self.closed, False
+        outer, self.closed, self._is_ours = self.closed, False, is_ours
         try:
             yield
         finally:
-            self.closed = outer
+            self.closed, self._is_ours = outer, _none_is_ours
 
     def check(self) -> None:
         """Raise `KeyboardInterrupt` for interrupts that came; however many, one."""
@@ -96,7 +105,8 @@ class DeferredInterrupts:
 
     def _note(self, *_: object) -> None:
         self._noted += 1
-        self.heard()
+        if not self._is_ours():
+            self.heard()
         if not self.closed or self._noted >= INTERRUPTS_OF_OWN_WORK:
             self._noted = 0
             raise KeyboardInterrupt
@@ -281,9 +291,14 @@ class CellLoop:
         """Return a block in which `KeyboardInterrupt` comes out of `serve` alone, or after it."""
         return self._shelter.close()
 
-    def unsheltered(self) -> AbstractContextManager[None]:
-        """Return a block within a job that an interrupt is to end at once."""
-        return self._shelter.open()
+    def unsheltered(
+        self, is_ours: Callable[[], bool] = _none_is_ours
+    ) -> AbstractContextManager[None]:
+        """Return a block within a job that an interrupt is to end at once.
+
+        One for which `is_ours`, such as that of a deadline, is no interrupt of the turn.
+        """
+        return self._shelter.open(is_ours)
 
     def listen(self, listener: Listener | None) -> None:
         """Sleep with `listener` from now on, None: the usual way; on the cell's thread."""

@@ -221,6 +221,25 @@ def test_timers_run_in_order_and_can_be_cancelled(
     assert now >= 0.06
 
 
+@pytest.mark.parametrize("ours", [False, True])
+def test_an_interrupt_of_our_own_is_raised_and_not_heard(cell: CellLoop, ours: bool) -> None:
+    heard: list[bool] = []
+
+    def wait(is_ours: bool) -> None:
+        with cell.unsheltered(lambda: is_ours):
+            interrupt_main_thread_in(0.1)
+            sleep(30)
+
+    cell.hear_interrupts(lambda: heard.append(True))
+    with cell.sheltered():
+        with pytest.raises(KeyboardInterrupt):
+            wait(ours)
+        assert heard == ([] if ours else [True])
+        with pytest.raises(KeyboardInterrupt):
+            wait(False)
+    assert heard == [True] * (1 if ours else 2)
+
+
 def test_a_storm_of_interrupts_loses_no_call(cell: CellLoop, agent: Agent) -> None:
     count = 300
 

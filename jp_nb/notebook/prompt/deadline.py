@@ -31,13 +31,19 @@ class Deadline:
         self._interrupted = False
         self._timer: threading.Timer | None = None
 
+    @property
+    def expired(self) -> bool:
+        """True once it is over."""
+        return self._expired
+
     def expire(self) -> None:
         """End the block now, or as it begins; from any thread."""
         with self._guard:
-            if self._armed and not self._expired:
+            interrupts = self._armed and not self._expired
+            self._expired = True  # before the interrupt, which is told by it
+            if interrupts:
                 self._interrupted = True
                 _interrupt_main_thread()
-            self._expired = True
 
     def __enter__(self) -> Self:
         with self._guard:

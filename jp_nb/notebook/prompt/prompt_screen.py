@@ -60,6 +60,10 @@ class OpenPrompt:
         # Running at once: cancelling the task that awaits it must not settle it.
         self.future.set_running_or_notify_cancel()
 
+    def is_expired(self) -> bool:
+        """Return True if its deadline is over, which comes as an interrupt."""
+        return self.deadline is not None and self.deadline.expired
+
     def begin_deadline(self, seconds: float) -> Deadline:
         """Return the deadline of what begins now; it is over if nobody waits any more."""
         self.deadline = Deadline(seconds)
@@ -150,7 +154,7 @@ class PromptScreen:
         console = TerminalConsole() if channel == "terminal" else KernelConsole(running_kernel())
         end: AnyEnd
         try:
-            with self._loop.unsheltered():
+            with self._loop.unsheltered(waiting.is_expired):
                 end = self._asked_on_stdin(waiting, console, channel)
         except Expired:
             end = NotAnswered("cancelled" if waiting.withdrawn else "timed_out", channel)

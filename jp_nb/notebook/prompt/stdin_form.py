@@ -48,6 +48,7 @@ KEYS: Final = (KEEP, BACK, LEAVE)
 SEND: Final = "s"
 LEFT_OPEN: Final = "Left open."
 LEFT_FOR_NOW: Final = "Left open for now: it must be answered before anything is sent."
+TIME_IS_OVER: Final = "The time for this is over."
 IS_FIRST: Final = "This is the first question."
 SECRET_OR_KEY: Final = "That is a key of this form. Is it the secret?"
 
@@ -82,8 +83,10 @@ class _StdinForm:
             try:
                 self._hold_what_is_up()
             except Expired:
+                self._write("", TIME_IS_OVER)  # below the line that was being typed
                 self._expire()
             except EOFError:
+                self._write("")
                 self._input_ends()
         return self._draft.end
 
