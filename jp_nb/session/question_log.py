@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
@@ -26,14 +25,14 @@ from jp_nb.record.question_entry import (
     signed,
 )
 from jp_nb.record.question_history import QuestionHistory, answers_of, ended_inquiries
-from jp_nb.record.question_rows import TableRows, read_rows
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.trust import NoKeyError, Trust
+from jp_nb.session.question_import import import_rows, read_table, set_aside
 from jp_nb.session.settings import Settings
 from jp_nb.workspace.config_files import ConfigFiles
 from jp_nb.workspace.folder_trust import Pending
 from jp_nb.workspace.keys import KeyFile
-from jp_nb.workspace.own_files import MAX_BYTES, NotOwnError, is_own_folder, read_own
+from jp_nb.workspace.own_files import NotOwnError, is_own_folder, read_own
 from jp_nb.workspace.project_log import (
     EntryTooLongError,
     LogContents,
@@ -43,11 +42,8 @@ from jp_nb.workspace.project_log import (
 
 TABLE: Final = "qna.csv"
 """The log's predecessor, beside it."""
-MIGRATED: Final = ".migrated"
 PATIENCE: Final = 2.0
 """Seconds that a turn waits for other kernels to write."""
-MAX_SAID: Final = 5
-"""Of the rows of a table that are skipped."""
 MAX_WAITING: Final = 1000
 """Of the answers that could not be written and are tried again."""
 ASKED: Final = ("form", "stdin", "terminal")
@@ -146,10 +142,11 @@ class QuestionLog:
         if not entries or not self._trusted:
             return
         about = self._about(stream)
+        self._waiting += [{**entry, **about} for entry in entries]
         try:
             if (log := self._place()) is None:
+                self._waiting.clear()
                 return
-            self._waiting += [{**entry, **about} for entry in entries]
             self._write(log)
             self._say(*self.migrated())
         except (JpNbError, OSError) as exc:
@@ -312,17 +309,9 @@ class QuestionLog:
             raise UsageError(
                 "no project log is kept here: `%jp config record.project_log=on` keeps one in .jp/"
             )
-        if not path.is_file():
-            raise UsageError(f"there is no file {str(path)!r} to import")
-        try:
-            with path.open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
-        except OSError as exc:
-            raise StorageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
-        said = self._import(log, path, data, mine=True)
-        if path.resolve() == (log.folder / TABLE).resolve():
-            said.append(_set_aside(path))
-        return said
+        said = import_rows(log, path, read_table(path), self._signed)
+        beside = path.resolve() == (log.folder / TABLE).resolve()
+        return [*said, set_aside(path)] if beside else said
 
     def migrated(self) -> list[str]:
         """Take over the table beside the log, if one is there, and return what to tell of it.
@@ -336,21 +325,10 @@ class QuestionLog:
         if log is None or not (path := log.folder / TABLE).is_file():
             return []
         try:
-            said = self._import(log, path, read_own(path), mine=False)
+            said = import_rows(log, path, read_own(path), None)
         except (StorageError, NotOwnError, OSError) as exc:
             return [f"{path} is not imported: {exc}"]
-        return [*said, _set_aside(path)]
-
-    def _import(self, log: ProjectLog, path: Path, data: bytes, *, mine: bool) -> list[str]:
-        if len(data) > MAX_BYTES:
-            raise StorageError(f"{path} has more than {MAX_BYTES} bytes")
-        try:
-            rows = read_rows(data.decode("utf-8-sig"))
-        except UnicodeDecodeError as exc:
-            raise StorageError(f"{path} is not UTF-8: {exc.reason} at byte {exc.start}") from exc
-        entries = [{**entry, "trusted": mine} for entry in rows.entries]
-        added = log.append(entries, finish=self._signed if mine else None)
-        return [*_told(path, rows, added.written, added.known), *added.problems]
+        return [*said, set_aside(path)]
 
 
 def _digest(foreign: Sequence[tuple[int, LogEntry]]) -> str:
@@ -359,32 +337,3 @@ def _digest(foreign: Sequence[tuple[int, LogEntry]]) -> str:
     for number, entry in foreign:
         whole.update(f"{number} {sorted_json(entry)}\n".encode("utf-8", "replace"))
     return whole.hexdigest()
-
-
-def _told(path: Path, rows: TableRows, written: int, known: int) -> Iterator[str]:
-    """Yield what became of the rows of a table."""
-    parts = [f"{_rows(written)} imported from {path.name}"]
-    parts += [f"{known} known already"] if known else []
-    parts += [f"{len(rows.skipped)} skipped"] if rows.skipped else []
-    yield ", ".join(parts)
-    yield from rows.skipped[:MAX_SAID]
-    if (more := len(rows.skipped) - MAX_SAID) > 0:
-        yield f"and {more} more of this kind"
-
-
-def _rows(count: int) -> str:
-    return "1 answer" if count == 1 else f"{count} answers"
-
-
-def _set_aside(path: Path) -> str:
-    """Keep the table under another name, so that it is not read again; say where."""
-    kept = path.with_name(path.name + MIGRATED)
-    count = 1
-    while os.path.lexists(kept):
-        count += 1
-        kept = path.with_name(f"{path.name}{MIGRATED}{count}")
-    try:
-        path.rename(kept)
-    except OSError as exc:
-        return f"{path} stays where it is: {exc.strerror or exc}"
-    return f"{path.name} is kept as {kept.name}"

@@ -1,0 +1,84 @@
+"""Tables of questions and answers, taken over into the log of the workspace.
+
+Source: `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from jp_nb.errors import StorageError, UsageError
+from jp_nb.record.question_rows import TableRows, read_rows
+from jp_nb.workspace.own_files import MAX_BYTES
+from jp_nb.workspace.project_log import Finish, ProjectLog
+
+MIGRATED: Final = ".migrated"
+MAX_SAID: Final = 5
+"""Of the rows that are skipped."""
+
+
+def read_table(path: Path) -> bytes:
+    """Return what is in the file at `path`, which the user named.
+
+    Raises:
+        UsageError: If it is none.
+        StorageError: If it cannot be read.
+    """
+    if not path.is_file():
+        raise UsageError(f"there is no file {str(path)!r} to import")
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except OSError as exc:
+        raise StorageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+
+
+def import_rows(log: ProjectLog, path: Path, data: bytes, finish: Finish | None) -> list[str]:
+    """Write the rows of the table `data`, of the file at `path`; return what to tell of it.
+
+    Args:
+        log: Where to; rows that it has are not written again.
+        path: The file, for messages.
+        data: What is in it.
+        finish: Signs an entry, where the user vouches for the table; None where nobody does.
+
+    Raises:
+        StorageError: If it is no such table, or the log cannot be written.
+    """
+    if len(data) > MAX_BYTES:
+        raise StorageError(f"{path} has more than {MAX_BYTES} bytes")
+    try:
+        rows = read_rows(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as exc:
+        raise StorageError(f"{path} is not UTF-8: {exc.reason} at byte {exc.start}") from exc
+    entries = [{**entry, "trusted": finish is not None} for entry in rows.entries]
+    added = log.append(entries, finish=finish)
+    return [*_told(path, rows, added.written, added.known), *added.problems]
+
+
+def set_aside(path: Path) -> str:
+    """Keep the table under another name, so that it is not read again; say where."""
+    kept = path.with_name(path.name + MIGRATED)
+    count = 1
+    while os.path.lexists(kept):
+        count += 1
+        kept = path.with_name(f"{path.name}{MIGRATED}{count}")
+    try:
+        path.rename(kept)
+    except OSError as exc:
+        return f"{path} stays where it is: {exc.strerror or exc}"
+    return f"{path.name} is kept as {kept.name}"
+
+
+def _told(path: Path, rows: TableRows, written: int, known: int) -> Iterator[str]:
+    """Yield what became of the rows of a table."""
+    parts = [f"{'1 answer' if written == 1 else f'{written} answers'} imported from {path.name}"]
+    parts += [f"{known} known already"] if known else []
+    parts += [f"{len(rows.skipped)} skipped"] if rows.skipped else []
+    yield ", ".join(parts)
+    yield from rows.skipped[:MAX_SAID]
+    if (more := len(rows.skipped) - MAX_SAID) > 0:
+        yield f"and {more} more of this kind"
