@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from jp_nb.json_values import sorted_json
 from jp_nb.record.question_entry import PastAnswer
 from jp_nb.rendering.markdown import code_block
 from jp_nb.rendering.report import Report, table
@@ -47,13 +48,19 @@ def with_note(shown: Report, note: str) -> Report:
 
 
 def _sheet(answer: PastAnswer) -> Report:
-    about = [f"answer {answer.id}", answer.timestamp, _answered_by(answer)]
-    about += [f"asked by {answer.asker}"] if answer.asker else []
+    about = [f"answer {answer.id}", f"{answer.moment:%Y-%m-%d %H:%M} UTC"]
+    about += [f"asked by {_ASKERS.get(answer.asker, answer.asker)}"] if answer.asker else []
     about += [f"in {answer.notebook}"] if answer.notebook else []
-    line = one_line(" · ".join(filter(None, about)))
-    question, words = plain(answer.question), plain(answer.words)
-    markdown = "\n\n".join([f"*{escape_markdown(line)}*", code_block(question), code_block(words)])
-    return Report(markdown, f"{line}\n{question}\n{words}")
+    about += [f"answered by {by}" if answer.vouched else by] if (by := _answered_by(answer)) else []
+    line = one_line(" · ".join(about))
+    texts = [plain(answer.question), plain(answer.words)]
+    if answer.words != answer.answer:
+        texts.append(f"value: {plain(sorted_json(answer.answer))}")
+    markdown = [f"*{escape_markdown(line)}*", *map(code_block, texts)]
+    return Report("\n\n".join(markdown), "\n".join([line, *texts]))
+
+
+_ASKERS: Final = {"assistant": "the assistant", "user": "the user"}
 
 
 def _answered_by(answer: PastAnswer) -> str:

@@ -7,6 +7,7 @@ Departures from the rows: a bare `%jp qna` lists (RCP-82); what the table cuts i
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -74,10 +75,22 @@ def test_what_is_long_is_cut_in_the_table_and_whole_by_its_id(notebook: AskedNot
     whole = notebook.jp("qna get 1")
     assert whole.splitlines()[1] == question
     assert whole.endswith(answer)
-    assert "in nb.ipynb" in whole
+    assert re.fullmatch(
+        r"answer 1 · \d{4}-\d\d-\d\d \d\d:\d\d UTC · asked by the assistant · in nb\.ipynb · "
+        "answered by the user", whole.splitlines()[0],
+    )  # fmt: skip
 
 
 @pytest.mark.req("RCP-84")
+def test_an_answer_with_a_label_is_shown_with_its_value(notebook: AskedNotebook) -> None:
+    options = [{"label": "Postgres", "value": "pg"}, {"label": "SQLite", "value": "li"}]
+    question = {"id": "db", "question": "Which?", "options": options}
+    notebook.ends.append(yes("pg"))
+    notebook.call("ask", questions=[question])
+    assert notebook.jp("qna").endswith("1   Which?    Postgres  the user")
+    assert notebook.jp("qna get 1").splitlines()[1:] == ["Which?", "Postgres", 'value: "pg"']
+
+
 def test_what_people_and_models_wrote_is_text_in_every_reader(notebook: AskedNotebook) -> None:
     evil = "<img src=x onerror=alert(1)>|[x](javascript:alert(1))`` $x$\u202e\x1b[31m"
     notebook.ask(f"Which {evil}?", f"{evil}\n```\n# {evil}")

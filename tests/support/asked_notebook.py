@@ -21,6 +21,14 @@ from tests.support.in_process import FakeShell
 _NUMBERS = count()
 
 
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key} = {_toml(item)}' for key, item in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value)
+
+
 class AskedNotebook:
     """A notebook in `folder`: `ask` runs a turn that asks one question.
 
@@ -46,7 +54,7 @@ class AskedNotebook:
     def call(self, tool: str, **arguments: Any) -> ToolCall:
         """Run a turn in which the model calls `tool`."""
         self.host.cell = CellRun(f"{self.name}-{next(self._cells)}", "run")
-        given = ", ".join(f"{key} = {json.dumps(value)}" for key, value in arguments.items())
+        given = _toml(arguments)[1:-1]
         name = f"script-{next(_NUMBERS)}"
         (self.folder / f"{name}.toml").write_text(
             f'[[replies]]\ntool_calls = [{{name = "{tool}", arguments = {{{given}}}}}]\n'
