@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.browser import NotebookPage
-from tests.support.page_actions import keys, picture
+from tests.support.browser import NotebookPage, OpenNotebook
+from tests.support.page_actions import IN_SIGHT, LOAD, keys, load, picture
 from tests.support.prompt_pages import Opened, answer_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def test_several_and_an_own_text_by_mouse(opened: Opened) -> None:
     assert "widget-view" not in str(notebook.saved())
 
 
-@pytest.mark.req("RPI-49", "RPI-22")
+@pytest.mark.req("RPI-49", "RPI-22", "RCP-90", "RCP-91")
 @pytest.mark.parametrize(
     ("pressed", "answer"),
     [
@@ -150,6 +150,32 @@ def test_a_page_that_is_loaded_again_shows_what_was_chosen(opened: Opened) -> No
     )
 
 
+def test_a_page_that_is_loaded_again_before_it_was_saved_shows_it_too(
+    open_notebook: OpenNotebook,
+) -> None:
+    ask = (
+        "import jp_nb as jp\npicked = jp.ask(jp.Question.select('n', 'Which?', 'abc', multi=True))"
+    )
+    notebook = open_notebook(LOAD, ask, "print(picked)")
+    load(notebook)
+    notebook.save()
+    notebook.run_cell(1)
+    form = notebook.form()
+    for label in "cab":
+        form.get_by_role("checkbox", name=label, exact=True).click()
+    form.get_by_text("(3 selected)").wait_for()
+    notebook.page.wait_for_timeout(1000)  # what was ticked last is on its way
+    notebook.reload(status="")
+    form = notebook.form()
+    form.get_by_text("(3 selected)").wait_for()
+    form.get_by_role("checkbox", name="c", exact=True).click()
+    form.get_by_text("Submit").click()
+    form.wait_for(state="hidden")
+    notebook.wait_for_kernel_status("idle")
+    notebook.run_cell(2)
+    assert notebook.output_text(2, contains="[").strip() == "['a', 'b']"
+
+
 NARROW: ViewportSize = {"width": 800, "height": 900}
 OUT_OF_SIGHT = """form => [...form.querySelectorAll("input, textarea, button, .jp-nb-option")]
     .filter(each => each.checkVisibility() && each.closest(".jp-nb-options") === null)
@@ -210,6 +236,31 @@ def test_long_and_foreign_texts_in_a_narrow_window(opened: Opened, theme: str) -
     assert "<b>bold</b>" in answer_of(notebook)
     notebook.page.evaluate(
         "window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Light' })"
+    )
+
+
+SCROLLS = "box => box.scrollHeight > box.clientHeight"
+
+
+@pytest.mark.req("RCP-89", "RCP-91")
+def test_long_texts_scroll_and_lose_nothing(opened: Opened) -> None:
+    question = "Question.select('q', 'long ' * 300 + 'THE END', range(40), other=True)"
+    notebook = start(opened, f"{question}.with_context('line\\n\\n' * 200 + 'THE LAST')")
+    form = notebook.form()
+    box = form.bounding_box()
+    assert box is not None
+    assert box["height"] < 1200
+    line = form.locator(".jp-nb-question bdi")
+    assert "THE END" in line.inner_text()
+    assert line.evaluate(IN_SIGHT)
+    context = form.locator(".jp-nb-context")
+    assert "THE LAST" in context.inner_text()
+    assert context.evaluate(SCROLLS)
+    listed = form.locator(".jp-nb-options")
+    assert listed.evaluate(SCROLLS)
+    keys(notebook, "ArrowDown", "PageDown")
+    notebook.page.wait_for_function(
+        "document.querySelector('.jp-nb-form .jp-nb-options').scrollTop > 100"
     )
 
 
