@@ -213,10 +213,15 @@ def is_answered(entry: Mapping[str, JsonValue]) -> bool:
     return entry.get("outcome", "answered") == "answered"
 
 
-def past_answer(entry: Mapping[str, JsonValue], number: int, *, vouched: bool) -> PastAnswer:
-    """Return the answered question that `entry`, which is well formed, is number `number` of."""
+def moment_of(entry: Mapping[str, JsonValue]) -> datetime:
+    """Return when the question of `entry`, which is well formed, was answered."""
     moment = read_moment(entry.get("timestamp", entry.get("datetime")))
     assert moment is not None
+    return moment
+
+
+def past_answer(entry: Mapping[str, JsonValue], number: int, *, vouched: bool) -> PastAnswer:
+    """Return the answered question that `entry`, which is well formed, is number `number` of."""
     answer, label = entry.get("answer"), entry.get("label")
     words = label if isinstance(label, str) and label.strip() else answer_in_words(None, answer)
     text: dict[str, Any] = {
@@ -226,7 +231,7 @@ def past_answer(entry: Mapping[str, JsonValue], number: int, *, vouched: bool) -
     notebook = entry.get("notebook")
     return PastAnswer(
         id=number,
-        moment=moment,
+        moment=moment_of(entry),
         question=str(entry["question"]),
         answer=answer,
         words=words,

@@ -1,7 +1,7 @@
-"""Questions and answers out of a table: text in, entries of a log out. Pure.
+"""Questions and answers out of a table, or another log: text in, entries of a log out. Pure.
 
 The table has the columns datetime, question and answer, separated by semicolons and quoted as in
-RFC 4180. Its first line may name them.
+RFC 4180. Its first line may name them. A log has an entry a line.
 
 Source: `docs/record.md`, RFC 4180.
 """
@@ -19,7 +19,14 @@ from datetime import UTC
 from pydantic import JsonValue
 
 from jp_nb.json_values import sorted_json
-from jp_nb.record.question_entry import VERSION, read_moment, zoned
+from jp_nb.record.question_entry import (
+    VERSION,
+    is_answered,
+    moment_of,
+    read_line,
+    read_moment,
+    zoned,
+)
 from jp_nb.record.timestamps import parse_timestamp
 
 COLUMNS = ("datetime", "question", "answer")
@@ -27,7 +34,7 @@ COLUMNS = ("datetime", "question", "answer")
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """The rows of a table.
+    """The rows of a table, or the lines of a log.
 
     Attributes:
         entries: The good ones, oldest first. `row` names each: the same row of another reading.
@@ -51,9 +58,34 @@ def read_rows(text: str) -> TableRows:
         elif isinstance(found := _entry(row), str):
             skipped.append(f"line {line}: {found}")
         else:
-            seen[sorted_json(list(row))] += 1
-            found["row"] = _digest(row, seen[sorted_json(list(row))])
+            found["row"] = _digest(list(row), seen)
             entries.append(found)
+    return _in_order(entries, skipped)
+
+
+def read_log(text: str) -> TableRows:
+    """Return the answered questions of a log, whatever their numbers were and whoever signed."""
+    entries: list[dict[str, JsonValue]] = []
+    skipped: list[str] = []
+    seen: Counter[str] = Counter()
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
+        if not line.strip():
+            continue
+        entry = read_line(line.encode("utf-8", "replace"))
+        if entry is None:
+            skipped.append(f"line {number}: not an entry of a log")
+        elif is_answered(entry):
+            moment = zoned(moment_of(entry))
+            said = {key: value for key, value in entry.items() if key not in _NOT_TAKEN_OVER}
+            row = _digest([moment, entry["question"], entry["answer"]], seen)
+            entries.append({"v": VERSION, "timestamp": moment, **said, "row": row})
+    return _in_order(entries, skipped)
+
+
+_NOT_TAKEN_OVER = {"v", "id", "timestamp", "datetime", "trusted", "signature", "row"}
+
+
+def _in_order(entries: Sequence[dict[str, JsonValue]], skipped: Sequence[str]) -> TableRows:
     return TableRows(tuple(sorted(entries, key=lambda x: str(x["timestamp"]))), tuple(skipped))
 
 
@@ -89,6 +121,8 @@ def _entry(row: Sequence[str]) -> dict[str, JsonValue] | str:
     return {"v": VERSION, "timestamp": zoned(moment), "question": question, "answer": answer}
 
 
-def _digest(row: Sequence[str], occurrence: int) -> str:
-    """Return what names a row wherever it stands; of equal rows each is counted."""
-    return hashlib.sha256(sorted_json([*row, occurrence]).encode("utf-8", "replace")).hexdigest()
+def _digest(row: list[JsonValue] | list[str], seen: Counter[str]) -> str:
+    """Return what names a row wherever it stands; equal ones are counted in `seen`."""
+    text = sorted_json([*row])
+    seen[text] += 1
+    return hashlib.sha256(f"{seen[text]} {text}".encode("utf-8", "replace")).hexdigest()

@@ -1,4 +1,4 @@
-"""Tables of questions and answers, taken over into the log of the workspace.
+"""Tables of questions and answers, and other logs, taken over into the log of the workspace.
 
 Source: `docs/record.md`.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.record.question_rows import TableRows, read_rows
+from jp_nb.record.question_rows import TableRows, read_log, read_rows
 from jp_nb.workspace.own_files import MAX_BYTES
 from jp_nb.workspace.project_log import Finish, ProjectLog
 
@@ -37,23 +37,31 @@ def read_table(path: Path) -> bytes:
 
 
 def import_rows(log: ProjectLog, path: Path, data: bytes, finish: Finish | None) -> list[str]:
-    """Write the rows of the table `data`, of the file at `path`; return what to tell of it.
+    """Write the rows of a table, or the lines of another log; return what to tell of it.
 
     Args:
         log: Where to; rows that it has are not written again.
-        path: The file, for messages.
+        path: The file: a log if its name ends in `.jsonl`.
         data: What is in it.
         finish: Signs an entry, where the user vouches for the table; None where nobody does.
 
     Raises:
-        StorageError: If it is no such table, or the log cannot be written.
+        UsageError: If it is a file of this log.
+        StorageError: If it is not a text, or the log cannot be written.
     """
+    is_log = path.suffix == ".jsonl"
+    if is_log and path.resolve().parent == log.folder.resolve():
+        raise UsageError(
+            f"{path} belongs to this log already; `%jp trust --workspace` lets count what somebody "
+            "else wrote there"
+        )
     if len(data) > MAX_BYTES:
         raise StorageError(f"{path} has more than {MAX_BYTES} bytes")
     try:
-        rows = read_rows(data.decode("utf-8-sig"))
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
         raise StorageError(f"{path} is not UTF-8: {exc.reason} at byte {exc.start}") from exc
+    rows = read_log(text) if is_log else read_rows(text)
     entries = [{**entry, "trusted": finish is not None} for entry in rows.entries]
     added = log.append(entries, finish=finish)
     return [*_told(path, rows, added.written, added.known), *added.problems]

@@ -283,6 +283,25 @@ def test_an_import_that_broke_off_is_finished_and_fills_files_as_answers_do(
     assert ids == list(range(1, 201))
 
 
+@pytest.mark.req("RCP-41", "RCP-60")
+def test_another_log_is_imported_and_the_log_itself_is_not(
+    notebook: AskedNotebook, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JP_NB_TRUST_FOLDERS", "")
+    old = {"datetime": "2026-03-01T10:00:00Z", "question": "Which city?", "answer": "Delft"}
+    (notebook.folder / "old.jsonl").write_text(json.dumps(old) + "\n")
+    notebook.ask("Which database?", "SQLite")
+    for said in ("1 answer imported", "0 answers imported from old.jsonl, 1 known already"):
+        notebook.jp("qna import old.jsonl")
+        assert said in capsys.readouterr().out
+    assert [(x["id"], x["answer"]) for x in notebook.read()["entries"]] == [
+        (2, "Delft"), (1, "SQLite"),
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match="belongs to this log already"):
+        notebook.jp(f"qna import {notebook.log}")
+    assert len(notebook.kept()) == 2
+
+
 @pytest.mark.req("RCP-59")
 def test_the_table_beside_the_log_is_kept_under_another_name(
     notebook: AskedNotebook, capsys: pytest.CaptureFixture[str]

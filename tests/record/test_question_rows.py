@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jp_nb.record.question_rows import read_rows
+from jp_nb.record.question_rows import read_log, read_rows
 
 TABLE = (
     "datetime;question;answer\r\n"
@@ -43,3 +43,21 @@ def test_equal_rows_are_told_apart_and_named_the_same_in_another_reading() -> No
     assert first != second
     again = read_rows("2026-01-01T00:00:00Z;Other;A\n" + twice)
     assert {first, second} < {entry["row"] for entry in again.entries}
+
+
+@pytest.mark.req("RCP-41", "RCP-62")
+def test_another_log_is_read_without_its_numbers_and_signatures() -> None:
+    rows = read_log(
+        '{"datetime":"2026-03-02T11:00:00+01:00","question":"Q?","answer":"A"}\n\nbad\n'
+        '{"id":7,"timestamp":"2026-03-01T10:00:00Z","question":"Which?","answer":"pg","label":"Pg",'
+        '"mode":"choice","trusted":true,"signature":"1:00"}\n'
+        '{"timestamp":"2026-03-01T10:00:00Z","question":"Which?","outcome":"declined"}\n'
+    )
+    assert rows.skipped == ("line 3: not an entry of a log",)
+    assert [{**entry, "row": ""} for entry in rows.entries] == [
+        {
+            "v": 1, "timestamp": "2026-03-01T10:00:00.0Z", "question": "Which?", "answer": "pg",
+            "label": "Pg", "mode": "choice", "row": "",
+        },
+        {"v": 1, "timestamp": "2026-03-02T10:00:00.0Z", "question": "Q?", "answer": "A", "row": ""},
+    ]  # fmt: skip

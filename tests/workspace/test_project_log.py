@@ -358,3 +358,41 @@ def test_any_answers_come_back_in_order_through_any_number_of_files(
             assert [(e["question"], e["answer"]) for _, e in found] == [
                 (e["question"], e["answer"]) for e in written
             ]
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 30), st.sets(st.integers(0, 29)), st.binary(max_size=40), st.integers(1, 7))
+@pytest.mark.req("RCP-42", "RCP-50")
+def test_whatever_becomes_of_some_lines_the_others_keep_their_ids(
+    count: int, lost: set[int], junk: bytes, full: int
+) -> None:
+    junk = b"#" + junk.replace(b"\n", b"")
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(project_log, "MAX_LINES", full)
+        log = ProjectLog(Path(folder))
+        add(log, *range(count))
+        at = 0
+        for path in [*sorted(log.folder.glob("qna_*")), log.path]:
+            found = path.read_bytes().split(b"\n")[:-1]
+            places = range(at, at + len(found))
+            kept = [junk if n in lost else line for n, line in zip(places, found, strict=True)]
+            path.write_bytes(b"\n".join(kept) + b"\n")
+            at += len(found)
+        left = [(n + 1, n) for n in range(count) if n not in lost]
+        assert said(log) == left
+        assert log.read().damaged == count - len(left)
+        add(log, "new")
+        assert said(log) == [*left, (count + 1, "new")]
+
+
+@given(st.lists(st.binary(max_size=200), max_size=5))
+def test_a_file_of_anything_is_read_and_written_to(parts: list[bytes]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        log = ProjectLog(Path(folder))
+        log.folder.mkdir(parents=True)
+        log.path.write_bytes(b"\n".join(parts))
+        before = log.read()
+        add(log, "new")
+        found = said(log)
+        assert found[-1] == (before.last + 1, "new")
+        assert len(found) == len(before.answered) + 1
