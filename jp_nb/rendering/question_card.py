@@ -103,8 +103,9 @@ def question_card(
         return _select_card(kind, answer, answered=answered)
     if not answered:
         return QuestionCard()
-    own = answer if isinstance(answer, str) and "\n" in answer.strip("\n") else None
-    return QuestionCard(value_in_words(answer), own=own, answered=True)
+    if isinstance(answer, str) and len(_own_lines(answer)) > 1:
+        return QuestionCard(_beginning(answer), own=answer, answered=True)
+    return QuestionCard(value_in_words(answer), answered=True)
 
 
 def value_in_words(value: JsonValue) -> str:
@@ -129,7 +130,8 @@ def _select_card(kind: dict[str, JsonValue], answer: JsonValue, *, answered: boo
     listed = list(_listed(options))
     words = [labels.get(key) or _label(value) for key, value in chosen.items()]
     if picked.own is not None:
-        words.append(f'"{spell_unseen(picked.own)}"')
+        several = len(_own_lines(picked.own)) > 1
+        words.append(f'"{_beginning(picked.own) if several else spell_unseen(picked.own)}"')
     said = one_line(", ".join(words), limit=MAX_ANSWER_CHARS) if words else NONE_OF_THESE
     return QuestionCard(
         said if answered else "",
@@ -139,6 +141,11 @@ def _select_card(kind: dict[str, JsonValue], answer: JsonValue, *, answered: boo
         own=picked.own,
         answered=answered,
     )
+
+
+def _beginning(text: str) -> str:
+    """Return the first line of an own text, all of which is shown below."""
+    return f"{one_line(_own_lines(text)[0], limit=MAX_LABEL_CHARS)} …"
 
 
 def _listed(options: Sequence[CardOption]) -> Iterator[CardOption]:

@@ -139,9 +139,10 @@ def test_an_own_text_of_several_lines_keeps_them() -> None:
     own = "first\n  second\n\n- third"
     record = record_of(QuestionPrompt(MANY), given_({"selected": ["pg"], "custom": own}))
     assert record.plain.endswith("    │ first\n    │   second\n    │ \n    │ - third")
+    assert record.plain.startswith('Which extras? → Postgres, "first …"\n')
     assert "> ```text\n> first\n>   second\n>\n> - third\n> ```" in record.markdown
     prose = record_of(FormPrompt((QuestionPrompt(WHY),)), FormEnd((given_(own),)))
-    assert prose.plain.endswith("    │ - third")
+    assert prose.plain.startswith("Why? → first …\n    │ first\n    │   second\n")
 
 
 @pytest.mark.req("RPI-38", "RCP-84")
@@ -190,7 +191,7 @@ def test_many_options_are_counted_and_what_was_chosen_is_always_listed() -> None
 # --- the turn's transcript ---------------------------------------------------------------------
 
 
-@pytest.mark.req("RPI-84", "RPI-88")
+@pytest.mark.req("RPI-83", "RPI-84", "RPI-88")
 def test_a_turn_shows_labels_in_the_order_of_the_picks_and_what_else_was_offered() -> None:
     bundle = shown(MANY, outcome="answered", answer=["rd", "pg"], end="answered", channel="form")
     assert bundle["text/plain"] == (
@@ -232,6 +233,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
+ONE_LINE = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")))
 KEYS = st.sampled_from(["type", "options", "fields", "multi", "value", "label", "id", "text"])
 DAMAGED = st.recursive(
     JSON | st.sampled_from(["select", "form", "a"]),
@@ -274,7 +276,7 @@ def test_a_damaged_kind_leaves_what_can_be_read(
     assert [card.words, *card_text(card)] == lines
 
 
-@given(st.permutations(["pg", "rd", "SQLite"]), st.integers(0, 3), st.none() | st.text())
+@given(st.permutations(["pg", "rd", "SQLite"]), st.integers(0, 3), st.none() | ONE_LINE)
 def test_a_fitting_answer_reads_as_its_kind_says_it(
     values: list[JsonValue], count: int, own: str | None
 ) -> None:

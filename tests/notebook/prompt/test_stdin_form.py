@@ -199,8 +199,10 @@ def test_a_reply_carries_what_was_answered_so_far() -> None:
 
 
 def test_nobody_who_only_presses_enter_is_asked_for_ever() -> None:
-    needs = form(fields(WHY, EXTRAS, COUNT, check=lambda _: {"": "never right"}))
-    assert ended(needs, *[""] * 1000) == left("cancelled")
+    needs = form(fields(WHY, EXTRAS, COUNT))
+    clock = Clock(*[""] * 1000)
+    assert ask_form_on_stdin(needs, clock, "terminal") == left("cancelled")
+    assert len(clock.lines) > 980
 
 
 @pytest.mark.req("RPI-56", "HB-7")
@@ -250,6 +252,29 @@ def test_what_does_not_fit_is_asked_again_one_question_and_a_form(
         assert len([x for x in scribe.read_so_far if x.startswith("Please type a")]) == 1
     typed = [line for line in bad if line]
     assert ended(form(question), *typed, good) == FormEnd((given_(value),))
+
+
+@pytest.mark.req("RPI-27", "RPI-32", "RPI-56", "RCP-20")
+@pytest.mark.parametrize(
+    ("question", "typed", "value"),
+    [
+        (EXTRAS, ["3,1"], ["SQLite", "pg"]),
+        (EXTRAS, ["", "4 2", "mine"], {"selected": ["rd"], "custom": "mine"}),
+        (EXTRAS, ["0"], []),
+        (EXTRAS, ["1,1", "1,0", "5", "SQLite"], ["SQLite"]),
+        (EXTRAS.with_default(["rd", "pg"]), [""], ["rd", "pg"]),
+        (STORE, ["4", "", "2"], "rd"),
+        (STORE, ["4", " mine, all of it "], {"selected": [], "custom": " mine, all of it "}),
+        (STORE, ["4", '""', "n", '""', "x", "y"], {"selected": [], "custom": ""}),
+        (Question.select("q", "?", [], other=True), ["", "1"], {"selected": [], "custom": "1"}),
+    ],
+)
+def test_one_question_alone_takes_several_picks_and_own_texts(
+    question: Question, typed: list[str], value: JsonValue
+) -> None:
+    end = ask_on_stdin(QuestionPrompt(question), Clock(*typed), "terminal")
+    empty = ["empty"] if '""' in typed else []
+    assert end == given_(value, *empty)
 
 
 @pytest.mark.req("RCP-12")

@@ -19,9 +19,18 @@ QUESTIONS = (
 
 
 @pytest.fixture(scope="module")
-def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
-    with front_end(tmp_path_factory.mktemp("kernel")) as front:
-        yield front
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
+    with front_end(tmp_path_factory.mktemp("kernel")) as user:
+        yield user
+
+
+@pytest.fixture
+def user(kernel: FrontEnd) -> FrontEnd:
+    """The front end, with nothing left over from the test before."""
+    kernel.receive(0.0)
+    kernel.messages.clear()
+    kernel.models.clear()
+    return kernel
 
 
 def type_in(user: FrontEnd, *lines: str) -> list[str]:
@@ -107,5 +116,39 @@ def test_cancelling_the_task_takes_the_form_away(user: FrontEnd) -> None:
     typed.touch()
     user.finish(cell)
     assert user.printed(cell).endswith("gave up\n")
-    assert "Leave the questions?" not in user.printed(cell)
+    assert "Question 3" not in user.printed(cell)
     assert user.run("print('next')") == "next\n"
+
+
+@pytest.mark.req("RPI-86")
+def test_an_open_form_that_no_page_shows_is_a_text_with_its_questions(user: FrontEnd) -> None:
+    cell = user.start(f"ask_form({QUESTIONS})")
+    user.form("Which store?")
+    (shown,) = user.displays(cell)
+    assert shown["text/plain"].split("\n") == [
+        "asked by tool some_tool",
+        "1. Which store?",
+        "    ☐ pg",
+        "    ☐ rd",
+        "2. Which key?",
+        "3. How many?",
+        "[This prompt is open only while its form is shown.]",
+    ]
+    user.manager.interrupt_kernel()
+    user.finish(cell)
+
+
+@pytest.mark.req("RPI-84", "RCP-93")
+def test_code_in_the_cell_leaves_the_record_of_its_form(user: FrontEnd) -> None:
+    user.run("from jp_nb.agent.prompts import FormPrompt, QuestionPrompt")
+    pages = f"tuple(QuestionPrompt(question) for question in ({QUESTIONS}))"
+    cell = user.start(f"prompter.ask_form_here(FormPrompt({pages})); print('not reached')")
+    user.form("Which store?")
+    user.manager.interrupt_kernel()
+    user.finish(cell)
+    (record,) = user.displays(cell)
+    assert record["text/plain"] == (
+        "Which store? → interrupted\n    ☐ pg\n    ☐ rd\n"
+        "Which key? → interrupted\nHow many? → interrupted"
+    )
+    assert record["text/markdown"].startswith("Which store? → **interrupted**\n\n- ☐ pg\n- ☐ rd")
