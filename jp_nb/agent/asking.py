@@ -15,7 +15,7 @@ from typing import Literal, Protocol, assert_never
 from pydantic import JsonValue
 
 from jp_nb.agent.calls import Call, EndCallbacks
-from jp_nb.agent.display_events import Display, QuestionEnds, Waits
+from jp_nb.agent.display_events import Display, PersonSays, QuestionEnds, Waits
 from jp_nb.agent.model_inquiry import InquiryBackend, InquiryError, ModelInquiry
 from jp_nb.agent.prompt_queue import Ask, Dialogues, Event, Spawn, ask_form
 from jp_nb.agent.prompts import (
@@ -404,6 +404,8 @@ class Asking:
                 for each, one in zip(rounds, ends, strict=True):
                     self._take(each, one)
                 asked.call.reply = end.text if end.then == "reply" else None
+                if asked.call.reply is not None:
+                    self._display(PersonSays(asked.call.reply))
             case NotAnswered():
                 self._unanswered(asked, rounds, end)
                 return

@@ -16,7 +16,7 @@ import pytest
 from pydantic import JsonValue
 
 from jp_nb.agent.call_runner import UNAVAILABLE
-from jp_nb.agent.display_events import InterruptHeard, QuestionEnds, ToolEnds
+from jp_nb.agent.display_events import InterruptHeard, PersonSays, QuestionEnds, ToolEnds
 from jp_nb.agent.interrupts import LEFT, LEFT_RUNNING, LEFT_UNRUN, stopped
 from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered, Unavailable
 from jp_nb.agent.questions import NOT_ANSWERED, STOPPED_BY_USER
@@ -491,6 +491,7 @@ async def test_a_reply_goes_to_the_model_with_the_answers_so_far_and_the_turn_go
         ("call_1.parts.1", "cancelled", "user", "cancelled"),
     ]
     assert structured(bench)["reply"] == "What is a part?"
+    assert bench.shown_of(PersonSays) == [PersonSays("What is a part?")]
     assert bench.turn.text == "Done."
 
 
