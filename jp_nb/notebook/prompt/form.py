@@ -139,6 +139,7 @@ class Form:
 
     def _changed(self) -> None:
         self._confirmed = False
+        self._say("")  # what was said was about what stood there before
         self._events.changed()
 
     def _say(self, words: str) -> None:

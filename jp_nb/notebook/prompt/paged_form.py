@@ -150,15 +150,19 @@ class PagedForm:
         """The page that is up, or that the other screens lead back to."""
         page = self._pages.get(self._draft.page)
         if page is None:
-            page = FormPage(self._draft.asked, self._events.changed)
+            page = FormPage(self._draft.asked, self._changed)
             self._pages[self._draft.page] = page
         return page
 
     def _reply_menu(self) -> ReplyMenu:
         if self._menu is None:
             self._menu = ReplyMenu()
-            self._menu.area.observe(lambda _: self._events.changed(), names="value")
+            self._menu.area.observe(lambda _: self._changed(), names="value")
         return self._menu
+
+    def _changed(self) -> None:
+        self._say("")  # what was said was about what stood there before
+        self._events.changed()
 
     def _draw(self) -> None:
         """Show what is up."""
