@@ -122,8 +122,8 @@ class ObjectSchema:
             if not self.typed:
                 self.refuse((*path, "default"), f"expected {kind.expects}")
             default = None
-        # One that is empty on the screen is not to be its default without a word.
-        shown = self.typed and not nullable and default is not None
+        # What is empty on the screen is not to be a default that is not, without a word.
+        shown = self.typed and not nullable and default not in (None, "", [])
         return FormField(
             id=name,
             title=title or name,
