@@ -161,7 +161,7 @@ def route(
         return AskModel()
     if not nobody:
         return AskPerson()
-    if not question.required and not question.human_only:
+    if not question.required and not question.exclusive:
         automatic = question.answer_type.automatic
         return LeaveOpen() if automatic is None else UseAnswer(automatic, None)
     if question.human_only:
@@ -257,8 +257,8 @@ def question_end(entry: InquiryResponse) -> QuestionEnd:
 def chosen_late(question: Question, end: NotAnswered) -> Answered | NotAnswered:
     """Return `end`; for an optional question whose time is over, the answer that nobody chose."""
     automatic = question.answer_type.automatic
-    human_only = question.required or question.human_only
-    if end.end != "timed_out" or human_only or automatic is None or end.channel is None:
+    must = question.required or question.exclusive
+    if end.end != "timed_out" or must or automatic is None or end.channel is None:
         return end
     return Answered(automatic, end.channel, marks=frozenset({"auto", "timed_out"}))
 

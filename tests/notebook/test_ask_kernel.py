@@ -1,4 +1,4 @@
-"""`ask` in a real kernel with nobody there: not offered, unless its answers are configured."""
+"""`ask` in a real kernel: with nobody there, and how a turn ends that is stopped at the form."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.call_runner import UNAVAILABLE
+from jp_nb.agent.interrupts import LEFT_RUNNING
+from jp_nb.agent.questions import STOPPED_BY_USER
 from tests.support.cells import calls, contents, error, events, kernel_with, start, value
 from tests.support.kernel_client import FrontEnd
 
@@ -30,7 +32,9 @@ QUESTIONS: list[dict[str, Any]] = [
     },
 ]
 SCRIPTS = {
-    "ask": calls(("ask", {"questions": json.dumps(QUESTIONS)})) + '[[replies]]\ntext = "I go on."\n'
+    "ask": calls(("ask", {"questions": json.dumps(QUESTIONS)}))
+    + '[[replies]]\ntext = "I go on."\n',
+    "both": calls(("ask", {"questions": json.dumps(QUESTIONS)}), ("wait", {})),
 }
 ANSWER = "conversation.tools.ask.questions.{}.answer"
 
@@ -100,3 +104,45 @@ def test_a_required_question_without_an_answer_is_an_error_and_strict_fails_the_
     failed = error(user, alone(user, f"{options} --strict"))
     assert failed is not None
     assert failed["ename"] == "PromptUnavailable"
+
+
+WAIT = """
+import asyncio
+@jp.tool
+async def wait() -> str:
+    await asyncio.sleep(60)
+    return "waited"
+"""
+
+
+def typed(user: FrontEnd, *lines: str) -> None:
+    for line in lines:
+        user.input_request()
+        user.type(line)
+
+
+@pytest.mark.req("RPI-76", "RPI-77", "HB-12")
+def test_who_stops_the_turn_at_the_form_is_not_told_of_an_interrupt(user: FrontEnd) -> None:
+    user.run(WAIT)
+    request = start(user, "both", "-c prompt.channel=stdin")
+    typed(user, "2", "!", "s")
+    user.finish(request)
+    failed = error(user, request)
+    assert failed is not None
+    assert failed["traceback"] == ["You stopped the turn. What arrived so far is in the record."]
+    assert contents(user) == [STOPPED_BY_USER, LEFT_RUNNING]
+    closed = [e for e in events(user) if e["type"] == "inquiry_response"]
+    assert [e["metadata"]["end"] for e in closed] == ["cancelled", "cancelled"]
+    log = shown(user, "%jp log")
+    assert "stopped by you" in log
+    everything = log + user.printed(request) + str(user.displays(request))
+    assert "interrupt" not in everything.lower()
+
+
+@pytest.mark.req("RCP-22", "RPI-56")
+def test_what_is_typed_in_order_is_what_the_model_reads(user: FrontEnd) -> None:
+    request = start(user, "ask", "-c prompt.channel=stdin")
+    typed(user, "PostgreSQL", "2,1", "s")
+    user.finish(request)
+    assert error(user, request) is None
+    assert contents(user) == ["User answers:\ndatabase: PostgreSQL (value: pg)\nparts: [Page, API]"]
