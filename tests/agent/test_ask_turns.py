@@ -128,6 +128,28 @@ async def test_a_form_is_asked_as_one_prompt_and_its_answers_are_the_result() ->
     ]
 
 
+@pytest.mark.req("HB-16")
+async def test_questions_are_recorded_before_they_are_shown_and_answers_before_they_count() -> None:
+    recorded: list[tuple[int, int]] = []
+
+    def note() -> None:
+        recorded.append((len(bench.of(InquiryRequest)), len(bench.of(InquiryResponse))))
+
+    async def answer() -> FormEnd:
+        note()
+        return FormEnd((yes("one"), yes("two")))
+
+    def plan(ctx: ToolContext) -> Outcome:
+        note()
+        if ctx.answers:
+            return Success("")
+        return NeedsInput(Question.text("a", "A?"), Question.text("b", "B?"))
+
+    bench = bench_of(FakePrompter(answer), call("plan"), tools=[PythonTool(plan)])
+    await bench.run()
+    assert recorded == [(0, 0), (2, 0), (2, 2)]
+
+
 @pytest.mark.req("HB-19", "RPI-37")
 async def test_the_questions_are_recorded_as_the_assistants_word_by_word() -> None:
     label = " <b>$x$</b> {y} "
@@ -666,11 +688,13 @@ async def test_a_tool_that_wants_all_answers_gets_those_chosen_late_or_none() ->
     await bench.run()
     assert responses(bench) == [('{"size": "M", "name": null}', False)]
 
-    asks = Asks()
-    bench = bench_of(FakePrompter(LATE), call("plan"), tools=[asks.tool])
+    def must(ctx: ToolContext) -> Outcome:
+        return NeedsInput(Question.select("size", "Size?", ["S", "M"]), Question.text("a", "A?"))
+
+    bench = bench_of(FakePrompter(LATE), call("must"), tools=[PythonTool(must)])
     await bench.run()
     assert responses(bench) == [(NOT_ANSWERED["timed_out"], False)]
-    assert asks.runs == [{}]
+    assert [end for *_, end in ends(bench)] == ["timed_out", "timed_out"]
 
 
 @pytest.mark.parametrize("how", ["cancelled", "declined"])

@@ -147,6 +147,7 @@ async def test_a_command_runs_only_once_somebody_permits_it(tmp_path: Path) -> N
 PARAMETERS: JsonValue = {"what": {"type": "string"}}
 
 
+@pytest.mark.req("HB-15")
 @pytest.mark.parametrize("mode", ["ask", "edit"])
 async def test_what_an_edited_command_executes_is_seen_before_it_does(
     tmp_path: Path, mode: str

@@ -305,6 +305,7 @@ async def test_the_traceback_for_the_person_begins_in_the_tool(kind: str) -> Non
         assert len(files) == 1
 
 
+@pytest.mark.req("HB-20")
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -106,6 +106,7 @@ def test_repair_leaves_a_well_formed_record_alone(healthy: list[dict[str, Any]])
     assert stream.raw == before
 
 
+@pytest.mark.req("HB-17")
 @given(records)
 @QUICK
 def test_repair_makes_any_record_well_formed_once_and_for_all(

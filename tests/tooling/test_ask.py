@@ -541,6 +541,20 @@ async def test_among_several_an_open_question_is_told_apart_from_one_with_no_pic
     )
 
 
+async def test_where_nothing_came_and_not_all_of_it_on_purpose_it_is_an_error() -> None:
+    found = await result(
+        *(SIZE, NAME), answers={}, ends={"size": end("declined"), "name": end("timed_out")}
+    )
+    assert isinstance(found, Failure)
+    assert found.message == (
+        "Answers:\n"
+        "size: not answered (the user left it open on purpose)\n"
+        "name: timed out (nobody answered in time)"
+    )
+    left = {"size": end("declined"), "name": end("declined")}
+    assert isinstance(await result(SIZE, NAME, answers={}, ends=left), Success)
+
+
 @pytest.mark.req("RPI-66", "RPI-68", "RPI-69", "HB-3", "RCP-24")
 async def test_an_answer_that_nobody_chose_says_so() -> None:
     auto = end("answered", auto=True, timed_out=True)
