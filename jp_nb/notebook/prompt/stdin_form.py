@@ -14,7 +14,7 @@ Source: `docs/prompts.md`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, assert_never
 
@@ -44,6 +44,8 @@ from jp_nb.tooling.question_kinds import BooleanAnswer, SecretAnswer, TextAnswer
 KEEP: Final = ""
 BACK: Final = "<"
 LEAVE: Final = "!"
+CLEAR: Final = "-"
+"""Takes back an answer: the question is open again."""
 KEYS: Final = (KEEP, BACK, LEAVE)
 SEND: Final = "s"
 LEFT_OPEN: Final = "Left open."
@@ -161,6 +163,8 @@ class _StdinForm:
             said = self._ask(page, held, may_stay_open=self._may_stay_open(page.question))
             if isinstance(said, Answered):
                 self._draft.hold(PageDraft(said))
+            elif said == CLEAR:
+                self._draft.hold(BLANK)
         if said == BACK:
             self._go_back()
         elif said == LEAVE:
@@ -198,12 +202,11 @@ class _StdinForm:
             self._write(f"  Enter keeps: {_in_words(page, held)}")
         elif default is not None and dialogue.default is None:
             self._write(f"  Enter alone: {_in_words(page, default)}")
-        said = self._converse(dialogue, self._help(page, default, may_stay_open=may_stay_open))
-        if said != KEEP:
-            return said
-        if default is None:
+        keys = self._keys if held is None else (*self._keys, CLEAR)
+        said = self._converse(dialogue, keys, self._help(page, held, default, may_stay_open))
+        if said == CLEAR or (said == KEEP and default is None):
             self._write(LEFT_OPEN if may_stay_open else LEFT_FOR_NOW)
-        return default or KEEP
+        return default or KEEP if said == KEEP else said
 
     def _suggested(self, page: QuestionPrompt) -> Answered | None:
         """Return what is suggested as the answer to a boolean question, if nothing is sent yet."""
@@ -223,12 +226,14 @@ class _StdinForm:
             return _with_keys(dialogue)
         return _confirming(dialogue) if isinstance(kind, TextAnswer) else dialogue
 
-    def _converse(self, dialogue: StdinDialogue, help_lines: list[str]) -> Answered | str:
+    def _converse(
+        self, dialogue: StdinDialogue, keys: Sequence[str], help_lines: list[str]
+    ) -> Answered | str:
         if not dialogue.secret:
-            return converse(self._console, dialogue, keys=self._keys, help=help_lines)
+            return converse(self._console, dialogue, keys=keys, help=help_lines)
         said = converse(self._console, dialogue)  # unseen: a key is asked about first
         assert isinstance(said, Answered)
-        if said.value not in (*self._keys, HELP):
+        if said.value not in (*keys, HELP):
             return said
         if said.value != KEEP:
             answer = choose(self._console, [SECRET_OR_KEY], {"y": "send it", "n": "use the key"})
@@ -236,11 +241,15 @@ class _StdinForm:
                 return said
         if said.value == HELP:
             self._write(*help_lines)
-            return self._converse(dialogue, help_lines)
+            return self._converse(dialogue, keys, help_lines)
         return str(said.value)
 
     def _help(
-        self, page: QuestionPrompt, default: Answered | None, *, may_stay_open: bool
+        self,
+        page: QuestionPrompt,
+        held: Answered | None,
+        default: Answered | None,
+        may_stay_open: bool,
     ) -> list[str]:
         """Return what an empty line and the keys do on this page."""
         enter = "leaves it open" if may_stay_open else "leaves it open for now"
@@ -250,6 +259,7 @@ class _StdinForm:
         return [
             f"  Enter alone {enter}.",
             *([f"  {BACK}  {back}"] if BACK in self._keys else []),
+            *([f"  {CLEAR}  leaves it open again"] if held is not None else []),
             f"  {LEAVE}  {self._ways_out}",
             f'  A key in quotes, such as "{LEAVE}", is a text.',
         ]
@@ -288,6 +298,8 @@ class _StdinForm:
             said = self._ask(page, given.get(field.id), may_stay_open=not field.required)
             if isinstance(said, Answered):
                 given[field.id] = said
+            elif said == CLEAR:
+                del given[field.id]
             self._hold_fields(kind, given)
             if said == LEAVE or (said == BACK and at == 0):
                 return str(said)

@@ -205,6 +205,18 @@ def test_nobody_who_only_presses_enter_is_asked_for_ever() -> None:
     assert len(clock.lines) > 980
 
 
+@pytest.mark.req("RPI-58")
+def test_an_answer_can_be_taken_back_and_the_sign_for_it_be_an_answer() -> None:
+    asked = form(WHY, EXTRAS, KEY, partial=True)
+    typed = ["-", "1,4", "mine", "k", "1", '"-"', "2", "1", "3", "-", "n", "1", "-", "s"]
+    assert ended(asked, *typed) == FormEnd((left("declined"), given_(["pg"]), left("declined")))
+    address = text_of(format="email").with_required(False)
+    page = form(fields(WHY, address))
+    typed = ["so", "a@b.org", "1", "", "?", "-", "s"]
+    end = ended(page, *typed)
+    assert end == FormEnd((given_({"why": "so"}),))
+
+
 @pytest.mark.req("RPI-56", "HB-7")
 def test_two_questions_of_one_text_keep_their_own_answers() -> None:
     same = form(Question.text("a", "Which?"), Question.text("b", "Which?"))
