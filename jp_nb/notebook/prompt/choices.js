@@ -105,7 +105,8 @@ function render({ model, el }) {
   if (options.length) group.append(list);
   if (own) group.append(own.row);
   const clear = model.get("optional") && !multi && options.length ? clearButton() : null;
-  el.append(group, counts);
+  el.append(group);
+  if (multi || filter) el.append(counts);
   if (clear) el.append(clear);
 
   const isOwn = () => model.get("custom") !== null;

@@ -481,3 +481,14 @@ def test_names_and_descriptions_are_told(choices: OpenChoices) -> None:
     several = choices(select(multi=True, other=True))
     assert several.page.get_by_role("group", name="Which?").is_visible()
     assert several.page.get_by_role("textbox", name="Your own answer").is_visible()
+
+
+@pytest.mark.parametrize("multi", [True, False])
+def test_the_button_below_stays_where_it_is_when_something_is_chosen(
+    choices: OpenChoices, multi: bool
+) -> None:
+    shown = choices(select(multi=multi).with_required(False))
+    button = shown.page.get_by_role("button", name="Next")
+    before = button.bounding_box()
+    shown.option("green").click()
+    assert button.bounding_box() == before
