@@ -167,6 +167,7 @@ assert jp.tools() == (f,)
     assert not loaded(code) & {*JUPYTER, "httpx"}
 
 
+@pytest.mark.req("RCP-95")
 def test_the_rooms_below_the_notebook_need_no_jupyter() -> None:
     names = [m.name for m in MODULES if m.room in {*CORE, "workspace", "rendering", "session"}]
     code = "\n".join(f"import {name}" for name in names)
