@@ -45,7 +45,7 @@ MOUNT = """async ([source, state]) => {
     document.querySelector(".jp-nb-control").replaceWith(el);
     window.leave = window.widget.render({ model, el });
 }"""
-STATIC = ("question", "options", "multi", "recommended", "other", "optional")
+STATIC = ("question", "options", "multi", "wanted", "recommended", "other", "optional")
 STATE = (*STATIC, "picks", "custom", "draft", "search", "writing")
 
 

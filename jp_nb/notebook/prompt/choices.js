@@ -5,12 +5,10 @@ const FILTER_FROM = 10; // options: fewer are seen at a glance
 const MAX_OWN_ROWS = 8;
 const RECOMMENDED = "(recommended)";
 
-let made = 0;
-
 function element(name, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(name), properties);
-  made.append(...children);
-  return made;
+  const created = Object.assign(document.createElement(name), properties);
+  created.append(...children);
+  return created;
 }
 
 // A text that is laid out by itself, whatever direction it has.
@@ -49,11 +47,11 @@ function rowOf(option, { type, name, id, isRecommended }) {
   return { row, input, key: searchable(`${option.label}\n${option.description}`) };
 }
 
-function ownRow({ label, type, name, id, alone }) {
+function ownRow({ label, type, name, alone }) {
   const box = element("textarea", { rows: 1, className: "jp-nb-own-text" });
   box.setAttribute("aria-label", alone ? label : "Your own answer");
   const row = element("div", { className: "jp-nb-own" });
-  const input = element("input", { type, name, id: `${id}-own` });
+  const input = element("input", { type, name });
   if (alone) box.placeholder = label; // there is nothing else to choose
   else row.append(element("label", { className: "jp-nb-option" }, input, label));
   row.append(box);
@@ -75,7 +73,7 @@ function clearButton() {
 }
 
 function render({ model, el }) {
-  const id = `jp-nb-choices-${(made += 1)}-${Math.random().toString(36).slice(2)}`;
+  const id = `jp-nb-choices-${Math.random().toString(36).slice(2)}`;
   const multi = model.get("multi");
   const options = model.get("options");
   const type = multi ? "checkbox" : "radio";
@@ -88,7 +86,7 @@ function render({ model, el }) {
     }),
   );
   const own = model.get("other")
-    ? ownRow({ label: model.get("other"), type, name: id, id, alone: !options.length })
+    ? ownRow({ label: model.get("other"), type, name: id, alone: !options.length })
     : null;
   const filter = options.length >= FILTER_FROM ? filterField() : null;
   const list = element("div", { className: "jp-nb-options" }, ...rows.map(({ row }) => row));
@@ -97,7 +95,8 @@ function render({ model, el }) {
   group.setAttribute("aria-label", model.get("question"));
   const shownCount = element("span");
   const pickedCount = element("span");
-  const counts = element("div", { className: "jp-nb-counts" }, shownCount, " ", pickedCount);
+  const parts = [model.get("wanted"), " ", shownCount, " ", pickedCount];
+  const counts = element("div", { className: "jp-nb-counts" }, ...parts);
   counts.setAttribute("role", "status");
 
   el.classList.add("jp-nb-choices");

@@ -24,6 +24,7 @@ class Choices(AnyWidget):
         question: What the list is called for those who do not see it.
         options: `{"label": text, "description": text}` each, in order; shown as text alone.
         multi: Whether several may be ticked.
+        wanted: Says how many are to be picked; "": any number may be.
         recommended: Index of the option that is marked; None: none is.
         other: What the row with a box for an own text is called; "": there is none.
         optional: Whether a choice of one can be taken back.
@@ -40,6 +41,7 @@ class Choices(AnyWidget):
     question = traitlets.Unicode("").tag(sync=True)
     options: traitlets.List[dict[str, str]] = traitlets.List().tag(sync=True)
     multi = traitlets.Bool(False).tag(sync=True)
+    wanted = traitlets.Unicode("").tag(sync=True)
     recommended = traitlets.Int(None, allow_none=True).tag(sync=True)
     other = traitlets.Unicode("").tag(sync=True)
     optional = traitlets.Bool(False).tag(sync=True)

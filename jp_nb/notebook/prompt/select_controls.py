@@ -89,6 +89,7 @@ def _choices(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
         multi=kind.multi,
         other=OTHER if kind.other else "",
         recommended=None if kind.multi else kind.recommended_index,
+        wanted=_wanted(kind),
         optional=not prompt.question.required,
     )
     at_first = _picked_at_first(prompt, kind)
@@ -138,13 +139,25 @@ def _chosen(kind: SelectAnswer, picks: Picks, *, confirmed: bool) -> Answered | 
     """Return the answer that `picks` are; nothing, and an empty own text, are to be confirmed."""
     if not kind.options and picks.custom is None:
         picks = Picks(custom="")  # its box is all there is
+    if picks == Picks() and not kind.multi:
+        return Unread(NO_OPTION, blank=True)
+    answer = kind.answer(picks)
+    if kind.misfit(answer):  # only how many may be wrong
+        return Unread(_wanted(kind), blank=picks == Picks())
     if picks.custom is not None and not picks.custom.strip():
         if not confirmed:
             return Unread(SEND_BLANK, blank=not picks.indices, confirmable=True)
-        return Answered(kind.answer(picks), "form", marks=EMPTY)
-    if picks == Picks():
-        if not kind.multi:
-            return Unread(NO_OPTION, blank=True)
-        if not confirmed:
-            return Unread(SEND_NONE, blank=True, confirmable=True)
-    return Answered(kind.answer(picks), "form")
+        return Answered(answer, "form", marks=EMPTY)
+    if picks == Picks() and not confirmed:
+        return Unread(SEND_NONE, blank=True, confirmable=True)
+    return Answered(answer, "form")
+
+
+def _wanted(kind: SelectAnswer) -> str:
+    """Return how many are to be picked, in words; "" if any number may be."""
+    least, most = kind.min_picks, kind.max_picks
+    if most is None:
+        return f"Please pick at least {least}." if least else ""
+    if least in (0, most):
+        return f"Please pick {'' if least else 'at most '}{most}."
+    return f"Please pick {least} to {most}."

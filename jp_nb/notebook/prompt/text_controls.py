@@ -94,7 +94,7 @@ def number_control(prompt: QuestionPrompt) -> FormControl:
         try:
             return _fitting(kind, kind.from_text(text))
         except ValueError:
-            return Unread(f"expected {kind.expects}")
+            return Unread(kind.complaint(text))
 
     box = _line(kind, "" if preset is None else str(preset))
     box.add_class("jp-nb-integer" if isinstance(kind, IntegerAnswer) else "jp-nb-number")
@@ -102,7 +102,7 @@ def number_control(prompt: QuestionPrompt) -> FormControl:
 
 
 def _fitting(kind: AnswerType, answer: JsonValue) -> Answered | Unread:
-    return Unread(f"expected {kind.expects}") if kind.misfit(answer) else Answered(answer, "form")
+    return Unread(kind.complaint(answer)) if kind.misfit(answer) else Answered(answer, "form")
 
 
 def _box_control(box: widgets.Widget, read_text: ReadText) -> FormControl:

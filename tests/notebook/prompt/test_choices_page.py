@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from jp_nb.agent.prompts import Answered
 from jp_nb.notebook.prompt.form_control import Unread
 from jp_nb.tooling.question import Question
-from jp_nb.tooling.select_kind import OTHER, Option
+from jp_nb.tooling.select_kind import OTHER, Option, SelectAnswer
 from tests.support.choices_page import ChoicesPage, OpenChoices
 
 pytestmark = [
@@ -179,6 +179,15 @@ def test_an_own_text_stands_beside_the_ticks(choices: OpenChoices) -> None:
     assert shown.read() == own("pink", "blue", "red")
     shown.own_text.fill("")
     assert shown.read() == Answered(["blue", "red"], "form")
+
+
+def test_how_many_are_wanted_is_said_beside_the_count(choices: OpenChoices) -> None:
+    kind = SelectAnswer(options=tuple(Option(value=x) for x in COLOURS), multi=True, min_picks=2)
+    shown = choices(Question(id="q", text="Which?", answer_type=kind))
+    assert shown.counts == "Please pick at least 2."
+    shown.option("blue").click()
+    assert shown.counts == "Please pick at least 2. (1 selected)"
+    assert shown.read() == Unread("Please pick at least 2.")
 
 
 @pytest.mark.req("RPI-35")

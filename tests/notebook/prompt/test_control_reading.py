@@ -175,6 +175,36 @@ def test_no_pick_among_several_is_an_answer_once_it_is_confirmed() -> None:
     assert control.read(nothing | {"confirmed": "yes"}) == asked
 
 
+def bounded(least: int, most: int | None, *, other: bool = False) -> FormControl:
+    options = tuple(Option(value=colour) for colour in COLOURS)
+    kind = SelectAnswer(options=options, multi=True, other=other, min_picks=least, max_picks=most)
+    return field(Question(id="q", text="Which?", answer_type=kind))
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "said"),
+    [
+        (1, None, "Please pick at least 1."),
+        (0, 2, "Please pick at most 2."),
+        (2, 2, "Please pick 2."),
+        (1, 2, "Please pick 1 to 2."),
+    ],
+)
+def test_how_many_are_picked_is_said_and_kept_to(least: int, most: int | None, said: str) -> None:
+    control = bounded(least, most)
+    assert isinstance(control.widget, Choices)
+    assert control.widget.wanted == said
+    for count in range(4):
+        found = control.read({"picks": [*range(count)], "custom": None, "confirmed": True})
+        if least <= count <= (3 if most is None else most):
+            assert found == Answered([*COLOURS[:count]], "form")
+        else:
+            assert found == Unread(said, blank=count == 0)
+    own_too = bounded(2, 2, other=True)
+    assert own_too.read({"picks": [1], "custom": "pink"}) == own("pink", "green")
+    assert own_too.read({"picks": [1], "custom": None}) == Unread("Please pick 2.")
+
+
 @pytest.mark.req("RCP-10")
 def test_no_pick_of_one_is_no_answer_however_often_it_is_sent() -> None:
     control = field(select(other=True))
