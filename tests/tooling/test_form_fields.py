@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
@@ -151,3 +154,59 @@ def test_the_answer_schema_asks_for_what_the_schema_asked_for() -> None:
         "additionalProperties": False,
     }
     assert form.answer_schema() == expected
+
+
+KEYWORDS = st.sampled_from(
+    ["type", "properties", "required", "enum", "enumNames", "oneOf", "anyOf", "allOf", "const",
+     "items", "title", "description", "default", "format", "minimum", "maximum", "minLength",
+     "maxLength", "minItems", "maxItems", "$ref", "$defs", "x"]
+)  # fmt: skip
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 3),
+    st.floats(),
+    st.sampled_from(
+        ["string", "number", "integer", "boolean", "array", "object", "null", "date", "email",
+         "password", "#", "#/$defs/x", "#/properties/x", "x"]
+    ),
+)  # fmt: skip
+ANYTHING = st.recursive(
+    VALUES,
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(KEYWORDS, below, max_size=4),
+    max_leaves=12,
+)
+LIKELY = st.fixed_dictionaries(
+    {"type": st.sampled_from(["string", "number", "integer", "boolean", "array", "object"])},
+    optional={
+        "enum": st.lists(VALUES, max_size=3),
+        "enumNames": st.lists(VALUES, max_size=3),
+        "oneOf": st.lists(st.fixed_dictionaries({"const": VALUES, "title": VALUES}), max_size=2),
+        "items": ANYTHING,
+        "title": VALUES,
+        "default": VALUES,
+        "format": VALUES,
+        "minimum": VALUES,
+        "maximum": VALUES,
+        "minLength": VALUES,
+        "maxLength": VALUES,
+        "minItems": VALUES,
+        "anyOf": ANYTHING,
+        "$ref": VALUES,
+    },
+)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(ANYTHING | LIKELY, st.booleans())
+def test_whatever_a_server_sends_is_a_form_or_an_error_that_names_its_place(
+    schema: Any, required: bool
+) -> None:
+    try:
+        form = asked(schema, ["x"] if required else [])
+    except UsageError as exc:
+        assert str(exc).startswith("no form can be made of the schema: $")  # noqa: PT017
+        return
+    [field] = form.fields
+    assert field.default is None or field.misfit(field.default) is None
+    json.dumps(form.answer_schema(), allow_nan=False)
