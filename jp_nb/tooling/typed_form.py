@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic import AliasPath, JsonValue, TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
@@ -96,6 +96,10 @@ class TypedForm:
             why = str(exc).strip().partition("\n")[0][:200]
             raise UsageError(f"no form can be made of {name}: {why}") from exc
         asked = ObjectSchema(schema, name, typed=True)
+        for field_name, info in getattr(what, "model_fields", {}).items():
+            if isinstance(info.validation_alias, AliasPath):
+                place = ("properties", field_name)
+                asked.refuse(place, "it is read from within a list or an object: an `AliasPath`")
         return cls(what, adapter, asked, tuple(asked.fields()))
 
     def __call__(self, answer: Object) -> Mapping[str, str]:

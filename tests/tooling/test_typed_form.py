@@ -15,6 +15,8 @@ from typing import Annotated, Any, Literal, NotRequired, Optional
 
 import pytest
 from pydantic import (
+    AliasChoices,
+    AliasPath,
     BaseModel,
     ConfigDict,
     Field,
@@ -256,6 +258,21 @@ def test_an_alias_is_the_id_by_which_the_model_reads_it() -> None:
     question = Question.form("q", Aliased)
     assert form(Aliased).fields[0].id == "numberOfDays"
     assert question.validated({"numberOfDays": 2}) == Aliased(numberOfDays=2)
+
+
+def test_a_field_that_is_read_from_a_path_is_refused() -> None:
+    class Path(BaseModel):
+        x: int = Field(validation_alias=AliasPath("a", 0))
+
+    with pytest.raises(UsageError, match=r"of Path: \$\.properties\.x: .*AliasPath"):
+        Question.form("q", Path)
+
+
+def test_what_concerns_no_field_of_the_form_is_said_of_the_whole_with_its_place() -> None:
+    class Paths(BaseModel):
+        x: int = Field(validation_alias=AliasChoices(AliasPath("a", 0), AliasPath("b", 0)))
+
+    assert form(Paths).problems({"x": 1}) == {"": "a: Field required"}
 
 
 def test_forms_of_one_type_are_equal_and_a_tool_keeps_the_checks() -> None:
