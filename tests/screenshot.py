@@ -1,4 +1,4 @@
-"""Takes the README's picture from the real page: a cell of the quickstart that waits for an answer.
+"""Takes the pictures of README and guide from the real page: cells that wait for an answer.
 
 python -m tests.screenshot
 """
@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from playwright.sync_api import sync_playwright
 
-from tests.support.browser import CHROMIUM_FLAGS, TOKEN, NotebookPage, start_lab
+from tests.support.browser import CHROMIUM_FLAGS, TOKEN, Lab, NotebookPage, start_lab
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
 
@@ -20,30 +25,50 @@ def main() -> None:
     home = Path(tempfile.mkdtemp())
     lab, server = start_lab(home)
     try:
-        path = lab.root / "01-quickstart.ipynb"
-        shutil.copy(NOTEBOOKS / path.name, path)
+        shutil.copytree(NOTEBOOKS, lab.root, dirs_exist_ok=True)
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(
                 executable_path=shutil.which("chromium"), args=CHROMIUM_FLAGS
             )
-            context = browser.new_context(viewport={"width": 1180, "height": 760})
-            url = f"{lab.url}/lab/workspaces/readme/tree/{path.name}?token={TOKEN}&reset"
-            page = NotebookPage(context.new_page(), path, url)
-            page.command("application:toggle-left-area")
-            page.cell(0).click()
-            while not page.page.locator(".jp-nb-form:visible").count():
-                page.command("notebook:run-cell-and-select-next", wait=False)
-                page.page.wait_for_timeout(1500)
-            form = page.form()
-            form.get_by_text("Dunes").click()
-            form.scroll_into_view_if_needed()
-            page.page.wait_for_timeout(1500)
-            page.page.screenshot(path=NOTEBOOKS / "quickstart.png")
+            _take(browser, lab, "01-quickstart.ipynb", "quickstart.png", _choose)
+            _take(browser, lab, "04-forms.ipynb", "forms.png", _fill)
             browser.close()
     finally:
         server.terminate()
         server.wait()
         shutil.rmtree(home, ignore_errors=True)
+
+
+def _take(
+    browser: Browser, lab: Lab, notebook: str, picture: str, fill: Callable[[NotebookPage], None]
+) -> None:
+    """Run `notebook` up to its first form, have it filled, and take the picture."""
+    context = browser.new_context(viewport={"width": 1180, "height": 760})
+    url = f"{lab.url}/lab/workspaces/{picture[:-4]}/tree/{notebook}?token={TOKEN}&reset"
+    page = NotebookPage(context.new_page(), lab.root / notebook, url)
+    page.command("application:toggle-left-area")
+    page.cell(0).click()
+    while not page.page.locator(".jp-nb-form:visible").count():
+        page.command("notebook:run-cell-and-select-next", wait=False)
+        page.page.wait_for_timeout(1500)
+    fill(page)
+    page.form().scroll_into_view_if_needed()
+    page.page.wait_for_timeout(1500)
+    page.page.screenshot(path=NOTEBOOKS / picture)
+    context.close()
+
+
+def _choose(page: NotebookPage) -> None:
+    page.form().get_by_text("Dunes").click()
+
+
+def _fill(page: NotebookPage) -> None:
+    page.form().get_by_role("button", name="Next").click()
+    page.form().get_by_text("Topics").wait_for()
+    for topic in ("Tools", "Plots"):
+        page.form().get_by_text(topic, exact=True).click()
+    page.form().locator("textarea").fill("Maps of our own data")
+    page.page.keyboard.press("Shift+Tab")  # no box to write in has the focus
 
 
 if __name__ == "__main__":
