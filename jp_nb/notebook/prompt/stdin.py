@@ -5,7 +5,9 @@ Source: `docs/prompts.md`, `docs/turns.md`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Final
 
 from jp_nb.agent.prompts import (
@@ -284,8 +286,26 @@ class TerminalConsole:
 
     def read(self, prompt: str, *, secret: bool) -> str:
         """Return the line typed, without echo if it is `secret`."""
-        if secret:
-            from getpass import getpass
+        try:
+            return _typed(prompt, secret=secret)
+        except KeyboardInterrupt:
+            _drop_half_a_line()
+            raise
 
-            return getpass(prompt)
-        return input(prompt)
+
+def _typed(prompt: str, *, secret: bool) -> str:
+    if secret:
+        from getpass import getpass
+
+        return getpass(prompt)
+    return input(prompt)
+
+
+def _drop_half_a_line() -> None:
+    """Drop what was typed without Enter: it must not begin the answer to what is asked next."""
+    try:
+        import termios
+    except ImportError:  # Windows, whose console keeps none
+        return
+    with suppress(OSError, ValueError, termios.error):  # stdin is no terminal
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
