@@ -36,7 +36,9 @@ def read_table(path: Path) -> bytes:
         raise StorageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
 
 
-def import_rows(log: ProjectLog, path: Path, data: bytes, finish: Finish | None) -> list[str]:
+def import_rows(
+    log: ProjectLog, path: Path, data: bytes, finish: Finish | None, *, most: int | None = None
+) -> list[str]:
     """Write the rows of a table, or the lines of another log; return what to tell of it.
 
     Args:
@@ -44,10 +46,11 @@ def import_rows(log: ProjectLog, path: Path, data: bytes, finish: Finish | None)
         path: The file: a log if its name ends in `.jsonl`.
         data: What is in it.
         finish: Signs an entry, where the user vouches for the table; None where nobody does.
+        most: How many rows it may have; None: any number.
 
     Raises:
         UsageError: If it is a file of this log.
-        StorageError: If it is not a text, or the log cannot be written.
+        StorageError: If it is not a text, or has too many rows, or the log cannot be written.
     """
     is_log = path.suffix == ".jsonl"
     if is_log and path.resolve().parent == log.folder.resolve():
@@ -62,6 +65,11 @@ def import_rows(log: ProjectLog, path: Path, data: bytes, finish: Finish | None)
     except UnicodeDecodeError as exc:
         raise StorageError(f"{path} is not UTF-8: {exc.reason} at byte {exc.start}") from exc
     rows = read_log(text) if is_log else read_rows(text)
+    if most is not None and len(rows.entries) > most:
+        raise StorageError(
+            f"{len(rows.entries)} answers are too many to come in by themselves: if they are "
+            f"yours, `%jp qna import {path}` takes them over"
+        )
     entries = [{**entry, "trusted": finish is not None} for entry in rows.entries]
     added = log.append(entries, finish=finish)
     return [*_told(path, rows, added.written, added.known), *added.problems]

@@ -42,6 +42,8 @@ from jp_nb.workspace.project_log import (
 
 TABLE: Final = "qna.csv"
 """The log's predecessor, beside it."""
+MAX_UNASKED: Final = 10_000
+"""Rows of a table that comes in without being asked for: a stranger may have put it there."""
 PATIENCE: Final = 2.0
 """Seconds that a turn waits for other kernels to write."""
 MAX_WAITING: Final = 1000
@@ -325,7 +327,7 @@ class QuestionLog:
         if log is None or not (path := log.folder / TABLE).is_file():
             return []
         try:
-            said = import_rows(log, path, read_own(path), None)
+            said = import_rows(log, path, read_own(path), None, most=MAX_UNASKED)
         except (StorageError, NotOwnError, OSError) as exc:
             return [f"{path} is not imported: {exc}"]
         return [*said, set_aside(path)]

@@ -33,6 +33,8 @@ MAX_LINES: Final = 100
 """Of one file; then it is set aside. Lines that say nothing count, too."""
 MAX_FILE_BYTES: Final = MAX_BYTES // 4
 """Of one file, when the next line comes: then it is set aside all the same."""
+MAX_LOG_BYTES: Final = 200_000_000
+"""Of all files: far more than people answer. What holds more is not read at all."""
 _ARCHIVE: Final = re.compile(r"qna_(\d{4,9})\.jsonl", re.ASCII)
 _APPEND: Final = (
     os.O_WRONLY
@@ -167,9 +169,15 @@ class ProjectLog:
 
     def _gather(self, *, ends_alone: bool = False) -> LogContents:
         """Read the files; with `ends_alone`, of archives that were read before the last number."""
-        contents = LogContents()
+        contents, size = LogContents(), 0
         for path in self._files():
             before, status = contents.last, path.lstat()
+            size += status.st_size
+            if size > MAX_LOG_BYTES:
+                raise StorageError(
+                    f"the files in {self.folder} have more than {MAX_LOG_BYTES // 10**6} MB: move "
+                    "old ones away, or set record.project_log to off"
+                )
             stamp = (status.st_ino, status.st_size, status.st_mtime_ns, before)
             if ends_alone and path != self.path and self._known.get(path, (None, 0))[0] == stamp:
                 contents.last = self._known[path][1]

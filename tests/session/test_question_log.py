@@ -375,3 +375,18 @@ def test_an_unreadable_table_costs_no_answer(notebook: AskedNotebook) -> None:
     assert "is not imported" in said
     assert "is not UTF-8" in said
     assert table.exists()
+
+
+def test_a_table_of_very_many_rows_does_not_come_in_by_itself(
+    notebook: AskedNotebook, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = notebook.log.with_name("qna.csv")
+    table.parent.mkdir()
+    table.write_text("".join(f"2026-03-01T10:00:00Z;Q{n}?;A\n" for n in range(10_001)))
+    notebook.ask("Which?", "this")
+    (said,) = notebook.told()
+    assert "10001 answers are too many to come in by themselves" in said
+    assert table.exists()
+    assert len(notebook.kept()) == 1
+    notebook.jp(f"qna import {table}")
+    assert "10001 answers imported" in capsys.readouterr().out

@@ -271,6 +271,16 @@ def test_an_answer_that_is_far_too_long_is_refused_for_good(log: ProjectLog) -> 
     assert [number for number, _ in said(log)] == [1, 2, 3, 4]
 
 
+def test_files_beyond_measure_are_not_read(
+    log: ProjectLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(log, *range(101))
+    monkeypatch.setattr(project_log, "MAX_LOG_BYTES", log.path.stat().st_size)
+    for act in (log.read, lambda: add(log, "x")):
+        with pytest.raises(StorageError, match="move old ones away"):
+            act()
+
+
 @pytest.mark.req("RCP-55")
 def test_a_lock_that_another_process_keeps_is_waited_for_and_then_said(tmp_path: Path) -> None:
     path = tmp_path / "lock"
