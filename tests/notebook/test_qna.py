@@ -81,7 +81,7 @@ def test_what_is_long_is_cut_in_the_table_and_whole_by_its_id(notebook: AskedNot
     )  # fmt: skip
 
 
-@pytest.mark.req("RCP-84")
+@pytest.mark.req("RCP-37")
 def test_an_answer_with_a_label_is_shown_with_its_value(notebook: AskedNotebook) -> None:
     options = [{"label": "Postgres", "value": "pg"}, {"label": "SQLite", "value": "li"}]
     question = {"id": "db", "question": "Which?", "options": options}
@@ -91,7 +91,9 @@ def test_an_answer_with_a_label_is_shown_with_its_value(notebook: AskedNotebook)
     assert notebook.jp("qna get 1").splitlines()[1:] == ["Which?", "Postgres", 'value: "pg"']
 
 
-def test_what_people_and_models_wrote_is_text_in_every_reader(notebook: AskedNotebook) -> None:
+@pytest.mark.req("RCP-84")
+def test_what_people_and_models_wrote_is_text_in_every_reader(folder: Path) -> None:
+    notebook = AskedNotebook(folder, name="<img src=x onerror=alert(1)>")
     evil = "<img src=x onerror=alert(1)>|[x](javascript:alert(1))`` $x$\u202e\x1b[31m"
     notebook.ask(f"Which {evil}?", f"{evil}\n```\n# {evil}")
     bundles: list[dict[str, Any]] = []
@@ -106,6 +108,7 @@ def test_what_people_and_models_wrote_is_text_in_every_reader(notebook: AskedNot
             assert not dangers(html)
     (row,) = [x for x in bundles[0]["text/markdown"].splitlines() if x.startswith("| 1 ")]
     assert row.replace("\\|", "").count("|") == 5  # a bar in a text ends no column
+    notebook.session.close()
 
 
 @pytest.mark.req("RCP-82", "RCP-79", "RCP-80")
@@ -314,6 +317,20 @@ def test_the_table_beside_the_log_is_kept_under_another_name(
     assert "qna.csv is kept as qna.csv.migrated2" in capsys.readouterr().out
     assert table.with_name("qna.csv.migrated2").read_text() == TABLE
     assert not table.exists()
+
+
+@pytest.mark.req("RCP-59")
+def test_who_imports_the_table_beside_the_log_vouches_for_it(
+    notebook: AskedNotebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JP_NB_TRUST_FOLDERS", "")
+    table = notebook.log.with_name("qna.csv")
+    table.parent.mkdir()
+    table.write_text(TABLE)
+    notebook.jp("qna import .jp/context/qna.csv")
+    assert not table.exists()
+    assert table.with_name("qna.csv.migrated").read_text() == TABLE
+    assert [x["answer"] for x in notebook.read()["entries"]] == ["Delft", "this"]
 
 
 def test_without_a_log_there_is_nothing_to_import_into(tmp_path: Path, folder: Path) -> None:

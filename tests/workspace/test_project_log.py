@@ -162,6 +162,7 @@ def test_a_line_that_a_killed_writer_tore_costs_no_other_line(log: ProjectLog) -
 
 def test_numbers_go_on_behind_what_others_did_to_the_archives(log: ProjectLog) -> None:
     add(log, *range(101))
+    add(log, "now the archive was looked at")
     archive = log.folder / "qna_0001.jsonl"
     more = {**entry("another", 1), "id": 500}
     archive.write_text(archive.read_text() + json.dumps(more) + "\n")  # merged, by hand or by git
