@@ -86,7 +86,8 @@ function idOf(element) {
 // wrong with it. A list of options of our own has its name already.
 function describe(box, root) {
   const field = box.closest(".jp-nb-field") ?? root;
-  const name = field.querySelector(".jp-nb-field-name") ?? root.querySelector(".jp-nb-question");
+  const name =
+    field.querySelector(".jp-nb-field-name bdi") ?? root.querySelector(".jp-nb-question bdi");
   const about = [...field.querySelectorAll(".jp-nb-about, .jp-nb-hint, .jp-nb-problem")];
   const group = box.querySelector(":is(.widget-radio-box, [role=group], [role=radiogroup])");
   if (group?.matches(".widget-radio-box")) {

@@ -5,6 +5,7 @@ Source: `docs/prompts.md`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -29,6 +30,8 @@ from jp_nb.notebook.prompt.form_parts import (
 from jp_nb.rendering import form_words, wording
 from jp_nb.rendering.markdown import safe_markdown
 from jp_nb.tooling.question import FormAnswer
+
+log = logging.getLogger(__name__)
 
 FOR_ALL = -1
 """Place of a problem that concerns no single field."""
@@ -95,7 +98,7 @@ class PageField:
 
     def say(self, words: str, *, confirm: bool = False) -> None:
         """Say what is wrong; with `confirm`, to send it once more is to mean it."""
-        self.problem.value = isolated(words)
+        self.problem.value = isolated(words[:1].upper() + words[1:])
         self._confirmed = confirm
 
     def _on_change(self) -> None:
@@ -118,9 +121,8 @@ class FormPage:
         named = self._form is not None
         self.fields = [PageField(each, named=named, changed=changed) for each in asked]
         self._problem = text("", "problem")
-        self.widget = widgets.VBox([*above(prompt), *(each.widget for each in self.fields)])
-        if named:
-            self.widget.children += (self._problem,)
+        below = (self._problem,) if named else ()
+        self.widget = widgets.VBox([*above(prompt), *(each.widget for each in self.fields), *below])
         self.widget.add_class("jp-nb-page")
 
     @property
@@ -206,7 +208,7 @@ class FormPage:
     def _checked(self, form: FormAnswer, values: dict[str, JsonValue]) -> PageReading:
         numbers = {each.id: number for number, each in enumerate(form.fields)}
         problems: dict[int, str] = {}
-        for name, why in form.problems(values).items():
+        for name, why in _found(form, values).items():
             number = numbers.get(name, FOR_ALL)
             problems[number] = f"{problems[number]} {why}" if number in problems else why
         if problems:
@@ -216,6 +218,15 @@ class FormPage:
     def close(self) -> None:
         """Close its widgets."""
         close_widgets(self.widget)
+
+
+def _found(form: FormAnswer, values: Mapping[str, JsonValue]) -> Mapping[str, str]:
+    """Return what is wrong with `values`; a check that fails lets nothing pass."""
+    try:
+        return form.problems(values)
+    except Exception as exc:  # it is somebody else's, and the form must still be left
+        log.exception("The check of a form failed")
+        return {"": form_words.UNCHECKED.format(type(exc).__name__)}
 
 
 def _about(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:

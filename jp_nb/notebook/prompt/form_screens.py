@@ -30,7 +30,7 @@ def _row(number: int, line: SummaryLine) -> str:
         buttons.append(_inner_button(f"empty-{number}", line.empty, line.asked))
     state = ' class="jp-nb-open"' if line.is_open else ""
     return (
-        f"<li{state}><div><span>{isolated(line.asked)}</span>"
+        f"<li{state}><div><span>{number + 1}. {isolated(line.asked)}</span>"
         f"<b>{isolated(line.answer)}</b></div><div>{''.join(buttons)}</div></li>"
     )
 

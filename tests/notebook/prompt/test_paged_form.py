@@ -1,0 +1,475 @@
+"""A form with pages without a page: what clicks and keys do, and what they cannot do.
+
+Settled otherwise: RPI-62 would drop the answers that were given when somebody cancels. The menu's
+reply sends them along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jp_nb.agent.prompts import Answered, FormEnd, NotAnswered
+from jp_nb.notebook.prompt import form_page
+from jp_nb.rendering import form_words
+from jp_nb.tooling.question import FormAnswer, Question
+from tests.support.paged_forms import FormUser
+
+COLOUR = Question.select("colour", "Which colour?", ["red", "green", "blue"])
+EXTRAS = Question.select("extras", "Which extras?", ["a", "b", "c"], multi=True)
+NAME = Question.text("name", "Which name?")
+SIZE = Question.integer("size", "Which size?", minimum=1, maximum=9)
+KEY = Question.secret("key", "Which key?")
+CANCELLED = NotAnswered("cancelled", "form")
+DECLINED = NotAnswered("declined", "form")
+LATE = NotAnswered("timed_out", "form")
+
+
+def given_(value: Any) -> Answered:
+    return Answered(value, "form")
+
+
+def form_of(*fields: Question, **more: Any) -> Question:
+    return Question(id="f", text="Settings", answer_type=FormAnswer(fields=fields, **more))
+
+
+# --- pages -----------------------------------------------------------------------------------
+
+
+@pytest.mark.req("RPI-57", "RPI-59", "RPI-60")
+def test_the_pages_have_progress_back_next_and_submit() -> None:
+    user = FormUser(COLOUR.with_header("Colour"), NAME, SIZE)
+    shown = []
+    for _ in range(3):
+        shown.append((user.form._top.value, user.labels, user.form._buttons["back"].disabled))
+        user.send("next")
+    first, second, third = shown
+    assert "Question 1 of 3" in first[0]
+    assert "Colour" in first[0]
+    assert first[1:] == (["Back", "Next", "Cancel"], True)
+    assert second[1:] == (["Back", "Next", "Cancel"], False)
+    assert third[1:] == (["Back", "Submit", "Cancel"], False)
+    assert user.draft.page == 2
+    assert user.ends == []
+
+
+@pytest.mark.req("RPI-60")
+def test_one_page_has_neither_navigation_nor_progress() -> None:
+    user = FormUser(COLOUR)
+    assert user.form._top.value == ""
+    assert user.labels == ["Submit", "Cancel"]
+
+
+@pytest.mark.req("RPI-58")
+def test_earlier_answers_stay_and_can_be_taken_back() -> None:
+    user = FormUser(EXTRAS, NAME)
+    user.boxes[0].picks = [2, 0]
+    user.send("next")
+    user.boxes[0].value = "Ada"
+    user.send("back")
+    assert user.boxes[0].picks == [2, 0]
+    user.boxes[0].picks = [0]
+    user.send("next")
+    assert user.boxes[0].value == "Ada"
+    user.boxes[0].value = ""
+    user.send("submit")
+    assert user.draft.screen == "summary"
+    user.send("send")
+    assert user.ends == [FormEnd((given_(["a"]), DECLINED))]
+
+
+@pytest.mark.req("RCP-88", "RPI-59")
+def test_a_click_on_what_is_not_up_any_more_changes_nothing_and_says_so() -> None:
+    user = FormUser(COLOUR, NAME, SIZE)
+    step = user.draft.step
+    for _ in range(2):
+        user.send("next", step=step)
+    assert user.draft.page == 1
+    assert user.note == form_words.STALE
+    user.send("back")
+    assert (user.draft.page, user.note) == (0, "")
+
+
+def test_what_the_page_shows_at_the_click_counts_although_its_change_comes_later() -> None:
+    user = FormUser(NAME, NAME.model_copy(update={"id": "other"}))
+    user.send("next", value="typed just now")
+    user.send("submit", value="this too")
+    assert user.ends == [FormEnd((given_("typed just now"), given_("this too")))]
+
+
+@pytest.mark.req("RPI-61")
+def test_next_goes_on_without_an_answer_and_submit_shows_what_is_open() -> None:
+    user = FormUser(COLOUR, NAME, SIZE)
+    user.send("next")
+    user.boxes[0].value = "Ada"
+    user.send("next")
+    user.send("submit")
+    listed = user.form._body.children[0].children[1].value
+    assert listed.count("not answered") == 2
+    assert "Ada" in listed
+    user.send("go-0")
+    assert (user.draft.page, user.labels) == (0, ["Back", "Next", "Submit", "Cancel"])
+    user.boxes[0].index = 1
+    user.send("submit")
+    user.send("send")
+    assert user.ends == [FormEnd((given_("green"), given_("Ada"), DECLINED))]
+
+
+def test_without_partial_submit_goes_to_what_must_be_answered_and_loses_nothing() -> None:
+    user = FormUser(NAME, COLOUR, SIZE.with_required(False), partial=False)
+    user.boxes[0].value = "Ada"
+    user.send("next")
+    user.send("next")
+    user.boxes[0].value = "4"
+    user.send("submit")
+    assert (user.draft.page, user.note) == (1, form_words.DEMANDED)
+    user.boxes[0].index = 0
+    user.send("submit")
+    assert user.ends == [FormEnd((given_("Ada"), given_("red"), given_(4)))]
+
+
+def test_what_does_not_fit_is_said_beside_its_field_and_stays_there() -> None:
+    user = FormUser(SIZE, NAME)
+    user.boxes[0].value = "12"
+    user.send("next")
+    assert user.draft.page == 0
+    assert user.problems == ["Expected a whole number from 1 to 9"]
+    assert user.boxes[0].value == "12"
+    user.boxes[0].value = "3"
+    assert user.problems == [""]
+    user.send("next")
+    assert user.draft.page == 1
+
+
+def test_a_check_that_fails_lets_nothing_pass_and_the_form_can_be_left() -> None:
+    def broken(_: Any) -> Any:
+        raise LookupError("oops")
+
+    user = FormUser(form_of(NAME, check=broken))
+    user.boxes[0].value = "Ada"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(form_page.log, "exception", lambda *_: None)
+        user.send("submit")
+        assert "LookupError" in user.form._page._problem.value
+        assert (user.boxes[0].value, user.ends) == ("Ada", [])
+        user.send("cancel")
+    user.send("stop")
+    assert user.ends == [FormEnd((CANCELLED,), "stop")]
+
+
+# --- nothing as an answer --------------------------------------------------------------------
+
+
+@pytest.mark.req("HB-4", "RPI-52")
+def test_no_pick_is_an_answer_once_it_is_confirmed() -> None:
+    user = FormUser(EXTRAS, NAME)
+    user.send("next")
+    user.boxes[0].value = "Ada"
+    user.send("submit")
+    listed = user.form._body.children[0].children[1].value
+    assert "None of these" in listed
+    user.send("empty-0")
+    assert user.draft.screen == "summary"
+    user.send("send")
+    assert user.ends == [FormEnd((given_([]), given_("Ada")))]
+
+
+def test_a_question_that_must_be_answered_asks_once_whether_nothing_is_the_answer() -> None:
+    user = FormUser(EXTRAS, partial=False)
+    user.send("submit")
+    assert user.ends == []
+    assert "none of these" in user.problems[0]
+    user.send("submit")
+    assert user.ends == [FormEnd((given_([]),))]
+
+
+@pytest.mark.req("RPI-36", "RCP-18")
+def test_a_blank_text_is_sent_once_it_is_confirmed() -> None:
+    user = FormUser(NAME)
+    user.boxes[0].value = "  "
+    user.send("submit")
+    user.send("empty-0")
+    user.send("send")
+    assert user.ends == [FormEnd((Answered("  ", "form", marks=frozenset({"empty"})),))]
+
+
+# --- the ways out ----------------------------------------------------------------------------
+
+
+@pytest.mark.req("RPI-62", "HB-12", "RCP-90")
+def test_reply_sends_what_was_answered_so_far_and_the_text() -> None:
+    user = FormUser(COLOUR, EXTRAS, NAME, SIZE)
+    user.boxes[0].index = 2
+    user.send("next")
+    user.boxes[0].picks = [1]  # on screen, and never sent
+    user.send("cancel")
+    assert user.labels == ["Reply to the assistant", "Stop the turn", "Back"]
+    user.send("reply", value=" ")
+    assert user.note == form_words.REPLY_IS_BLANK
+    user.send("reply", value="Why these?")
+    answered = (given_("blue"), given_(["b"]), CANCELLED, CANCELLED)
+    assert user.ends == [FormEnd(answered, "reply", "Why these?")]
+
+
+@pytest.mark.req("HB-12")
+def test_back_returns_to_the_same_page_with_the_same_answers() -> None:
+    user = FormUser(COLOUR, NAME)
+    user.send("next")
+    user.boxes[0].value = "half a na"
+    user.send("cancel")
+    user.send("resume")
+    assert (user.draft.page, user.boxes[0].value) == (1, "half a na")
+    user.send("cancel")
+    user.send("cancel")  # Esc, again
+    assert (user.draft.screen, user.draft.page) == ("page", 1)
+
+
+def test_what_is_merely_proposed_is_no_answer_so_far() -> None:
+    proposed = Question.select("q", "Which?", ["x", "y"], recommended=1)
+    user = FormUser(proposed, proposed.model_copy(update={"id": "r"}))
+    user.send("next")
+    user.send("cancel")
+    user.send("reply", value="Hm.")
+    assert user.ends == [FormEnd((given_("y"), CANCELLED), "reply", "Hm.")]
+
+
+@pytest.mark.req("HB-1")
+def test_without_a_menu_cancel_asks_once_before_answers_are_thrown_away() -> None:
+    user = FormUser(COLOUR, NAME, menu=False)
+    user.boxes[0].index = 1
+    user.send("cancel")
+    assert (user.labels, user.ends) == (["Back", "Throw it away"], [])
+    user.send("resume")
+    assert user.boxes[0].index == 1
+    user.send("cancel")
+    user.send("discard")
+    assert user.ends == [CANCELLED]
+    untouched = FormUser(COLOUR, NAME, menu=False)
+    untouched.send("cancel")
+    assert untouched.ends == [CANCELLED]
+
+
+# --- fields ----------------------------------------------------------------------------------
+
+
+def test_a_page_of_fields_is_answered_by_an_object() -> None:
+    user = FormUser(
+        form_of(NAME, SIZE.with_default(4), COLOUR.with_required(False), NAME_TOO), COLOUR
+    )
+    user.send("next")  # nothing was entered: the question stays open
+    user.send("back")
+    user.boxes[0].value = "Ada"
+    user.boxes[1].value = "40"
+    user.send("next")
+    size, *_ = [each for each in user.problems if each]
+    assert user.problems[1] == size == "Expected a whole number from 1 to 9"
+    assert "Press the button once more" in user.problems[3]
+    user.boxes[1].value = "5"
+    user.boxes[3].value = "Lovelace"
+    user.send("next")
+    user.boxes[0].index = 0
+    user.send("submit")
+    values = {"name": "Ada", "size": 5, "last": "Lovelace"}
+    assert user.ends == [FormEnd((given_(values), given_("red")))]
+
+
+NAME_TOO = Question.text("last", "Last name?")
+
+
+def test_what_a_check_finds_is_said_beside_the_field_or_below_all() -> None:
+    def check(values: Any) -> dict[str, str]:
+        if values["name"] == "Ada":
+            return {"name": "that one is taken"}
+        return {} if values["size"] == 1 else {"": "name and size do not fit"}
+
+    user = FormUser(form_of(NAME, SIZE, check=check))
+    user.boxes[0].value, user.boxes[1].value = "Ada", "2"
+    user.send("submit")
+    assert user.problems == ["That one is taken", ""]
+    user.boxes[0].value = "Bo"
+    user.send("submit")
+    assert user.problems == ["", ""]
+    assert "name and size do not fit" in user.form._page._problem.value
+    user.boxes[1].value = "1"
+    user.send("submit")
+    assert user.ends == [FormEnd((given_({"name": "Bo", "size": 1}),))]
+
+
+def test_a_text_that_was_proposed_and_cleared_is_empty_and_not_the_proposed_one() -> None:
+    user = FormUser(form_of(NAME.with_default("Ada").with_required(False), SIZE))
+    user.boxes[0].value, user.boxes[1].value = "", "2"
+    user.send("submit")
+    assert user.ends == [FormEnd((given_({"name": "", "size": 2}),))]
+
+
+def test_a_secret_that_was_sent_stays_though_no_widget_has_it() -> None:
+    user = FormUser(KEY, NAME)
+    user.send("next", value="hunter2")
+    user.send("back")
+    assert user.fields[0]._entry.hint == form_words.SECRET_KEPT
+    assert "hunter2" not in str([each.get_state() for each in user.form._pages[0].widget.children])
+    user.send("next")
+    user.boxes[0].value = "Ada"
+    user.send("submit")
+    assert user.ends == [FormEnd((given_("hunter2"), given_("Ada")))]
+
+
+# --- deadlines -------------------------------------------------------------------------------
+
+
+@pytest.mark.req("RPI-68", "RPI-75", "HB-2")
+def test_at_the_deadline_of_a_page_what_was_picked_counts_and_the_next_page_is_up() -> None:
+    proposed = Question.select("q", "Which?", ["x", "y"], recommended=1)
+    user = FormUser(EXTRAS, proposed, COLOUR.with_required(False))
+    user.boxes[0].picks = [2, 0]
+    for page in (1, 2):
+        user.form.expire()
+        assert user.draft.page == page
+    user.form.expire()
+    late = frozenset({"timed_out"})
+    auto = frozenset({"timed_out", "auto"})
+    assert user.ends == [
+        FormEnd(
+            (
+                Answered(["c", "a"], "form", marks=late),  # type: ignore[arg-type]
+                LATE,  # required, and nobody chose what was proposed
+                Answered("red", "form", marks=auto),  # type: ignore[arg-type]
+            )
+        )
+    ]
+
+
+@pytest.mark.req("RPI-71", "RPI-73", "HB-2")
+def test_a_change_begins_the_time_anew_and_a_text_stops_it() -> None:
+    user = FormUser(COLOUR, NAME)
+    user.heard.clear()
+    user.boxes[0].index = 1
+    assert user.heard == ["changed"]
+    assert not user.form.is_busy()
+    user.send("writing", value=True)
+    assert user.form.is_busy()
+    user.send("writing", value=False)
+    assert not user.form.is_busy()
+    user.send("next")
+    assert "turned" in user.heard
+    user.boxes[0].value = "x"
+    assert user.form.is_busy()
+    user.boxes[0].value = ""
+    assert not user.form.is_busy()
+
+
+@pytest.mark.req("RPI-72")
+def test_a_page_is_shown_once_however_often_it_is_drawn() -> None:
+    user = FormUser(COLOUR, NAME)
+    for _ in range(3):
+        user.send("rendered")
+    user.send("next")
+    user.send("rendered", step=0)  # the page before, late
+    assert user.heard.count("shown") == 1
+    user.send("rendered")
+    assert user.heard.count("shown") == 2
+
+
+# --- bounded, hostile, any way through ---------------------------------------------------------
+
+
+def test_a_page_is_made_when_it_is_shown_and_all_are_closed_with_the_form() -> None:
+    user = FormUser(*(NAME.model_copy(update={"id": f"q{n}"}) for n in range(20)))
+    assert [*user.form._pages] == [0]
+    user.send("next")
+    assert [*user.form._pages] == [0, 1]
+    user.send("cancel")
+    boxes = [page.fields[0].control.widget for page in user.form._pages.values()]
+    user.form.discard()
+    assert all(box.comm is None for box in boxes)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"type": "submit"},  # not offered yet
+        {"type": "go-1"},
+        {"type": "next", "step": "0"},
+        {"type": "next", "step": None},
+        {"type": ["next"]},
+        {"type": "empty-99999999999999999999"},
+        {"type": "reply", "value": "x"},
+        {"type": "stop"},
+        {"type": "send"},
+        {"type": None},
+        {"type": "_cancel"},
+    ],
+)
+def test_a_message_that_no_page_sends_changes_nothing(message: dict[str, Any]) -> None:
+    user = FormUser(form_of(NAME, SIZE), COLOUR)
+    user.form._beacon._handle_custom_msg({"step": 0, "fields": "x"} | message, [])
+    assert (user.draft.page, user.draft.screen, user.ends) == (0, "page", [])
+
+
+MOVES = st.lists(
+    st.one_of(
+        st.sampled_from(["next", "back", "cancel", "resume", "again", "late"]),
+        st.tuples(st.just("tick"), st.integers(0, 2)),
+        st.tuples(st.just("type"), st.sampled_from(["", "x", "two\nlines", "<b>"])),
+        st.tuples(st.just("radio"), st.integers(0, 2)),
+    ),
+    max_size=25,
+)
+
+
+class Clicks:
+    """A person in front of a form with three pages, and what that person sees on each."""
+
+    def __init__(self) -> None:
+        self.user = FormUser(EXTRAS, NAME, COLOUR)
+        self.seen: list[Any] = [[], "", None]
+
+    def do(self, move: Any) -> None:
+        user, draft = self.user, self.user.draft
+        match move:
+            case "again":  # the page is loaded again
+                user.send("rendered")
+            case "late":
+                user.send("next", step=draft.step - 1)
+            case "resume" | "cancel" | "next" | "back":
+                user.send(move)
+            case ("tick", index) if (draft.screen, draft.page) == ("page", 0):
+                picks = self.seen[0]
+                self.seen[0] = [x for x in picks if x != index] + [index] * (index not in picks)
+                user.boxes[0].picks = self.seen[0]
+            case ("type", words) if (draft.screen, draft.page) == ("page", 1):
+                self.seen[1] = user.boxes[0].value = words
+            case ("radio", index) if (draft.screen, draft.page) == ("page", 2):
+                self.seen[2] = user.boxes[0].index = index
+
+    def submit(self) -> None:
+        if self.user.draft.screen == "menu":
+            self.user.send("resume")
+        while self.user.draft.page < 2:
+            self.user.send("next")
+        self.user.send("submit")
+        if self.user.draft.screen == "summary":
+            self.user.send("send")
+
+    @property
+    def meant(self) -> Iterator[Answered | NotAnswered]:
+        ticks, words, index = self.seen
+        yield given_(["abc"[tick] for tick in ticks]) if ticks else DECLINED
+        yield given_(words) if words else DECLINED
+        yield DECLINED if index is None else given_(["red", "green", "blue"][index])
+
+
+@settings(deadline=None)
+@given(MOVES)
+def test_whatever_is_done_what_is_on_screen_at_submit_is_answered(moves: list[Any]) -> None:
+    person = Clicks()
+    for move in moves:
+        person.do(move)
+    assert person.user.ends == []
+    person.submit()
+    assert person.user.ends == [FormEnd(tuple(person.meant))]
+    person.user.form.discard()

@@ -1,0 +1,92 @@
+"""A form with pages without a kernel or a page: its widgets, and whoever clicks on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ipywidgets
+
+from jp_nb.agent.prompts import Answered, FormPrompt, FormPromptEnd, QuestionPrompt
+from jp_nb.notebook.prompt.choices import Choices
+from jp_nb.notebook.prompt.form_parts import FormEvents
+from jp_nb.notebook.prompt.form_place import OwnOutput
+from jp_nb.notebook.prompt.paged_form import PagedForm
+from jp_nb.tooling.question import Question
+
+
+class FormUser:
+    """Fills a form in as a page does: changes the state of widgets, and sends it with each click.
+
+    Attributes:
+        heard: What the form told of: `shown`, `changed`, `turned`.
+        ends: How it ended.
+    """
+
+    def __init__(self, *questions: Question, partial: bool = True, menu: bool = True) -> None:
+        self.heard: list[str] = []
+        self.ends: list[Answered | FormPromptEnd] = []
+        self.form = PagedForm(
+            FormPrompt(tuple(map(QuestionPrompt, questions)), partial=partial, menu=menu),
+            place=OwnOutput(),
+            notify=False,
+            timed=True,
+            events=FormEvents(
+                shown=lambda: self.heard.append("shown"),
+                changed=lambda: self.heard.append("changed"),
+                turned=lambda: self.heard.append("turned"),
+                ended=self.ends.append,
+            ),
+        )
+
+    @property
+    def draft(self) -> Any:
+        return self.form._draft
+
+    @property
+    def fields(self) -> list[Any]:
+        """The fields of the page that is up."""
+        return self.form._page.fields
+
+    @property
+    def boxes(self) -> list[Any]:
+        """The widgets of the controls of the page that is up."""
+        return [each.control.widget for each in self.fields]
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of the buttons that are up."""
+        row = self.form._actions.children
+        return [each.description for each in row if isinstance(each, ipywidgets.Button)]
+
+    @property
+    def note(self) -> str:
+        return str(self.form._note.value)
+
+    @property
+    def problems(self) -> list[str]:
+        """What is said beside the fields."""
+        return [text_of(each.problem.value) for each in self.fields]
+
+    def shown(self) -> list[dict[str, Any]]:
+        """What a page shows of each control."""
+        return [state_of(box) for box in self.boxes]
+
+    def send(self, name: str, **more: Any) -> None:
+        """Send a message of the page, with what it shows."""
+        message: dict[str, Any] = {"type": name, "step": self.draft.step}
+        if self.draft.screen == "page":
+            fields = self.shown()
+            message |= fields[0] if len(fields) == 1 else {"fields": fields}
+        self.form._beacon._handle_custom_msg(message | more, [])
+
+
+def state_of(box: Any) -> dict[str, Any]:
+    if isinstance(box, Choices):
+        return {"picks": list(box.picks), "custom": box.custom}
+    if box is None:  # a password field
+        return {"value": ""}
+    return {"index": box.index} if hasattr(box, "index") else {"value": box.value}
+
+
+def text_of(html: str) -> str:
+    return html.partition(">")[2].partition("<")[0]
