@@ -383,7 +383,7 @@ def test_a_page_is_made_when_it_is_shown_and_all_are_closed_with_the_form() -> N
     user.send("next")
     assert [*user.form._pages] == [0, 1]
     user.send("cancel")
-    boxes = [page.fields[0].control.widget for page in user.form._pages.values()]
+    boxes = [page.fields[0]._entry for page in user.form._pages.values()]
     user.form.discard()
     assert all(box.comm is None for box in boxes)
 

@@ -1,0 +1,113 @@
+"""A form with pages in JupyterLab, asked by a Python tool, and what a person does with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.support.browser import NotebookPage
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator
+
+SCRIPT = (
+    '[[replies]]\ntool_calls = [{ name = "plan", arguments = {} }]\n[[replies]]\ntext = "Done."\n'
+)
+LOAD = """
+%load_ext jp_nb
+import jp_nb as jp
+
+QUESTIONS = [
+    jp.Question.select(
+        "store", "Which store?", ["Redis", "Postgres", "SQLite"], recommended=1, other=True
+    ).with_header("Store").with_context("It keeps **sessions**."),
+    jp.Question.select(
+        "extras", "Which extras?", ["logs", "metrics", "traces"], multi=True, other=True
+    ),
+    jp.Question.text("why", "Why?").with_required(False),
+    jp.Question.integer("size", "How many?", minimum=1, maximum=9),
+]
+
+@jp.tool
+def plan(ctx: jp.ToolContext) -> jp.Success | jp.NeedsInput:
+    if not ctx.ends:
+        return jp.NeedsInput(*QUESTIONS, partial=True, menu=True)
+    print("answers", dict(ctx.answers))
+    print("ends", {name: end.end for name, end in ctx.ends.items()}, "reply", ctx.reply)
+    return jp.Success("noted")
+"""
+TURN = "%%jp -m scripted/plan\nGo."
+FOUR = """
+FOUR = [
+    Question.select('store', 'Which store?', ['Redis', 'Postgres', 'SQLite'], recommended=1,
+                    other=True).with_header('Store').with_context('It keeps **sessions**.'),
+    Question.select('extras', 'Which extras?', ['logs', 'metrics', 'traces'], multi=True,
+                    other=True),
+    Question.text('why', 'Why?').with_required(False),
+    Question.integer('size', 'How many?', minimum=1, maximum=9),
+]
+"""
+"""The same questions without a turn, for `prompt_in_cell.py`."""
+
+
+class FormOnPage:
+    """The form that is open on a page."""
+
+    def __init__(self, notebook: NotebookPage) -> None:
+        self.notebook = notebook
+        self.page = notebook.page
+        self.box = notebook.form()
+
+    def press(self, label: str) -> None:
+        """Click the button with `label`."""
+        self.box.get_by_role("button", name=label, exact=True).click()
+
+    def on(self, number: int, count: int = 4) -> Locator:
+        """Wait until page `number` is drawn and hears clicks and keys."""
+        self.box.get_by_text(f"Question {number} of {count}").wait_for()
+        self.page.wait_for_function(DRAWN, arg=self.box.element_handle())
+        return self.box
+
+    def turn(self, label: str, number: int, count: int = 4) -> None:
+        """Click a button that leads to page `number`."""
+        self.press(label)
+        self.on(number, count)
+
+    def wait_for_focus(self, tag: str, name: str) -> None:
+        """Wait until a `tag` has the focus whose accessible name, or text, begins with `name`."""
+        self.page.wait_for_function(
+            f"([tag, name]) => {{ const [is, called] = ({FOCUSED})();"
+            " return is === tag && called.startsWith(name); }",
+            arg=[tag, name],
+        )
+
+
+DRAWN = """form => [...form.querySelectorAll('.jp-nb-control')].every(
+    box => box.querySelector('[aria-labelledby], [aria-label]'))"""
+FOCUSED = """() => {
+    const { activeElement: at } = document;
+    const by = document.getElementById(at.getAttribute("aria-labelledby"));
+    const name = at.getAttribute("aria-label") ?? (by ?? at).textContent;
+    return [at.tagName.toLowerCase(), name.trim()];
+}"""
+
+
+def axe_of(page: Any) -> list[str]:
+    """What an accessibility engine finds wrong with the form that is open."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    # JupyterLab's body has no height, and the engine takes all in it for hidden: it would look at
+    # nothing, and find nothing.
+    page.evaluate("document.body.style.height = '100vh'")
+    page.locator(".jp-nb-form").evaluate("form => form.scrollIntoView({ block: 'end' })")
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+    try:
+        found = Axe().run(page, context=".jp-nb-form").response
+    finally:
+        page.evaluate("document.body.style.height = ''")
+    looked_at = {each["id"] for each in found["passes"] if each["nodes"]}
+    assert {"color-contrast", "aria-allowed-attr"} <= looked_at
+    return [
+        f"{each['id']}: {node['target']} {node['failureSummary']}"
+        for each in found["violations"]
+        for node in each["nodes"]
+    ]
