@@ -28,6 +28,7 @@ from jp_nb.notebook.prompt.form_parts import (
     button,
     entry_of,
     html,
+    is_as_told,
     model_id_of,
     text,
 )
@@ -50,6 +51,7 @@ class Form:
         self._events = events
         self._control = _control(prompt)
         self._confirmed = False  # that an empty answer is meant
+        self._told: Message = {}
         self._writing = self._shown = False
         self._control.observe(self._changed)
         entry = entry_of(self._control)
@@ -130,6 +132,7 @@ class Form:
                 log.debug("The form's page sent %r", other)
 
     def _submit(self, message: Message) -> None:
+        self._told = message
         found = self._control.read({**message, "confirmed": self._confirmed})
         if isinstance(found, Unread):
             self._confirmed = found.confirmable
@@ -138,8 +141,9 @@ class Form:
             self._events.ended(found)
 
     def _changed(self) -> None:
-        self._confirmed = False
-        self._say("")  # what was said was about what stood there before
+        if not is_as_told(self._control, self._told):
+            self._confirmed = False
+            self._say("")  # what was said was about what stood there before
         self._events.changed()
 
     def _say(self, words: str) -> None:

@@ -21,6 +21,7 @@ from jp_nb.notebook.prompt.form_parts import (
     above,
     entry_of,
     html,
+    is_as_told,
     isolated,
     model_id_of,
     outputs,
@@ -35,6 +36,10 @@ log = logging.getLogger(__name__)
 
 FOR_ALL = -1
 """Place of a problem that concerns no single field."""
+
+
+Changed = Callable[[bool], None]
+"""Is told of what the person changes; with False, of what the page told with a click before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +60,14 @@ class PageReading:
 class PageField:
     """A control with what is said about it. `named`: it is one of several, under its own name."""
 
-    def __init__(self, prompt: QuestionPrompt, *, named: bool, changed: Callable[[], None]) -> None:
+    def __init__(self, prompt: QuestionPrompt, *, named: bool, changed: Changed) -> None:
         self.prompt = prompt
         self.control = field_control(prompt)
         self.problem = text("", "problem")
         self.touched = False
         self._changed = changed
         self._confirmed = False  # that an empty answer is meant
+        self._told: Message = {}
         self._secret: Answered | None = None
         entry = entry_of(self.control)
         assert entry is not None  # no button of a page acts at once
@@ -76,6 +82,7 @@ class PageField:
 
     def read(self, told: Message) -> Answered | Unread:
         """Return what stands in it, as the page `told`; a secret that was sent before counts."""
+        self._told = told
         found = self.control.read({**told, "confirmed": self._confirmed})
         if not self.control.secret:
             return found
@@ -103,8 +110,10 @@ class PageField:
 
     def _on_change(self) -> None:
         self.touched = True
-        self.say("")
-        self._changed()
+        anew = not is_as_told(self.control, self._told)
+        if anew:  # what was said was about what stood there before
+            self.say("")
+        self._changed(anew)
 
 
 class FormPage:
@@ -113,7 +122,7 @@ class FormPage:
     `changed` is called upon every change that the person makes.
     """
 
-    def __init__(self, prompt: QuestionPrompt, changed: Callable[[], None]) -> None:
+    def __init__(self, prompt: QuestionPrompt, changed: Changed) -> None:
         self._prompt = prompt
         kind = prompt.question.answer_type
         self._form = kind if isinstance(kind, FormAnswer) else None

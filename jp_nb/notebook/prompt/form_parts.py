@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import ipywidgets as widgets
 
@@ -23,6 +23,9 @@ from jp_nb.notebook.prompt.form_place import FormPlace
 from jp_nb.rendering import wording
 from jp_nb.rendering.markdown import safe_markdown
 from jp_nb.rendering.wording import StaticRecord
+
+STATE: Final = ("index", "value", "picks", "custom")
+"""What a page says of a control: the names of the traits that hold an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,12 @@ def entry_of(control: FormControl) -> widgets.Widget | None:
 def model_id_of(control: FormControl) -> str:
     """Return the id of the model whose state is the answer; "" if there is none."""
     return control.widget.model_id if control.widget is not None else ""
+
+
+def is_as_told(control: FormControl, told: Message) -> bool:
+    """Return True if the state of `control` is what the page `told` already, with a click."""
+    named = [name for name in STATE if name in told]
+    return bool(named) and all(getattr(control.widget, x, None) == told[x] for x in named)
 
 
 def told_of(message: Message, count: int) -> Sequence[Message]:

@@ -160,8 +160,9 @@ class PagedForm:
             self._menu.area.observe(lambda _: self._changed(), names="value")
         return self._menu
 
-    def _changed(self) -> None:
-        self._say("")  # what was said was about what stood there before
+    def _changed(self, anew: bool = True) -> None:
+        if anew:  # what was said was about what stood there before
+            self._say("")
         self._events.changed()
 
     def _draw(self) -> None:

@@ -101,6 +101,15 @@ def test_what_the_page_shows_at_the_click_counts_although_its_change_comes_later
     assert user.ends == [FormEnd((given_("typed just now"), given_("this too")))]
 
 
+def test_what_was_said_stays_when_the_change_comes_that_it_is_about() -> None:
+    user = FormUser(SIZE, NAME)
+    user.send("next", value="12")
+    user.boxes[0].value = "12"  # on its way when the button was clicked
+    assert user.problems == ["Expected a whole number from 1 to 9"]
+    user.boxes[0].value = "1"
+    assert user.problems == [""]
+
+
 @pytest.mark.req("RPI-61")
 def test_next_goes_on_without_an_answer_and_submit_shows_what_is_open() -> None:
     user = FormUser(COLOUR, NAME, SIZE)
