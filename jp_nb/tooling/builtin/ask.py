@@ -82,8 +82,9 @@ _QUESTION: Final[dict[str, JsonValue]] = {
         "required": {
             "type": "boolean",
             "description": (
-                "Only the user may answer. If false, and the user does not in time or is not "
-                "there, the recommended or first option is chosen. Default: true."
+                "Nothing is chosen for the user, who may still leave it open. If false, the "
+                "recommended or first option is taken where the user is not there, or not in "
+                "time. Default: true."
             ),
         },
     },

@@ -17,7 +17,7 @@ from jp_nb.safe_text import lookalike_key, reads_right_to_left, spell_unseen
 from jp_nb.tooling.outcome import MAX_QUESTIONS
 from jp_nb.tooling.question import Question
 from jp_nb.tooling.question_kinds import AnswerType, TextAnswer
-from jp_nb.tooling.select_kind import Option, SelectAnswer
+from jp_nb.tooling.select_kind import OTHER, Option, SelectAnswer
 
 Mode = Literal["choice", "freetext"]
 MODES: Final[tuple[Mode, ...]] = ("choice", "freetext")
@@ -52,7 +52,7 @@ _CHOICE_DEFAULTS: Final[Mapping[str, JsonValue]] = {
 """What a question for a text has no use for, each with the value that says nothing."""
 RESERVED_LABELS: Final = frozenset(
     {
-        *("other", "other…", "other...", "other (type your own)", "type your own"),
+        *(OTHER.casefold(), "other", "other…", "other...", "type your own"),
         *("done", "done selecting", "submit"),
     }
 )
