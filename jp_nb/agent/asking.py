@@ -73,8 +73,8 @@ INQUIRY_FAILED = (
 MAX_UNASKED = 20
 """So often a call may ask one question that no person answers: then it does not read the answer."""
 ASKS_FOREVER = (
-    "{} asked the question '{}' {} times and was answered each time: it does not seem to take the "
-    "answer. Do not retry this tool call in this turn."
+    "{} asked the question '{}' {} times and was told the outcome each time: it does not seem to "
+    "take it. Do not retry this tool call in this turn."
 )
 ASSISTANT = "Assistant"
 """Stands above questions that the model asks through a tool."""
@@ -226,6 +226,7 @@ class Asking:
                     self._settle(each, answer, channel)
                 case LeaveOpen():
                     self._close(each, cancelled(each.id, "no_prompt_backend", end="unavailable"))
+                    self._count(each)
                 case AskModel():
                     asked.for_models.append(each)
                 case AskPerson():
@@ -276,9 +277,13 @@ class Asking:
         """Take an answer that no person gave."""
         marks: tuple[Mark, ...] = ("auto",) if channel is None else ()
         self._answer(each, answer, answered(each.id, each.question, answer, channel, marks))
+        self._count(each)
+
+    def _count(self, each: _Round) -> None:
+        """Count a question that ended with no person near; end a call that goes on asking it."""
         call, question_id = each.call, each.question.id
         call.unasked[question_id] += 1
-        if call.unasked[question_id] >= MAX_UNASKED:
+        if call.unasked[question_id] >= MAX_UNASKED and not each.asked.over:
             text = ASKS_FOREVER.format(each.tool.name, question_id, MAX_UNASKED)
             self._fail(each.asked, text, "backend_error")
 
@@ -289,6 +294,11 @@ class Asking:
 
     def _go_on(self, asked: _CallQuestions) -> None:
         """Run the tool again: every question has an end."""
+        for each in asked.rounds:
+            if each.end is not None and (each.end.timed_out or each.end.end == "timed_out"):
+                self._count(each)
+        if asked.over:
+            return
         asked.over = True
         partial_, call = asked.needs.partial, asked.call
         for each in asked.rounds:

@@ -175,6 +175,7 @@ class Coordinator:
             self._decide(verdict)
             return
         self._menu_open = True
+        self._prompts.hold()  # nobody fills in a form that the next choice may close
         if verdict is not None:
             self._events.spawn(lambda: self._decide_later(verdict))
             return
@@ -191,6 +192,7 @@ class Coordinator:
             settle=self._decide,
             first=True,
         )
+        self._prompts.release()
 
     def _cannot(self) -> list[Choice]:
         """Return the choices without effect: to go on if all was cut, to restart if all is done."""
@@ -229,6 +231,7 @@ class Coordinator:
     def _decide(self, verdict: Verdict) -> None:
         self._display(InterruptHeard(verdict.choice))
         self._menu_open = self._menu_due = False
+        self._prompts.release()
         if self._verdict is None or not self._verdict.escalated:
             self._verdict = verdict
 
@@ -287,6 +290,7 @@ class Coordinator:
         finally:
             self._menu_open = self._menu_due = False
         self._prompts.clear()
+        self._prompts.release()
         self._runner.drop_questions(asked)
 
     def _stop_call(self, call: Call, verdict: Verdict) -> None:

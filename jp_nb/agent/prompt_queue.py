@@ -65,12 +65,14 @@ class PromptQueue(Generic[T]):
 
     Attributes:
         shown: What is on screen.
+        held: True while nothing new is shown.
     """
 
     def __init__(self, show: Callable[[T], None]) -> None:
         self._show = show
         self._line: deque[T] = deque()
         self.shown: T | None = None
+        self.held = False
 
     def add(self, item: T, *, before: Callable[[T], bool] = lambda other: False) -> None:
         """Put `item` at the end, or in front of the first one that it goes `before`."""
@@ -89,7 +91,7 @@ class PromptQueue(Generic[T]):
 
     def show_next(self) -> None:
         """Show what is next, unless something is on screen."""
-        while self.shown is None and self._line:
+        while self.shown is None and self._line and not self.held:
             self.shown = self._line.popleft()
             self._show(self.shown)
 
@@ -140,6 +142,15 @@ class Dialogues:
             _WaitingDialogue(dialogue, settle, skip, first),
             before=lambda other: first or (again and not other.first),
         )
+
+    def hold(self) -> None:
+        """Show nothing new until `release`: something else is to be shown before."""
+        self._queue.held = True
+
+    def release(self) -> None:
+        """Show what is next."""
+        self._queue.held = False
+        self._queue.show_next()
 
     def clear(self) -> None:
         """Drop what is on screen and what waits, unsettled."""

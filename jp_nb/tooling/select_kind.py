@@ -339,5 +339,3 @@ def _kind(value: object) -> str:
 _OWN: Final = {"selected", "custom"}
 OTHER = "Other (type your own)"
 """Names the row with a box for an own text. What it means is no label and no value."""
-
-"""Says that several could be picked, and that none was, on purpose."""

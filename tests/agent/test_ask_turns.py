@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
+from jp_nb.agent.asking import ASKS_FOREVER, MAX_UNASKED
 from jp_nb.agent.call_runner import UNAVAILABLE
 from jp_nb.agent.display_events import InterruptHeard, PersonSays, QuestionEnds, ToolEnds
 from jp_nb.agent.interrupts import LEFT, LEFT_RUNNING, LEFT_UNRUN, stopped
@@ -239,7 +240,7 @@ async def test_what_somebody_edits_of_a_result_has_no_object_beside_it() -> None
 # --- nobody is there -------------------------------------------------------------------------
 
 
-@pytest.mark.req("RPI-2", "RPI-3", "RCP-23", "RCP-26", "RCP-31")
+@pytest.mark.req("RPI-2", "RPI-3", "RCP-23")
 async def test_with_nobody_there_it_is_not_offered_and_not_available() -> None:
     bench = bench_of(FakePrompter(away=AWAY), form(DATABASE))
     assert bench.offer().missing["ask"] == NEEDS_PERSON
@@ -472,6 +473,22 @@ async def test_models_answer_before_a_person_is_asked_and_their_failure_ends_the
     assert "failed to provide a valid answer" in text
     assert person.asked == [], "nobody fills in a form whose call has failed"
     assert [end for *_, end in ends(bench)] == [None, None]
+
+
+@pytest.mark.parametrize("away", [None, AWAY])
+async def test_a_tool_that_asks_for_ever_is_ended_where_no_person_is_near(away: str | None) -> None:
+    runs: list[int] = []
+
+    def plan(ctx: ToolContext) -> Outcome:
+        runs.append(len(runs))
+        assert len(runs) < 100
+        return NeedsInput(Question.text("a", "A?").with_required(False), partial=True)
+
+    person = FakePrompter(*[LATE] * 30, away=away)
+    bench = bench_of(person, call("plan"), tools=[PythonTool(plan)])
+    await bench.run()
+    assert responses(bench) == [(ASKS_FOREVER.format("plan", "a", MAX_UNASKED), True)]
+    assert len(runs) == MAX_UNASKED
 
 
 # --- how a form ends -------------------------------------------------------------------------
@@ -731,7 +748,7 @@ async def interrupted(bench: Bench, *, forms: int = 1) -> Any:
         return await task
 
 
-@pytest.mark.req("RPI-74", "RPI-77", "RPI-80")
+@pytest.mark.req("RPI-77", "RPI-80")
 async def test_an_interrupt_closes_the_form_and_has_words_of_its_own() -> None:
     bench = bench_of(at_menu(yes("continue")), form(DATABASE, PARTS))
     end = await interrupted(bench)
@@ -781,11 +798,29 @@ async def test_a_restart_asks_what_waited_again_under_new_ids() -> None:
 
 
 @pytest.mark.req("RPI-79", "RCP-86")
-async def test_nothing_is_shown_in_a_turn_that_is_over() -> None:
-    bench = bench_of(FakePrompter(), form(DATABASE))
-    bench.loop.interrupt()
-    assert (await bench.run()).status == "interrupted"
-    assert bench.person.asked == []
+@pytest.mark.parametrize("choice", ["stop", "continue"])
+async def test_a_form_that_comes_after_an_interrupt_waits_for_what_is_decided(choice: str) -> None:
+    async def press() -> str:
+        bench.loop.interrupt()
+        await forever()
+        return ""
+
+    person = FakePrompter(yes(choice), FormEnd((yes("pg"),)))
+    bench = bench_of(
+        person,
+        call("press", "c1"),
+        form(DATABASE, call_id="c2", index=2),
+        tools=[PythonTool(press)],
+    )
+    task = asyncio.create_task(bench.run())
+    if choice == "continue":
+        await until(lambda: len(person.asked) == 2)
+        await until(lambda: bench.of(InquiryResponse))
+        bench.loop.interrupt()
+    async with asyncio.timeout(10):
+        assert (await task).status == "interrupted"
+    kinds = [isinstance(prompt, FormPrompt) for prompt in person.asked]
+    assert kinds == ([False] if choice == "stop" else [False, True])
 
 
 # --- attribution -----------------------------------------------------------------------------

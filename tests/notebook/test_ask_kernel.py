@@ -121,10 +121,10 @@ def typed(user: FrontEnd, *lines: str) -> None:
         user.type(line)
 
 
-@pytest.mark.req("RPI-76", "RPI-77", "HB-12")
+@pytest.mark.req("RPI-74", "RPI-76", "RPI-77", "HB-12")
 def test_who_stops_the_turn_at_the_form_is_not_told_of_an_interrupt(user: FrontEnd) -> None:
     user.run(WAIT)
-    request = start(user, "both", "-c prompt.channel=stdin")
+    request = start(user, "both", "-c prompt.channel=stdin -c prompt.timeout_s=60")
     typed(user, "2", "!", "s")
     user.finish(request)
     failed = error(user, request)

@@ -1,8 +1,8 @@
 """`ask`: registration, validation, and its results in words and as an object.
 
 Rows that are settled otherwise: RPI-11 (options may be left out: a text, or an own answer alone),
-RPI-20 and RPI-21 (an index out of range counts as none), RPI-34 ("not answered" is not
-"cancelled"), RPI-36 and RCP-19 (a blank text that was confirmed is an answer, marked `empty`),
+RPI-13 (200 of them at most), RPI-21 (an index out of range counts as none), RPI-34 ("not answered"
+is not "cancelled"), RPI-36 and RCP-19 (a blank text that was confirmed is an answer, marked `empty`),
 RCP-5 (at most one is recommended), RCP-6 and RPI-23 (how many options is advice), RCP-35 (an
 outcome in place of a flag).
 

@@ -26,6 +26,7 @@ CALLBACK = replace(NOTEBOOK, cell_runs=False)
 HEADLESS_REASON = "the front end does not allow input (the notebook runs headless)"
 
 
+@pytest.mark.req("RCP-26")
 @pytest.mark.parametrize(
     ("where", "channel", "route"),
     [
