@@ -2,14 +2,13 @@
 
 Rows that are settled otherwise: RPI-11 (options may be left out: a text, or an own answer alone),
 RPI-13 (200 of them at most), RPI-21 (an index out of range counts as none), RPI-34 ("not answered"
-is not "cancelled"), RPI-36 and RCP-19 (a blank text that was confirmed is an answer, marked `empty`),
-RCP-5 (at most one is recommended), RCP-6 and RPI-23 (how many options is advice), RCP-35 (an
-outcome in place of a flag).
-
-RCP-94 is a list of what is to be tested. Choices and texts are here; the ways to ask and what has
-to be answered in `tests/agent/test_ask_turns.py`; what is kept, and under which trust, in
-`tests/session/test_question_log.py` and `tests/workspace/test_project_log.py`; older logs in
-`tests/record/test_question_rows.py`; reading back in `tests/tooling/test_ask_user_read.py`.
+is not "cancelled"), RPI-36 and RCP-19 (a blank text that was confirmed is an answer, marked
+`empty`), RCP-5 (at most one is recommended), RCP-6 and RPI-23 (how many options is advice), RCP-35
+(an outcome in place of a flag). RCP-94 is a list of what is to be tested. Choices and texts are
+here; the ways to ask and what has to be answered in `tests/agent/test_ask_turns.py`; what is kept,
+and under which trust, in `tests/session/test_question_log.py` and
+`tests/workspace/test_project_log.py`; older logs in `tests/record/test_question_rows.py`; reading
+back in `tests/tooling/test_ask_user_read.py`.
 """
 
 from __future__ import annotations
