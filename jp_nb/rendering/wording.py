@@ -39,6 +39,7 @@ from jp_nb.safe_text import (
     spelled_lines,
     unspell,
 )
+from jp_nb.tooling.select_kind import SelectAnswer
 
 SUBMIT = "Submit"
 CANCEL = "Cancel"
@@ -193,6 +194,16 @@ def option_labels(options: tuple[str, ...]) -> list[str]:
             label = f"{text} ({twins[text]})"
         labels[label] = None
     return list(labels)
+
+
+def picks_wanted(kind: SelectAnswer) -> str:
+    """Return how many options are to be picked, in words; "" if any number may be."""
+    least, most = kind.min_picks, kind.max_picks
+    if most is None:
+        return f"Please pick at least {least}." if least else ""
+    if least in (0, most):
+        return f"Please pick {'' if least else 'at most '}{most}."
+    return f"Please pick {least} to {most}."
 
 
 class StaticRecord(NamedTuple):

@@ -89,7 +89,7 @@ def _choices(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
         multi=kind.multi,
         other=OTHER if kind.other else "",
         recommended=None if kind.multi else kind.recommended_index,
-        wanted=_wanted(kind),
+        wanted=wording.picks_wanted(kind),
         optional=not prompt.question.required,
     )
     at_first = _picked_at_first(prompt, kind)
@@ -143,7 +143,7 @@ def _chosen(kind: SelectAnswer, picks: Picks, *, confirmed: bool) -> Answered | 
         return Unread(NO_OPTION, blank=True)
     answer = kind.answer(picks)
     if kind.misfit(answer):  # only how many may be wrong
-        return Unread(_wanted(kind), blank=picks == Picks())
+        return Unread(wording.picks_wanted(kind), blank=picks == Picks())
     if picks.custom is not None and not picks.custom.strip():
         if not confirmed:
             return Unread(SEND_BLANK, blank=not picks.indices, confirmable=True)
@@ -151,13 +151,3 @@ def _chosen(kind: SelectAnswer, picks: Picks, *, confirmed: bool) -> Answered | 
     if picks == Picks() and not confirmed:
         return Unread(SEND_NONE, blank=True, confirmable=True)
     return Answered(answer, "form")
-
-
-def _wanted(kind: SelectAnswer) -> str:
-    """Return how many are to be picked, in words; "" if any number may be."""
-    least, most = kind.min_picks, kind.max_picks
-    if most is None:
-        return f"Please pick at least {least}." if least else ""
-    if least in (0, most):
-        return f"Please pick {'' if least else 'at most '}{most}."
-    return f"Please pick {least} to {most}."

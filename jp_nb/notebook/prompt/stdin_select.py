@@ -84,9 +84,15 @@ class _Choice:
                 lines += [f"  {'':>{width}}  {line}" for line in barred(text.split("\n"))]
         if self.kind.other:
             lines.append(f"  {self.highest:>{width}}  {OTHER}")
-        if self.kind.multi:
+        if self._may_be_none:
             lines.append(f"  {NONE:>{width}}  {NONE_OF_THESE.capitalize()}")
+        if wanted := wording.picks_wanted(self.kind):
+            lines.append(f"  {wanted}")
         return lines
+
+    @property
+    def _may_be_none(self) -> bool:
+        return self.kind.multi and not self.kind.min_picks
 
     def _suffix(self, index: int) -> str:
         """Return what marks the recommended option; where several may be picked, none is."""
@@ -111,10 +117,9 @@ class _Choice:
     def _help(self) -> list[str]:
         lines = ["  Type the number of an option, or, if it is not a number, the option itself."]
         if self.kind.multi:
-            lines = [
-                "  Type the numbers of all you pick, such as 3,1: their order counts.",
-                f"  {NONE} alone says: {NONE_OF_THESE}.",
-            ]
+            lines = ["  Type the numbers of all you pick, such as 3,1: their order counts."]
+        if self._may_be_none:
+            lines.append(f"  {NONE} alone says: {NONE_OF_THESE}.")
         if self.kind.other:
             also = " with or without others" if self.kind.multi else ""
             lines.append(f"  {self.highest}{also} asks for an answer of your own.")
@@ -129,7 +134,7 @@ class _Choice:
         numbers = self._numbers(word)
         if numbers is None:
             index = self._labelled(word)
-            return self._again() if index is None else self._answered(Picks((index,)))
+            return self._again() if index is None else self._fitting(Picks((index,)))
         if not all(self._is_offered(number) for number in numbers):
             return self._again()
         return self._picked(numbers)
@@ -143,7 +148,14 @@ class _Choice:
             )
         own = self.kind.other and self.highest in numbers
         indices = tuple(n - 1 for n in numbers if n != NONE and not (own and n == self.highest))
-        return self.own_text(indices) if own else self._answered(Picks(indices))
+        fits = self._fitting(Picks(indices, "an own text" if own else None))
+        return self.own_text(indices) if own and isinstance(fits, Answered) else fits
+
+    def _fitting(self, picks: Picks) -> Answered | TryAgain:
+        """Return the answer that `picks` are, or how many are to be picked."""
+        answer = self._answered(picks)
+        misfit = self.kind.misfit(answer.value)
+        return TryAgain(wording.picks_wanted(self.kind)) if misfit else answer
 
     def _numbers(self, word: str) -> list[int] | None:
         """Return the numbers that `word` lists; None if it is no list of numbers."""
@@ -154,7 +166,7 @@ class _Choice:
         return [int(part) if len(part) <= MAX_DIGITS else self.highest + 1 for part in parts]
 
     def _is_offered(self, number: int) -> bool:
-        return (0 if self.kind.multi else 1) <= number <= self.highest
+        return (NONE if self._may_be_none else 1) <= number <= self.highest
 
     def _labelled(self, word: str) -> int | None:
         """Return the option that is called so, as it is shown or as it is; None if none is."""
@@ -165,9 +177,11 @@ class _Choice:
 
     def _again(self) -> TryAgain:
         if self.kind.multi:
+            none = f"{NONE} for {NONE_OF_THESE}, " if self._may_be_none else ""
+            example = "2,1" if self.highest > 1 else "1"
             return TryAgain(
-                f"Please type numbers from 1 to {self.highest}, such as "
-                f"{'2,1' if self.highest > 1 else '1'}, {NONE} for {NONE_OF_THESE}, or ? for help."
+                f"Please type numbers from 1 to {self.highest}, such as {example}, {none}"
+                "or ? for help."
             )
         return TryAgain(f"Please type a number from 1 to {self.highest}, or ? for help.")
 

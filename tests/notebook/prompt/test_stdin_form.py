@@ -18,7 +18,7 @@ from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
 from jp_nb.rendering.form_record import record_of
 from jp_nb.tooling.question import FormAnswer, Question
 from jp_nb.tooling.question_kinds import TextAnswer
-from jp_nb.tooling.select_kind import Option
+from jp_nb.tooling.select_kind import Option, SelectAnswer
 from tests.support.scribe import Scribe, parts_of
 
 SNAPSHOTS = Path(__file__).with_name("stdin_form.txt")
@@ -287,6 +287,29 @@ def test_one_question_alone_takes_several_picks_and_own_texts(
     end = ask_on_stdin(QuestionPrompt(question), Clock(*typed), "terminal")
     empty = ["empty"] if '""' in typed else []
     assert end == given_(value, *empty)
+
+
+TWO = Question(
+    id="q",
+    text="?",
+    answer_type=SelectAnswer(
+        options=tuple(STORES), multi=True, other=True, min_picks=2, max_picks=3
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("typed", "value"),
+    [
+        (["0", "1", "SQLite", "1,2,3,4", "2,1"], ["rd", "pg"]),
+        (["4", "4,1", "", "4,1", "mine"], {"selected": ["pg"], "custom": "mine"}),
+    ],
+)
+def test_so_many_are_picked_as_are_wanted(typed: list[str], value: JsonValue) -> None:
+    scribe = Scribe(typed)
+    assert ask_on_stdin(QuestionPrompt(TWO), scribe, "stdin") == Answered(value, "stdin")
+    assert "  Please pick 2 to 3." in scribe.read_so_far
+    assert not any("none of these" in line.lower() for line in scribe.read_so_far)
 
 
 @pytest.mark.req("RCP-12")
