@@ -233,7 +233,7 @@ def ask(
 
     Args:
         question: What to ask: a `Question`, a list of them whose ids differ, a pydantic model, a
-            dataclass, or a TypedDict.
+            dataclass, or a TypedDict (before Python 3.12 that of `typing_extensions`).
         title: What stands above the fields of a type; None: its title, or its name.
         label: A header above it.
         tool: Whose `conversation.tools.<tool>.questions.<id>.answer` answers it without asking;

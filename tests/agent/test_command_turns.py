@@ -12,7 +12,7 @@ import pytest
 from pydantic import JsonValue
 
 from jp_nb.agent.display_events import ToolBegins
-from jp_nb.agent.prompts import ActionPrompt, Exhibit, QuestionPrompt
+from jp_nb.agent.prompts import ActionPrompt, Answered, Exhibit, FormEnd, QuestionPrompt
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.partial import Partial, apply
@@ -115,6 +115,61 @@ async def test_a_command_asks_one_thing_after_another_and_each_run_knows_all_ans
     assert len(bench.of(ToolCallRequest)) == 1
     _, thread = bench.provider.requests[1]
     assert [entry.type for entry in thread][-2:] == ["tool_call_request", "tool_call_response"]
+
+
+PLAN = """
+import json, sys
+answers = json.load(sys.stdin)["tool"]["answers"]
+if not answers:
+    fields = [
+        {"id": "days", "text": "Days", "answer_type": {"type": "integer", "minimum": 1}},
+        {"id": "pin", "text": "PIN", "answer_type": {"type": "secret"}},
+        {"id": "note", "text": "Note", "answer_type": {"type": "text"}, "required": False},
+    ]
+    pets = [{"value": "c", "label": "Cat"}, {"value": "d", "label": "Dog"}]
+    questions = [
+        {"id": "trip", "text": "The trip", "header": "Trip",
+         "answer_type": {"type": "form", "fields": fields}},
+        {"id": "pets", "text": "Which pets?", "required": False,
+         "answer_type": {"type": "select", "options": pets, "multi": True, "other": True}},
+        {"id": "weight", "text": "How much?", "answer_type": {"type": "number", "below": 9}},
+    ]
+    print(json.dumps({"type": "needs_input", "questions": questions}))
+else:
+    with open("told", "w") as told:
+        json.dump(answers, told)
+    print("planned")
+"""
+
+
+async def test_a_command_asks_with_one_form_and_is_told_all_of_it(tmp_path: Path) -> None:
+    given: list[JsonValue] = [
+        {"days": 3, "pin": "31415"},
+        {"selected": ["d", "c"], "custom": "a newt"},
+        2.5,
+    ]
+    person = FakePrompter(FormEnd(tuple(Answered(each, "form") for each in given)))
+    config = local("plan", script(tmp_path, PLAN), run="unattended")
+    bench = bench_of(tmp_path, config, reply(call("plan")), person=person)
+    await bench.run()
+    assert the_response(bench) == ("planned\n", False)
+    told = json.loads((tmp_path / "told").read_text())
+    assert told == {"trip": given[0], "pets": given[1], "weight": 2.5}
+    [prompt] = person.asked
+    assert [page.question.id for page in prompt.pages] == ["trip", "pets", "weight"]
+    assert prompt.pages[0].question.header == "Trip"
+    assert "31415" not in json.dumps([entry.to_raw() for entry in bench.entries])
+
+
+async def test_a_command_whose_question_is_malformed_is_told_where(tmp_path: Path) -> None:
+    config = local("plan", script(tmp_path, PLAN.replace('"minimum"', '"min"')), run="unattended")
+    bench = bench_of(tmp_path, config, reply(call("plan")))
+    await bench.run()
+    assert the_response(bench) == (
+        "The tool asked a question that is malformed: "
+        "`questions.0.answer_type.fields.0.answer_type.min`: there is no such key.",
+        True,
+    )
 
 
 async def test_a_malformed_question_ends_the_call_and_nobody_is_asked(tmp_path: Path) -> None:
