@@ -242,9 +242,9 @@ def ask(
             configured is asked. An option may be named by its label.
 
     Returns:
-        What was answered, by the kind of the question: True or False, a text, a number, an option
-        or a list of them. Of a list of questions the answers by id; of a type an instance that its
-        validators have seen. An optional question that was left open is None.
+        What was answered. That is, by the kind of the question, True or False, a text, a number, an
+        option or a list of them; of a list of questions the answers by id; of a type an instance
+        that its validators have seen. An optional question that was left open is None.
 
     Raises:
         UsageError: If jp_nb is not loaded, or no form can be made of a type; names the place.

@@ -248,6 +248,8 @@ class Question(BaseModel):
         `datetime` and what else is written as a text are what they say, with their bounds;
         `SecretStr` is a secret. `Optional` may stay open, and is None then. A factory of defaults
         is called when the form is made. What the type's validators say is said beside the field.
+        A text of several lines is one that may have over 200 characters, whose default has lines,
+        or with `json_schema_extra={"lines": True}`.
 
         A form has one level: objects, tuples, dictionaries, unions and lists of what has no options
         are refused. Ask for an inner model in a form of its own, beside this one.

@@ -139,6 +139,7 @@ KINDS: list[tuple[Any, AnswerType]] = [
     (tuple[Literal["a", "b"], ...], SelectAnswer(options=("a", "b"), multi=True)),
     (Annotated[list[Literal["a", "b"]], Field(min_length=1, max_length=1)],
      SelectAnswer(options=("a", "b"), multi=True, min_picks=1, max_picks=1)),
+    (Annotated[str, Field(json_schema_extra={"lines": True})], TextAnswer()),
     (Annotated[str, Field(max_length=LONG_TEXT + 1)], TextAnswer(max_length=LONG_TEXT + 1)),
 ]  # fmt: skip
 
