@@ -15,15 +15,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from jp_nb.tooling.base import ToolDefaults
 from jp_nb.tooling.builtin import BUILTINS, ask_user
 from jp_nb.tooling.builtin.ask import DESCRIPTION, SCHEMA, Ask
-from jp_nb.tooling.builtin.asked_form import MAX_CALL_CHARS, MAX_OPTIONS, NO_SECRETS, label_key
+from jp_nb.tooling.builtin.asked_form import (
+    MAX_CALL_CHARS,
+    MAX_OPTIONS,
+    NO_SECRETS,
+    OPTION_FIELDS,
+    QUESTION_FIELDS,
+    label_key,
+    read_form,
+)
 from jp_nb.tooling.context import QuestionEnd, ToolContext
 from jp_nb.tooling.outcome import MAX_QUESTIONS, Failure, NeedsInput, Outcome, Success
 from jp_nb.tooling.select_kind import SelectAnswer
@@ -391,6 +402,41 @@ def test_the_key_of_a_label_is_linear_in_it() -> None:
     assert label_key("a" * 100_000 + " ") == "a" * 100_000
 
 
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(max_size=5), below),
+    max_leaves=12,
+)
+OPTION = st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(OPTION_FIELDS, st.text(max_size=6) | st.booleans() | JSON)
+)
+QUESTION = st.fixed_dictionaries(
+    {},
+    optional={
+        **dict.fromkeys(QUESTION_FIELDS, st.text(max_size=6) | st.booleans() | JSON),
+        "mode": st.sampled_from(["choice", "freetext", 1]),
+        "options": st.lists(OPTION | JSON, max_size=4) | JSON,
+    },
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(QUESTION | JSON, max_size=4) | JSON)
+def test_whatever_a_call_holds_it_is_asked_or_refused_in_lines_that_can_be_read(
+    questions: Any,
+) -> None:
+    asked, found = read_form({"questions": questions})
+    assert found or len(asked) == len(questions) > 0
+    for problem in found:
+        line = str(problem)
+        assert line.isprintable(), line
+        assert line.startswith("`questions")
+    for each in () if found else asked:
+        kind = each.question.answer_type
+        assert isinstance(kind, SelectAnswer) or each.mode == "freetext"
+        assert each.question.text.strip()
+
+
 # --- results ---------------------------------------------------------------------------------
 
 
@@ -701,3 +747,24 @@ def test_the_descriptions_say_which_tool_is_for_what() -> None:
 def test_it_is_the_one_tool_that_is_of_no_use_without_a_person() -> None:
     assert [name for name, tool in BUILTINS.items() if tool.needs_person] == ["ask"]
     assert ToolDefaults().needs_person is False
+
+
+LIST_OF_TESTS = {
+    "choice": ("RCP-4", "RCP-7", "RCP-8"),
+    "freetext": ("RCP-16", "RCP-17", "RCP-18"),
+    "modes": ("RCP-22", "RCP-23", "RCP-30", "RCP-31"),
+    "persistence": ("RCP-39", "RCP-43", "RCP-49", "RCP-50"),
+    "migration": ("RCP-57", "RCP-58", "RCP-60"),
+    "trust": ("RCP-63", "RCP-65", "RCP-67"),
+    "read actions": ("RCP-72", "RCP-75", "RCP-77", "RCP-79"),
+    "essential": ("RCP-24", "RCP-29"),
+}
+
+
+@pytest.mark.req("RCP-94")
+@pytest.mark.parametrize("what", LIST_OF_TESTS)
+def test_what_the_tools_that_ask_are_tested_for(what: str) -> None:
+    tests = Path(__file__).parents[1]
+    marked = "".join(path.read_text(encoding="utf-8") for path in tests.rglob("test_*.py"))
+    missing = [row for row in LIST_OF_TESTS[what] if marked.count(f'"{row}"') < 2]
+    assert missing == [], "named here and nowhere else"
