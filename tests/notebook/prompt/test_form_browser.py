@@ -158,9 +158,9 @@ def test_the_second_click_of_two_presses_nothing_of_the_next_form(opened: Opened
     notebook = opened(f"print(ask({BOOLEAN}, {BOOLEAN.replace('sure', 'really')}))")
     notebook.run_cell(1)
     form = notebook.form()
+    first = form.element_handle()
     form.get_by_role("button", name="Yes", exact=True).click()
-    form.wait_for()
-    notebook.page.wait_for_function("document.querySelectorAll('.jp-nb-form').length === 1")
+    notebook.page.wait_for_function("form => !form.isConnected", arg=first)
     notebook.form().get_by_role("button", name="Yes", exact=True).dispatch_event(
         "click", {"detail": 2}
     )
