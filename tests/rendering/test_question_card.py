@@ -56,7 +56,7 @@ def shown(question: Question, **fields: Any) -> dict[str, str]:
     return transcript.bundle()
 
 
-@pytest.mark.req("RPI-84", "RPI-85", "RPI-88", "HB-7", "RPI-28", "RPI-27")
+@pytest.mark.req("RPI-83", "RPI-84", "RPI-85", "RPI-88")
 def test_a_form_leaves_an_entry_for_each_question_with_all_that_was_offered() -> None:
     ends = (given_("rd"), given_({"selected": ["SQLite", "pg"], "custom": "files"}))
     record = record_of(FORM, FormEnd((*ends, given_("because"), given_(3))))
@@ -81,7 +81,7 @@ def test_a_form_leaves_an_entry_for_each_question_with_all_that_was_offered() ->
     ]
 
 
-@pytest.mark.req("RPI-34", "RPI-36", "HB-1", "HB-4", "RPI-66", "RPI-68")
+@pytest.mark.req("RPI-34", "HB-1", "HB-4")
 def test_no_two_ends_read_the_same() -> None:
     ends: dict[str, Answered | NotAnswered | Unavailable] = {
         "none of these": given_([]),

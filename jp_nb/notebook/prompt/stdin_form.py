@@ -195,7 +195,7 @@ class _StdinForm:
     def _ask(
         self, page: QuestionPrompt, held: Answered | None, *, may_stay_open: bool
     ) -> Answered | str:
-        """Return the answer that is typed, that is kept, or None of both: a key."""
+        """Return the answer that is typed, or kept; else the key that is typed."""
         dialogue = self._dialogue(page, held)
         default = held or dialogue.default or self._suggested(page)
         if held is not None:

@@ -43,7 +43,7 @@ def type_in(user: FrontEnd, *lines: str) -> list[str]:
     return prompts
 
 
-@pytest.mark.req("RCP-22", "RPI-60", "RPI-59")
+@pytest.mark.req("RCP-22", "RPI-60")
 def test_a_form_is_answered_line_by_line(user: FrontEnd) -> None:
     cell = user.start(f"for end in ask_form({QUESTIONS}, channel='stdin').ends: print(end.value)")
     assert type_in(user, "3,2", "mine", "hunter2", "<", "", "0", "7", "s") == [
@@ -67,7 +67,7 @@ def test_a_form_is_answered_line_by_line(user: FrontEnd) -> None:
     assert printed.count("hunter2") == 1  # what the cell itself prints
 
 
-@pytest.mark.req("RPI-75", "HB-2", "RPI-73")
+@pytest.mark.req("RPI-75")
 def test_each_line_has_its_own_time_and_what_was_answered_stays(user: FrontEnd) -> None:
     cell = user.start(
         f"for end in ask_form({QUESTIONS}, partial=True, channel='stdin', timeout=2).ends:\n"
