@@ -60,7 +60,6 @@ class FormField:
         default: What stands in it at first; None: nothing.
         required: False if it may stay open.
         nullable: Whether null is a value of it.
-        optional: Whether the object is whole without it.
     """
 
     id: str
@@ -70,7 +69,6 @@ class FormField:
     default: JsonValue
     required: bool
     nullable: bool
-    optional: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +102,13 @@ class ObjectSchema:
         if len(properties) > MAX_FIELDS:
             self.refuse((*path, "properties"), f"expected at most {MAX_FIELDS} fields")
         required = root.get("required", [])
-        if not isinstance(required, list) or not all(name in properties for name in required):
+        names = required if isinstance(required, list) else [None]
+        if not all(isinstance(name, str) and name in properties for name in names):
             self.refuse((*path, "required"), "expected a list of names that are in `properties`")
         allowed = {"type", "properties", "required", "additionalProperties", *_ANNOTATIONS}
         self.only(path, root, allowed)
         for name, node in properties.items():
-            yield self._field(name, (*path, "properties", name), node, name in required)
+            yield self._field(name, (*path, "properties", name), node, name in names)
 
     def _field(self, name: str, at: SchemaPath, stated: JsonValue, required: bool) -> FormField:
         title = self.text(at, stated, "title") if isinstance(stated, dict) else None
@@ -132,7 +131,6 @@ class ObjectSchema:
             default=default,
             required=(required or shown) and not nullable,
             nullable=nullable,
-            optional=not required,
         )
 
     # --- parts of a schema -------------------------------------------------------------------
@@ -164,10 +162,15 @@ class ObjectSchema:
         """Return what else than null the value at `path` may be, and if it may be null."""
         types = node.get("type")
         if isinstance(types, list) and len(types) == 2 and "null" in types:
-            [kind] = [name for name in types if name != "null"]
-            return path, {**node, "type": kind}, True
+            node["type"] = next((name for name in types if name != "null"), "null")
+            return path, node, True
         if isinstance(values := node.get("enum"), list) and None in values:
-            return path, {**node, "enum": [x for x in values if x is not None]}, True
+            keep = [index for index, value in enumerate(values) if value is not None]
+            for keyword in {"enum", ENUM_NAMES} & node.keys():
+                each = node[keyword]
+                if isinstance(each, list) and len(each) == len(values):
+                    node[keyword] = [each[index] for index in keep]
+            return path, node, True
         for keyword in ("anyOf", "oneOf"):
             members = node.get(keyword)
             if not isinstance(members, list):

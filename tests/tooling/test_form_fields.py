@@ -56,7 +56,6 @@ TITLED = [{"const": "r", "title": "Red"}, {"const": "b", "title": "Blue"}]
           "maxItems": 2}, SelectAnswer(options=("r", "b"), multi=True, min_picks=1, max_picks=2)),
         ({"type": "array", "items": {"anyOf": TITLED}},
          SelectAnswer(options=RED_OR_BLUE, multi=True)),
-        ({"type": ["integer", "null"]}, IntegerAnswer()),
         ({"$ref": "#/properties/x/$defs/y", "$defs": {"y": {"type": "integer"}}}, IntegerAnswer()),
     ],
 )  # fmt: skip
@@ -64,8 +63,21 @@ def test_what_mcp_servers_ask_for_is_a_field(schema: dict[str, Any], kind: Any) 
     [field] = asked(schema).fields
     assert field.answer_type == kind
     assert (field.text, field.required) == ("x", False)
-    assert asked(schema, ["x"]).fields[0].required is (schema["type"] != ["integer", "null"]
-                                                       if "type" in schema else True)  # fmt: skip
+    assert asked(schema, ["x"]).fields[0].required
+
+
+@pytest.mark.parametrize(
+    ("schema", "kind"),
+    [
+        ({"type": ["integer", "null"]}, IntegerAnswer()),
+        ({"anyOf": [{"type": "null"}, {"type": "boolean"}]}, BooleanAnswer()),
+        ({"enum": ["r", None, "b"], "enumNames": ["Red", "None", "Blue"]},
+         SelectAnswer(options=RED_OR_BLUE)),
+    ],
+)  # fmt: skip
+def test_what_may_be_null_may_stay_open(schema: dict[str, Any], kind: Any) -> None:
+    [field] = asked(schema, ["x"]).fields
+    assert (field.answer_type, field.required) == (kind, False)
 
 
 def test_titles_descriptions_and_defaults_are_shown() -> None:
@@ -103,6 +115,8 @@ def test_titles_descriptions_and_defaults_are_shown() -> None:
         ({"type": "array", "items": {"type": "string"}}, "$.properties.x", "a list"),
         ({"type": "array"}, "$.properties.x", "a list"),
         ({"type": "null"}, "$.properties.x", "one level"),
+        ({"type": ["null", "null"]}, "$.properties.x", "one level"),
+        ({"type": ["string", "integer"]}, "$.properties.x", "several types"),
         ({"type": "string", "enum": []}, "$.properties.x", "empty"),
         ({"type": "string", "enum": ["a", "a"]}, "$.properties.x", "the same value"),
         ({"type": "string", "enum": [["a"]]}, "$.properties.x", "as an option"),
@@ -132,6 +146,8 @@ def test_anything_else_is_refused_with_its_place(schema: Any, place: str, why: s
         ({"type": "object", "properties": {}}, "$"),
         ({"type": "object", "properties": []}, "$"),
         ({"type": "object", "properties": {"x": {"type": "string"}}, "required": ["y"]},
+         "$.required"),
+        ({"type": "object", "properties": {"x": {"type": "string"}}, "required": [["x"]]},
          "$.required"),
         ({"type": "object", "properties": {"x": {"type": "string"}}, "required": "x"},
          "$.required"),
