@@ -227,6 +227,7 @@ class FormPage:
     def close(self) -> None:
         """Close its widgets."""
         close_widgets(self.widget)
+        close_widgets(self._problem)  # one field alone shows none
 
 
 def _found(form: FormAnswer, values: Mapping[str, JsonValue]) -> Mapping[str, str]:

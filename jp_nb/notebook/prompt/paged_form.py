@@ -138,9 +138,10 @@ class PagedForm:
     def discard(self) -> None:
         """Close the widgets, also of pages that are not up."""
         self._frame.discard()
-        pages = [page.widget for page in self._pages.values()]
+        for page in self._pages.values():
+            page.close()
         menu = [] if self._menu is None else [self._menu.widget]
-        for hidden in (*pages, *menu, *self._buttons.values()):
+        for hidden in (*menu, *self._buttons.values()):
             close_widgets(hidden)
 
     # --- what is up --------------------------------------------------------------------------

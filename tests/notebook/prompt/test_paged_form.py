@@ -110,7 +110,7 @@ def test_what_was_said_stays_when_the_change_comes_that_it_is_about() -> None:
     assert user.problems == [""]
 
 
-@pytest.mark.req("RPI-61")
+@pytest.mark.req("RPI-53", "RPI-61")
 def test_next_goes_on_without_an_answer_and_submit_shows_what_is_open() -> None:
     user = FormUser(COLOUR, NAME, SIZE)
     user.send("next")

@@ -1,0 +1,77 @@
+"""A form with pages is taken away whole, however it ends: nothing on the page looks alive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jp_nb.rendering import form_words
+from tests.support.kernel_client import FrontEnd, front_end
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+
+QUESTIONS = "Question.text('name', 'Which name?'), Question.integer('size', 'Which size?')"
+BREAK = """
+from jp_nb.notebook.prompt import {module} as broken
+broken.{name} = lambda *_: 1 / 0
+"""
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Iterator[FrontEnd]:
+    with front_end(tmp_path) as user:
+        yield user
+
+
+def left_open(user: FrontEnd) -> set[str]:
+    """The widgets that were opened and not closed."""
+    named = {"comm_open": set[str](), "comm_close": set[str]()}
+    for message in user.messages:
+        if message["msg_type"] in named:
+            named[message["msg_type"]].add(message["content"]["comm_id"])
+    assert named["comm_open"]
+    return named["comm_open"] - named["comm_close"]
+
+
+@pytest.mark.req("RCP-87", "RPI-80")
+def test_an_interrupt_on_any_page_closes_all_widgets_of_the_form(user: FrontEnd) -> None:
+    cell = user.start(f"print(ask_form({QUESTIONS}))")
+    beacon = user.form("Which name?")
+    user.send(beacon, {"type": "next", "step": 0, "value": "Ada"})
+    user.wait(lambda m: m["content"].get("data", {}).get("state", {}).get("step") == 1)
+    user.manager.interrupt_kernel()
+    user.finish(cell)
+    assert user.printed(cell) == "NotAnswered(end='interrupted', channel='form')\n"
+    assert left_open(user) == set()
+    user.send(beacon, {"type": "submit", "step": 1, "value": "7"})  # from a page that was slow
+    assert user.run("print('goes on')") == "goes on\n"
+
+
+@pytest.mark.req("RCP-92")
+def test_a_form_that_cannot_be_shown_is_asked_on_stdin_and_leaves_nothing(user: FrontEnd) -> None:
+    user.run(BREAK.format(module="form_parts", name="FormFrame.show"))
+    cell = user.start(f"print(ask_form({QUESTIONS}).then)")
+    for line in ("Ada", "7", "s"):
+        user.input_request()
+        user.type(line)
+    user.finish(cell)
+    assert "submitted" in user.printed(cell)
+    assert left_open(user) == set()
+
+
+@pytest.mark.req("RCP-92")
+def test_what_fails_in_a_form_is_said_there_and_the_form_can_be_cancelled(user: FrontEnd) -> None:
+    user.run(BREAK.format(module="paged_form", name="FormDraft.submit"))
+    cell = user.start(f"print(ask_form({QUESTIONS}))")
+    beacon = user.form("Which name?")
+    user.send(beacon, {"type": "next", "step": 0, "value": "Ada"})
+    user.send(beacon, {"type": "submit", "step": 1, "value": "7"})
+    said = form_words.FAILED.format("ZeroDivisionError")
+    user.wait(lambda m: m["content"].get("data", {}).get("state", {}).get("value") == said)
+    user.send(beacon, {"type": "cancel", "step": 1, "value": "7"})
+    user.send(beacon, {"type": "discard", "step": 2})
+    user.finish(cell)
+    assert "NotAnswered(end='cancelled', channel='form')" in user.printed(cell)
+    assert left_open(user) == set()
