@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 import jp_nb
-from jp_nb.agent.prompts import Answered, NotAnswered
+from jp_nb.agent.prompts import Answered, FormEnd, NotAnswered
 from jp_nb.record.events import ChatRequest, InquiryRequest, InquiryResponse, ToolCallRequest
-from jp_nb.tooling.question import Question
+from jp_nb.tooling.question import FormAnswer, Question
 from tests.support.asked_notebook import AskedNotebook
 from tests.support.fakes import CANCELLED
 
@@ -93,23 +93,66 @@ def test_what_was_left_unanswered_is_an_outcome_outside_of_the_list(
     assert [(e["id"], e["question"]) for e in notebook.read()["entries"]] == [(1, "Which?")]
 
 
+@pytest.mark.req("RCP-37", "RCP-52")
+def test_each_question_of_a_form_is_an_entry_of_its_own(notebook: AskedNotebook) -> None:
+    stores = [{"label": "Postgres", "value": "pg"}, {"label": "SQLite", "value": "li"}]
+    pages = (
+        Answered({"selected": ["li", "pg"], "custom": "a file"}, "form"),
+        NotAnswered("declined", "form"),
+        Answered("Ours\nand theirs", "form"),
+    )
+    notebook.ends.append(FormEnd(pages))
+    call = notebook.call(
+        "ask",
+        questions=[
+            {"id": "db", "question": "Which stores?", "options": stores, "multi": True},
+            {"id": "why", "question": "Why?", "mode": "freetext", "required": False},
+            {"id": "whose", "question": "Whose?", "mode": "freetext"},
+        ],
+    )
+    assert not call.is_error
+    assert [(e.get("id"), e["mode"], e["outcome"]) for e in notebook.kept()] == [
+        (1, "choice", "answered"), (None, "freetext", "declined"), (2, "freetext", "answered"),
+    ]  # fmt: skip
+    first, second = notebook.read()["entries"]
+    assert first["answer"] == {"selected": ["li", "pg"], "custom": "a file"}
+    assert first["label"] == 'SQLite, Postgres, "a file"'
+    assert second["answer"] == "Ours\nand theirs"
+    assert notebook.jp("qna search postgres").count("Which stores?") == 1
+
+
+SECRET = Question.secret("key", "Which key?")
+SIGN_IN = Question(
+    id="key", text="Who?", answer_type=FormAnswer(fields=(Question.text("user", "User"), SECRET))
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "kept"),
+    [
+        (SECRET, "hunter2-hunter2", []),
+        (SIGN_IN, {"user": "ada", "key": "hunter2-hunter2"}, ["Who?"]),
+    ],
+)
 @pytest.mark.req("RCP-36", "RCP-70")
-def test_of_a_secret_nothing_is_written_anywhere(notebook: AskedNotebook, folder: Path) -> None:
+def test_of_a_secret_nothing_is_written_anywhere(
+    notebook: AskedNotebook, folder: Path, question: Question, answer: Any, kept: list[str]
+) -> None:
     @jp_nb.tool
     def sign_in(ctx: jp_nb.ToolContext) -> Any:
         if "key" not in ctx.answers:
-            return jp_nb.NeedsInput(Question.secret("key", "Which key?"))
+            return jp_nb.NeedsInput(question)
         return "Signed in."
 
     try:
-        notebook.ends.append(Answered("hunter2-hunter2", "form"))
+        notebook.ends.append(Answered(answer, "form"))
         notebook.call("sign_in")
     finally:
         jp_nb.remove_tool("sign_in")
-    assert notebook.kept() == []
+    assert [entry["question"] for entry in notebook.kept()] == kept
     found = [path for path in folder.rglob("*") if path.is_file()]
     assert not [path for path in found if b"hunter2" in path.read_bytes()]
-    assert notebook.read()["total"] == 0
+    assert "hunter2" not in json.dumps(notebook.read())
 
 
 @pytest.mark.parametrize(

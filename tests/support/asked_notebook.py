@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import Answered, PromptEnd
+from jp_nb.agent.prompts import Answered, FormEnd, PromptEnd
 from jp_nb.notebook.commands import run_subcommand
 from jp_nb.record.turn_view import ToolCall, Turn
 from jp_nb.session.host import CellRun
@@ -40,7 +40,7 @@ class AskedNotebook:
         self, folder: Path, *, stored: JsonValue = None, headless: bool = False, name: str = "nb"
     ) -> None:
         self.folder, self.name = folder, name
-        self.ends: list[PromptEnd] = []
+        self.ends: list[PromptEnd | FormEnd] = []
         self._cells = count(1)
         home = FakeHome(folder / f"{name}.ipynb", headless=headless, stored=stored)
         self.person = FakePrompter(away="nobody is there" if headless else None)
