@@ -141,8 +141,8 @@ class Record(ConfigTable):
     """Keeping of the record, and of the questions that were answered.
 
     `project_log` says whether answers are also kept in `.jp/context/qna.jsonl`, for all notebooks
-    of a workspace; with `auto` they are where there is a `.jp/` folder. `project_log_archives` is how
-    many full files of it are kept; 0 is all of them.
+    of a workspace; with `auto` they are where there is a `.jp/` folder. `project_log_archives` is
+    how many full files of it are kept; 0 is all of them.
     """
 
     headless: Annotated[Headless, word(Headless)] = "new"
