@@ -129,7 +129,8 @@ class FormPage:
         asked = [prompt] if self._form is None else [*map(QuestionPrompt, self._form.fields)]
         named = self._form is not None
         self.fields = [PageField(each, named=named, changed=changed) for each in asked]
-        self._problem = text("", "problem")
+        # Of what concerns all fields; one alone has its own.
+        self._problem = text("", "problem") if named else self.fields[0].problem
         below = (self._problem,) if named else ()
         self.widget = widgets.VBox([*above(prompt), *(each.widget for each in self.fields), *below])
         self.widget.add_class("jp-nb-page")
@@ -166,7 +167,8 @@ class FormPage:
         for number, each in enumerate(self.fields):
             words = reading.problems.get(number, "")
             each.say(words, confirm=bool(words) and number in reading.confirmable)
-        self._problem.value = isolated(reading.problems.get(FOR_ALL, ""))
+        if self._form is not None:
+            self._problem.value = isolated(reading.problems.get(FOR_ALL, ""))
 
     def say_nothing(self) -> None:
         """Take back what was said."""

@@ -15,7 +15,7 @@ from typing import Any, Final, assert_never
 import ipywidgets as widgets
 
 from jp_nb.agent.form_draft import FormDraft
-from jp_nb.agent.prompts import FormPrompt
+from jp_nb.agent.prompts import FormPrompt, Unavailable
 from jp_nb.notebook.prompt.beacon import Beacon, close_widgets
 from jp_nb.notebook.prompt.form_control import Message
 from jp_nb.notebook.prompt.form_page import FormPage
@@ -33,6 +33,7 @@ from jp_nb.notebook.prompt.form_screens import ReplyMenu, discard_screen, summar
 from jp_nb.rendering import form_words, wording
 from jp_nb.rendering.form_record import without_form
 from jp_nb.rendering.wording import StaticRecord
+from jp_nb.tooling.faults import summary
 
 log = logging.getLogger(__name__)
 
@@ -268,8 +269,16 @@ class PagedForm:
         if self._draft.end is not None:
             self._events.ended(self._draft.end)
         elif self._draft.step != before:
-            self._events.turned()
+            self._turn()
+
+    def _turn(self) -> None:
+        """Show the next step. One that cannot be shown ends the form: nobody is left before it."""
+        self._events.turned()
+        try:
             self._draw()
+        except Exception as exc:
+            log.exception("A page of a form could not be shown")
+            self._events.ended(Unavailable(f"the form failed: {summary(exc)}"))
 
     def _acts(self) -> Mapping[str, Act]:
         draft, resume = self._draft, self._resume

@@ -188,6 +188,80 @@ def test_no_widget_remains_of_a_form(user: FrontEnd) -> None:
     assert closed == set(user.models)
 
 
+PAGES = f"{BOOLEAN}, {SELECT}, {TEXT}"
+
+
+@pytest.mark.req("RCP-87", "RPI-77", "RPI-78")
+def test_an_interrupt_closes_every_widget_of_every_page(user: FrontEnd) -> None:
+    cell = user.start(f"print(ask_form({PAGES}, partial=True, menu=True))")
+    beacon = user.form("Sure?")
+    for step, name in enumerate(("next", "next", "cancel")):
+        user.send(beacon, {"type": name, "step": step})
+    user.wait(lambda m: m["content"].get("data", {}).get("state", {}).get("step") == 3)
+    user.interrupt(cell)
+    assert "NotAnswered(end='interrupted', channel='form')" in user.printed(cell)
+    closed = {m["content"]["comm_id"] for m in user.messages if m["msg_type"] == "comm_close"}
+    assert {key: x for key, x in user.models.items() if key not in closed} == {}
+    late = user.send(beacon, {"type": "submit", "step": 3})
+    assert user.run("print('next')") == "next\n"
+    assert user.printed(late) == ""
+
+
+@pytest.mark.req("RPI-79", "RCP-86")
+def test_a_form_whose_asker_is_gone_before_it_is_its_turn_is_never_shown(user: FrontEnd) -> None:
+    user.run(
+        "async def gone():\n"
+        "    first = asyncio.ensure_future(prompter.ask(QuestionPrompt("
+        "Question.text('why', 'Why?'))))\n"
+        "    pages = (QuestionPrompt(Question.text('never', 'Never shown?')),)\n"
+        "    second = asyncio.ensure_future(prompter.ask_form(FormPrompt(pages)))\n"
+        "    await asyncio.sleep(0)\n"
+        "    second.cancel()\n"
+        "    return await first"
+    )
+    user.messages.clear()
+    cell = user.start("print(turn(gone))")
+    user.send(user.form("Why?"), {"type": "submit", "value": "because"})
+    user.finish(cell)
+    assert "value='because'" in user.printed(cell)
+    assert "Never shown?" not in str(user.messages)
+
+
+@pytest.mark.req("RPI-81", "RCP-92")
+def test_a_form_that_cannot_be_shown_is_asked_on_stdin(user: FrontEnd) -> None:
+    user.run(
+        "from jp_nb.notebook.prompt import paged_form\n"
+        "import logging; logging.disable(logging.ERROR)\n"
+        "whole = paged_form.PagedForm._draw\n"
+        "def broken(self): raise LookupError('oops')\n"
+        "paged_form.PagedForm._draw = broken"
+    )
+    cell = user.start(f"print(ask_form({SELECT}))")
+    assert "umber" in user.input_request()["prompt"]
+    user.type("2")
+    user.finish(cell)
+    assert "value='blue', channel='stdin'" in user.printed(cell)
+    user.run("paged_form.PagedForm._draw = whole; logging.disable(logging.NOTSET)")
+
+
+@pytest.mark.req("RPI-73", "HB-2")
+def test_what_is_typed_in_time_is_not_lost(user: FrontEnd) -> None:
+    cell = user.start(f"print(ask_form({SELECT}, {TEXT}, partial=True, timeout=1.5))")
+    beacon = user.form("Which?")
+    listed = user.model("RadioButtons")
+    for index in (0, 1, 0, 1):  # longer than there is time without a change
+        sleep(0.8)
+        user.set(listed, index=index)
+    user.send(beacon, {"type": "next", "step": 0})
+    user.wait(lambda m: m["content"].get("data", {}).get("state", {}).get("step") == 1)
+    user.send(beacon, {"type": "rendered", "step": 1})
+    user.finish(cell)
+    assert "Answered(value='blue', channel='form', remember=False, marks=frozenset())" in (
+        user.printed(cell)
+    )
+    assert "NotAnswered(end='timed_out', channel='form')" in user.printed(cell)
+
+
 def test_a_late_click_changes_nothing(user: FrontEnd) -> None:
     cell = user.start(f"print(ask({BOOLEAN}))")
     beacon = user.form("Sure?")

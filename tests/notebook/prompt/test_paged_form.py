@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jp_nb.agent.prompts import Answered, FormEnd, NotAnswered
-from jp_nb.notebook.prompt import form_page
+from jp_nb.agent.prompts import Answered, FormEnd, NotAnswered, Unavailable
+from jp_nb.notebook.prompt import form_page, paged_form
 from jp_nb.rendering import form_words
 from jp_nb.tooling.question import FormAnswer, Question
 from tests.support.paged_forms import FormUser
@@ -112,7 +112,7 @@ def test_what_was_said_stays_when_the_change_comes_that_it_is_about() -> None:
 
 @pytest.mark.req("RPI-53", "RPI-61")
 def test_next_goes_on_without_an_answer_and_submit_shows_what_is_open() -> None:
-    user = FormUser(COLOUR, NAME, SIZE)
+    user = FormUser(COLOUR, NAME, EXTRAS)
     user.send("next")
     user.boxes[0].value = "Ada"
     user.send("next")
@@ -168,6 +168,24 @@ def test_a_check_that_fails_lets_nothing_pass_and_the_form_can_be_left() -> None
         user.send("cancel")
     user.send("stop")
     assert user.ends == [FormEnd((CANCELLED,), "stop")]
+
+
+@pytest.mark.req("RCP-92", "RPI-81")
+def test_a_page_that_cannot_be_shown_ends_the_form_and_says_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(_: Any) -> Any:
+        raise LookupError("oops")
+
+    user = FormUser(COLOUR, NAME)
+    monkeypatch.setattr(form_page, "field_control", broken)
+    monkeypatch.setattr(paged_form.log, "exception", lambda *_: None)
+    user.send("next")
+    (end,) = user.ends
+    assert isinstance(end, Unavailable)
+    assert "LookupError: oops" in end.reason
+    user.form.discard()
+    assert user.form.widget.comm is None
 
 
 # --- nothing as an answer --------------------------------------------------------------------
