@@ -4,6 +4,8 @@
 
 - From a click to the code that it resumes in the cell: the page notes the time of the click, the
   cell the time at which it goes on; both clocks are the machine's.
+- A form of ten questions: from the call that asks to the first page as the browser has drawn it, from a
+  click on Next to the next page, and from the click on Submit to the code that it resumes.
 - The handshake by which `%load_ext` finds the record in the page.
 - An entry of 1 KB on its way into the page's notebook, until the page says that it is there.
 """
@@ -34,6 +36,22 @@ for _ in range({times}):
     resumed.append(time.time() * 1000)
 open("resumed.json", "w").write(json.dumps(resumed))
 """
+FORMS = """
+import json, time
+QUESTIONS = [
+    Question.select(f"q{{n}}", f"Which {{n}}?", ["a", "b", "c"], multi=n % 2 == 0, other=True)
+    for n in range(10)
+]
+asked, resumed = [], []
+for _ in range({times}):
+    asked.append(time.time() * 1000)
+    prompter.ask_form_here(
+        FormPrompt(tuple(map(QuestionPrompt, QUESTIONS)), partial=True), keeps_record=False
+    )
+    resumed.append(time.time() * 1000)
+    time.sleep(0.5)
+open("forms.json", "w").write(json.dumps([asked, resumed]))
+"""
 RECORD = """
 import json
 shakes, appends = [], []
@@ -50,6 +68,20 @@ NOTE_CLICKS = """() => {
     document.addEventListener("click", () => {
         window.clicks.push(performance.timeOrigin + performance.now());
     }, {capture: true});
+}"""
+
+NOTE_PAGES = """() => {
+    const now = () => performance.timeOrigin + performance.now();
+    const box = ".jp-nb-form[role='group'] .jp-nb-control input";
+    window.pages = [];
+    let last = null;
+    const look = () => {
+        const first = document.querySelector(box);
+        if (first && first !== last) window.pages.push(now());
+        last = first ?? last;
+        requestAnimationFrame(look);
+    };
+    look();
 }"""
 
 
@@ -92,6 +124,35 @@ def measure_clicks(browser: Any, lab: Lab, times: int) -> list[float]:
     return [after - before for before, after in zip(clicked, resumed, strict=True)]
 
 
+def measure_forms(browser: Any, lab: Lab, times: int) -> tuple[list[float], ...]:
+    """The milliseconds until a form is drawn, from page to page, and until it is submitted."""
+    shutil.copy(PROJECT / "tests" / "support" / "prompt_in_cell.py", lab.root / "in_cell.py")
+    notebook = opened(browser, lab, "forms", "from in_cell import *", FORMS.format(times=times))
+    page = notebook.page
+    page.evaluate(NOTE_CLICKS)
+    page.evaluate(NOTE_PAGES)
+    notebook.run_cell(1)
+    for _ in range(times):
+        form = notebook.form()
+        for number in range(1, 10):
+            form.get_by_text(f"Question {number} of 10").wait_for()
+            form.get_by_role("button", name="Next", exact=True).click()
+        form.get_by_role("button", name="Submit", exact=True).click()
+        form.get_by_role("button", name="Send as it is", exact=True).click()
+        page.wait_for_function("!document.querySelector('.jp-nb-form')")
+    notebook.wait_for_kernel_status("idle")
+    asked, resumed = json.loads((lab.root / "forms.json").read_text())
+    pages, clicks = page.evaluate("[window.pages, window.clicks]")
+    shown = [min(at for at in pages if at > began) - began for began in asked]
+    sent = [end - max(at for at in clicks if at < end) for end in resumed]
+    turned = [
+        min(at for at in pages if at > click) - click
+        for place, click in enumerate(clicks)
+        if place % 11 < 9  # after them come Submit and the summary
+    ]
+    return shown, turned, sent
+
+
 def main() -> int:
     """Print the result."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -103,11 +164,20 @@ def main() -> int:
             executable = shutil.which("chromium") or shutil.which("google-chrome")
             browser = playwright.chromium.launch(executable_path=executable, args=CHROMIUM_FLAGS)
             clicks = measure_clicks(browser, lab, options.times)
+            forms, turns, submits = measure_forms(browser, lab, max(3, options.times // 3))
             shakes, appends = measure_record(browser, lab, options.times)
         finally:
             server.terminate()
             server.wait()
-    for what, times in [("clicks", clicks), ("handshakes", shakes), ("entries", appends)]:
+    measured = {
+        "clicks": clicks,
+        "forms of ten questions, drawn": forms,
+        "pages turned": turns,
+        "forms submitted": submits,
+        "handshakes": shakes,
+        "entries": appends,
+    }
+    for what, times in measured.items():
         slow = quantiles(times, n=10)[-1]
         print(f"{len(times)} {what}: median {median(times):.1f} ms, slowest tenth {slow:.1f} ms")
     return 0
