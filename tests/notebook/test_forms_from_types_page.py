@@ -70,7 +70,7 @@ def problems(page: NotebookPage) -> dict[str, str]:
         """form => Object.fromEntries(
             [...form.querySelectorAll('[aria-invalid=true]')].map(control => [
                 control.getAttribute('aria-label') ?? document.getElementById(
-                    control.getAttribute('aria-labelledby')).querySelector('bdi').textContent,
+                    control.getAttribute('aria-labelledby')).textContent.replace('*', '').trim(),
                 control.getAttribute('aria-describedby').split(' ')
                     .map(id => document.getElementById(id))
                     .filter(x => x.classList.contains('jp-nb-problem'))
@@ -88,11 +88,11 @@ def test_what_does_not_validate_is_said_beside_its_field_and_nothing_typed_is_lo
     press(page, "Atlantis", "Tab", "Control+A", "99", "Tab", "Space", "Tab", "Tab", "Tab")
     press(page, "hunter2", "Tab", "Tab", "Enter")
     form.get_by_text("from 1 to 14", exact=False).last.wait_for()
-    assert problems(page) == {"Days": "expected a whole number from 1 to 14"}
+    assert problems(page) == {"Days": "Expected a whole number from 1 to 14"}
     press(page, "Control+A", "9", "Tab", "Tab", "Tab", "Tab", "Tab", "Tab", "Enter")
     form.get_by_text("nobody has found Atlantis yet").wait_for()
     picture(page, "typed-form-problem")
-    assert problems(page) == {"Which city?": "nobody has found Atlantis yet"}
+    assert problems(page) == {"Which city?": "Nobody has found Atlantis yet"}
     assert form.get_by_label("Which city?").input_value() == "Atlantis"
     assert form.get_by_label("Password").input_value() == "hunter2"
     press(page, "Control+A", "Delft", *["Tab"] * 7, "Enter")
