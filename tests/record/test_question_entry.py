@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from typing import Any
 
 import pytest
@@ -210,3 +211,12 @@ def test_questions_of_every_kind_are_kept_with_their_words(
     assert (entry["answer"], entry["mode"], entry.get("label")) == (answer, mode, words)
     assert (entry["source"], entry["auto"]) == ("plan", True)
     assert read_line(to_line(entry)) == entry
+
+
+def test_a_signature_can_be_checked_by_what_the_documents_say() -> None:
+    lines = (
+        b'"jp_nb question 1"\n'
+        b'{"answer":"A","id":3.0,"question":"Q?","timestamp":"2026-03-18T13:19:06.5Z"}\n'
+    )
+    digest = hmac.new(b"k" * 32, lines, "sha256").hexdigest()
+    assert signed(GOOD, KEY) == GOOD | {"signature": f"1:{digest}"}
