@@ -4,8 +4,8 @@
 
 - From a click to the code that it resumes in the cell: the page notes the time of the click, the
   cell the time at which it goes on; both clocks are the machine's.
-- A form of ten questions: from the call that asks to the first page as the browser has drawn it, from a
-  click on Next to the next page, and from the click on Submit to the code that it resumes.
+- A form of ten questions: from the call that asks to its first page as the browser has drawn it,
+  from a click on Next to the next page, and from the last click to the code that it resumes.
 - The handshake by which `%load_ext` finds the record in the page.
 - An entry of 1 KB on its way into the page's notebook, until the page says that it is there.
 """
@@ -129,9 +129,10 @@ def measure_forms(browser: Any, lab: Lab, times: int) -> tuple[list[float], ...]
     shutil.copy(PROJECT / "tests" / "support" / "prompt_in_cell.py", lab.root / "in_cell.py")
     notebook = opened(browser, lab, "forms", "from in_cell import *", FORMS.format(times=times))
     page = notebook.page
-    page.evaluate(NOTE_CLICKS)
     page.evaluate(NOTE_PAGES)
     notebook.run_cell(1)
+    notebook.form()
+    page.evaluate(NOTE_CLICKS)
     for _ in range(times):
         form = notebook.form()
         for number in range(1, 10):

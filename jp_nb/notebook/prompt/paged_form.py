@@ -83,10 +83,7 @@ class PagedForm:
         self._fleeting: widgets.Widget | None = None  # made for the step that is up
         self._shown: int | None = None  # the last step that a page showed
         self._writing = False
-        self._buttons = {
-            name: button(label, partial(self._press, name), does=name)
-            for name, label in LABELS.items()
-        }
+        self._buttons: dict[str, widgets.Button] = {}  # each made when it is first up
         self._top = html("", "progress")
         self._body = widgets.VBox()
         self._body.add_class("jp-nb-body")
@@ -186,13 +183,17 @@ class PagedForm:
             self._demand()
 
     def _row(self, step: _Step) -> list[widgets.Button]:
-        row = [self._buttons[name] for name in step.does]
-        for name, each in zip(step.does, row, strict=True):
-            primary = name == step.primary
-            each.button_style = "primary" if primary else ""
-            (each.add_class if primary else each.remove_class)("jp-nb-primary")
-        self._buttons["back"].disabled = self._draft.is_first
-        return row
+        return [self._button(name, primary=name == step.primary) for name in step.does]
+
+    def _button(self, name: str, *, primary: bool) -> widgets.Button:
+        made = self._buttons.get(name)
+        if made is None:
+            made = button(LABELS[name], partial(self._press, name), does=name)
+            self._buttons[name] = made
+        made.button_style = "primary" if primary else ""
+        (made.add_class if primary else made.remove_class)("jp-nb-primary")
+        made.disabled = name == "back" and self._draft.is_first
+        return made
 
     def _progress(self) -> str:
         """Return the line above: the label, where one is, and what it is about."""
