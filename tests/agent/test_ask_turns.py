@@ -19,6 +19,7 @@ from jp_nb.agent.asking import ASKS_FOREVER, MAX_UNASKED
 from jp_nb.agent.call_runner import UNAVAILABLE
 from jp_nb.agent.display_events import InterruptHeard, PersonSays, QuestionEnds, ToolEnds
 from jp_nb.agent.interrupts import LEFT, LEFT_RUNNING, LEFT_UNRUN, stopped
+from jp_nb.agent.model_inquiry import InquiryError
 from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered, Unavailable
 from jp_nb.agent.questions import NOT_ANSWERED, STOPPED_BY_USER
 from jp_nb.agent.tool_set import NEEDS_PERSON
@@ -491,6 +492,50 @@ async def test_a_tool_that_asks_for_ever_is_ended_where_no_person_is_near(away: 
     assert len(runs) == MAX_UNASKED
 
 
+@pytest.mark.parametrize("late", ["two", InquiryError("too late")])
+async def test_a_model_that_answers_after_its_call_has_failed_changes_nothing(late: Any) -> None:
+    async def answer() -> Any:
+        await until(lambda: bench.of(InquiryResponse))
+        if isinstance(late, Exception):
+            raise late
+        return late
+
+    async def look() -> str:
+        await until(lambda: bench.of(InquiryResponse) and not backend.running)
+        return "seen"
+
+    config = for_tool("plan", questions={key: {"target": "assistant"} for key in "ab"})
+    backend = MockInquiryBackend({"call_1.b.1": answer})
+    bench = bench_of(
+        FakePrompter(),
+        call("plan"),
+        call("look", "call_2", index=2),
+        config=config,
+        tools=[Asks().tool, PythonTool(look)],
+        inquiry=backend,
+    )
+    await bench.run()
+    assert ends(bench) == [
+        (f"call_1.{name}.1", "cancelled", "backend_error", None) for name in "ab"
+    ]
+    assert [is_error for _, is_error in responses(bench)] == [True, False]
+
+
+async def test_a_call_that_asks_for_ever_ends_once_with_all_that_it_asks() -> None:
+    def plan(ctx: ToolContext) -> Outcome:
+        return NeedsInput(Question.text("a", "A?"), Question.text("b", "B?"))
+
+    config = for_tool("plan", questions={key: {"answer": "x"} for key in "ab"})
+    bench = bench_of(FakePrompter(), call("plan"), config=config, tools=[PythonTool(plan)])
+    await bench.run()
+    [(text, is_error)] = responses(bench)
+    assert is_error
+    assert text == ASKS_FOREVER.format("plan", "a", MAX_UNASKED)
+    closed = [key for key, *_ in ends(bench)]
+    assert closed == [f"call_1.{name}.{n + 1}" for n in range(MAX_UNASKED) for name in "ab"]
+    assert ends(bench)[-1][1:3] == ("cancelled", "backend_error")
+
+
 # --- how a form ends -------------------------------------------------------------------------
 
 
@@ -549,6 +594,16 @@ async def test_a_stop_ends_the_turn_and_nothing_unsent_is_an_answer(end: Any) ->
     assert [e.metadata["channel"] for e in bench.of(InquiryResponse)] == ["form", "form"]
     assert len(bench.provider.requests) == 1
     assert [event for event in bench.passing if isinstance(event, InterruptHeard)] == []
+
+
+async def test_a_stop_leaves_what_was_answered_before_the_form() -> None:
+    person = FakePrompter(FormEnd((OUT,), "stop"))
+    bench = bench_of(person, form(PARTS, DATABASE), config=configured(parts=["Page"]))
+    assert (await bench.run()).status == "stopped"
+    assert ends(bench) == [
+        ("call_1.parts.1", "answered", None, "answered"),
+        ("call_1.database.1", "cancelled", "user", "cancelled"),
+    ]
 
 
 class Slow:
@@ -712,6 +767,38 @@ async def test_a_tool_that_wants_all_answers_gets_those_chosen_late_or_none() ->
     await bench.run()
     assert responses(bench) == [(NOT_ANSWERED["timed_out"], False)]
     assert [end for *_, end in ends(bench)] == ["timed_out", "timed_out"]
+
+
+@pytest.mark.req("RPI-82", "HB-9")
+async def test_for_a_person_alone_nothing_is_chosen_even_if_it_may_stay_open() -> None:
+    size = Question.select("size", "Size?", ["S", "M"]).with_required(False).with_exclusive()
+
+    def plan(ctx: ToolContext) -> Outcome:
+        if ctx.ends:
+            return Success(json.dumps(dict(ctx.answers)))
+        return NeedsInput(size, Question.text("a", "A?"), partial=True)
+
+    bench = bench_of(FakePrompter(LATE), call("plan"), tools=[PythonTool(plan)])
+    await bench.run()
+    assert responses(bench) == [("{}", False)]
+    assert [end for *_, end in ends(bench)] == ["timed_out", "timed_out"]
+
+
+async def test_a_question_is_recorded_with_its_default_and_that_it_may_stay_open() -> None:
+    asked = Question.select("size", "Size?", ["S", "M"]).with_default("M").with_required(False)
+
+    def plan(ctx: ToolContext) -> Outcome:
+        return Success() if ctx.ends else NeedsInput(asked)
+
+    bench = bench_of(FakePrompter(yes("S")), call("plan"), tools=[PythonTool(plan)])
+    await bench.run()
+    raw = next(entry for entry in bench.stream.raw if entry["type"] == "inquiry_request")
+    assert raw["question"] == {
+        "text": "Size?",
+        "answer_type": {"type": "select", "options": [{"value": "S"}, {"value": "M"}]},
+        "default": "M",
+        "required": False,
+    }
 
 
 @pytest.mark.parametrize("how", ["cancelled", "declined"])

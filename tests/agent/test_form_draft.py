@@ -49,6 +49,8 @@ def test_what_is_open_is_shown_before_it_is_sent() -> None:
     draft = draft_of(COLOUR, NAME, partial=True)
     draft.next()
     draft.hold(answer("Ada"))
+    draft.send()  # of nothing that was shown
+    assert draft.end is None
     draft.submit()
     assert (draft.screen, draft.open_pages, draft.end) == ("summary", [0], None)
     draft.go(0)
@@ -66,6 +68,8 @@ def test_without_partial_submit_leads_to_the_first_question_that_must_be_answere
     draft.submit()
     assert (draft.page, draft.screen, draft.demanded) == (1, "page", True)
     draft.hold(answer("red"))
+    draft.next()
+    assert (draft.page, draft.demanded) == (2, False)  # it was said once
     draft.submit()  # from where it is
     assert draft.screen == "summary"
     draft.send()
@@ -86,7 +90,9 @@ def test_nothing_is_an_answer_once_that_is_confirmed() -> None:
     draft.hold(PageDraft(empty=Answered([], "form")))
     draft.submit()
     assert draft.screen == "summary"
+    step = draft.step
     draft.confirm_empty(0)
+    assert draft.step > step  # the summary is another one
     draft.send()
     assert draft.end == FormEnd((Answered([], "form"),))
 
@@ -119,7 +125,8 @@ def test_without_a_menu_what_was_entered_is_not_thrown_away_at_once() -> None:
     draft = draft_of(COLOUR, NAME)
     draft.cancel()
     assert draft.end == CANCELLED
-    for touched, held in ((True, BLANK), (False, answer("red"))):
+    wrong = PageDraft(problem="expected a whole number")
+    for touched, held in ((True, BLANK), (False, answer("red")), (False, wrong)):
         draft = draft_of(COLOUR, NAME)
         draft.hold(held)
         draft.cancel(entered=touched)
@@ -138,6 +145,7 @@ def test_the_first_end_counts() -> None:
     draft.submit()
     ended, step = draft.end, draft.step
     draft.hold(answer("Bo"))
+    assert draft.pages == [answer("Ada")]
     for again in (draft.submit, draft.send, draft.cancel, draft.stop, draft.expire, draft.back):
         again()
     draft.reply("late")
@@ -191,6 +199,23 @@ def test_what_was_picked_is_kept_and_nothing_is_added() -> None:
     draft = draft_of(EXTRAS, partial=True)
     draft.expire(Answered(["c", "a"], "form"))
     assert draft.end == FormEnd((late(["c", "a"]),))
+    draft = draft_of(NAME, partial=True)
+    draft.expire(Answered("", "form", marks=frozenset({"empty"})))
+    assert draft.end == FormEnd((late("", "empty"),))
+
+
+@pytest.mark.req("RPI-68", "HB-2")
+@pytest.mark.parametrize("question", [COLOUR, COLOUR.with_required(False)])
+def test_an_answer_that_was_sent_stays_as_it_is_when_its_page_runs_out_of_time(
+    question: Question,
+) -> None:
+    draft = draft_of(question, NAME, partial=True)
+    draft.hold(answer("red"))
+    draft.next()
+    draft.back()
+    draft.expire()
+    draft.expire()
+    assert draft.end == FormEnd((Answered("red", "form"), LATE))
 
 
 @pytest.mark.req("RPI-82", "HB-2")

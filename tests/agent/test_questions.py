@@ -260,7 +260,11 @@ async def test_the_tools_own_check_is_not_reached_by_a_bad_configured_answer() -
 
 
 @pytest.mark.req("R083-51", "R083-75", "R083-76", "R083-77")
-@pytest.mark.parametrize("question", [EXCLUSIVE, SECRET], ids=["exclusive", "secret"])
+@pytest.mark.parametrize(
+    "question",
+    [EXCLUSIVE, SECRET, Question.select("sure", "?", ["S"]).with_required(False).with_exclusive()],
+    ids=["exclusive", "secret", "exclusive and optional"],
+)
 async def test_with_nobody_there_a_question_for_people_fails_at_once(question: Question) -> None:
     person, runs = FakePrompter(away=AWAY), list[Any]()
     bench = tool_bench(question, person=person, runs=runs)
