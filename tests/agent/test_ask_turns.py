@@ -17,6 +17,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.asking import ASKS_FOREVER, MAX_UNASKED
 from jp_nb.agent.call_runner import UNAVAILABLE
+from jp_nb.agent.decisions import STOPPED_FIRST, UNDELIVERED
 from jp_nb.agent.display_events import InterruptHeard, PersonSays, QuestionEnds, ToolEnds
 from jp_nb.agent.interrupts import LEFT, LEFT_RUNNING, LEFT_UNRUN, stopped
 from jp_nb.agent.model_inquiry import InquiryError
@@ -656,6 +657,26 @@ async def test_a_stop_closes_every_other_call_of_the_batch_and_says_who_stopped(
     assert {x.id for x in bench.of(ToolCallRequest)} == {"c1", "c2", "c3"}
     assert "interrupt" not in "".join(each.content for each in bench.of(ToolCallResponse))
     assert len(person.asked) == 1
+
+
+@pytest.mark.req("HB-12")
+async def test_a_stop_lets_a_call_that_was_done_say_so() -> None:
+    async def stop() -> FormEnd:
+        await until(lambda: any(text.startswith("your word on") for text in bench.waits()))
+        return FormEnd((OUT,), "stop")
+
+    bench = bench_of(
+        FakePrompter(stop),
+        form(DATABASE, call_id="c1"),
+        call("dig", "c2", index=2),
+        tools=[PythonTool(lambda: "dug", name="dig")],
+        config=for_tool("dig", result="ask"),
+    )
+    assert (await bench.run()).status == "stopped"
+    assert [text for text, _ in responses(bench)] == [
+        STOPPED_BY_USER,
+        UNDELIVERED.format(STOPPED_FIRST),
+    ]
 
 
 def test_a_call_that_did_not_even_run_is_told_so() -> None:

@@ -138,7 +138,7 @@ def test_without_a_menu_what_was_entered_is_not_thrown_away_at_once() -> None:
         assert draft.end == CANCELLED
 
 
-@pytest.mark.req("HB-1", "RCP-88")
+@pytest.mark.req("RCP-88")
 def test_the_first_end_counts() -> None:
     draft = draft_of(NAME, partial=True)
     draft.hold(answer("Ada"))

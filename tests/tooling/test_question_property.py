@@ -73,6 +73,14 @@ def test_picks_and_answers_say_the_same(pair: tuple[SelectAnswer, Any]) -> None:
         assert kind.picks(kind.answer(picks)) == picks
 
 
+def test_an_own_text_stands_beside_several_picks_and_in_place_of_one() -> None:
+    options = (Option(value="a"), Option(value="b"))
+    for multi, selected in ((True, ["b", "a"]), (False, [])):
+        kind = SelectAnswer(options=options, multi=multi, other=True)
+        picks = Picks((1, 0) if multi else (1,), "mine")
+        assert kind.answer(picks) == {"selected": selected, "custom": "mine"}
+
+
 @settings(max_examples=300, deadline=None)
 @given(KINDS)
 def test_what_is_taken_with_nobody_there_is_an_answer(kind: AnswerType) -> None:

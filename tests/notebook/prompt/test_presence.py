@@ -88,6 +88,15 @@ def test_the_request_of_the_cell_says_who_is_there(monkeypatch: pytest.MonkeyPat
     )
 
 
+@pytest.mark.req("RCP-26")
+def test_where_nothing_is_known_of_the_other_side_nobody_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    silent = Kernel(header={"msg_type": "execute_request"})
+    monkeypatch.setattr(presence, "running_kernel", lambda: silent)
+    assert Presence.here().route(PromptSettings()) == Unavailable(HEADLESS_REASON)
+
+
 def test_without_a_kernel_a_terminal_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(presence, "running_kernel", lambda: None)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
