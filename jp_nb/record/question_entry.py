@@ -25,12 +25,13 @@ from jp_nb.record.inquiry_events import ANSWER_MARKS
 from jp_nb.record.timestamps import format_timestamp, parse_timestamp
 
 VERSION: Final = 1
+MAX_ID: Final = 2**53 - 1
+"""What every reader of JSON takes for the number that it is; a greater one is damage."""
 MODES: Final = {"select": "choice", "text": "freetext"}
 """What the kinds of questions are called in logs; the others by their own names."""
 UNANSWERED: Final = ("declined", "cancelled", "timed_out", "interrupted")
 """The ends of a question that somebody saw and that has no answer."""
 _PURPOSE: Final = "jp_nb question 1"
-_LEGACY: Final = {"datetime", "question", "answer"}
 _WITH_OFFSET: Final = re.compile(
     r"\d{4}-\d\d-\d\d[ Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII
 )
@@ -78,11 +79,8 @@ class PastAnswer:
     def answered_by(self) -> str:
         """Who answered, in a word or two; "" if that is not known."""
         if "auto" in self.marks:
-            return (
-                "nobody (picked when the time was over)"
-                if "timed_out" in self.marks
-                else ("nobody (picked automatically)")
-            )
+            late = "timed_out" in self.marks
+            return f"nobody (picked {'when the time was over' if late else 'automatically'})"
         return _ANSWERED_BY.get(self.channel, self.channel)
 
     def to_json(self) -> dict[str, JsonValue]:
@@ -193,10 +191,10 @@ def is_entry(found: Mapping[str, JsonValue]) -> bool:
 
     Its question is not blank, its time is one and says its offset from UTC. Its answer is not
     blank either, unless `empty` says that somebody meant it to be. Its number, if it has one, is
-    a whole number from 1.
+    a whole number from 1 to `MAX_ID`.
     """
     number = found.get("id", 1)
-    if type(number) is not int or number < 1 or not _is_text(found.get("question")):
+    if type(number) is not int or not 1 <= number <= MAX_ID or not _is_text(found.get("question")):
         return False
     if read_moment(found.get("timestamp", found.get("datetime"))) is None:
         return False

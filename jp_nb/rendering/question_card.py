@@ -243,7 +243,9 @@ def _own_labels(options: JsonValue) -> dict[str, JsonValue]:
     return {
         sorted_json(shape["value"]): shape["label"]
         for shape in shapes
-        if isinstance(shape.get("label"), str) and not is_deeper(shape.get("value"), 1)
+        if "value" in shape
+        and isinstance(shape.get("label"), str)
+        and not is_deeper(shape["value"], 1)
     }
 
 

@@ -22,7 +22,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.json_values import sorted_json
-from jp_nb.record.question_entry import is_answered, read_line, to_line
+from jp_nb.record.question_entry import MAX_ID, is_answered, read_line, to_line
 from jp_nb.workspace.file_lock import PATIENCE, locked
 from jp_nb.workspace.own_files import MAX_BYTES, NotOwnError, is_own_folder, read_own
 
@@ -232,6 +232,11 @@ class ProjectLog:
             contents = self._gather(ends_alone=not needs_all)
             if contents.unread:  # whose numbers are not known, and would be given again
                 raise StorageError(f"nothing is written, for {'; '.join(contents.unread)}")
+            if contents.last + len(entries) > MAX_ID:
+                raise StorageError(
+                    f"an answer in {self.folder} has the id {contents.last}, beyond which there is "
+                    "none: somebody wrote it by hand, so take that line out"
+                )
             rows = contents.rows()
             new = [each for each in entries if each.get("row") not in rows]
             if if_new:

@@ -117,6 +117,7 @@ def test_marks_are_kept_and_a_blank_answer_is_marked() -> None:
         {"timestamp": "yesterday"},
         {"timestamp": 5},
         {"id": 0},
+        {"id": 2**53},
         {"id": "1"},
         {"id": True},
         {"id": 1.5},

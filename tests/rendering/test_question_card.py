@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
@@ -21,7 +21,12 @@ from jp_nb.agent.prompts import (
     Unavailable,
 )
 from jp_nb.rendering.form_record import record_of, without_form
-from jp_nb.rendering.question_card import card_markdown, card_text, question_card
+from jp_nb.rendering.question_card import (
+    answer_as_json,
+    card_markdown,
+    card_text,
+    question_card,
+)
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.rendering.wording import StaticRecord
 from jp_nb.tooling.question import FormAnswer, Question
@@ -245,12 +250,14 @@ ANSWERS = JSON | st.fixed_dictionaries({"selected": JSON, "custom": JSON})
 
 @pytest.mark.req("RPI-87")
 @given(DAMAGED, ANSWERS, st.booleans())
+@example({"type": "select", "options": [{"label": "no value"}]}, "a", True)
 @settings(max_examples=300, deadline=None)
 def test_whatever_a_record_holds_is_shown(kind: Any, answer: Any, answered: bool) -> None:
     card = question_card(kind, answer, answered=answered)
     assert bool(card.words) is answered
     assert dangers(card_markdown(card)) == []
     assert not any("\n" in line for line in card_text(card))
+    assert answer_as_json(kind, answer)
 
 
 @pytest.mark.req("RPI-84", "RPI-90")

@@ -178,6 +178,19 @@ def test_a_writer_that_is_killed_between_two_files_leaves_nothing_to_mend(log: P
     assert names(log) == ["qna.jsonl", "qna_0001.jsonl"]
 
 
+def test_an_id_beyond_which_there_is_none_is_said_and_nothing_is_written(log: ProjectLog) -> None:
+    add(log, "a")
+    with log.path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({**entry("test", 1), "answer": "planted", "id": 2**53 - 1}) + "\n")
+    before = lines(log)
+    with pytest.raises(StorageError, match="take that line out"):
+        add(log, "b")
+    assert lines(log) == before
+    log.path.write_text(f"{before[0]}\n", encoding="utf-8")
+    add(log, "b")
+    assert said(log) == [(1, "a"), (2, "b")]
+
+
 def test_an_end_without_an_answer_has_no_number(log: ProjectLog) -> None:
     add(log, "a")
     outcome = {key: value for key, value in entry("t", 1).items() if key != "answer"}
