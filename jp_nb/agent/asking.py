@@ -30,6 +30,7 @@ from jp_nb.agent.prompts import (
     Prompter,
     QuestionPrompt,
     Unavailable,
+    chosen_late,
     needs_form,
 )
 from jp_nb.agent.questions import (
@@ -45,7 +46,6 @@ from jp_nb.agent.questions import (
     UseAnswer,
     answered,
     cancelled,
-    chosen_late,
     closing,
     inquiry_request,
     marks_of,

@@ -17,9 +17,9 @@ from jp_nb.agent.prompts import (
     FormEnd,
     FormPrompt,
     FormPromptEnd,
-    Mark,
     NotAnswered,
     QuestionPrompt,
+    chosen_late,
 )
 
 Screen = Literal["page", "summary", "menu", "discard"]
@@ -245,9 +245,6 @@ class FormDraft:
             late = replace(picked, marks=picked.marks | {"timed_out"})
             self._pages[index] = PageDraft(late, timed_out=True)
         elif held is None:
-            automatic = question.answer_type.automatic
-            chosen = None
-            if automatic is not None and not question.required and not question.exclusive:
-                marks: frozenset[Mark] = frozenset({"auto", "timed_out"})
-                chosen = Answered(automatic, self._channel, marks=marks)
+            end = chosen_late(question, NotAnswered("timed_out", self._channel))
+            chosen = end if isinstance(end, Answered) else None
             self._pages[index] = PageDraft(chosen, timed_out=True)

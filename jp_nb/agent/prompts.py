@@ -11,6 +11,7 @@ from typing import Final, Literal, Protocol
 
 from pydantic import JsonValue
 
+from jp_nb.record.inquiry_events import AnswerMark
 from jp_nb.tooling.question import FormAnswer, Question
 
 
@@ -157,9 +158,9 @@ def needs_form(question: Question) -> bool:
 Prompt = QuestionPrompt | ActionPrompt
 AnyPrompt = Prompt | FormPrompt
 Channel = Literal["form", "stdin", "terminal"]
-Mark = Literal["auto", "timed_out", "empty"]
-"""Of an answer: chosen by no person, given as time ran out, blank and confirmed to be."""
-MARKS: Final[tuple[Mark, ...]] = ("auto", "timed_out", "empty")
+Mark = AnswerMark
+EMPTY_MARK: Final[frozenset[Mark]] = frozenset({"empty"})
+"""Marks an answer that is blank, and was confirmed to be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +182,13 @@ class NotAnswered:
 
     end: Literal["declined", "cancelled", "timed_out", "interrupted"]
     channel: Channel | None = None
+
+
+def chosen_late(question: Question, end: NotAnswered) -> Answered | NotAnswered:
+    """Return `end`; for an optional question whose time is over, the answer that nobody chose."""
+    if end.end != "timed_out" or question.automatic is None or end.channel is None:
+        return end
+    return Answered(question.automatic, end.channel, marks=frozenset({"auto", "timed_out"}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import MARKS, Answered, Mark, NotAnswered
+from jp_nb.agent.prompts import Answered, Mark, NotAnswered
 from jp_nb.agent.secret_answers import Secrets
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.tree.tool_config import QuestionConfig
@@ -24,6 +24,7 @@ from jp_nb.record.events import (
     InquiryResponse,
     InquirySource,
 )
+from jp_nb.record.inquiry_events import marks_in
 from jp_nb.tooling.context import EndOfQuestion, QuestionEnd
 from jp_nb.tooling.question import Question
 from jp_nb.tooling.question_kinds import Misfit
@@ -161,8 +162,8 @@ def route(
         return AskModel()
     if not nobody:
         return AskPerson()
-    if not question.required and not question.exclusive:
-        automatic = question.answer_type.automatic
+    if question.may_stay_open:
+        automatic = question.automatic
         return LeaveOpen() if automatic is None else UseAnswer(automatic, None)
     if question.human_only:
         return Refuse(
@@ -239,7 +240,7 @@ def cancelled(
 
 def marks_of(entry: InquiryResponse) -> frozenset[Mark]:
     """Return what is remarkable about an answer, as its entry has it."""
-    return frozenset(mark for mark in MARKS if entry.metadata.get(mark) is True)
+    return frozenset(marks_in(entry.metadata))
 
 
 def question_end(entry: InquiryResponse) -> QuestionEnd:
@@ -252,15 +253,6 @@ def question_end(entry: InquiryResponse) -> QuestionEnd:
         channel if isinstance(channel, str) else None,
         **dict.fromkeys(marks_of(entry), True),
     )
-
-
-def chosen_late(question: Question, end: NotAnswered) -> Answered | NotAnswered:
-    """Return `end`; for an optional question whose time is over, the answer that nobody chose."""
-    automatic = question.answer_type.automatic
-    must = question.required or question.exclusive
-    if end.end != "timed_out" or must or automatic is None or end.channel is None:
-        return end
-    return Answered(automatic, end.channel, marks=frozenset({"auto", "timed_out"}))
 
 
 def closing(inquiry_id: str, question: Question, end: Answered | NotAnswered) -> InquiryResponse:

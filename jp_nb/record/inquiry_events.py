@@ -6,7 +6,7 @@ Source: `docs/record.md`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, get_args
 
 from pydantic import JsonValue, StrictBool, field_validator, model_validator
 
@@ -111,9 +111,15 @@ CancelReason = Literal[
     "invalid_static_answer",
 ]
 OUTCOMES = ("answered", "cancelled", "redacted")
-ANSWER_MARKS: Final = ("auto", "timed_out", "empty")
-"""Keys of a response's metadata that are true of an answer: nobody chose it, the time was over, it
-is blank on purpose."""
+AnswerMark = Literal["auto", "timed_out", "empty"]
+"""A key of a response's metadata that is true of an answer: nobody chose it, it was given as the
+time ran out, it is blank and confirmed to be."""
+
+
+def marks_in(fields: Mapping[str, JsonValue]) -> tuple[AnswerMark, ...]:
+    """Return the marks that `fields`, such as a response's metadata, say of an answer."""
+    marks: tuple[AnswerMark, ...] = get_args(AnswerMark)
+    return tuple(mark for mark in marks if fields.get(mark) is True)
 
 
 class InquiryResponse(Entry):

@@ -21,7 +21,7 @@ from pydantic import JsonValue, SecretBytes
 from jp_nb.errors import StorageError
 from jp_nb.json_values import as_object, canonical_json, read_json, storable
 from jp_nb.record.answer_words import answer_in_words
-from jp_nb.record.inquiry_events import ANSWER_MARKS
+from jp_nb.record.inquiry_events import marks_in
 from jp_nb.record.timestamps import format_timestamp, parse_timestamp
 
 VERSION: Final = 1
@@ -150,7 +150,7 @@ def entry_of(
         entry["channel"] = channel
     if isinstance(answer := entry.get("answer"), str) and not answer.strip():
         entry["empty"] = True
-    return entry | {mark: True for mark in ANSWER_MARKS if about.get(mark) is True}
+    return entry | dict.fromkeys(marks_in(about), True)
 
 
 def _outcome(response: Mapping[str, JsonValue], about: Mapping[str, JsonValue]) -> str | None:
@@ -233,7 +233,7 @@ def past_answer(entry: Mapping[str, JsonValue], number: int, *, vouched: bool) -
         question=str(entry["question"]),
         answer=answer,
         words=words,
-        marks=tuple(mark for mark in ANSWER_MARKS if entry.get(mark) is True),
+        marks=marks_in(entry),
         notebook=notebook if isinstance(notebook, str) else "",
         vouched=vouched,
         **text,

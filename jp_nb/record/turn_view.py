@@ -26,7 +26,7 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
-from jp_nb.record.inquiry_events import ANSWER_MARKS
+from jp_nb.record.inquiry_events import marks_in
 from jp_nb.record.proposals import ProposedBy, proposed_by
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_marks import continues, edited_arguments, uncalled_in
@@ -160,8 +160,7 @@ class Turn:
         parts: All of that in the order in which it came, calls and questions with their ends.
         usage: Tokens of all its requests.
         status: `completed`, `interrupted`, `stopped` (by the person, where a tool asked them) or
-            `failed`; "" if another kernel ran it and the record
-            does not tell.
+            `failed`; "" if another kernel ran it and the record does not tell.
         left_out: True if it got no answer: models are not sent it.
         taken_back: How many of its configuration changes do not count for that reason.
         uncalled: The tool that had to be called and was not, or `any tool`; None if all is well.
@@ -326,7 +325,7 @@ def _settled(inquiry: Inquiry, entry: InquiryResponse) -> Inquiry:
     return replace(
         inquiry,
         end=end if isinstance(end, str) else None,
-        marks=tuple(mark for mark in ANSWER_MARKS if entry.metadata.get(mark) is True),
+        marks=marks_in(entry.metadata),
         outcome=entry.outcome,
         answer=copy.deepcopy(entry.answer),
         reason=entry.reason,

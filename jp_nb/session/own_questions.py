@@ -198,9 +198,8 @@ class OwnQuestions:
     def _without(self, question: Question) -> list[Question]:
         """Answer `question` if nobody has to; return what somebody has to answer of it."""
         kind, given = question.answer_type, self._parts.get(question.id, {})
-        optional = not question.required and not question.exclusive
-        self._answers[question.id] = kind.automatic if optional and not given else None
-        if optional and not given:
+        self._answers[question.id] = None if given else question.automatic
+        if question.may_stay_open and not given:
             return []
         if not isinstance(kind, FormAnswer) or question.exclusive:
             return [question]

@@ -315,6 +315,16 @@ class Question(BaseModel):
         """True if no model may answer it."""
         return self.exclusive or self.answer_type.has_secret
 
+    @property
+    def may_stay_open(self) -> bool:
+        """True if nobody has to answer it: it is optional, and not for a person alone."""
+        return not self.required and not self.exclusive
+
+    @property
+    def automatic(self) -> JsonValue:
+        """The answer where nobody decides; None: it stays open, or somebody has to answer."""
+        return self.answer_type.automatic if self.may_stay_open else None
+
     def misfit(self, answer: JsonValue) -> Misfit | None:
         """Return why `answer` does not answer it: `type`, `option`, `value`; None if it does."""
         return self.answer_type.misfit(answer)

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 import ipywidgets as widgets
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import Answered, Mark
+from jp_nb.agent.prompts import Answered
 from jp_nb.rendering import wording
 
 NOTHING_TYPED = "Nothing was typed."
-EMPTY: Final[frozenset[Mark]] = frozenset({"empty"})
-"""Marks an answer that is blank, and was confirmed to be."""
 
 Message = Mapping[str, JsonValue]
 """What the page sends of one control together with a click, as the control showed it there.

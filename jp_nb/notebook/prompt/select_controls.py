@@ -9,10 +9,9 @@ from typing import Final
 
 import ipywidgets as widgets
 
-from jp_nb.agent.prompts import Answered, QuestionPrompt
+from jp_nb.agent.prompts import EMPTY_MARK, Answered, QuestionPrompt
 from jp_nb.notebook.prompt.choices import Choices
 from jp_nb.notebook.prompt.form_control import (
-    EMPTY,
     FormControl,
     Message,
     Unread,
@@ -147,7 +146,7 @@ def _chosen(kind: SelectAnswer, picks: Picks, *, confirmed: bool) -> Answered | 
     if picks.custom is not None and not picks.custom.strip():
         if not confirmed:
             return Unread(SEND_BLANK, blank=not picks.indices, confirmable=True)
-        return Answered(answer, "form", marks=EMPTY)
+        return Answered(answer, "form", marks=EMPTY_MARK)
     if picks == Picks() and not confirmed:
         return Unread(SEND_NONE, blank=True, confirmable=True)
     return Answered(answer, "form")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Protocol
 
-from jp_nb.agent.prompts import Answered, Mark
+from jp_nb.agent.prompts import EMPTY_MARK, Answered
 from jp_nb.safe_text import BAR, left_to_right
 
 ATTEMPTS: Final = 5
@@ -20,7 +20,6 @@ GOES_ON: Final = "┊ "
 HELP: Final = "?"
 EMPTY_TEXT: Final = '""'
 """Typed, it is the empty text, where an empty line is something else."""
-EMPTY_MARK: Final[frozenset[Mark]] = frozenset({"empty"})
 
 StdinChannel = Literal["stdin", "terminal"]
 

@@ -12,9 +12,8 @@ from typing import Final
 import ipywidgets as widgets
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import Answered, QuestionPrompt
+from jp_nb.agent.prompts import EMPTY_MARK, Answered, QuestionPrompt
 from jp_nb.notebook.prompt.form_control import (
-    EMPTY,
     NOTHING_TYPED,
     FormControl,
     Message,
@@ -44,7 +43,7 @@ def text_field(prompt: QuestionPrompt) -> FormControl:
     def read_empty(text: str, confirmed: Confirmed) -> Answered | Unread:
         if not confirmed:
             return Unread(SEND_EMPTY, blank=True, confirmable=True)
-        return Answered(text, "form", marks=EMPTY)
+        return Answered(text, "form", marks=EMPTY_MARK)
 
     return _text(prompt, read_empty)
 

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import Answered, Mark, QuestionPrompt
+from jp_nb.agent.prompts import EMPTY_MARK, Answered, Mark, QuestionPrompt
 from jp_nb.notebook.prompt.choices import Choices
 from jp_nb.notebook.prompt.controls import field_control, question_controls
-from jp_nb.notebook.prompt.form_control import EMPTY, FormControl, Unread
+from jp_nb.notebook.prompt.form_control import FormControl, Unread
 from jp_nb.tooling.question import Question
 from jp_nb.tooling.question_kinds import IntegerAnswer, TextAnswer
 from jp_nb.tooling.select_kind import OTHER, Option, SelectAnswer
@@ -226,7 +226,7 @@ def test_a_blank_own_text_is_sent_once_it_is_confirmed(blank: str) -> None:
         assert asked.blank is not (multi and bool(picks))  # of several, something is picked
         selected = ["green"] if multi and picks else []
         sent = control.read(shown | {"confirmed": True})
-        assert sent == own(blank, *selected, marks=EMPTY)
+        assert sent == own(blank, *selected, marks=EMPTY_MARK)
 
 
 @pytest.mark.req("RPI-12")
@@ -329,7 +329,7 @@ def test_an_empty_text_among_others_is_confirmed(blank: str) -> None:
     assert isinstance(asked, Unread)
     assert (asked.blank, asked.confirmable) == (True, True)
     confirmed = control.read({"value": blank, "confirmed": True})
-    assert confirmed == Answered(blank, "form", marks=EMPTY)
+    assert confirmed == Answered(blank, "form", marks=EMPTY_MARK)
 
 
 @pytest.mark.req("RCP-17", "RPI-35")
