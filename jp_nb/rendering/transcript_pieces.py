@@ -228,7 +228,7 @@ def _notice_markdown(text: str) -> str:
 
 _ENDS: Mapping[str, str] = {
     "cancelled": "cancelled",
-    "timed_out": "no answer in time",
+    "timed_out": "timed out",
     "interrupted": "interrupted",
     "unavailable": "nobody could be asked",
 }

@@ -122,6 +122,8 @@ class PagedForm:
         page = self._page
         picked = page.read(page.untold).draft.answer if page.touched else None
         self._do(lambda: self._draft.expire(picked))
+        if self._draft.end is None:
+            self._say(form_words.TIME_WENT)
 
     def give_way(self) -> None:
         """Say that the prompt is answered below, on stdin."""

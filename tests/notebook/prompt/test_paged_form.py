@@ -355,7 +355,7 @@ def test_at_the_deadline_of_a_page_what_was_picked_counts_and_the_next_page_is_u
     user.boxes[0].picks = [2, 0]
     for page in (1, 2):
         user.form.expire()
-        assert user.draft.page == page
+        assert (user.draft.page, user.note) == (page, form_words.TIME_WENT)
     user.form.expire()
     late = frozenset({"timed_out"})
     auto = frozenset({"timed_out", "auto"})
