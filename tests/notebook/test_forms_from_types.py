@@ -139,3 +139,18 @@ def test_a_configured_answer_that_does_not_fit_fails_the_cell_with_its_path(
     assert failed["ename"] == "ConfigError"
     assert "conversation.tools.*.questions.days.answer" in failed["evalue"]
     assert "a whole number from 1 to 14" in failed["evalue"]
+
+
+def test_an_interrupt_ends_the_form_and_the_next_one_is_asked(user: FrontEnd) -> None:
+    request = user.start("jp.ask(Trip)\nprint('went on')")
+    user.input_request()
+    user.type("Delft")
+    user.input_request()
+    user.interrupt(request)
+    failed = error(user, request)
+    assert failed is not None
+    assert failed["ename"] == "KeyboardInterrupt"
+    assert "went on" not in user.printed(request)
+    user.forget_input_requests()
+    again = user.start("trip = jp.ask(Trip)\nprint(repr(trip))")
+    assert "city='Delft'" in typed(user, again, "Delft", "2", "1", "", "s")

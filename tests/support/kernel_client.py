@@ -77,11 +77,14 @@ class FrontEnd:
             self.replied[_parent(reply)] = reply
 
     def interrupt(self, request: str) -> None:
-        """Interrupt until `request` ends: pyzmq swallows an interrupt while it frees a frame."""
+        """Interrupt until `request` ends: pyzmq swallows an interrupt while it frees a frame.
+
+        A second one too soon would cut the first one's own handling, and the reply with it.
+        """
         for _ in range(5):
             self.manager.interrupt_kernel()
             try:
-                self.wait(lambda m: _is_status(m, "idle") and _parent(m) == request, patience=1.0)
+                self.wait(lambda m: _is_status(m, "idle") and _parent(m) == request, patience=6.0)
             except TimeoutError:
                 continue
             break
