@@ -93,13 +93,14 @@ class TimedForm:
     ) -> None:
         self._loop = loop
         self._notify = settings.notify
+        self._rendered_timeout = settings.rendered_timeout
         self._seen = self._over = False
         self._patience: Timer | None = None
         # Comm callbacks only record: what follows may display.
         events = FormEvents(
             shown=lambda: loop.post(self._shown),
             changed=lambda: self._clock.restart(),
-            turned=lambda: self._clock.stop(),
+            turned=self._turned,
             ended=lambda end: loop.post(lambda: on_end(end)),
         )
         notify, timed = settings.notify, settings.timeout > 0
@@ -133,12 +134,18 @@ class TimedForm:
         """Let the time for what is up begin, and tell a person who looks elsewhere, once."""
         if self._over:
             return
+        self._forget_patience()
         if not self._seen:
             self._seen = True
-            self._forget_patience()
             if self._notify:
                 self._form.announce()
         self._clock.start()
+
+    def _turned(self) -> None:
+        """Wait until a page shows the next step, but not for one that was closed meanwhile."""
+        self._clock.stop()
+        self._forget_patience()
+        self._patience = self._loop.call_later(self._rendered_timeout, self._clock.start)
 
     def _forget_patience(self) -> None:
         if self._patience is not None:

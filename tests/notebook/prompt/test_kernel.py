@@ -262,6 +262,15 @@ def test_what_is_typed_in_time_is_not_lost(user: FrontEnd) -> None:
     assert "NotAnswered(end='timed_out', channel='form')" in user.printed(cell)
 
 
+def test_the_time_passes_for_a_page_that_nobody_shows_any_more(user: FrontEnd) -> None:
+    cell = user.start(
+        f"print(ask_form({SELECT}, {TEXT}, partial=True, timeout=0.3, rendered_timeout=5))"
+    )
+    user.form("Which?")  # and then the page is closed
+    user.finish(cell)
+    assert user.printed(cell).count("NotAnswered(end='timed_out', channel='form')") == 2
+
+
 def test_a_late_click_changes_nothing(user: FrontEnd) -> None:
     cell = user.start(f"print(ask({BOOLEAN}))")
     beacon = user.form("Sure?")
