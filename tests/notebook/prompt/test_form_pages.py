@@ -139,7 +139,7 @@ def test_cancel_leads_to_a_reply_with_the_answers_so_far(planned: Any) -> None:
     form.turn("Next", 2)
     form.box.get_by_label("metrics").check()
     form.press("Cancel")
-    form.box.get_by_role("textbox").fill("What would they cost?")
+    form.box.get_by_label("Your reply").fill("What would they cost?")
     form.press("Reply to the assistant")
     text = form.notebook.output_text(1, contains="Done.")
     assert "answers {'store': 'Postgres', 'extras': ['metrics']}" in text
@@ -413,6 +413,11 @@ def test_names_descriptions_and_problems_are_there_for_who_does_not_see_them(
     form.notebook.output_text(1, contains="FormEnd")
 
 
+IN_VIEW = """words => {
+    const { x, y, width, height } = words.getBoundingClientRect();
+    const found = document.elementFromPoint(x + width / 2, y + height / 2);
+    return words.contains(found) || found.contains(words);
+}"""
 EVIL = """
 EVIL = '<img src=x onerror=alert(1)> $\\\\frac{1}{2}$ \\u202egnp.exe \\x1b[31m ' + 'W' * 300
 RTL = 'مرحبا بالعالم (a) شكرا'
@@ -453,6 +458,7 @@ def test_hostile_and_right_to_left_text_is_shown_as_it_is(opened: Opened, tmp_pa
     notebook.screenshot(tmp_path / "hostile-summary.png")
     assert form.page.locator(dangerous).count() == 0
     assert form.box.evaluate("form => form.scrollWidth <= form.clientWidth")
+    assert form.box.get_by_text("not answered", exact=True).nth(2).evaluate(IN_VIEW)
     form.press("Send as it is")
     notebook.output_text(1, contains="FormEnd")
     assert notebook.dialogs == []
