@@ -77,7 +77,7 @@ class QuestionHistory:
         if not self.answers:
             return NO_HISTORY
         highest = max(answer.id for answer in self.answers)
-        return f"There is no answer with the id {number}: the newest one has the id {highest}."
+        return f"There is no answer with the id {number}: the highest id is {highest}."
 
     def nothing_like(self, text: str) -> str:
         """Say that no question and no answer contains `text`."""

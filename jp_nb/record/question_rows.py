@@ -14,7 +14,6 @@ import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC
 
 from pydantic import JsonValue
 
@@ -117,7 +116,6 @@ def _entry(row: Sequence[str]) -> dict[str, JsonValue] | str:
         return f"{when[:40]!r} is not a date with a time, such as 2026-03-18T13:19:06Z"
     if not question.strip() or not answer.strip():
         return "the question or the answer is blank"
-    moment = moment.astimezone(UTC)
     return {"v": VERSION, "timestamp": zoned(moment), "question": question, "answer": answer}
 
 

@@ -134,7 +134,7 @@ def test_text_is_looked_for_in_questions_and_answers(
         ("qna get", "get takes the id of an answer"),
         ("qna get one", "get takes the id of an answer, found 'one'"),
         ("qna get 1 2", "get takes the id of an answer"),
-        ("qna get 7", "There is no answer with the id 7: the newest one has the id 1."),
+        ("qna get 7", "There is no answer with the id 7: the highest id is 1."),
         ("qna get 1 --limit 2", "--limit goes with list and search"),
         ("qna search", "search takes the text to look for"),
         ("qna search ' '", "search takes the text to look for"),

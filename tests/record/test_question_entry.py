@@ -6,7 +6,7 @@ import hmac
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import SecretBytes
 
@@ -153,6 +153,7 @@ TEXT = st.text(st.characters(codec=None), min_size=1).filter(lambda text: bool(t
 
 
 @given(TEXT, TEXT)
+@example("one\u2028two\x85", "three\u2029\nfour")  # lines, for some readers
 @pytest.mark.req("RCP-39")
 def test_an_entry_is_one_line_whatever_is_in_it(question: str, answer: str) -> None:
     line = to_line(GOOD | {"question": question, "answer": answer})
@@ -176,6 +177,10 @@ def test_a_signature_is_of_all_that_an_entry_says() -> None:
     assert not is_signed(entry, SecretBytes(b"x" * 32))
     assert not is_signed(GOOD, KEY)
     assert not is_signed(GOOD | {"signature": "1:é"}, KEY)
+    deep: Any = "A"
+    for _ in range(500):
+        deep = [deep]
+    assert not is_signed(GOOD | {"answer": deep, "signature": "1:00"}, KEY)
 
 
 FIELDS = (Question.text("to", "Town"), Question.integer("days", "Days"))

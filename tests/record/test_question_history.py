@@ -52,7 +52,8 @@ def test_ids_count_the_answers_in_the_order_they_came_and_stay() -> None:
 
 @pytest.mark.req("RCP-52")
 def test_what_was_not_answered_and_secrets_are_not_in_the_list() -> None:
-    cancelled = pair("c.a.1", None, outcome="cancelled", reason="user")
+    left = {"end": "cancelled", "channel": "form"}
+    cancelled = pair("c.a.1", None, outcome="cancelled", reason="user", metadata=left)
     secret = pair("c.s.1", None, outcome="redacted")
     raw = turn(*cancelled, *secret, *pair("c.b.1", "pg"))
     assert [(x.id, x.answer) for x in answers_of(raw)] == [(1, "pg")]
@@ -65,6 +66,10 @@ def test_an_id_that_comes_again_is_of_another_turn_and_halves_are_none() -> None
     assert [x.answer for x in answers_of(both)] == ["pg", "li"]
     found = [(q["id"], a["answer"]) for q, a in ended_inquiries(both, start=5)]
     assert found == [("c.a.1", "li")]
+    assert list(ended_inquiries(both, start=len(both))) == []
+    one_turn = turn(request, response, *pair("c.b.1", "li"))
+    found = [(q["id"], a["answer"]) for q, a in ended_inquiries(one_turn, start=4)]
+    assert found == [("c.b.1", "li")]
 
 
 def test_a_real_record_and_one_without_outcomes_are_read() -> None:
@@ -96,9 +101,10 @@ def test_another_limit_is_refused(limit: Any) -> None:
 def test_an_unknown_id_is_told_from_an_empty_history() -> None:
     assert [x.answer for x in history("a", "b").get(2)] == ["b"]
     assert history("a").get(2) == ()
-    assert history("a").nothing_at(2) == (
-        "There is no answer with the id 2: the newest one has the id 1."
-    )
+    assert history("a").nothing_at(2) == ("There is no answer with the id 2: the highest id is 1.")
+    [older, newer] = history("a", "b").answers
+    imported = QuestionHistory((newer, older))  # the older one came later, out of a table
+    assert imported.nothing_at(3).endswith("the highest id is 2.")
     assert "there is no history" in history().nothing_at(2)
 
 
@@ -109,6 +115,7 @@ def test_text_is_looked_for_in_question_and_answer_whatever_its_case() -> None:
     assert [x.id for x in found.containing("postGRES")] == [2]  # by its label
     assert [x.id for x in found.containing(" WHICH ")] == [1, 2, 3]
     assert found.containing("nothing") == ()
+    assert found.containing("which?postgres") == ()  # the end of one text, the start of another
     assert found.nothing_like("nothing") == "No question and no answer contains 'nothing'."
     assert "there is no history" in history().nothing_like("nothing")
     with pytest.raises(UsageError, match="may not be blank"):

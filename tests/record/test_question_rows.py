@@ -28,11 +28,14 @@ def test_rows_are_separated_by_semicolons_quoted_and_put_in_order_of_time() -> N
 def test_bad_rows_are_skipped_each_with_its_line_and_what_is_wrong() -> None:
     rows = read_rows(
         "2026-02-30T10:00:00Z;Q;A\n2026-03-01;Q;A\na;b\n\n2026-03-01T10:00:00Z;;A\n"
-        '2026-03-01T10:00:00Z;"Q"x;A\n2026-03-01T10:00:00Z;Q;good\n2026-03-01T10:00:00Z;"Q;A\n'
+        '2026-03-01T10:00:00Z;"Q"x;A\n2026-03-01T10:00:00+01:00;Q;good\n'
+        'datetime;question;answer\n2026-03-01T10:00:00Z;Q; \n2026-03-01T10:00:00Z;"Q;A\n'
     )
-    assert [entry["answer"] for entry in rows.entries] == ["good"]
+    assert [(entry["answer"], entry["timestamp"]) for entry in rows.entries] == [
+        ("good", "2026-03-01T09:00:00.0Z")
+    ]
     places = [text.partition(":")[0] for text in rows.skipped]
-    assert places == ["line 1", "line 2", "line 3", "line 5", "line 6", "line 8"]
+    assert places == ["line 1", "line 2", "line 3", *(f"line {n}" for n in (5, 6, 8, 9, 10))]
     assert "'2026-03-01' is not a date with a time" in rows.skipped[1]
     assert "2 columns, expected datetime;question;answer" in rows.skipped[2]
 

@@ -20,6 +20,7 @@ import pytest
 import jp_nb
 from jp_nb.agent.prompts import Answered, FormEnd, NotAnswered
 from jp_nb.record.events import ChatRequest, InquiryRequest, InquiryResponse, ToolCallRequest
+from jp_nb.session import question_log
 from jp_nb.tooling.question import FormAnswer, Question
 from tests.support.asked_notebook import AskedNotebook
 from tests.support.fakes import CANCELLED
@@ -302,6 +303,31 @@ def test_a_write_that_fails_is_said_once_and_made_up_for(
     assert [(e["id"], e["question"]) for e in notebook.kept()] == [
         (1, "One?"), (2, "Two?"), (3, "Three?"),
     ]  # fmt: skip
+
+
+def test_of_what_could_not_be_written_the_newest_wait(
+    notebook: AskedNotebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(question_log, "MAX_WAITING", 3)
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", full)
+        for number in range(5):
+            asked(notebook, number)
+    notebook.ask("Now?", "now")
+    assert [e["question"] for e in notebook.kept()] == ["Number 3?", "Number 4?", "Now?"]
+
+
+def test_what_was_answered_while_no_log_was_kept_is_not_written_later(
+    notebook: AskedNotebook,
+) -> None:
+    notebook.jp("config record.project_log=off")
+    notebook.ask("Which?", "this")
+    notebook.jp("config record.project_log=on")
+    notebook.ask("Now?", "now")
+    assert [e["question"] for e in notebook.kept()] == ["Now?"]
 
 
 @pytest.mark.req("RCP-50")

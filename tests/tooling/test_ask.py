@@ -683,6 +683,12 @@ async def test_a_reply_brings_what_was_answered_so_far() -> None:
         "The user did not send the form, but replied to you: Later.\n"
         "Cancelled: the user replied instead."
     )
+    late = await result(SIZE, answers={}, ends={"size": end("timed_out")}, reply=" ")
+    assert isinstance(late, Success)
+    assert late.content == (
+        "The user did not send the form, but replied to you: (nothing more)\n"
+        "Timed out: nobody answered in time."
+    )
 
 
 @pytest.mark.req("RCP-16")

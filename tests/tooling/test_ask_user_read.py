@@ -74,7 +74,7 @@ async def test_the_list_has_ids_value_and_label_and_the_total() -> None:
 async def test_one_is_found_by_its_id_and_an_unknown_one_is_an_error() -> None:
     assert [x["id"] for x in (await found({"action": "get", "id": 2}))["entries"]] == [2]
     unknown, empty = await run({"action": "get", "id": 9}), None
-    assert unknown == Failure("There is no answer with the id 9: the newest one has the id 2.")
+    assert unknown == Failure("There is no answer with the id 9: the highest id is 2.")
     empty = await run({"action": "get", "id": 9}, QuestionHistory())
     assert empty == Failure("No question has been answered yet: there is no history.")
 
@@ -83,6 +83,8 @@ async def test_one_is_found_by_its_id_and_an_unknown_one_is_an_error() -> None:
 async def test_what_is_looked_for_may_be_nowhere_and_that_is_no_error() -> None:
     by_label = await found({"action": "query", "text": "POSTGRES"})
     assert [x["id"] for x in by_label["entries"]] == [1]
+    newest = await found({"action": "query", "text": "?", "limit": 1})
+    assert ([x["id"] for x in newest["entries"]], newest["total"]) == ([2], 2)
     none = await found({"action": "query", "text": "mongo"})
     assert none == {
         "message": "No question and no answer contains 'mongo'.",
@@ -157,3 +159,7 @@ async def test_a_result_is_whole_json_that_the_newest_answers_fit_into() -> None
     body = json.loads(outcome.content)
     assert [x["id"] for x in body["entries"]] == [17, 18, 19, 20]
     assert body["shortened"].startswith("only the newest 4 of 20")
+    longer = PastAnswer(21, MOMENT, "Q?", "x" * MAX_CHARS, "x" * MAX_CHARS)
+    one = await found({"action": "get", "id": 21}, QuestionHistory((*long, longer)))
+    assert [x["answer"] for x in one["entries"]] == ["x" * MAX_CHARS]
+    assert "shortened" not in one

@@ -191,6 +191,34 @@ def test_an_id_beyond_which_there_is_none_is_said_and_nothing_is_written(log: Pr
     assert said(log) == [(1, "a"), (2, "b")]
 
 
+def test_nothing_is_made_where_a_log_is_only_read(log: ProjectLog) -> None:
+    log.folder.mkdir(parents=True)
+    log.path.write_text(json.dumps({**entry("test", 0), "answer": "A"}))  # torn, and without a lock
+    before = {path.name: path.read_bytes() for path in log.folder.iterdir()}
+    assert said(log) == [(1, "A")]
+    assert {path.name: path.read_bytes() for path in log.folder.iterdir()} == before
+
+
+def test_what_the_newest_answer_says_already_is_left_out_if_that_is_wanted(log: ProjectLog) -> None:
+    def again(answer: str, **more: Any) -> int:
+        given = {**entry("test", 0), "source": "ask", "answer": answer, **more}
+        return log.append([given], if_new=True).written
+
+    assert [again("A"), again("A"), again("B"), again("A")] == [1, 0, 1, 1]
+    assert again("A", source="other") == 1  # who asks in the same words asks something else
+    assert again("A", question="Other?") == 1
+    assert again("A") == 0
+
+
+def test_a_row_is_written_once_also_when_it_is_in_an_archive(log: ProjectLog) -> None:
+    row = {**entry("test", 0), "answer": "A", "row": "1"}
+    assert log.append([row]).written == 1
+    add(log, *range(150))
+    assert len(names(log)) == 2
+    told = log.append([row, {**row, "row": "2"}])
+    assert (told.written, told.known) == (1, 1)
+
+
 def test_an_end_without_an_answer_has_no_number(log: ProjectLog) -> None:
     add(log, "a")
     outcome = {key: value for key, value in entry("t", 1).items() if key != "answer"}
