@@ -1,4 +1,4 @@
-"""The answer to a recorded question in words, by the labels that the person saw. Pure.
+"""The end of a recorded question in words: the answer, by the labels that the person saw. Pure.
 
 Records of strangers and of later releases are read, too: whatever the JSON is, there are words.
 
@@ -17,6 +17,15 @@ from jp_nb.json_values import as_object, is_deeper, sorted_json
 
 NONE_OF_THESE: Final = "none of these"
 EMPTY: Final = "(empty)"
+NOT_ANSWERED: Final = "not answered"
+"""Says that a question was left open on purpose, by somebody who sent the rest."""
+LEFT: Final[Mapping[str, str]] = {
+    "declined": NOT_ANSWERED,
+    "cancelled": "cancelled",
+    "timed_out": "timed out",
+    "interrupted": "interrupted",
+}
+"""What is said of a question that somebody saw and that has no answer, by its end."""
 MAX_LEVELS: Final = 8
 """Of forms within one another, and of values in an answer: what is deeper is shown as JSON."""
 _OWN_WORDS: Final = {"selected", "custom"}
@@ -83,7 +92,7 @@ def _words(kind: _Kind, answer: JsonValue, levels: int) -> str:
         case dict() if not kind.is_form and "selected" in answer and set(answer) <= _OWN_WORDS:
             return ", ".join(_with_own_words(kind, answer, levels))
         case dict():
-            return ", ".join(_named(kind, answer, levels)) or EMPTY
+            return "; ".join(_named(kind, answer, levels)) or EMPTY
         case _:
             return sorted_json(answer)
 
@@ -99,9 +108,9 @@ def _with_own_words(kind: _Kind, answer: Mapping[str, JsonValue], levels: int) -
 
 
 def _named(kind: _Kind, answer: Mapping[str, JsonValue], levels: int) -> Iterator[str]:
-    """Yield `title: words` for each field of a form, in the order in which they were answered."""
+    """Yield `text: words` for each field of a form, in the order in which they were answered."""
     for key, value in answer.items():
         field = kind.fields.get(key, {})
-        names = (field.get(name) for name in ("label", "title", "text"))
-        title = next((name for name in names if isinstance(name, str) and name.strip()), key)
+        text = field.get("text")
+        title = text if isinstance(text, str) and text.strip() else key
         yield f"{title}: {_words(_Kind.of(field.get('answer_type')), value, levels - 1)}"

@@ -20,7 +20,7 @@ from pydantic import JsonValue, SecretBytes
 
 from jp_nb.errors import StorageError
 from jp_nb.json_values import as_object, canonical_json, read_json, storable
-from jp_nb.record.answer_words import answer_in_words
+from jp_nb.record.answer_words import LEFT, answer_in_words
 from jp_nb.record.inquiry_events import marks_in
 from jp_nb.record.timestamps import format_timestamp, parse_timestamp
 
@@ -29,8 +29,6 @@ MAX_ID: Final = 2**53 - 1
 """What every reader of JSON takes for the number that it is; a greater one is damage."""
 MODES: Final = {"select": "choice", "text": "freetext"}
 """What the kinds of questions are called in logs; the others by their own names."""
-UNANSWERED: Final = ("declined", "cancelled", "timed_out", "interrupted")
-"""The ends of a question that somebody saw and that has no answer."""
 _PURPOSE: Final = "jp_nb question 1"
 _WITH_OFFSET: Final = re.compile(
     r"\d{4}-\d\d-\d\d[ Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII
@@ -159,7 +157,7 @@ def _outcome(response: Mapping[str, JsonValue], about: Mapping[str, JsonValue]) 
     if outcome == "answered":
         return None if response.get("answer") is None else "answered"
     end = about.get("end")
-    return end if outcome == "cancelled" and isinstance(end, str) and end in UNANSWERED else None
+    return end if outcome == "cancelled" and isinstance(end, str) and end in LEFT else None
 
 
 def _asker(source: JsonValue) -> str:
@@ -199,7 +197,7 @@ def is_entry(found: Mapping[str, JsonValue]) -> bool:
     if read_moment(found.get("timestamp", found.get("datetime"))) is None:
         return False
     if found.get("outcome", "answered") != "answered":
-        return found["outcome"] in UNANSWERED
+        return found["outcome"] in LEFT
     answer = found.get("answer")
     return answer is not None and (
         not isinstance(answer, str) or bool(answer.strip()) or found.get("empty") is True

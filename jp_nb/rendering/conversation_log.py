@@ -14,6 +14,7 @@ from jp_nb.config.masking import is_secret, masked
 from jp_nb.config.paths import Element, format_path, parse_path
 from jp_nb.config.secret_names import NOT_SHOWN, SECRET_ANSWER, without_credentials
 from jp_nb.errors import ConfigError
+from jp_nb.record.answer_words import LEFT
 from jp_nb.record.conversations import Listed, listing
 from jp_nb.record.document import Document
 from jp_nb.record.proposals import ProposedBy
@@ -27,7 +28,7 @@ from jp_nb.record.turn_view import (
     Turn,
 )
 from jp_nb.rendering.markdown import code_block, safe_markdown
-from jp_nb.rendering.question_card import NOT_ANSWERED, answer_as_json, marks_in_words
+from jp_nb.rendering.question_card import answer_as_json, marks_in_words
 from jp_nb.rendering.report import MAX_CELL_CHARS, Report, table
 from jp_nb.safe_text import escape_markdown, escape_unseen, one_line, plain, spell_unseen
 
@@ -39,13 +40,6 @@ _CHANNELS = {
     "stdin": "through the input field",
     "terminal": "in the terminal",
 }
-_ENDS = {
-    "declined": NOT_ANSWERED,
-    "cancelled": "cancelled",
-    "timed_out": "timed out",
-    "interrupted": "interrupted",
-}
-"""The ends of a question that somebody saw; the reason for all of them is the user."""
 _UNANSWERED = {
     "failed": "✗ failed: no answer came",
     "interrupted": "⏹ interrupted before anything came",
@@ -222,7 +216,7 @@ def _inquiry(inquiry: Inquiry) -> str:
     elif inquiry.outcome == "redacted":
         end = f"→ {SECRET_ANSWER}"
     else:
-        end = f"— {_ENDS.get(inquiry.end or '') or inquiry.reason or 'open'}"
+        end = f"— {LEFT.get(inquiry.end or '') or inquiry.reason or 'open'}"
     channel = f" ({inquiry.channel})" if inquiry.channel else ""
     about = f"{channel}{marks_in_words(inquiry.marks)}"
     return f"? {one_line(inquiry.question, limit=300)} {one_line(end, limit=300)}{about}"

@@ -19,9 +19,9 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
     Unavailable,
 )
+from jp_nb.record.answer_words import LEFT
 from jp_nb.rendering import wording
 from jp_nb.rendering.question_card import (
-    NOT_ANSWERED,
     QuestionCard,
     card_markdown,
     card_text,
@@ -34,7 +34,6 @@ from jp_nb.tooling.question import FormAnswer
 from jp_nb.tooling.select_kind import SelectAnswer
 
 OPEN_ONLY = "[This prompt is open only while its form is shown.]"
-_ENDS = {"declined": NOT_ANSWERED, "timed_out": "timed out"}
 
 
 def without_form(prompt: AnyPrompt) -> str:
@@ -109,7 +108,7 @@ def _said(page: QuestionPrompt, end: PromptEnd) -> str:
             for_turn = ", for this turn" if remember else ""
             return f"{_card(page, end).words}{for_turn}{marks_in_words(marks)}"
         case NotAnswered():
-            return _ENDS.get(end.end, end.end)
+            return LEFT[end.end]
         case Unavailable():
             return f"not asked ({one_line(end.reason)})"
 

@@ -9,9 +9,8 @@ from typing import Final, NamedTuple
 
 from jp_nb.agent.form_draft import FormDraft, PageDraft
 from jp_nb.agent.prompts import QuestionPrompt
-from jp_nb.record.answer_words import NONE_OF_THESE
+from jp_nb.record.answer_words import NONE_OF_THESE, NOT_ANSWERED
 from jp_nb.rendering import wording
-from jp_nb.rendering.question_card import NOT_ANSWERED
 from jp_nb.tooling.select_kind import SelectAnswer
 
 BACK: Final = "Back"

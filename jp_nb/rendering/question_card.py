@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.json_values import MAX_SHOWN_LEVELS, as_object, is_deeper, sorted_json
-from jp_nb.record.answer_words import NONE_OF_THESE
+from jp_nb.record.answer_words import EMPTY, NONE_OF_THESE, NOT_ANSWERED
 from jp_nb.rendering import wording
 from jp_nb.rendering.markdown import code_block
 from jp_nb.rendering.tool_calls import bounded, no_markup
@@ -33,9 +33,6 @@ MAX_UNCHOSEN: Final = 20
 MAX_OWN_LINES: Final = 50
 MAX_LABEL_CHARS: Final = 200
 MAX_ANSWER_CHARS: Final = 2000
-EMPTY: Final = "(empty)"
-NOT_ANSWERED: Final = "not answered"
-"""Says that a question was left open on purpose, by somebody who sent the rest."""
 UNREADABLE: Final = "(nested too deeply to be shown)"
 OWN_SIGN: Final = "✎ "
 _SIGNS: Final = {(False, False): "○ ", (False, True): "◉ ", (True, False): "☐ ", (True, True): "☑ "}
@@ -232,7 +229,9 @@ def _picks_as_json(picked: _Picked, kind: dict[str, JsonValue], *, several: bool
     labels = _own_labels(kind.get("options"))
     named = [labels.get(sorted_json(value), value) for value in picked.values]
     if picked.own is None:
-        return (_json([*named]) if named else NONE_OF_THESE) if several else _json(named[0])
+        if not named:
+            return NONE_OF_THESE
+        return _json([*named] if several or named[1:] else named[0])
     own = f"own text {_json(picked.own)}"
     return f"{_json([*named])}, {own}" if named else own
 

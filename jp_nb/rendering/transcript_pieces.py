@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, assert_never
+from typing import Literal, assert_never
 
 from jp_nb.agent.display_events import (
     ChangeEnds,
@@ -19,10 +19,10 @@ from jp_nb.agent.display_events import (
 )
 from jp_nb.config.secret_names import SECRET_ANSWER
 from jp_nb.json_values import indented_json, read_json
+from jp_nb.record.answer_words import LEFT, NOT_ANSWERED
 from jp_nb.rendering import wording
 from jp_nb.rendering.markdown import code_block, code_span, safe_markdown
 from jp_nb.rendering.question_card import (
-    NOT_ANSWERED,
     QuestionCard,
     card_markdown,
     card_text,
@@ -162,7 +162,7 @@ def _question_markdown(ends: QuestionEnds) -> str:
 def _card(ends: QuestionEnds) -> QuestionCard:
     """Return what was offered and chosen; of what nobody saw, nothing was offered."""
     answered = ends.outcome == "answered"
-    if not answered and ends.end not in _SEEN:
+    if not answered and ends.end not in LEFT:
         return QuestionCard()
     return question_card(ends.question.answer_type.recorded(), ends.answer, answered=answered)
 
@@ -227,13 +227,9 @@ def _notice_markdown(text: str) -> str:
 
 
 _ENDS: Mapping[str, str] = {
-    "cancelled": "cancelled",
-    "timed_out": "timed out",
-    "interrupted": "interrupted",
+    **LEFT,
     "unavailable": "nobody could be asked",
 }
-_SEEN: Final = frozenset({"declined", "cancelled", "timed_out", "interrupted"})
-"""The ends without an answer of a question that somebody saw."""
 _REASONS: Mapping[str, str] = {
     "user": "cancelled",
     "backend_error": "no model could answer",

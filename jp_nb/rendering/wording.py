@@ -24,6 +24,7 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
     Unavailable,
 )
+from jp_nb.record.answer_words import EMPTY, LEFT
 from jp_nb.rendering.difference import Difference, difference
 from jp_nb.safe_text import (
     ONE_LINE,
@@ -186,7 +187,7 @@ def option_labels(options: tuple[str, ...]) -> list[str]:
     twins: dict[str, int] = {}
     alike = Counter(map(lookalike_key, dict.fromkeys(options)))
     for option in options:
-        label = text = spell_unseen(option) or "(empty)"
+        label = text = spell_unseen(option) or EMPTY
         if alike[lookalike_key(option)] > 1 and not option.isascii():
             label = text = f"{label} ({json.dumps(option)})"
         while label in labels:  # widgets find an option by its label
@@ -235,7 +236,7 @@ def _answer(prompt: Prompt, end: PromptEnd) -> str:
         case Answered():
             return given(prompt, end)
         case NotAnswered():
-            return f"not answered ({end.end.replace('_', ' ')})"
+            return LEFT[end.end]
         case Unavailable():
             return f"not asked ({one_line(end.reason)})"
         case _:

@@ -33,6 +33,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from jp_nb.config.secret_names import SECRET_ANSWER
+from jp_nb.record.answer_words import EMPTY
 from jp_nb.safe_text import one_line
 from jp_nb.tooling.question_kinds import (
     MAX_FIELDS,
@@ -515,7 +516,7 @@ class FormAnswer(AnswerType):
     def in_words(self, answer: JsonValue) -> str:
         """Return `name: value` for each field, in one line."""
         words = (f"{x.text}: {x.answer_type.in_words(value)}" for x, value in self._each(answer))
-        return one_line("; ".join(words), limit=2000) or NOTHING_ENTERED
+        return one_line("; ".join(words), limit=2000) or EMPTY
 
     def verbatim(self) -> tuple[str, ...]:
         """Return the ids of the fields, and what their kinds need."""
@@ -525,10 +526,6 @@ class FormAnswer(AnswerType):
     @model_serializer(mode="wrap")
     def _compact(self, whole: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
         return {"type": self.type, "fields": [field.model_dump() for field in self.fields]}
-
-
-NOTHING_ENTERED = "nothing entered"
-"""Says that every field of a form was left open."""
 
 
 def _described(field: Question) -> dict[str, JsonValue]:

@@ -17,7 +17,7 @@ SIZES = {
 TRIP = {
     "type": "form",
     "fields": [
-        {"id": "to", "label": "Where to", "answer_type": {"type": "text"}},
+        {"id": "to", "text": "Where to", "answer_type": {"type": "text"}},
         {"id": "size", "text": "Size?", "answer_type": SIZES},
     ],
 }
@@ -41,7 +41,7 @@ TRIP = {
         (SIZES, {"selected": None, "custom": "wide"}, '"wide"'),
         (SIZES, {"selected": [], "custom": ""}, '""'),
         (SIZES, {"selected": []}, "none of these"),
-        (TRIP, {"size": 1, "to": "Delft"}, "Size?: small, Where to: Delft"),
+        (TRIP, {"size": 1, "to": "Delft"}, "Size?: small; Where to: Delft"),
         (TRIP, {"selected": "x"}, "selected: x"),
         (None, "as it is", "as it is"),
         ("nonsense", {"a": [1]}, "a: 1"),

@@ -203,7 +203,7 @@ FORM = Question(id="trip", text="Which trip?", answer_type=FormAnswer(fields=FIE
             "choice",
             'Bee, "my own"',
         ),
-        (FORM, {"to": "Delft", "days": 2}, "form", "Town: Delft, Days: 2"),
+        (FORM, {"to": "Delft", "days": 2}, "form", "Town: Delft; Days: 2"),
     ],
 )
 @pytest.mark.req("RCP-37", "RCP-40")

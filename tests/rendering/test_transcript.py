@@ -112,7 +112,7 @@ def test_a_traceback_is_folded_and_names_the_cell_the_same_way_each_time() -> No
         ({"outcome": "answered", "answer": False, "channel": "configured"}, "→ No (configured)"),
         ({"outcome": "answered", "answer": ""}, "→ (empty)"),
         ({"outcome": "redacted"}, "→ (secret)"),
-        ({"outcome": "cancelled", "reason": "user", "end": "timed_out"}, "timed out"),
+        ({"outcome": "cancelled", "reason": "user", "end": "timed_out"}, "— no answer: timed out"),
         ({"outcome": "cancelled", "reason": "user"}, "— no answer: cancelled"),
         ({"outcome": "cancelled", "reason": "no_prompt_backend"}, "nobody could be asked"),
         (

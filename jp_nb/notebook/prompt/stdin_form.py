@@ -35,8 +35,8 @@ from jp_nb.notebook.prompt.stdin_dialogue import (
     confirm_empty,
     converse,
 )
+from jp_nb.record.answer_words import EMPTY
 from jp_nb.rendering import form_words, wording
-from jp_nb.rendering.question_card import EMPTY
 from jp_nb.safe_text import one_line
 from jp_nb.tooling.question import FormAnswer, Question
 from jp_nb.tooling.question_kinds import BooleanAnswer, SecretAnswer, TextAnswer

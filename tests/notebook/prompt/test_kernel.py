@@ -357,7 +357,7 @@ def test_code_in_the_cell_is_interrupted_while_it_asks(user: FrontEnd) -> None:
     user.manager.interrupt_kernel()
     user.finish(cell)
     assert user.printed(cell) == ""
-    assert "not answered (interrupted)" in user.displays(cell)[0]["text/plain"]
+    assert "→ interrupted" in user.displays(cell)[0]["text/plain"]
 
 
 def test_without_a_page_stdin_answers(user: FrontEnd) -> None:

@@ -147,10 +147,10 @@ def test_there_is_a_snapshot_of_everything_and_of_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("end", "told"),
     [
-        (NotAnswered("declined", "form"), "not answered (declined)"),
-        (NotAnswered("cancelled", "form"), "not answered (cancelled)"),
-        (NotAnswered("timed_out", "stdin"), "not answered (timed out)"),
-        (NotAnswered("interrupted", "form"), "not answered (interrupted)"),
+        (NotAnswered("declined", "form"), "not answered"),
+        (NotAnswered("cancelled", "form"), "cancelled"),
+        (NotAnswered("timed_out", "stdin"), "timed out"),
+        (NotAnswered("interrupted", "form"), "interrupted"),
         (Unavailable("prompt.channel is 'never'"), "not asked (prompt.channel is 'never')"),
     ],
 )
