@@ -120,7 +120,9 @@ def test_text_is_looked_for_in_questions_and_answers(
     assert "SQLite" in either.jp("qna search sqlite")
     assert "Delft" not in either.jp("qna search sqlite")
     assert "Delft" in either.jp("qna search city is")
-    assert "SQLite" not in either.jp("qna search which --limit 1")
+    newest = either.jp("qna search which --limit 1")
+    assert "SQLite" not in newest
+    assert "1 earlier that fit: --limit N shows more" in newest
     assert either.jp("qna search mongo") == ""
     assert "No question and no answer contains 'mongo'." in capsys.readouterr().out
 
@@ -134,6 +136,7 @@ def test_text_is_looked_for_in_questions_and_answers(
         ("qna get", "get takes the id of an answer"),
         ("qna get one", "get takes the id of an answer, found 'one'"),
         ("qna get 1 2", "get takes the id of an answer"),
+        pytest.param(f"qna get {'9' * 5000}", "get takes the id of an answer", id="long"),
         ("qna get 7", "There is no answer with the id 7: the highest id is 1."),
         ("qna get 1 --limit 2", "--limit goes with list and search"),
         ("qna search", "search takes the text to look for"),

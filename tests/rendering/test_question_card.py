@@ -135,6 +135,10 @@ def test_beside_a_form_stand_its_questions_and_options() -> None:
 def test_a_single_choice_among_bare_values_stays_a_line() -> None:
     bare = QuestionPrompt(Question.select("q", "Which?", ["a", "b"]))
     assert record_of(bare, given_("b")) == StaticRecord("Which? → b", "Which? → **b**")
+    worded = QuestionPrompt(Question.select("q", "Which?", STORES))
+    assert "    ○ Postgres\n    ◉ Redis" in record_of(worded, given_("rd")).plain
+    kept = record_of(worded, Answered("rd", "form", remember=True)).plain
+    assert kept.startswith("Which? → Redis, for this turn\n")
     labelled = record_of(QuestionPrompt(ONE), given_("rd")).plain
     assert labelled.startswith("Which store? → Redis\n    ○ Postgres\n    ◉ Redis")
 
@@ -275,6 +279,16 @@ def test_whatever_a_record_holds_is_shown(kind: Any, answer: Any, answered: bool
         (None, "said", ["said"]),
         (None, None, ["null"]),
         ("select", json.loads("[" * 60 + "]" * 60), ["(nested too deeply to be shown)"]),
+        (
+            {"type": "select", "options": ["a"]},
+            json.loads("[" * 60 + "]" * 60),
+            ["(nested too deeply to be shown)"],
+        ),
+        (
+            {"type": "select", "options": [{"value": 1, "label": "x"}, {"value": 1, "label": "y"}]},
+            1,
+            ["x", "◉ x"],
+        ),
     ],
 )
 def test_a_damaged_kind_leaves_what_can_be_read(

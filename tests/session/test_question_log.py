@@ -22,6 +22,7 @@ from jp_nb.agent.prompts import Answered, FormEnd, NotAnswered
 from jp_nb.record.events import ChatRequest, InquiryRequest, InquiryResponse, ToolCallRequest
 from jp_nb.session import question_log
 from jp_nb.tooling.question import FormAnswer, Question
+from jp_nb.workspace import project_log
 from tests.support.asked_notebook import AskedNotebook
 from tests.support.fakes import CANCELLED
 
@@ -305,6 +306,17 @@ def test_a_write_that_fails_is_said_once_and_made_up_for(
     ]  # fmt: skip
 
 
+def test_an_answer_that_is_far_too_long_for_the_log_keeps_none_from_it(
+    notebook: AskedNotebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(project_log, "MAX_FILE_BYTES", 5000)
+    notebook.ask("Long?", "x" * 5000)
+    notebook.ask("Short?", "y")
+    assert [e["question"] for e in notebook.kept()] == ["Short?"]
+    (said,) = notebook.told()
+    assert said.startswith("what was answered is in this notebook's record alone: ")
+
+
 def test_of_what_could_not_be_written_the_newest_wait(
     notebook: AskedNotebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -369,6 +381,7 @@ def test_what_somebody_else_wrote_into_the_log_needs_consent_before_a_model_read
     shown = notebook.jp("qna")
     assert "Rotterdam" in shown
     assert "2 not signed by you" in shown
+    assert shown.count("not signed by you") == 3  # each of them, too
     listed = notebook.jp("trust --workspace --yes")
     assert listed == ""
     assert [x["answer"] for x in notebook.read()["entries"]] == ["Delft", "Rotterdam", "this"]

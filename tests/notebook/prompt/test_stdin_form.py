@@ -190,6 +190,11 @@ def test_a_deadline_of_what_is_about_to_be_sent_ends_the_form() -> None:
         (given_("so"), given_("pg", "auto", "timed_out"))
     )
     assert ended(form(WHY, STORE), "so", "", None) == left("timed_out")
+    # The same after an answer was looked at once more.
+    looked = form(WHY, COUNT, EXTRAS, partial=True)
+    assert ended(looked, "so", "4", "", "1", "", None) == FormEnd(
+        (given_("so"), given_(4), left("timed_out"))
+    )
 
 
 @pytest.mark.req("RPI-62")
@@ -197,6 +202,34 @@ def test_the_input_ends_twice_and_the_turn_stops() -> None:
     assert ended(ASKED, "1") == FormEnd((left("cancelled"),) * 3, then="stop")
     assert ended(PLAN, "1") == left("cancelled")
     assert ended(ASKED, "1", "!", "r") == FormEnd((left("cancelled"),) * 3, then="stop")
+
+
+def test_who_comes_back_from_the_ways_out_sees_all_answers_again() -> None:
+    answers = FormEnd((given_("pg"), given_(["rd"]), given_("so")))
+    assert ended(ASKED, "1", "2", "so", "!", "b", "s") == answers
+    assert ended(form(WHY, COUNT), "so", "4", "!", "n", "s") == FormEnd((given_("so"), given_(4)))
+
+
+def test_what_is_wrong_on_a_page_of_fields_is_said_where_submit_leads_to_it() -> None:
+    page = form(fields(WHY, COUNT, check=no_twins))
+    scribe = Scribe(["3", "3", "", "s", "because", "", "s"])
+    end = ask_form_on_stdin(page, scribe, "stdin")
+    assert end == FormEnd((Answered({"why": "because", "count": 3}, "stdin"),))
+    said = scribe.read_so_far
+    sent = said.index("[s/1/</!/?] s⏎")
+    assert said[sent + 1 : sent + 4] == ["", "Set it up", "Why?: that is the number again"]
+
+
+def test_fields_that_hold_something_at_first_are_answered_by_enter() -> None:
+    held = fields(WHY, COUNT).with_default({"why": "so", "count": 4})
+    assert ended(form(held), "", "", "s") == FormEnd((given_({"why": "so", "count": 4}),))
+
+
+def test_enter_alone_sends_no_suggestion_of_a_yes_or_no_that_nobody_sees_again() -> None:
+    assert ended(form(SURE, partial=True), "", "s") == FormEnd((left("declined"),))
+    assert ended(form(SURE, WHY, partial=True), "", "so", "s") == FormEnd(
+        (given_(True), given_("so"))
+    )
 
 
 @pytest.mark.req("HB-12")
