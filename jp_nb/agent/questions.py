@@ -198,7 +198,7 @@ def inquiry_request(inquiry_id: str, source: InquirySource, question: Question) 
         question=InquiryQuestion(
             text=question.text,
             answer_type=InquiryAnswerType.model_validate(question.answer_type.recorded()),
-            default=question.default,
+            default=None if question.answer_type.has_secret else question.default,
             context=question.context,
             exclusive=question.exclusive,
             persistence=question.persistence,

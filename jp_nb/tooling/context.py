@@ -70,7 +70,7 @@ class ToolContext:
         name: The tool's name.
         answers: Answers so far, by question id; empty on the first run. None is the answer of an
             optional question that was left open.
-        ends: How the questions of a `NeedsInput` with `partial` ended, by question id.
+        ends: How these questions ended, by question id.
         reply: What the person said to the model in place of answers; None if they did not.
         options: `conversation.tools.<name>.options`.
         access: The rules it was granted, as they are configured; None without any.

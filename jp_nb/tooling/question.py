@@ -90,8 +90,8 @@ class Question(BaseModel):
             question that any string answers: `Question.text("name", "Which name?")`.)
         header: A word or two that name what it is about, where several are asked together.
         context: Several lines shown above the question.
-        default: A value that is marked as suggested; a hint, never an answer. Never put a secret
-            here.
+        default: A value that is marked as suggested; a hint, never an answer. Of a secret it is
+            neither shown nor recorded.
         exclusive: Only a person may answer (RFD 083).
         required: False if it may stay open: the answer is then None.
         persistence: `turn` if the person may answer for the rest of the turn, else `none`.
@@ -142,7 +142,7 @@ class Question(BaseModel):
             shape["header"] = self.header
         if self.context is not None:
             shape["context"] = self.context
-        if self.default is not None:
+        if self.default is not None and not self.answer_type.has_secret:
             shape["default"] = self.default
         if self.exclusive:
             shape["exclusive"] = True

@@ -427,6 +427,35 @@ async def test_a_secret_reaches_the_tool_and_nothing_else() -> None:
     assert "hunter2" not in repr([bench.stream.raw, bench.shown, bench.provider.requests])
 
 
+SECRET_FIELD = {"id": "pass", "text": "P?", "answer_type": {"type": "secret"}}
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        SECRET.with_default("hunter2"),
+        Question.model_validate(
+            {
+                "id": "login",
+                "text": "Login?",
+                "answer_type": {
+                    "type": "form",
+                    "fields": [{**SECRET_FIELD, "default": "hunter2"}],
+                },
+                "default": {"pass": "hunter2"},
+            }
+        ),
+    ],
+    ids=["alone", "in a form"],
+)
+async def test_the_default_of_a_secret_is_as_secret_as_its_answer(question: Question) -> None:
+    person = FakePrompter(NotAnswered("cancelled", "form"))
+    bench = tool_bench(question, person=person)
+    await bench.run()
+    assert [entry.question.text for entry in bench.of(InquiryRequest)] == [question.text]
+    assert "hunter2" not in repr([bench.stream.raw, bench.provider.requests])
+
+
 # --- remembered answers ----------------------------------------------------------------------
 
 
