@@ -33,7 +33,7 @@ UNCHECKED: Final = "What was entered could not be checked ({}): nothing is sent.
 TIME_WENT: Final = "The time for the question before this one is over: Back leads to it."
 ANSWER: Final = "Answer"
 CHANGE: Final = "Change"
-EMPTY_TEXT: Final = "An empty text"
+EMPTY_TEXT: Final = "Answer with an empty text"
 SECRET_KEPT: Final = "Entered. Type to replace it."
 STALE: Final = "Something else came first: that click changed nothing."
 
