@@ -520,6 +520,7 @@ async def test_a_model_that_answers_after_its_call_has_failed_changes_nothing(la
         (f"call_1.{name}.1", "cancelled", "backend_error", None) for name in "ab"
     ]
     assert [is_error for _, is_error in responses(bench)] == [True, False]
+    assert len(bench.shown_of(ToolEnds)) == 2  # each call ends once
 
 
 async def test_a_call_that_asks_for_ever_ends_once_with_all_that_it_asks() -> None:

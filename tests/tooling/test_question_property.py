@@ -73,6 +73,47 @@ def test_picks_and_answers_say_the_same(pair: tuple[SelectAnswer, Any]) -> None:
         assert kind.picks(kind.answer(picks)) == picks
 
 
+@pytest.mark.parametrize(
+    ("fields", "answer", "misfit"),
+    [
+        ({"multi": True}, ["b", "a"], None),
+        ({"multi": True}, ["a", "a"], "option"),
+        ({"multi": True}, ["c"], "option"),
+        ({"multi": True}, "a", "type"),
+        ({"multi": True}, {"selected": ["a"], "custom": "x"}, "option"),
+        ({"multi": True, "other": True}, {"selected": ["a", "b"], "custom": "x"}, None),
+        ({"multi": True, "other": True, "max_picks": 2}, ["a", "b"], None),
+        (
+            {"multi": True, "other": True, "max_picks": 2},
+            {"selected": ["a", "b"], "custom": "x"},
+            "option",
+        ),
+        ({"other": True}, {"selected": [], "custom": "x"}, None),
+        ({"other": True}, {"selected": ["a"], "custom": "x"}, "option"),
+        ({"other": True}, {"selected": [], "custom": "x", "more": 1}, "option"),
+        ({}, {"selected": [], "custom": "x"}, "option"),
+        ({}, ["a"], "type"),
+    ],
+)
+def test_options_are_picked_once_each_and_an_own_text_where_it_is_offered(
+    fields: dict[str, Any], answer: Any, misfit: str | None
+) -> None:
+    kind = SelectAnswer(options=(Option(value="a"), Option(value="b")), **fields)
+    assert kind.misfit(answer) == misfit
+
+
+def test_what_nobody_sees_in_a_label_or_an_own_text_is_spelled_out() -> None:
+    kind = SelectAnswer(options=(Option(value="a", label="x\u200b"),), other=True)
+    assert kind.in_words("a") == "x⟨U+200B⟩"
+    assert kind.in_words({"selected": [], "custom": "y\u200b"}) == '"y⟨U+200B⟩"'
+
+
+def test_a_recommendation_of_nothing_is_not_recorded() -> None:
+    for index, recorded in ((1, 1), (2, None), (-1, None)):
+        kind = SelectAnswer(options=(Option(value="a"), Option(value="b")), recommended=index)
+        assert kind.recorded().get("recommended") == recorded
+
+
 def test_an_own_text_stands_beside_several_picks_and_in_place_of_one() -> None:
     options = (Option(value="a"), Option(value="b"))
     for multi, selected in ((True, ["b", "a"]), (False, [])):
@@ -97,6 +138,12 @@ def test_a_label_settles_to_the_value_of_its_option(kind: SelectAnswer) -> None:
         if named and others == [option]:
             settled = kind.settled([option.label] if kind.multi else option.label)
             assert settled == ([option.value] if kind.multi else option.value)
+
+
+def test_the_value_of_an_option_means_that_option_even_if_it_is_anothers_label() -> None:
+    crossed = (Option(value="b", label="a"), Option(value="c", label="b"))
+    kind = SelectAnswer(options=crossed)
+    assert [kind.settled(name) for name in ("a", "b", "c")] == ["b", "b", "c"]
 
 
 @pytest.mark.parametrize(

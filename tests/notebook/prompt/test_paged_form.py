@@ -242,6 +242,28 @@ def test_reply_sends_what_was_answered_so_far_and_the_text() -> None:
     assert user.ends == [FormEnd(answered, "reply", "Why these?")]
 
 
+@pytest.mark.req("HB-12", "RPI-58")
+def test_what_stood_on_a_page_that_was_left_by_back_is_an_answer_so_far() -> None:
+    user = FormUser(COLOUR, NAME)
+    user.send("next")
+    user.boxes[0].value = "Ada"
+    user.send("back")
+    user.send("cancel")
+    user.send("reply", value="Why?")
+    assert user.ends == [FormEnd((CANCELLED, given_("Ada")), "reply", "Why?")]
+
+
+def test_a_key_goes_on_where_an_answer_was_sent_before_and_nowhere_else() -> None:
+    user = FormUser(COLOUR, NAME)
+    user.send("unchosen")
+    assert (user.draft.page, user.note) == (0, form_words.UNTOUCHED.format("Next"))
+    user.boxes[0].index = 2
+    user.send("next")
+    user.send("back")
+    user.send("unchosen")
+    assert user.draft.page == 1
+
+
 @pytest.mark.req("HB-12")
 def test_back_returns_to_the_same_page_with_the_same_answers() -> None:
     user = FormUser(COLOUR, NAME)
@@ -387,6 +409,19 @@ def test_a_change_begins_the_time_anew_and_a_text_stops_it() -> None:
     assert user.form.is_busy()
     user.boxes[0].value = ""
     assert not user.form.is_busy()
+    user.send("cancel")
+    user.form._reply_menu().area.value = "Wai"
+    assert user.form.is_busy()
+    user.send("stop")
+
+
+@pytest.mark.req("RPI-73", "HB-2")
+def test_a_press_that_leads_nowhere_begins_the_time_anew() -> None:
+    user = FormUser(SIZE, NAME)
+    user.boxes[0].value = "no number"
+    user.heard.clear()
+    user.send("next")
+    assert (user.draft.page, user.heard) == (0, ["changed"])
 
 
 @pytest.mark.req("RPI-72")
@@ -402,6 +437,15 @@ def test_a_page_is_shown_once_however_often_it_is_drawn() -> None:
 
 
 # --- bounded, hostile, any way through ---------------------------------------------------------
+
+
+@pytest.mark.req("RCP-87")
+def test_a_summary_that_was_left_is_closed() -> None:
+    user = FormUser(COLOUR)
+    user.send("submit")
+    (summary,) = user.form._body.children
+    user.send("resume")
+    assert (user.draft.screen, summary.comm) == ("page", None)
 
 
 def test_a_page_is_made_when_it_is_shown_and_all_are_closed_with_the_form() -> None:
