@@ -40,6 +40,7 @@ from jp_nb.safe_text import (
     spelled_lines,
     unspell,
 )
+from jp_nb.tooling.question_kinds import AnswerType
 from jp_nb.tooling.select_kind import SelectAnswer
 
 SUBMIT = "Submit"
@@ -195,6 +196,11 @@ def option_labels(options: tuple[str, ...]) -> list[str]:
             label = f"{text} ({twins[text]})"
         labels[label] = None
     return list(labels)
+
+
+def wanted(kind: AnswerType) -> str:
+    """Return what is to be entered: `a text of at most 5 characters`."""
+    return kind.expects.replace("a string", "a text", 1)
 
 
 def picks_wanted(kind: SelectAnswer) -> str:

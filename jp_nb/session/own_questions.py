@@ -217,13 +217,18 @@ class OwnQuestions:
     def _needs_person(
         self, wanted: Sequence[Question], missing: Sequence[Question], nobody: Unavailable
     ) -> PromptUnavailable:
-        names = ", ".join(repr(question.text) for question in wanted)
         settings = ", ".join(self._path(question.id) for question in missing)
         return PromptUnavailable(
-            f"{names} needs a person and nobody can be asked: {nobody.reason}; "
+            f"{named(wanted, 'needs', 'need')} a person and nobody can be asked: {nobody.reason}; "
             f"to answer without one, set {settings}",
             reason=nobody.reason,
         )
+
+
+def named(questions: Sequence[Question], one: str, several: str) -> str:
+    """Return what `questions` ask, and the verb that goes with one or with `several`."""
+    names = ", ".join(repr(question.text) for question in questions)
+    return f"{names} {several if questions[1:] else one}"
 
 
 def _expected(question: Question) -> str:
@@ -231,5 +236,4 @@ def _expected(question: Question) -> str:
 
 
 def _unanswered(questions: Sequence[Question], end: NotAnswered) -> PromptCancelled:
-    names = ", ".join(repr(question.text) for question in questions)
-    return PromptCancelled(f"{names} was not answered", end=end.end)
+    return PromptCancelled(f"{named(questions, 'was', 'were')} not answered", end=end.end)

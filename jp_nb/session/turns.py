@@ -297,15 +297,14 @@ class TurnRunner:
             PromptUnavailable: If nobody can be asked.
             PromptCancelled: If somebody was asked and gave no answer.
         """
+        from jp_nb.session.own_questions import OwnQuestions, named  # most turns ask none
+
         run = RUN.get()
         if run is not None and run.over:
-            names = ", ".join(repr(question.text) for question in questions)
             raise PromptUnavailable(
-                f"{names} comes too late: the tool call that asks was ended",
+                f"{named(questions, 'comes', 'come')} too late: the tool call that asks was ended",
                 reason="the tool call was ended",
             )
-        from jp_nb.session.own_questions import OwnQuestions  # most turns ask none
-
         config = self._active.settings.config
         own = OwnQuestions(questions, config, label=label, tool=tool)
         answers = own.answers(lambda prompt: self._put(prompt, config))

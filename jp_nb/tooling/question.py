@@ -355,6 +355,8 @@ class Question(BaseModel):
         )
 
 
+REQUIRED: Final = "an answer is required"
+"""Says what is wrong with a field that may not stay open, and does."""
 Check = Callable[[Mapping[str, JsonValue]], Mapping[str, str]]
 """Says what is wrong with an answer as a whole: a text by field id, "" for what concerns all."""
 
@@ -428,9 +430,7 @@ class FormAnswer(AnswerType):
     def problems(self, answer: Mapping[str, JsonValue]) -> dict[str, str]:
         """Return what is wrong by field id, in words; "" is the id of what concerns all."""
         found = {
-            field.id: f"expected {field.answer_type.expects}"
-            if field.id in answer
-            else "an answer is required"
+            field.id: f"expected {field.answer_type.expects}" if field.id in answer else REQUIRED
             for field in self.fields
             if (field.misfit(answer[field.id]) if field.id in answer else field.required)
         }

@@ -343,7 +343,7 @@ def _is_whole(text: str) -> bool:
 
 def _bounds(least: float | None, most: float | None, unit: str = "") -> str:
     if least is not None and most is not None:
-        return f" from {_digits(least)} to {_digits(most)}{unit}"
+        return f" {'of' if unit else 'from'} {_digits(least)} to {_digits(most)}{unit}"
     if least is not None:
         return f" of at least {_digits(least)}{unit}"
     return f" of at most {_digits(most)}{unit}" if most is not None else ""

@@ -249,6 +249,9 @@ def test_no_answer_is_never_an_empty_one(session_of: Ask, how: Any) -> None:
     with pytest.raises(PromptCancelled, match="'Trip' was not answered") as caught:
         jp_nb.ask(Trip)
     assert caught.value.end == how
+    session_of(FakePrompter(NotAnswered(how, "form")))
+    with pytest.raises(PromptCancelled, match="^'One[?]', 'Two[?]' were not answered$"):
+        jp_nb.ask([Question.boolean("one", "One?"), Question.boolean("two", "Two?")])
 
 
 def test_a_secret_field_is_hidden_in_what_is_asked_later(session_of: Ask) -> None:

@@ -30,7 +30,7 @@ from jp_nb.notebook.prompt.form_parts import (
 )
 from jp_nb.rendering import form_words, wording
 from jp_nb.rendering.markdown import safe_markdown
-from jp_nb.tooling.question import FormAnswer
+from jp_nb.tooling.question import REQUIRED, FormAnswer
 
 log = logging.getLogger(__name__)
 
@@ -209,7 +209,7 @@ class FormPage:
             elif number in confirmable or not found.blank:
                 problems[number] = found.why
             else:
-                problems[number] = form_words.REQUIRED
+                problems[number] = REQUIRED
         if problems:
             is_open = not wrong and not (values and self.is_touched(told))
             draft = PageDraft() if is_open else PageDraft(problem=next(iter(problems.values())))

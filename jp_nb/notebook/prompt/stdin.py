@@ -180,7 +180,7 @@ def _text(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
         enter = [f"  Enter alone: {text}"]
     else:
         enter = [] if kind.misfit("") else ["  Enter alone is the empty text."]
-    explained = [f"  Type {_wanted(kind) if _is_bound(kind) else 'one line of text'}."]
+    explained = [f"  Type {wording.wanted(kind) if _is_bound(kind) else 'one line of text'}."]
     if default or prompt.consents:
         explained += [f"  {EMPTY_TEXT} is the empty text."]
     short = "as above" if above else plain(spell_unseen(default), limit=80)
@@ -201,18 +201,13 @@ def _is_bound(kind: TextAnswer) -> bool:
     return kind.expects != TextAnswer().expects
 
 
-def _wanted(kind: AnswerType) -> str:
-    """Return what is to be typed: `a text of at most 5 characters`."""
-    return kind.expects.replace("a string", "a text", 1)
-
-
 def _caption(kind: AnswerType) -> str:
-    wanted = _wanted(kind)
+    wanted = wording.wanted(kind)
     return f"{wanted[:1].upper()}{wanted[1:]}"
 
 
 def _please_type(kind: AnswerType) -> TryAgain:
-    return TryAgain(f"Please type {_wanted(kind)}, or ? for help.")
+    return TryAgain(f"Please type {wording.wanted(kind)}, or ? for help.")
 
 
 def _number(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
@@ -232,7 +227,7 @@ def _number(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
     return StdinDialogue(
         [],
         f"{_caption(kind)}{'' if default is None else f' [{default}]'}: ",
-        {"?": [f"  Type {_wanted(kind)}."]},
+        {"?": [f"  Type {wording.wanted(kind)}."]},
         parse,
         enter=[] if default is None else [f"  Enter alone: {default}"],
         default=None if default is None else Answered(default, channel),

@@ -69,7 +69,7 @@ def _text(prompt: QuestionPrompt, read_empty: ReadText) -> FormControl:
 
 
 def _line(kind: AnswerType, value: str) -> widgets.Widget:
-    hint = kind.expects if kind.misfit("any text") else ""
+    hint = wording.wanted(kind) if kind.misfit("any text") else ""
     return widgets.Text(value=value, placeholder=hint)
 
 
@@ -93,7 +93,7 @@ def number_control(prompt: QuestionPrompt) -> FormControl:
         try:
             return _fitting(kind, kind.from_text(text))
         except ValueError:
-            return Unread(kind.complaint(text))
+            return Unread(f"expected {wording.wanted(kind)}")
 
     box = _line(kind, "" if preset is None else str(preset))
     box.add_class("jp-nb-integer" if isinstance(kind, IntegerAnswer) else "jp-nb-number")
@@ -101,7 +101,9 @@ def number_control(prompt: QuestionPrompt) -> FormControl:
 
 
 def _fitting(kind: AnswerType, answer: JsonValue) -> Answered | Unread:
-    return Unread(kind.complaint(answer)) if kind.misfit(answer) else Answered(answer, "form")
+    if kind.misfit(answer):
+        return Unread(f"expected {wording.wanted(kind)}")
+    return Answered(answer, "form")
 
 
 def _box_control(box: widgets.Widget, read_text: ReadText) -> FormControl:

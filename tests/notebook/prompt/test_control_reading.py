@@ -344,7 +344,7 @@ def test_a_text_is_sent_as_it_was_typed() -> None:
         ({"format": "uri"}, "example org", "expected an address such as https://example.org"),
         ({"format": "time"}, "25:00", "expected a time such as 17:30"),
         ({"format": "date"}, "unfinished", "expected a date such as 2026-11-23"),
-        ({"min_length": 3, "max_length": 5}, "no", "expected a string from 3 to 5 characters"),
+        ({"min_length": 3, "max_length": 5}, "no", "expected a text of 3 to 5 characters"),
     ],
 )
 def test_what_does_not_fit_is_said_and_stays_in_the_box(
