@@ -140,6 +140,16 @@ def test_a_label_settles_to_the_value_of_its_option(kind: SelectAnswer) -> None:
             assert settled == ([option.value] if kind.multi else option.value)
 
 
+def test_a_model_is_told_what_the_options_mean() -> None:
+    bee = Option(value="b", label="Bee", description="It\nstings.")
+    kind = SelectAnswer(options=(Option(value="a"), bee, Option(value="c", label="Sea")))
+    assert kind.answer_schema() == {
+        "type": "string",
+        "description": '"b": Bee, It stings.; "c": Sea',
+        "enum": ["a", "b", "c"],
+    }
+
+
 def test_the_value_of_an_option_means_that_option_even_if_it_is_anothers_label() -> None:
     crossed = (Option(value="b", label="a"), Option(value="c", label="b"))
     kind = SelectAnswer(options=crossed)

@@ -214,6 +214,7 @@ def test_a_row_is_written_once_also_when_it_is_in_an_archive(log: ProjectLog) ->
     row = {**entry("test", 0), "answer": "A", "row": "1"}
     assert log.append([row]).written == 1
     add(log, *range(150))
+    add(log, "now the archive was looked at")
     assert len(names(log)) == 2
     told = log.append([row, {**row, "row": "2"}])
     assert (told.written, told.known) == (1, 1)

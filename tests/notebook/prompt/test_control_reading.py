@@ -255,6 +255,12 @@ FORGED = [
 
 
 @pytest.mark.req("RCP-13")
+@pytest.mark.parametrize("index", [-1, 3, True, "0", 1.0, None])
+def test_an_index_that_no_option_has_is_no_answer(index: JsonValue) -> None:
+    assert isinstance(field(select()).read({"index": index}), Unread)
+
+
+@pytest.mark.req("RCP-13")
 @pytest.mark.parametrize("forged", FORGED)
 def test_what_no_page_of_ours_sends_is_no_answer(forged: dict[str, JsonValue]) -> None:
     control = field(select(other=True))

@@ -110,6 +110,18 @@ def test_what_was_said_stays_when_the_change_comes_that_it_is_about() -> None:
     assert user.problems == [""]
 
 
+def test_what_is_demanded_stays_said_when_a_change_comes_that_was_sent_with_the_click() -> None:
+    user = FormUser(COLOUR, NAME, partial=False)
+    user.send("next")
+    (box,) = user.boxes
+    user.send("submit", value="Ada")
+    assert (user.draft.page, user.note) == (0, form_words.DEMANDED)
+    box.value = "Ada"  # on its way when the button was clicked
+    assert user.note == form_words.DEMANDED
+    user.boxes[0].index = 1
+    assert user.note == ""
+
+
 @pytest.mark.req("RPI-53", "RPI-61")
 def test_next_goes_on_without_an_answer_and_submit_shows_what_is_open() -> None:
     user = FormUser(COLOUR, NAME, EXTRAS)
@@ -329,6 +341,17 @@ def test_a_page_of_fields_is_answered_by_an_object() -> None:
 NAME_TOO = Question.text("last", "Last name?")
 
 
+def test_a_page_of_fields_that_is_half_filled_in_is_not_passed_over() -> None:
+    user = FormUser(form_of(NAME, SIZE), COLOUR)
+    user.boxes[1].value = "5"
+    user.send("next")
+    assert user.draft.page == 0
+    assert user.problems[0].startswith("Nothing was typed.")
+    user.boxes[0].value = "Ada"
+    user.send("next")
+    assert user.draft.page == 1
+
+
 def test_what_a_check_finds_is_said_beside_the_field_or_below_all() -> None:
     def check(values: Any) -> dict[str, str]:
         if values["name"] == "Ada":
@@ -479,6 +502,37 @@ def test_a_message_that_no_page_sends_changes_nothing(message: dict[str, Any]) -
     user = FormUser(form_of(NAME, SIZE), COLOUR)
     user.form._beacon._handle_custom_msg({"step": 0, "fields": "x"} | message, [])
     assert (user.draft.page, user.draft.screen, user.ends) == (0, "page", [])
+
+
+@pytest.mark.req("HB-4")
+def test_the_summary_offers_nothing_as_an_answer_only_where_it_is_one() -> None:
+    user = FormUser(COLOUR, EXTRAS)
+    user.send("next")
+    user.send("submit")
+    _, listed = user.form._body.children[0].children
+    assert "jp-nb-do-empty-1" in listed.value
+    assert "jp-nb-do-empty-0" not in listed.value
+
+
+@pytest.mark.req("RPI-38")
+def test_the_summary_has_hostile_texts_as_texts() -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    user = FormUser(NAME.model_copy(update={"text": f"Which {evil}?"}), COLOUR)
+    user.send("next", value=evil)
+    user.send("submit")
+    _, listed = user.form._body.children[0].children
+    assert listed.value.count("&lt;img src=x") == 3  # the question, its button, the answer
+    assert "<img" not in listed.value
+
+
+@pytest.mark.parametrize("place", ["", "9", "-1", "²", "x", "9" * 5000])
+def test_a_place_that_the_summary_does_not_have_leads_nowhere(place: str) -> None:
+    user = FormUser(COLOUR, NAME)
+    user.send("next")
+    user.send("submit")
+    for does in ("go", "empty"):
+        user.send(f"{does}-{place}")
+    assert (user.draft.screen, user.note, user.ends) == ("summary", "", [])
 
 
 MOVES = st.lists(
