@@ -19,6 +19,7 @@ from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
+from jp_nb.tooling.select_kind import Option
 from tests.support.fakes import Bench, FakePrompter, call, for_tool, reply, say, yes
 
 PASSWORD = 'hunter2 "é"'
@@ -100,12 +101,17 @@ async def test_no_later_question_repeats_a_secret() -> None:
     assert "hunter2" not in everything(bench)
 
 
-@pytest.mark.parametrize("where", ["id", "option"])
+@pytest.mark.parametrize("where", ["id", "option", "value", "label"])
 async def test_a_question_that_cannot_do_without_a_secret_is_not_asked(where: str) -> None:
     def then(password: str) -> Outcome:
         if where == "id":
             return NeedsInput(Question.boolean(password, f"Sure of {password}?"))
-        return NeedsInput(Question.select("x", f"Sure of {password}?", [password, "no"]))
+        options = {
+            "option": password,
+            "value": Option(value=password, label="yes"),
+            "label": Option(value="yes", label=password),
+        }
+        return NeedsInput(Question.select("x", f"Sure of {password}?", [options[where], "no"]))
 
     bench = bench_of(then)
     await bench.run()

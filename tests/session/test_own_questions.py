@@ -250,7 +250,7 @@ def test_no_answer_is_never_an_empty_one(session_of: Ask, how: Any) -> None:
         jp_nb.ask(Trip)
     assert caught.value.end == how
     session_of(FakePrompter(NotAnswered(how, "form")))
-    with pytest.raises(PromptCancelled, match="^'One[?]', 'Two[?]' were not answered$"):
+    with pytest.raises(PromptCancelled, match=r"^'One[?]', 'Two[?]' were not answered$"):
         jp_nb.ask([Question.boolean("one", "One?"), Question.boolean("two", "Two?")])
 
 
