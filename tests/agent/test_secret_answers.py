@@ -106,7 +106,7 @@ async def test_a_question_that_cannot_do_without_a_secret_is_not_asked(where: st
     def then(password: str) -> Outcome:
         if where == "id":
             return NeedsInput(Question.boolean(password, f"Sure of {password}?"))
-        options = {
+        options: dict[str, Option | str] = {
             "option": password,
             "value": Option(value=password, label="yes"),
             "label": Option(value="yes", label=password),
