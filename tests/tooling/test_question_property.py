@@ -88,6 +88,16 @@ def test_picks_and_answers_say_the_same(pair: tuple[SelectAnswer, Any]) -> None:
             {"selected": ["a", "b"], "custom": "x"},
             "option",
         ),
+        (
+            {"multi": True, "other": True, "min_picks": 2},
+            {"selected": ["a"], "custom": "x"},
+            None,
+        ),
+        (
+            {"multi": True, "other": True, "min_picks": 2},
+            {"selected": [], "custom": "x"},
+            "option",
+        ),
         ({"other": True}, {"selected": [], "custom": "x"}, None),
         ({"other": True}, {"selected": ["a"], "custom": "x"}, "option"),
         ({"other": True}, {"selected": [], "custom": "x", "more": 1}, "option"),
@@ -100,6 +110,7 @@ def test_options_are_picked_once_each_and_an_own_text_where_it_is_offered(
 ) -> None:
     kind = SelectAnswer(options=(Option(value="a"), Option(value="b")), **fields)
     assert kind.misfit(answer) == misfit
+    assert Draft202012Validator(kind.answer_schema()).is_valid(answer) is (misfit is None)
 
 
 def test_what_nobody_sees_in_a_label_or_an_own_text_is_spelled_out() -> None:
@@ -201,6 +212,14 @@ def test_a_question_that_nobody_could_answer_cannot_be_made(kind: Any, fields: A
 )
 def test_what_is_expected_is_said_exactly(kind: AnswerType, expects: str) -> None:
     assert kind.expects == expects
+
+
+@pytest.mark.parametrize(
+    ("name", "begin", "end"), [("email", "", "@b.org"), ("uri", "https://b.org/", "")]
+)
+def test_what_is_as_long_as_a_chapter_has_no_format(name: Any, begin: str, end: str) -> None:
+    texts = [f"{begin}{'a' * length}{end}" for length in (100, 4000)]
+    assert [TextAnswer(format=name).misfit(text) for text in texts] == [None, "value"]
 
 
 def test_an_integer_of_many_digits_keeps_them() -> None:
