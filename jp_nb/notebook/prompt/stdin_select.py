@@ -98,7 +98,7 @@ class _Choice:
         """Return what marks the recommended option; where several may be picked, none is."""
         if self.kind.multi or index != self.kind.recommended_index:
             return ""
-        return "" if self.labels[index].endswith(RECOMMENDED) else f" {RECOMMENDED}"
+        return "" if self.labels[index].lower().endswith(RECOMMENDED) else f" {RECOMMENDED}"
 
     def _bracket(self) -> str:
         default = self.default

@@ -273,13 +273,18 @@ def test_two_questions_of_one_text_keep_their_own_answers() -> None:
 @pytest.mark.req("RPI-20", "HB-8")
 def test_the_mark_of_a_recommended_option_is_no_part_of_it() -> None:
     marked = Option(value="rd", label="Redis (recommended)")
-    for option, typed in ((marked, "Redis (recommended)"), (STORES[1], "Redis")):
+    shouted = Option(value="rd", label="Redis (Recommended)")
+    for option, typed, listed in (
+        (marked, "Redis (recommended)", "Redis (recommended)"),
+        (shouted, "Redis (Recommended)", "Redis (Recommended)"),
+        (STORES[1], "Redis", "Redis (recommended)"),
+    ):
         asked = Question.select("q", "Which?", [option, STORES[0]], recommended=0)
         scribe = Scribe([typed])
         end = ask_form_on_stdin(form(asked, partial=True), scribe, "stdin")
         assert end == FormEnd((Answered("rd", "stdin"),))
         (line,) = [x for x in scribe.read_so_far if x.startswith("  1")]
-        assert line == "  1  Redis (recommended)"
+        assert line == f"  1  {listed}"
 
 
 @pytest.mark.req("RPI-19", "RPI-21")
