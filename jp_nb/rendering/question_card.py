@@ -3,7 +3,7 @@
 It is made of recorded shapes, which are JSON: a part that is missing, damaged or of a later release
 is passed over, and whatever is left is shown.
 
-    Which stores? (asked by tool ask) → Redis, Postgres, "a file"
+    Which stores? → Redis, Postgres, "a file"
         ☑ Postgres
         ☑ Redis
         ☐ SQLite

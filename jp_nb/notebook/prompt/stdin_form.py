@@ -143,8 +143,11 @@ class _StdinForm:
         page = self._draft.asked
         if self._reviews:
             yield ""
-        title = filter(None, (form_words.progress(self._draft), form_words.page_header(page)))
-        if said := " · ".join(title):
+        label = wording.header(page)
+        if label == wording.header(self._prompt.pages[0]):
+            label = None  # it stands above all of them
+        title = (form_words.progress(self._draft), label, form_words.page_header(page))
+        if said := " · ".join(filter(None, title)):
             yield said
         yield from _context(page)
         yield wording.question(page)

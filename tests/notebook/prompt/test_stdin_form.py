@@ -270,6 +270,16 @@ def test_two_questions_of_one_text_keep_their_own_answers() -> None:
     assert ended(same, "one", "two", "s") == FormEnd((given_("one"), given_("two")))
 
 
+def test_a_page_with_a_label_of_its_own_says_it() -> None:
+    one, two = Question.text("a", "One?"), Question.text("b", "Two?").with_header("Stores")
+    pages = (QuestionPrompt(one, label="Assistant"), QuestionPrompt(two, label="Shop"))
+    scribe = Scribe(["x", "y", "s"])
+    ask_form_on_stdin(FormPrompt(pages), scribe, "stdin")
+    shown = "\n".join(scribe.read_so_far)
+    assert "Question 1 of 2\nOne?" in shown
+    assert "Question 2 of 2 · Shop · Stores\nTwo?" in shown
+
+
 @pytest.mark.req("RPI-20", "HB-8")
 def test_the_mark_of_a_recommended_option_is_no_part_of_it() -> None:
     marked = Option(value="rd", label="Redis (recommended)")
