@@ -222,6 +222,21 @@ def test_what_is_as_long_as_a_chapter_has_no_format(name: Any, begin: str, end: 
     assert [TextAnswer(format=name).misfit(text) for text in texts] == [None, "value"]
 
 
+def test_no_number_is_infinite_or_none() -> None:
+    assert [NumberAnswer().misfit(float(x)) for x in ("inf", "-inf", "nan")] == ["value"] * 3
+
+
+def test_a_default_that_is_no_answer_fills_nothing_in() -> None:
+    size = Question.integer("size", "Size?", minimum=1)
+    form = FormAnswer(fields=(size.with_default(0), Question.text("a", "A?").with_default("b")))
+    assert form.filled({}) == {"a": "b"}
+
+
+def test_the_fields_of_a_form_have_ids_of_their_own() -> None:
+    with pytest.raises(ValidationError, match="two fields have the same id"):
+        FormAnswer(fields=(Question.text("a", "A?"), Question.boolean("a", "B?")))
+
+
 def test_an_integer_of_many_digits_keeps_them() -> None:
     kind = IntegerAnswer(minimum=2**60 + 1)
     assert kind.answer_schema() == {"type": "integer", "minimum": 2**60 + 1}
