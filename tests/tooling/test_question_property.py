@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from pydantic import ValidationError
 
+from jp_nb.safe_text import one_line
 from jp_nb.tooling.question import FormAnswer, Question, read_answer_type
 from jp_nb.tooling.question_kinds import AnswerType, IntegerAnswer, NumberAnswer, TextAnswer
 from jp_nb.tooling.select_kind import Option, Picks, SelectAnswer
@@ -232,9 +233,10 @@ def test_a_default_that_is_no_answer_fills_nothing_in() -> None:
     assert form.filled({}) == {"a": "b"}
 
 
-def test_the_fields_of_a_form_have_ids_of_their_own() -> None:
-    with pytest.raises(ValidationError, match="two fields have the same id"):
-        FormAnswer(fields=(Question.text("a", "A?"), Question.boolean("a", "B?")))
+def test_what_a_check_says_is_one_line_without_escapes() -> None:
+    fields = (Question.text("a", "A?"),)
+    form = FormAnswer(fields=fields, check=lambda _: {"a": "no\x1b[2J\nSent.", "": "nor\nall"})
+    assert form.problems({"a": "b"}) == {"a": one_line("no\x1b[2J\nSent."), "": "nor all"}
 
 
 def test_an_integer_of_many_digits_keeps_them() -> None:
