@@ -227,6 +227,12 @@ def test_no_number_is_infinite_or_none() -> None:
     assert [NumberAnswer().misfit(float(x)) for x in ("inf", "-inf", "nan")] == ["value"] * 3
 
 
+def test_what_is_wrong_with_a_field_that_is_given_is_said_once_of_the_rest() -> None:
+    fields = (Question.text("a", "A?"), Question.text("b", "B?"))
+    form = FormAnswer(fields=fields, check=lambda _: {"a": "wrong", "b": "bad"})
+    assert form.rest({"a": "x"}).problems({"b": "y"}) == {"b": "bad", "": "A?: wrong"}
+
+
 def test_a_default_that_is_no_answer_fills_nothing_in() -> None:
     size = Question.integer("size", "Size?", minimum=1)
     form = FormAnswer(fields=(size.with_default(0), Question.text("a", "A?").with_default("b")))
