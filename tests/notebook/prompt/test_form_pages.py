@@ -238,6 +238,17 @@ def test_a_reloaded_page_has_the_same_page_of_the_form_and_all_answers(
         assert words in text
 
 
+@pytest.mark.req("RCP-88")
+def test_a_double_click_on_next_turns_one_page(opened: Opened) -> None:
+    notebook = opened(f"{FOUR}\nprint(ask_form(*FOUR, partial=True))")
+    notebook.run_cell(1)
+    form = FormOnPage(notebook)
+    form.on(1)
+    form.box.get_by_role("button", name="Next", exact=True).dblclick()
+    form.on(2)
+    form.turn("Back", 1)
+
+
 @pytest.mark.req("RPI-66", "RPI-68", "RPI-75", "HB-2")
 def test_the_second_page_times_out_and_the_third_is_up(opened: Opened) -> None:
     quick = "ask_form(FOUR[0], FOUR[1], FOUR[2], partial=True, timeout=3)"
