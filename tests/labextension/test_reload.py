@@ -101,6 +101,7 @@ def test_a_new_notebook_that_was_never_saved_gets_its_waiting_cell_back(
     assert page.page.locator(".jp-Notebook .jp-Cell").count() == 2
     answer(page)
     page.output_text(0, contains="Shipped.")
+    page.wait_for_record("record.events.at(-1)?.message === 'Shipped.'")
     page.save()
     saved = page.saved()
     assert saved.cells[0].source == cells[1]

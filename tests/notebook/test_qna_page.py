@@ -23,6 +23,7 @@ def context(lab: Lab) -> Iterator[Path]:
     script = question(question=ASKED, answer_type="select", options=OPTIONS)
     (lab.root / "decides.toml").write_text(script + '[[replies]]\ntext = "Noted."\n')
     folder = lab.root / ".jp" / "context"
+    shutil.rmtree(folder, ignore_errors=True)  # what other notebooks of this folder were answered
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 
