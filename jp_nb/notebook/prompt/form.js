@@ -4,6 +4,7 @@
 const SETTLE_MS = 300; // keys that were meant for what had the focus before
 const KEEP_IN_VIEW_MS = 2000; // what stands above the form is drawn after it
 const CHOOSING = ["Enter", " ", "Escape", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"];
+const WRITING = "textarea, input:not([type=radio], [type=checkbox])";
 const DETACHED_MS = 1000; // a cell scrolled out of a virtual list is not attached for long
 const MARK = "● ";
 const TEXT_BOX = "textarea, input:not([type=radio], [type=checkbox], [type=search])";
@@ -184,8 +185,9 @@ async function render({ model, el }) {
   }
 
   // Whether a key that chooses is one that somebody pressed with the form before their eyes.
-  function isOnPurpose({ key, repeat }) {
+  function isOnPurpose({ key, repeat, target }) {
     if (!CHOOSING.includes(key)) return true;
+    if (key === " " && target.matches(WRITING)) return true; // a letter like any other
     if (repeat ? !pressed.has(key) : performance.now() < settled) return false;
     pressed.add(key);
     return true;

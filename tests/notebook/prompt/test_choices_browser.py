@@ -52,6 +52,23 @@ def test_several_and_an_own_text_by_mouse(opened: Opened) -> None:
     assert "widget-view" not in str(notebook.saved())
 
 
+def test_no_letter_of_a_text_that_is_typed_at_once_is_lost(opened: Opened) -> None:
+    notebook = start(opened, PLANS.format(multi=True))
+    form = notebook.form()
+    form.get_by_role("checkbox", name="Other (type your own)").click()
+    form.evaluate(
+        """form => {
+            const now = performance.now;
+            performance.now = () => 0; // still in the moment in which keys are not for the form
+            const box = form.querySelector("textarea");
+            window.kept = [" ", "a", "Enter"].map(key => box.dispatchEvent(
+                new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true })));
+            performance.now = now;
+        }"""
+    )
+    assert notebook.page.evaluate("window.kept") == [True, True, False]
+
+
 @pytest.mark.req("RPI-49", "RPI-22", "RCP-90", "RCP-91")
 @pytest.mark.parametrize(
     ("pressed", "answer"),
