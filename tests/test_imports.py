@@ -19,23 +19,24 @@ from tests.support.sources import syntax
 
 PACKAGE = Path(jp_nb.__file__).parent
 JUPYTER = {"IPython", "ipykernel", "ipywidgets", "anywidget", "comm", "zmq"}
-GROUND = {"errors", "json_values", "json_schema", "safe_text"}
+GROUND = {"errors", "json_values", "json_schema", "safe_text", "image"}
 BELOW = {
     **dict.fromkeys(GROUND, GROUND),
     "config": GROUND,
     "record": GROUND | {"config"},
     "interop": GROUND | {"config", "record"},
-    "tooling": GROUND | {"config", "record"},
-    "agent": GROUND | {"config", "record", "tooling"},
+    "values": GROUND,
+    "tooling": GROUND | {"config", "record", "values"},
+    "agent": GROUND | {"config", "record", "values", "tooling"},
     "providers": GROUND | {"config", "record", "tooling", "agent"},
-    "workspace": GROUND | {"config", "record", "tooling", "agent"},
-    "rendering": GROUND | {"config", "record", "tooling", "agent", "workspace"},
+    "workspace": GROUND | {"config", "record", "values", "tooling", "agent"},
+    "rendering": GROUND | {"config", "record", "values", "tooling", "agent", "workspace"},
 }
 """The rooms of the package, from the ground up, and what each may import besides itself."""
 BELOW["session"] = set(BELOW) - {"interop"}
 BELOW["notebook"] = {*BELOW, "versions"}
 BELOW["headless"] = {*BELOW, "versions"} - {"notebook"}
-CORE = GROUND | {"config", "record", "interop", "tooling", "agent"}
+CORE = GROUND | {"config", "record", "interop", "values", "tooling", "agent"}
 """The rooms that need nothing but the standard library and pydantic."""
 LIBRARIES = {"tooling/templates.py": {"jinja2", "markupsafe"}}
 """What one module of the core needs besides."""

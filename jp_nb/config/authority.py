@@ -58,6 +58,7 @@ _TAME: Final = _patterns(
     "prompt",
     "record",
     "interpolation",
+    "values",
 )
 """Paths that reach nothing outside and are not a stranger's all the same: bounds, locks, words."""
 

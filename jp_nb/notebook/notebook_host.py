@@ -15,6 +15,8 @@ from jp_nb.session.host import CellRun, Home
 if TYPE_CHECKING:
     from jp_nb.notebook.front_end import NotebookFrontEnd
     from jp_nb.session.cell_loop import CellLoop
+    from jp_nb.session.host import RecordStore
+    from jp_nb.tooling.notebook_access import NotebookAccess
 
 
 class NotebookHost:
@@ -49,6 +51,12 @@ class NotebookHost:
         from jp_nb.notebook.front_end import NotebookFrontEnd
 
         return NotebookFrontEnd(self.shell, cell, elsewhere)
+
+    def notebook_access(self, store: RecordStore) -> NotebookAccess:
+        """Return what tools may see of the notebook; at the first turn."""
+        from jp_nb.notebook.kernel_notebook import KernelNotebook
+
+        return KernelNotebook(self.shell, store)
 
     def show_in_one_line(self, error: BaseException) -> None:
         """Have IPython show `error` without our own traceback, unless `%xmode Verbose` is on."""

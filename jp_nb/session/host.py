@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from jp_nb.record.document import Document
     from jp_nb.record.timestamps import Clock
     from jp_nb.session.cell_loop import CellLoop
+    from jp_nb.tooling.notebook_access import NotebookAccess
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +212,10 @@ class Host(Protocol):
             cell: What the cell's thread does while it waits.
             elsewhere: Has a job run on the agent's loop.
         """
+        ...
+
+    def notebook_access(self, store: RecordStore) -> NotebookAccess:
+        """Return what tools may see of the notebook whose record `store` keeps."""
         ...
 
     def show_in_one_line(self, error: BaseException) -> None:

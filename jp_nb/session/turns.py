@@ -210,6 +210,7 @@ class TurnRunner:
                 "root": root,
                 "conversation_id": stream.id,
                 "history": active.questions.read,
+                "notebook": self._host.notebook_access(active.store),
             },
             secrets=self._secrets,
             changes=changes,

@@ -12,6 +12,7 @@ from typing import Literal, TypedDict
 from pydantic import JsonValue
 
 from jp_nb.record.question_history import QuestionHistory
+from jp_nb.tooling.notebook_access import NotebookAccess
 
 ReadHistory = Callable[[], Awaitable[QuestionHistory]]
 
@@ -84,6 +85,7 @@ class ToolContext:
         call_id: The model's id of this call.
         history: Reads the questions that were answered so far; None if nobody keeps them. To be
             awaited.
+        notebook: The notebook around the turn; None where there is none.
     """
 
     name: str
@@ -100,6 +102,7 @@ class ToolContext:
     conversation_id: str = ""
     catalog: Mapping[str, str] = field(default_factory=dict)
     history: ReadHistory | None = field(default=None, repr=False)
+    notebook: NotebookAccess | None = field(default=None, repr=False)
 
 
 class SharedContext(TypedDict, total=False):
@@ -108,3 +111,4 @@ class SharedContext(TypedDict, total=False):
     root: str
     conversation_id: str
     history: ReadHistory
+    notebook: NotebookAccess

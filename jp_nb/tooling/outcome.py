@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from jp_nb.errors import ToolError
+from jp_nb.image import Image
 from jp_nb.json_values import is_storable, to_utf8
 from jp_nb.tooling.question import Question, first_problem
 
@@ -43,6 +44,7 @@ class Success(BaseModel):
         unset: Paths to unset.
         structured: The same for programs, kept beside the result in the record and never sent to a
             model; None for nothing.
+        images: What the model sees beside the text. A program gives none.
         malformed: Why a program's proposal could not even be read: it counts as one that is
             refused as `invalid_config`, though `config` and `unset` are empty.
     """
@@ -53,6 +55,7 @@ class Success(BaseModel):
     config: JsonValue = None
     unset: tuple[str, ...] = ()
     structured: JsonValue = Field(default=None, exclude=True)
+    images: tuple[Image, ...] = Field(default=(), exclude=True)
     malformed: str | None = Field(default=None, exclude=True)
 
     @property

@@ -354,7 +354,7 @@ AUTHORITY = [
     *(f"assistant.{key}" for key in REQUEST),
     "assistant.request.max_tool_calls", "assistant.request.max_total_tokens",
     f"{TOOL}.enable.allow_toggle",  # a lock is not theirs to open, nor to close
-    f"{TOOL}.source", *(f"{TOOL}.command.{key}" for key in COMMAND),
+    f"{TOOL}.source", f"{TOOL}.toolset", *(f"{TOOL}.command.{key}" for key in COMMAND),
     f"{TOOL}.summary", f"{TOOL}.description", f"{TOOL}.examples",
     f"{TOOL}.parameters", *(f"{TOOL}.parameters.*.{key}" for key in PARAM),
     f"{TOOL}.run", f"{TOOL}.format", f"{TOOL}.result", f"{TOOL}.result_max_chars",
@@ -383,7 +383,8 @@ AUTHORITY = [
     "providers.llm.openrouter.app_name", "providers.llm.openrouter.app_referrer",
     "prompt.channel", "prompt.rendered_timeout_s", "prompt.timeout_s", "prompt.notify",
     "record.headless", "record.project_log", "record.project_log_archives",
-    "interpolation.max_chars", "style.remote_images",
+    "record.rerun", "record.image_max_bytes", "record.images_per_turn",
+    "interpolation.max_chars", "values.image_side", "style.remote_images",
 ]  # fmt: skip
 
 

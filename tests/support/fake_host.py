@@ -19,7 +19,8 @@ from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.record.document import Document
 from jp_nb.record.timestamps import Clock
 from jp_nb.session.cell_loop import CellLoop
-from jp_nb.session.host import CellRun, Opened
+from jp_nb.session.host import CellRun, Opened, RecordStore
+from jp_nb.tooling.notebook_access import CodeRun, NotebookCell, NotebookCells
 from tests.support.fakes import FakePrompter
 
 
@@ -123,6 +124,21 @@ class FakeFrontEnd:
         return None
 
 
+@dataclass
+class FakeNotebook:
+    """A notebook of `listed` cells; code runs in `namespace`, and shows nothing."""
+
+    namespace: dict[str, Any]
+    listed: tuple[NotebookCell, ...] = ()
+
+    async def cells(self) -> NotebookCells:
+        return NotebookCells(self.listed, "kernel")
+
+    def execute(self, code: str) -> CodeRun:
+        exec(code, self.namespace)
+        return CodeRun()
+
+
 class FakeHost:
     """Cells that run one after the other; `prompter` is who sits in front of them.
 
@@ -149,6 +165,9 @@ class FakeHost:
         self, cell: CellLoop, elsewhere: Callable[[Callable[[], None]], None]
     ) -> FakeFrontEnd:
         return self.person
+
+    def notebook_access(self, store: RecordStore) -> FakeNotebook:
+        return FakeNotebook(self.namespace)
 
     def show_in_one_line(self, error: BaseException) -> None:
         self.errors.append(error)

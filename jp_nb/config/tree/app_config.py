@@ -17,7 +17,7 @@ from jp_nb.config.tree.conversation_config import ConversationConfig
 from jp_nb.config.tree.node import ConfigTable, Flag, ShortTable, found, table, word
 from jp_nb.config.tree.provider_config import Providers
 from jp_nb.config.tree.strategy import APPEND_SET, PRESERVE
-from jp_nb.config.tree.style_config import Interpolation, Interrupt, Prompt, Record, Style
+from jp_nb.config.tree.style_config import Interpolation, Interrupt, Prompt, Record, Style, Values
 
 
 class User(ConfigTable):
@@ -79,3 +79,4 @@ class AppConfig(ConfigTable):
     prompt: Prompt = table()
     record: Record = table()
     interpolation: Interpolation = table()
+    values: Values = table()

@@ -134,6 +134,7 @@ class Prompt(ConfigTable):
 
 
 Headless = Literal["new", "continue"]
+Rerun = Literal["ask", "replace", "append"]
 ProjectLogUse = Literal["auto", "on", "off"]
 
 
@@ -142,12 +143,25 @@ class Record(ConfigTable):
 
     `project_log` says whether answers are also kept in `.jp/context/qna.jsonl`, for all notebooks
     of a workspace; with `auto` they are where there is a `.jp/` folder. `project_log_archives` is
-    how many full files of it are kept; 0 is all of them.
+    how many full files of it are kept; 0 is all of them. `rerun` says what becomes of a cell whose
+    request is in the conversation already: a branch before that turn (`replace`), another turn
+    (`append`, as always where nobody is there), or what the person says. Images with more than
+    `image_max_bytes`, and more of them in one turn than `images_per_turn`, are neither kept nor
+    sent; 0 keeps none.
     """
 
     headless: Annotated[Headless, word(Headless)] = "new"
+    rerun: Annotated[Rerun, word(Rerun)] = "ask"
+    image_max_bytes: Count = 262_144
+    images_per_turn: Count = 20
     project_log: Annotated[ProjectLogUse, word(ProjectLogUse), before(_on_off)] = "auto"
     project_log_archives: Count = 0
+
+
+class Values(ConfigTable):
+    """What models are told of values: `image_side` is the longest side of a picture, in pixels."""
+
+    image_side: Positive = 768
 
 
 class Interpolation(ConfigTable):

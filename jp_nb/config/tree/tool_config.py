@@ -219,6 +219,7 @@ class ToolConfig(ConfigTable):
     """One tool, or with the key `*` the defaults of all tools. Unset fields fall back to those."""
 
     source: Annotated[str, AfterValidator(_source)] | None = None
+    toolset: str | None = None
     enable: Enable | None = None
     command: Command | None = None
     summary: str | None = None

@@ -1,0 +1,104 @@
+"""The notebook as a tool may see it: its cells, its variables, and a way to run code in it.
+
+A port: the front end implements it, and hands it to the tools of a turn in their context.
+
+Source: `docs/notebook-tools.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from jp_nb.image import Image
+
+CellState = Literal["running", "queued", "done", "failed", "not run"]
+
+
+@dataclass(frozen=True, slots=True)
+class CellOutput:
+    """One output of a cell.
+
+    Attributes:
+        kind: `stream`, `display`, `result` or `error`.
+        text: Its plainest text; for an error the traceback, without terminal escapes.
+        images: The pictures in it.
+    """
+
+    kind: Literal["stream", "display", "result", "error"]
+    text: str
+    images: tuple[Image, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookCell:
+    """One cell.
+
+    Attributes:
+        number: Its place, from 0.
+        source: What is written in it.
+        kind: `code`, `markdown` or `raw`.
+        cell_id: Its id in the notebook; "" if that is not known.
+        execution_count: What stands in the brackets before it; None if it never ran.
+        state: What became of its last run.
+        outputs: What it shows.
+    """
+
+    number: int
+    source: str
+    kind: Literal["code", "markdown", "raw"] = "code"
+    cell_id: str = ""
+    execution_count: int | None = None
+    state: CellState = "not run"
+    outputs: tuple[CellOutput, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookCells:
+    """The cells of a notebook, in order.
+
+    Attributes:
+        cells: All of them.
+        seen_by: `page` for the document as it is open; `kernel` for what this kernel ran, in the
+            order in which it did: the front end does not tell what else is in the notebook.
+    """
+
+    cells: tuple[NotebookCell, ...]
+    seen_by: Literal["page", "kernel"]
+
+
+@dataclass(frozen=True, slots=True)
+class CodeRun:
+    """What running code came to.
+
+    Attributes:
+        outputs: What it showed, in order, the value of its last expression included.
+        error: Type and text of the exception that ended it; None if there was none.
+    """
+
+    outputs: tuple[CellOutput, ...] = ()
+    error: str | None = None
+
+
+class NotebookAccess(Protocol):
+    """The notebook around a turn."""
+
+    @property
+    def namespace(self) -> Mapping[str, Any]:
+        """The user's variables, by name; only to be looked at on the cell's thread."""
+        ...
+
+    async def cells(self) -> NotebookCells:
+        """Return the cells, as the page has them if one answers; on the agent's loop."""
+        ...
+
+    def execute(self, code: str) -> CodeRun:
+        """Run `code` as a cell's code is run, in the user's namespace; on the cell's thread.
+
+        What it shows appears in the running cell.
+
+        Raises:
+            KeyboardInterrupt: If the kernel is interrupted meanwhile.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""What a model is told about a Python value: text and images, within a budget."""

@@ -1,0 +1,41 @@
+"""A value as a model is told of it, and how long that may be.
+
+Source: `docs/values.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jp_nb.image import Image
+
+DEFAULT_CHARS = 20_000
+DEFAULT_SIDE = 768
+
+
+@dataclass(frozen=True, slots=True)
+class ValueBudget:
+    """How much may be said of a value.
+
+    Attributes:
+        chars: Characters of the text.
+        side: Pixels of the longest side of an image.
+        images: How many images.
+    """
+
+    chars: int = DEFAULT_CHARS
+    side: int = DEFAULT_SIDE
+    images: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What is said of a value.
+
+    Attributes:
+        text: At most as long as the budget. What is left out is said in it.
+        images: Pictures of the value, in the order of the text.
+    """
+
+    text: str
+    images: tuple[Image, ...] = ()
