@@ -5,6 +5,7 @@ Source: `docs/values.md`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from jp_nb.image import Image
@@ -20,12 +21,15 @@ class ValueBudget:
     Attributes:
         chars: Characters of the text.
         side: Pixels of the longest side of an image.
-        images: How many images.
+        images: How many images; with 0 nothing is drawn.
+        mask: Called with what a part of the value is called (a key, an attribute, a field, a
+            column); returns what stands in place of that part, or None if it is shown.
     """
 
     chars: int = DEFAULT_CHARS
     side: int = DEFAULT_SIDE
     images: int = 4
+    mask: Callable[[str], str | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
