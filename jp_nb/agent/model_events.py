@@ -167,6 +167,44 @@ class ModelRequest:
     conversation_id: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class KeyReference:
+    """The place of a key in a request, and the name of the variable that holds it; never a key.
+
+    Attributes:
+        header: The header it is sent in.
+        before: What stands before it there, such as `Bearer `.
+        variable: The environment variable.
+        is_set: True if that holds something now.
+    """
+
+    header: str
+    before: str
+    variable: str
+    is_set: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """A request as it goes out, without its key.
+
+    Attributes:
+        method: Of HTTP; "" if nothing goes over a network.
+        url: The address, without what is secret in it; where there is no network, in words.
+        headers: Those that say something of the request; names in lower case.
+        body: What is posted, byte for byte; `[key]` stands for the key if that is in it.
+        key: Where the key goes; None if none is sent.
+        left_out: What is configured and not sent, each with the reason.
+    """
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+    key: KeyReference | None = None
+    left_out: tuple[str, ...] = ()
+
+
 class Provider(Protocol):
     """A model provider, such as `anthropic`."""
 
@@ -178,6 +216,16 @@ class Provider(Protocol):
         Raises:
             ProviderError: If the request fails or the stream breaks; `retryable` says whether
                 the same request may succeed later. Events already yielded stay valid.
+        """
+        ...
+
+    def preview(self, request: ModelRequest) -> SentRequest:
+        """Return what `stream` would send for `request`. Sends nothing and says nothing.
+
+        Called on any thread while nothing is streamed.
+
+        Raises:
+            ProviderError: If `request` cannot be sent as it is.
         """
         ...
 

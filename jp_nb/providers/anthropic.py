@@ -14,6 +14,7 @@ from jp_nb.agent.model_events import (
     ModelRequest,
     ProviderEvent,
     Retry,
+    SentRequest,
 )
 from jp_nb.errors import ProviderError
 from jp_nb.providers import answer_schema as schemas
@@ -35,7 +36,7 @@ from jp_nb.providers.messages import (
     Renderings,
     encode_body,
 )
-from jp_nb.providers.parameters import Warnings
+from jp_nb.providers.parameters import LeftOut, Warnings
 from jp_nb.providers.streaming import StreamDecoder, events
 
 PATH: Final = "/v1/messages"
@@ -55,20 +56,8 @@ class AnthropicProvider:
     def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Stream one response; see `Provider`."""
         rendering = self._renderings.of(request.thread)
-        attached = self._attached.of(request.attachments)
-        attached.warn(self._warnings, conversation_id=request.conversation_id)
-        betas = self._http.endpoint.headers.get("anthropic-beta", "")
-        answer = schemas.for_anthropic(request.schema) if request.schema is not None else None
-        body = encode_body(
-            build_head(
-                request,
-                answer=answer,
-                betas=betas,
-                always_thinking=request.model in self._always_thinking,
-                warnings=self._warnings,
-            ),
-            rendering.messages.encode(front=attached.front, after=closing_messages(request.thread)),
-        )
+        answer = answer_schema(request)
+        body = self._body(request, rendering, answer, self._warnings)
 
         def recover(error: ProviderError) -> ProviderEvent | None:
             # What it signed once and takes back no longer is sent as text.
@@ -96,6 +85,31 @@ class AnthropicProvider:
             recover=recover,
         )
 
+    def preview(self, request: ModelRequest) -> SentRequest:
+        """Return what `stream` would send; see `Provider`."""
+        rendering, left_out = self._renderings.beside(request.thread), LeftOut(NAME)
+        body = self._body(request, rendering, answer_schema(request), left_out)
+        return self._http.preview(body, left_out=left_out.lines)
+
+    def _body(
+        self,
+        request: ModelRequest,
+        rendering: AnthropicRendering,
+        answer: schemas.AnswerSchema | None,
+        warnings: Warnings,
+    ) -> bytes:
+        attached = self._attached.of(request.attachments)
+        attached.warn(warnings, conversation_id=request.conversation_id)
+        head = build_head(
+            request,
+            answer=answer,
+            betas=self._http.endpoint.headers.get("anthropic-beta", ""),
+            always_thinking=request.model in self._always_thinking,
+            warnings=warnings,
+        )
+        after = closing_messages(request.thread)
+        return encode_body(head, rendering.messages.encode(front=attached.front, after=after))
+
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
         """Refuse what cannot be enforced; see `Provider`."""
         schemas.check_anthropic(schema)
@@ -115,6 +129,11 @@ def create(settings: ProviderSettings) -> AnthropicProvider:
     if betas := settings.texts("beta_headers"):
         headers["anthropic-beta"] = ",".join(betas)
     return AnthropicProvider(settings.endpoint(PATH, headers=headers, key_header="x-api-key"))
+
+
+def answer_schema(request: ModelRequest) -> schemas.AnswerSchema | None:
+    """Return the schema of a structured answer as this API takes it; None for text."""
+    return None if request.schema is None else schemas.for_anthropic(request.schema)
 
 
 def is_stale_signature(error: ProviderError) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Self
 
 from jp_nb.agent.model_events import (
     Attachment,
@@ -243,6 +243,10 @@ class AnthropicRendering(Rendering):
         self.signed = False
         self._unsigned_items = unsigned_items
         self._ids = CallIds(limit=64, clean=True)
+
+    def anew(self) -> Self:
+        """Return an empty rendering of what begins as this thread does."""
+        return type(self)(self._unsigned_items)
 
     def add(self, item: ThreadItem) -> None:
         """Render the next item."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Self
 
 from jp_nb.agent.model_events import (
     Attachment,
@@ -206,6 +206,10 @@ class ChatRendering(Rendering):
         self._profile = profile
         self._ids = CallIds(limit=profile.max_id_length)
         self._turn_start = 0
+
+    def anew(self) -> Self:
+        """Return an empty rendering of what begins as this thread does."""
+        return type(self)(self._profile)
 
     def add(self, item: ThreadItem) -> None:
         """Render the next item."""

@@ -10,8 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
+from jp_nb.config.secret_names import NOT_SHOWN, names_secret
 from jp_nb.config.tree.node import found
 from jp_nb.errors import ConfigError
 
@@ -83,6 +84,20 @@ def join_url(base: str, path: str) -> str:
             segments = segments[count:]
             break
     return "/".join([base, *segments])
+
+
+def public_url(url: str) -> str:
+    """Return `url` without a password, and without what its query calls by the name of a secret."""
+    before, mark, query = url.partition("?")
+    parts = (part.partition("=") for part in query.split("&"))
+    shown = "&".join(
+        f"{name}={NOT_SHOWN}" if value and names_secret(unquote(name)) else name + equals + value
+        for name, equals, value in parts
+    )
+    scheme, slashes, rest = before.partition("://")
+    host, slash, path = rest.partition("/")
+    user, at, host = host.rpartition("@")
+    return f"{scheme}{slashes}{NOT_SHOWN + at if user else at}{host}{slash}{path}{mark}{shown}"
 
 
 class ProviderSettings:

@@ -12,16 +12,18 @@ import asyncio
 import errno
 import logging
 import os
-from collections.abc import AsyncGenerator, Generator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 from contextlib import aclosing, suppress
 from typing import Final, cast
 from urllib.parse import urlsplit
 
 import httpx
 
+from jp_nb.agent.model_events import KeyReference, SentRequest
 from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
+from jp_nb.json_values import to_utf8
 from jp_nb.providers.advice import advice
-from jp_nb.providers.endpoint import Endpoint
+from jp_nb.providers.endpoint import Endpoint, public_url
 from jp_nb.providers.redaction import Redaction
 from jp_nb.providers.retry import classify
 
@@ -33,6 +35,7 @@ _LOGGERS: Final = (
     *(f"httpcore.{part}" for part in ("connection", "http11", "proxy", "socks")),
 )
 EVENT_STREAM: Final = "text/event-stream"
+AGENT: Final = {"user-agent": "jp-nb"}
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -62,16 +65,7 @@ class HttpClient:
         key.check()
         try:
             client = await self._open(url)
-            request = client.build_request(
-                "POST",
-                url,
-                content=body,
-                headers={
-                    **endpoint.headers,
-                    "content-type": "application/json",
-                    "accept": EVENT_STREAM,
-                },
-            )
+            request = client.build_request("POST", url, content=body, headers=self._headers())
             response = await client.send(request, auth=key, stream=True)
             try:
                 await self._check(response, self.redaction())
@@ -82,6 +76,31 @@ class HttpClient:
                 await response.aclose()
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
             raise _translated(exc, endpoint, url) from exc
+
+    def preview(self, body: bytes, *, left_out: Sequence[str] = ()) -> SentRequest:
+        """Return what `post` sends for `body`, without the key; `left_out` is not in it.
+
+        Raises:
+            ConfigError: If the environment names an address that cannot be.
+        """
+        hide = self.redaction()
+        if hide.in_answers:
+            body = to_utf8(hide(body.decode()))
+        return SentRequest(
+            "POST",
+            hide(public_url(self.endpoint.url)),
+            {name: hide(value) for name, value in {**AGENT, **self._headers()}.items()},
+            body,
+            _KeyHeader(self.endpoint).reference(),
+            tuple(map(hide, left_out)),
+        )
+
+    def _headers(self) -> dict[str, str]:
+        return {
+            **self.endpoint.headers,
+            "content-type": "application/json",
+            "accept": EVENT_STREAM,
+        }
 
     def redaction(self) -> Redaction:
         """Return what takes the key, as it is now, out of a text."""
@@ -118,7 +137,7 @@ class HttpClient:
                 # Loading certificates takes 30 ms, which a plain-text server has no use for.
                 verify=parts.scheme != "http",
                 trust_env=parts.hostname not in _LOOPBACK,  # a proxy cannot reach our loopback
-                headers={"user-agent": "jp-nb"},
+                headers=AGENT,
             )
         return self._client
 
@@ -157,7 +176,7 @@ class _KeyHeader(httpx.Auth):
             return
         endpoint = self._endpoint
         if not self.read():
-            if endpoint.key_named or (endpoint.key_required and not endpoint.override):
+            if self._demanded:
                 raise ProviderError(
                     f"{endpoint.provider} needs a key, and the environment variable {name} is not "
                     f"set. Set it, or name another one in {endpoint.setting}.api_key_env."
@@ -170,11 +189,24 @@ class _KeyHeader(httpx.Auth):
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """Add the header."""
         if self.read():
-            if self._endpoint.key_header == "authorization":
-                request.headers["authorization"] = f"Bearer {self.read()}"
-            else:
-                request.headers[self._endpoint.key_header] = self.read()
+            request.headers[self._endpoint.key_header] = f"{self._before}{self.read()}"
         yield request
+
+    def reference(self) -> KeyReference | None:
+        """The place of the key in a request; None if none is sent."""
+        endpoint, is_set = self._endpoint, bool(self.read())
+        if endpoint.key_env is None or not (is_set or self._demanded):
+            return None
+        return KeyReference(endpoint.key_header, self._before, endpoint.key_env, is_set)
+
+    @property
+    def _demanded(self) -> bool:
+        endpoint = self._endpoint
+        return endpoint.key_named or (endpoint.key_required and not endpoint.override)
+
+    @property
+    def _before(self) -> str:
+        return "Bearer " if self._endpoint.key_header == "authorization" else ""
 
     def read(self) -> str:
         """The key; "" if there is none."""

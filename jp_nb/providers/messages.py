@@ -12,7 +12,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 from pydantic import JsonValue
 
@@ -116,6 +116,13 @@ class Rendering(ABC):
             self.items += 1
 
     @abstractmethod
+    def anew(self) -> Self:
+        """Return an empty rendering of what begins as this thread does.
+
+        It has whatever was learnt of how the API takes that.
+        """
+
+    @abstractmethod
     def add(self, item: ThreadItem) -> None:
         """Render the next item."""
 
@@ -140,12 +147,31 @@ class Renderings(Generic[R]):
                 return entry[1]
         return self.replace(thread, self._make())
 
+    def beside(self, thread: Thread) -> R:
+        """A rendering of `thread` that is not kept: those that are stay as they are.
+
+        What was learnt of a kept thread counts for its beginnings, too.
+        """
+        alike = (kept for known, kept in self._kept if _begins(known, thread))
+        known = next(alike, None)
+        rendering = self._make() if known is None else known.anew()
+        rendering.follow(thread)
+        return rendering
+
     def replace(self, thread: Thread, rendering: R) -> R:
         """Keep `rendering`, a fresh one, for `thread`."""
         others = [entry for entry in self._kept if entry[0] is not thread]
         self._kept = [*others, (thread, rendering)][-KEPT_THREADS:]
         rendering.follow(thread)
         return rendering
+
+
+def _begins(thread: Thread, beginning: Thread) -> bool:
+    """Return True if `thread` begins with the very entries of `beginning`."""
+    last = len(beginning) - 1
+    if last < 0 or len(thread) <= last:
+        return False
+    return thread.items[last].entry is beginning.items[last].entry
 
 
 def continues_answer(thread: Thread) -> bool:

@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from jp_nb.agent.model_events import (
     ModelRequest,
     ProviderEvent,
+    SentRequest,
 )
 from jp_nb.config.tree.provider_table import DIALECTS_NOT_BUILT
 from jp_nb.errors import ConfigError
@@ -36,7 +37,7 @@ from jp_nb.providers.messages import (
     Renderings,
     encode_body,
 )
-from jp_nb.providers.parameters import Warnings
+from jp_nb.providers.parameters import LeftOut, Warnings
 from jp_nb.providers.streaming import StreamDecoder, events
 
 
@@ -53,20 +54,8 @@ class ChatProvider:
     def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Stream one response; see `Provider`."""
         profile = self._profile
-        rendering = self._renderings.of(request.thread)
-        attached = self._attached.of(request.attachments)
-        attached.warn(self._warnings, conversation_id=request.conversation_id)
         answer = answer_schema(request, profile)
-        body = encode_body(
-            build_head(request, profile, answer=answer, warnings=self._warnings),
-            rendering.messages.encode(
-                before=(
-                    *system_messages(request, profile, documents=attached.system),
-                    *attached.messages,
-                ),
-                after=closing_messages(request.thread),
-            ),
-        )
+        body = self._body(request, self._renderings.of(request.thread), answer, self._warnings)
         return events(
             self._http.post(body),
             StreamDecoder(
@@ -78,6 +67,31 @@ class ChatProvider:
             provider=profile.name,
             idle_timeout=request.idle_timeout,
             told=self._http.told,
+        )
+
+    def preview(self, request: ModelRequest) -> SentRequest:
+        """Return what `stream` would send; see `Provider`."""
+        profile = self._profile
+        rendering, left_out = self._renderings.beside(request.thread), LeftOut(profile.name)
+        body = self._body(request, rendering, answer_schema(request, profile), left_out)
+        return self._http.preview(body, left_out=left_out.lines)
+
+    def _body(
+        self,
+        request: ModelRequest,
+        rendering: ChatRendering,
+        answer: schemas.AnswerSchema | None,
+        warnings: Warnings,
+    ) -> bytes:
+        profile = self._profile
+        attached = self._attached.of(request.attachments)
+        attached.warn(warnings, conversation_id=request.conversation_id)
+        system = system_messages(request, profile, documents=attached.system)
+        return encode_body(
+            build_head(request, profile, answer=answer, warnings=warnings),
+            rendering.messages.encode(
+                before=(*system, *attached.messages), after=closing_messages(request.thread)
+            ),
         )
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:

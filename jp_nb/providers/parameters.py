@@ -111,4 +111,22 @@ class Warnings:
         """Log that what is at `place` of the configuration is not sent."""
         if (conversation_id, place) not in self._said:
             self._said.add((conversation_id, place))
-            _LOGGER.warning("%s: %s is not sent: %s", self._provider, place, reason)
+            self._say(place, reason)
+
+    def _say(self, place: str, reason: str) -> None:
+        _LOGGER.warning("%s: %s is not sent: %s", self._provider, place, reason)
+
+
+class LeftOut(Warnings):
+    """Lists the same instead of saying it.
+
+    Attributes:
+        lines: What is not sent, each with the reason.
+    """
+
+    def __init__(self, provider: str) -> None:
+        super().__init__(provider)
+        self.lines: list[str] = []
+
+    def _say(self, place: str, reason: str) -> None:
+        self.lines.append(f"{place}: {reason}")

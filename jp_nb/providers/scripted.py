@@ -34,6 +34,7 @@ from jp_nb.agent.model_events import (
     Flush,
     ModelRequest,
     ProviderEvent,
+    SentRequest,
     TextPart,
     ToolCallArguments,
     ToolCallStart,
@@ -42,6 +43,7 @@ from jp_nb.agent.model_events import (
 from jp_nb.agent.model_inquiry import MARK
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.providers.endpoint import ProviderSettings
+from jp_nb.providers.messages import encode
 from jp_nb.providers.retry import classify
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.thread import Thread, ThreadEntry, ThreadItem
@@ -302,6 +304,22 @@ class ScriptedProvider:
             raise reply.error.as_error()
         reason: FinishReason = reply.finish
         yield Finished(reason)
+
+    def preview(self, request: ModelRequest) -> SentRequest:
+        """Return what the script reads of `request`; see `Provider`."""
+        body = {
+            "model": request.model,
+            "system": list(request.system),
+            "attachments": [attachment.source for attachment in request.attachments],
+            "messages": [
+                {"type": item.entry.type, "text": _text_of(item.entry)} for item in request.thread
+            ],
+            "tools": [tool.name for tool in request.tools],
+            "tool_choice": request.tool_choice,
+            "response_schema": request.schema,
+        }
+        said = {key: value for key, value in body.items() if value not in ([], None)}
+        return SentRequest("", f"the script {request.model}", {}, encode(said))
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
         """Every schema is taken; see `Provider`."""

@@ -25,7 +25,7 @@ import psutil
 import pytest
 
 from jp_nb.agent.display_events import DisplayEvent, QuestionEnds, ToolBegins, ToolEnds
-from jp_nb.agent.model_events import ModelParameters, ModelRequest, ProviderEvent
+from jp_nb.agent.model_events import ModelParameters, ModelRequest, ProviderEvent, SentRequest
 from jp_nb.agent.model_inquiry import InquiryError, ModelInquiry
 from jp_nb.agent.prompts import (
     ActionPrompt,
@@ -279,6 +279,9 @@ class Model:
         if name in ("asks", "redacted", "routed", "fixed"):
             arguments["questions"] = random.sample(sorted(QUESTIONS), random.randrange(1, 4))
         return json.dumps(arguments)
+
+    def preview(self, request: ModelRequest) -> SentRequest:
+        return SentRequest("", "nowhere", {}, b"{}")
 
     def check_schema(self, schema: Mapping[str, Any]) -> None:
         return None

@@ -20,6 +20,7 @@ from jp_nb.agent.model_events import (
     ModelParameters,
     ModelRequest,
     ProviderEvent,
+    SentRequest,
     TextPart,
     ToolCallArguments,
     ToolCallStart,
@@ -151,6 +152,9 @@ class EventProvider:
                     yield step
         finally:
             self.closed += 1
+
+    def preview(self, request: ModelRequest) -> SentRequest:
+        return SentRequest("", "nowhere", {}, b"{}")
 
     def check_schema(self, schema: Mapping[str, Any]) -> None:
         return None

@@ -1,0 +1,202 @@
+"""What a provider says it would send is what arrives at the server, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.model_events import Attachment, ModelParameters, ModelRequest, Retry
+from jp_nb.config.secret_names import NOT_SHOWN
+from jp_nb.providers.chat_profiles import PROFILES
+from jp_nb.providers.registry import create
+from jp_nb.record.thread import Thread
+from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
+from tests.support.provider_helpers import (
+    TODAY,
+    WEATHER,
+    ask,
+    called,
+    collect,
+    result,
+    said,
+    thought,
+    user,
+)
+
+KEY = "k-0123456789abcdef0123"
+SCHEMA = {
+    "type": "object",
+    "properties": {"days": {"type": "integer"}},
+    "required": ["days"],
+    "additionalProperties": False,
+}
+TALK = (
+    user("Weather in Brügge?"),
+    thought("One city.", anthropic_thinking_signature="c2ln"),
+    said("Looking."),
+    called("call_1", city="Brügge"),
+    result("call_1", "sun ☀"),
+    said("Sun."),
+    user("And \u202e now?"),
+)
+FILES = (
+    Attachment("notes.md", "text/plain", "a < b"),
+    Attachment("pic.png", "image/png", b"\x89PNG\r\n\x1a\n"),
+    Attachment("old.bmp", "image/bmp", b"BM"),
+)
+REQUESTS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "system": {"system": ("Be brief.", "Be kind.")},
+    "tools": {"tools": (WEATHER, TODAY), "tool_choice": "tool:weather"},
+    "attachments": {"attachments": FILES},
+    "structured": {"schema": SCHEMA},
+    "parameters": {
+        "parameters": ModelParameters(
+            max_tokens=500, reasoning="high", temperature=0.5, top_k=3, stop_words=("END",)
+        )
+    },
+}
+
+
+def create_at(name: str, server: LoopbackServer, **settings: Any) -> Any:
+    return create(name, {"base_url": server.url, "api_key_env": "PREVIEW_KEY", **settings})
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+@pytest.mark.parametrize("name", ["anthropic", *PROFILES])
+async def test_what_is_shown_is_what_arrives(
+    name: str, kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("PREVIEW_KEY", KEY)
+    settings = {"beta_headers": ["interleaved-thinking-2025-05-14"]} if name == "anthropic" else {}
+    request = ask(*TALK, provider=name, conversation_id="jp-c1", **REQUESTS[kind])
+    with LoopbackServer(["one", "two"]) as server:
+        provider = create_at(name, server, **settings)
+        before = provider.preview(request)
+        assert not caplog.records  # it says nothing of what is left out: the request does
+        assert server.connections == 0
+        await collect(provider, request)
+        await collect(provider, request)
+        after = provider.preview(request)
+        await provider.aclose()
+    for arrived in server.requests:
+        assert before.body == after.body == arrived.raw
+        assert before.url == server.url + arrived.path
+        assert before.headers.items() <= arrived.headers.items()
+        assert before.key is not None
+        assert arrived.headers[before.key.header] == before.key.before + KEY
+        assert before.key.variable == "PREVIEW_KEY"
+    assert KEY not in repr(before)
+    logged = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert [line.partition(" is not sent")[0].partition(": ")[2] for line in logged] == [
+        line.partition(": ")[0] for line in before.left_out
+    ]
+
+
+async def test_a_preview_beside_a_conversation_leaves_its_rendering_alone() -> None:
+    with LoopbackServer(["one"] * 8) as server:
+        provider = create("llamacpp", {"base_url": server.url})
+        live = ask(*TALK, provider="llamacpp")
+        await collect(provider, live)
+        for number in range(8):  # more than are kept
+            provider.preview(ask(user(f"Another {number}")))
+        live.thread.add(said("More."), "llamacpp")
+        live.thread.add(user("Go on."), "llamacpp")
+        await collect(provider, live)
+        await provider.aclose()
+    fresh = provider.preview(ask(*TALK, said("More."), user("Go on."), provider="llamacpp"))
+    assert server.requests[-1].raw == fresh.body
+
+
+def prefix(request: ModelRequest, items: int) -> ModelRequest:
+    return replace(request, thread=Thread(request.thread.items[:items]))
+
+
+async def test_what_a_server_taught_shows_in_the_requests_before_it() -> None:
+    """A signature that is not taken back any more is sent as text: also in what led there."""
+    stale = Reply(status=400, message="messages.1.content.0: Invalid `signature` in `thinking`")
+    with LoopbackServer([stale, "Sun."]) as server:
+        provider = create("anthropic", {"base_url": server.url})
+        request = ask(*TALK)
+        assert isinstance((await collect(provider, request))[-1], Retry)
+        await collect(provider, request)
+        request.thread.add(said("Sun."), "anthropic")
+        shown = provider.preview(prefix(request, len(TALK)))
+        await provider.aclose()
+    first, second = (received.raw for received in server.requests)
+    assert b'"signature"' in first
+    assert shown.body == second != first
+
+
+async def test_a_model_that_always_thinks_is_shown_as_it_is_asked() -> None:
+    refused = Reply(status=400, message="thinking: cannot be disabled for this model")
+    with LoopbackServer([refused, "Sun."]) as server:
+        provider = create("anthropic", {"base_url": server.url})
+        request = ask(user("Hi"), parameters=ModelParameters(reasoning="off"))
+        await collect(provider, request)
+        await collect(provider, request)
+        assert provider.preview(request).body == server.requests[1].raw != server.requests[0].raw
+        await provider.aclose()
+
+
+async def test_each_cycle_of_a_turn_with_tools() -> None:
+    def reply(received: Received) -> Reply:
+        return Reply(tool_calls=(ToolCall("weather", {"city": "Delft"}, id=f"c{received.path}"),))
+
+    with LoopbackServer(reply) as server:
+        provider = create("openai", {"base_url": server.url})
+        request = ask(user("Go."), provider="openai", tools=(WEATHER,))
+        for number in range(4):
+            await collect(provider, request)
+            request.thread.add(called(f"call_{number}", city="Delft"), "openai")
+            request.thread.add(result(f"call_{number}", "sun"), "openai")
+        for number, received in enumerate(server.requests):
+            assert provider.preview(prefix(request, 1 + 2 * number)).body == received.raw
+        await provider.aclose()
+
+
+def test_a_key_that_is_in_the_request_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREVIEW_KEY", KEY)
+    settings = {"base_url": f"http://127.0.0.1:1/{KEY}", "api_key_env": "PREVIEW_KEY"}
+    shown = create("openai", settings).preview(ask(user(f"My key is {KEY}."), system=(KEY,)))
+    assert KEY not in repr(shown)
+    assert json.loads(shown.body)["messages"][-1]["content"] == "My key is [key]."
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("https://host/a?api_key=s3cr3t&v=2", f"https://host/a?api_key={NOT_SHOWN}&v=2"),
+        ("https://me:s3cr3t@host:8443/a", f"https://{NOT_SHOWN}@host:8443/a"),
+        ("https://host/a?api%5Fkey=s3cr3t", f"https://host/a?api%5Fkey={NOT_SHOWN}"),
+        ("https://host/a?v=2", "https://host/a?v=2"),
+    ],
+)
+def test_what_is_secret_in_an_address_is_not_shown(address: str, public: str) -> None:
+    shown = create("openai", {"base_url": address}).preview(ask(user("Hi")))
+    assert shown.url.startswith(public)
+    assert "s3cr3t" not in repr(shown)
+
+
+def test_a_key_that_is_demanded_and_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    shown = create("anthropic").preview(ask(user("Hi")))
+    assert shown.key is not None
+    assert (shown.key.variable, shown.key.header, shown.key.is_set) == (
+        "ANTHROPIC_API_KEY",
+        "x-api-key",
+        False,
+    )
+    assert create("llamacpp", {"base_url": "http://127.0.0.1:1"}).preview(ask()).key is None
+
+
+def test_a_script_says_what_it_reads() -> None:
+    shown = create("scripted").preview(ask(*TALK, model="welcome", system=("Be brief.",)))
+    assert (shown.method, shown.url) == ("", "the script welcome")
+    said_to_it = json.loads(shown.body)
+    assert said_to_it["system"] == ["Be brief."]
+    assert said_to_it["messages"][0] == {"type": "chat_request", "text": "Weather in Brügge?"}
