@@ -33,4 +33,6 @@ class KernelNotebook:
 
     def execute(self, code: str) -> CodeRun:
         """Run `code` in the user's namespace; on the cell's thread."""
-        raise NotImplementedError
+        from jp_nb.notebook.code_runs import run_code  # few turns run any
+
+        return run_code(self._shell, code)

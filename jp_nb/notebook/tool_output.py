@@ -5,14 +5,14 @@ What a cell shows leaves the kernel through one method, from whichever thread it
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from threading import get_ident
 from typing import Any
 
 from jp_nb.notebook.figures import open_figures, show_figures
+from jp_nb.notebook.output_capture import flush_streams
 
 KINDS = frozenset(
     ("stream", "display_data", "update_display_data", "execute_result", "error", "clear_output")
@@ -68,7 +68,7 @@ class ToolOutput:
 
     def function_begins(self) -> None:
         """Note that a tool's function begins, on this thread."""
-        _flush()
+        flush_streams()
         self._seen_of_function = False
         self._figures = open_figures()
         self._thread = get_ident()
@@ -83,13 +83,13 @@ class ToolOutput:
 
     def function_has_shown(self) -> bool:
         """Return whether the function that runs has shown anything since this was asked last."""
-        _flush()
+        flush_streams()
         seen, self._seen_of_function = self._seen_of_function, False
         return seen
 
     def others_have_shown(self) -> bool:
         """Return whether other tools have shown anything since this was asked last."""
-        _flush()
+        flush_streams()
         seen, self._seen = self._seen, False
         return seen
 
@@ -125,10 +125,3 @@ class ToolOutput:
         if kind not in KINDS or not isinstance(parent, dict):
             return False
         return bool(parent.get("header", parent).get("msg_id") == self._cell)
-
-
-def _flush() -> None:
-    """Send what was printed so far: streams keep it back for a moment."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):  # somebody's own stream
-            stream.flush()

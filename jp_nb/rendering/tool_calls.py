@@ -52,7 +52,9 @@ def _state(ends: ToolEnds | None, *, live: bool) -> tuple[str, str]:
     mark = "⊘" if ends.skipped else "✗" if ends.is_error else "✓"
     time = f" {ends.seconds:.1f} s" if live else ""
     told = (ends.skipped or ends.is_error) and not _result(ends)
-    reason = one_line(ends.content, limit=MAX_REASON_CHARS) if told else ""
+    # What follows a blank line, such as advice for the model, is in the record.
+    first = ends.content.strip().partition("\n\n")[0]
+    reason = one_line(first, limit=MAX_REASON_CHARS) if told else ""
     return mark, f"{time} — {reason}" if reason else time
 
 

@@ -75,10 +75,12 @@ class CodeRun:
     Attributes:
         outputs: What it showed, in order, the value of its last expression included.
         error: Type and text of the exception that ended it; None if there was none.
+        frames: Where that was raised: the lines of the code, and of the notebook's cells.
     """
 
     outputs: tuple[CellOutput, ...] = ()
     error: str | None = None
+    frames: str = ""
 
 
 class NotebookAccess(Protocol):

@@ -12,6 +12,7 @@ from jp_nb.tooling.builtin.ask import Ask
 from jp_nb.tooling.builtin.ask_user import AskUser
 from jp_nb.tooling.builtin.ask_user_read import AskUserRead
 from jp_nb.tooling.builtin.describe_tools import DescribeTools
+from jp_nb.tooling.builtin.run_python import RunPython
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Failure, Outcome
 from jp_nb.tooling.sources import SourceDefaults
@@ -21,6 +22,7 @@ BUILTINS: dict[str, Tool] = {
     "ask_user": AskUser(),
     "ask_user_read": AskUserRead(),
     "describe_tools": DescribeTools(),
+    "run_python": RunPython(),
 }
 """Executor by the key of `conversation.tools`."""
 

@@ -1,0 +1,225 @@
+"""`run_python` in a real kernel: what runs, what the cell shows, and what the model reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.cells import (
+    calls,
+    contents,
+    error,
+    events,
+    interrupted,
+    kernel_with,
+    start,
+    value,
+)
+from tests.support.kernel_client import FrontEnd
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+
+UNATTENDED = "-t run_python -c conversation.tools.run_python.run=unattended"
+SETUP = """
+import jp_nb as jp
+hooks = []
+get_ipython().events.register("post_run_cell", lambda result: hooks.append(result))
+def half(x):
+    return 1 / x
+"""
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
+    folder = tmp_path_factory.mktemp("run_python")
+    with kernel_with(folder, {}, SETUP) as user:
+        user.folder = folder  # type: ignore[attr-defined]
+        yield user
+
+
+def run_code(user: FrontEnd, *codes: str, options: str = UNATTENDED, **fields: Any) -> str:
+    """Run a turn in which the model calls `run_python` with each of `codes`, at once."""
+    script = calls(*(("run_python", {"code": code}) for code in codes))
+    folder: Any = user.folder  # type: ignore[attr-defined]
+    (folder / "code.toml").write_text(f'{script}[[replies]]\ntext = "Done."\n', encoding="utf-8")
+    request = start(user, "code", options, **fields)
+    user.finish(request)
+    assert error(user, request) is None
+    return request
+
+
+def responses(user: FrontEnd) -> list[tuple[str, bool]]:
+    return [
+        (e["content"], e.get("is_error", False))
+        for e in events(user)
+        if e["type"] == "tool_call_response"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "read"),
+    [
+        ("print('hi')\nx = 41\nx + 1", "hi\n42"),
+        ("x = 41", "The code ran and showed nothing."),
+        ("41;", "The code ran and showed nothing."),
+        ("import asyncio\nasync def f(): return 3\nawait asyncio.gather(f(), f())", "[3, 3]"),
+        ("!echo from a shell", "from a shell"),
+        ("%%bash\necho from bash", "from bash"),
+        ("import sys; print('a'); print('b', file=sys.stderr)", "a\nb"),
+        ("print('gone')\nfrom IPython.display import clear_output, display\n"
+         "clear_output(wait=True); display('left')", "'left'"),
+        ("from IPython.display import display\nh = display(1, display_id='n'); print('x')\n"
+         "h.update(2)", "2\nx"),
+        ("print('10%\\r20%\\r', end=''); print('\\x1b[31m30%\\x1b[0m')", "30%"),
+        ("class A:\n    def __repr__(self): return '\\u202erepr'\nA()", "⟨U+202E⟩repr"),
+        ("from IPython.display import JSON\nJSON({})", "<IPython.core.display.JSON object>"),
+        ("import sys; sys.displayhook = lambda v: print('mine', v)\n1 + 1", "mine 2"),
+    ],
+)  # fmt: skip
+def test_the_model_reads_what_the_cell_shows(kernel: FrontEnd, code: str, read: str) -> None:
+    run_code(kernel, code)
+    assert responses(kernel) == [(read, False)]
+
+
+@pytest.mark.parametrize(
+    ("code", "read"),
+    [
+        (
+            "print('before')\nhalf(0)",
+            "ZeroDivisionError: division by zero\n\nRaised in the code at:\n"
+            "line 2, in <module>: half(0)\nline 5, in half, of a cell: return 1 / x\n\n"
+            "Shown before that:\nbefore",
+        ),
+        (
+            "x = = 3",
+            "SyntaxError: invalid syntax\n\nRaised in the code at:\n"
+            "line 1:\n    x = = 3\n        ^",
+        ),
+        (
+            "raise SystemExit(3)",
+            "SystemExit: 3\n\nRaised in the code at:\nline 1, in <module>: raise SystemExit(3)",
+        ),
+        (
+            "import asyncio\nraise asyncio.CancelledError",
+            "CancelledError\n\nRaised in the code at:\n"
+            "line 2, in <module>: raise asyncio.CancelledError",
+        ),
+        (
+            "raise ValueError('\\x1b[31mred\\u202e')",
+            "ValueError: red⟨U+202E⟩\n\nRaised in the code at:\n"
+            "line 1, in <module>: raise ValueError('\\x1b[31mred\\u202e')",
+        ),
+    ],
+)
+def test_an_error_names_the_lines_of_the_code_and_nothing_of_the_machine(
+    kernel: FrontEnd, code: str, read: str
+) -> None:
+    request = run_code(kernel, code)
+    assert responses(kernel) == [(read, True)]
+    name = read.partition(":")[0].partition("\n")[0]
+    assert name in kernel.printed(request)  # IPython's traceback, for the person
+    shown = "\n".join(d["text/plain"] for d in kernel.displays(request))
+    assert "Raised in the code" not in shown
+
+
+def test_a_turn_does_not_begin_inside_of_another(kernel: FrontEnd) -> None:
+    run_code(kernel, "%%jp\nAnd again.")
+    ((content, is_error),) = responses(kernel)
+    assert is_error
+    assert "a turn is still running in this kernel" in content
+
+
+def test_it_leaves_no_trace_of_a_cell(kernel: FrontEnd) -> None:
+    look = "[_ if isinstance(_, int) else None, len(In), list(Out), len(hooks), _i]"
+    kernel.run("7 * 6")
+    before = value(kernel, look)
+    run_code(kernel, "1 + 1", "name = 'kept'")
+    after = value(kernel, look)
+    # The look itself and the turn are cells; the turn's code is none.
+    assert after == [*before[:1], before[1] + 2, before[2], before[3] + 2, after[4]]
+    assert "run_code" not in after[4]
+    assert value(kernel, "name") == "kept"
+    assert value(kernel, "__import__('sys').displayhook is get_ipython().displayhook") is True
+
+
+def test_each_figure_is_shown_below_its_code_and_the_model_gets_the_picture(
+    kernel: FrontEnd,
+) -> None:
+    draw = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nprint('drawn');"
+    request = run_code(kernel, draw)
+    assert responses(kernel) == [("drawn\n<Figure size 640x480 with 1 Axes>", False)]
+    pictures = [data for data in kernel.displays(request) if "image/png" in data]
+    assert len(pictures) == 1
+    run = json.loads(
+        kernel.run(
+            "from jp_nb.notebook.kernel_notebook import KernelNotebook\n"
+            'ran = KernelNotebook(get_ipython(), None).execute("""' + draw + '""")\n'
+            "print('\\n', json.dumps([[i.media_type, len(i.content)] for o in ran.outputs "
+            "for i in o.images]))"
+        )
+        .strip()
+        .splitlines()[-1]
+    )
+    assert [kind for kind, size in run if size > 1000] == ["image/png"]
+
+
+def test_an_interrupt_ends_the_code_as_it_ends_a_function(kernel: FrontEnd) -> None:
+    code = "import time\nprint('begun')\ntime.sleep(600)"
+    script = calls(("run_python", {"code": code})) + '[[replies]]\ntext = "Done."\n'
+    folder: Any = kernel.folder  # type: ignore[attr-defined]
+    (folder / "long.toml").write_text(script, encoding="utf-8")
+    request = start(kernel, "long", UNATTENDED)
+    kernel.wait(lambda m: m["content"].get("text") == "begun\n")
+    interrupted(kernel)
+    kernel.click("Stop (cancel & exit)")
+    kernel.finish(request)
+    (told,) = contents(kernel)
+    assert told.startswith("The user cancelled this tool call on purpose.")
+    run_code(kernel, "print('again')")
+    assert contents(kernel) == ["again"]
+
+
+def test_a_coroutine_is_interrupted_too(kernel: FrontEnd) -> None:
+    code = "import asyncio\nprint('begun')\nawait asyncio.sleep(600)"
+    script = calls(("run_python", {"code": code})) + '[[replies]]\ntext = "Done."\n'
+    folder: Any = kernel.folder  # type: ignore[attr-defined]
+    (folder / "long.toml").write_text(script, encoding="utf-8")
+    request = start(kernel, "long", UNATTENDED)
+    kernel.wait(lambda m: m["content"].get("text") == "begun\n")
+    interrupted(kernel)
+    kernel.click("Stop (cancel & exit)")
+    kernel.finish(request)
+    kernel.run("import asyncio; await asyncio.sleep(0)")  # the cell's own loop goes on
+    assert len(contents(kernel)) == 1
+
+
+def test_what_the_model_reads_of_a_flood_is_bounded(kernel: FrontEnd) -> None:
+    before = value(kernel, "__import__('resource').getrusage(0).ru_maxrss")
+    run_code(kernel, "for i in range(1_000_000): print(i)")
+    ((content, is_error),) = responses(kernel)
+    assert not is_error
+    assert len(content) < 51_000
+    assert content.startswith("0\n1\n2\n")
+    assert content.endswith("999998\n999999")
+    assert "characters are left out here" in content
+    grown = value(kernel, "__import__('resource').getrusage(0).ru_maxrss") - before
+    assert grown < 200_000, "kilobytes"
+
+
+def test_code_is_refused_where_nobody_can_be_asked(kernel: FrontEnd) -> None:
+    run_code(kernel, "made = 1", options="-t run_python", allow_stdin=False, cell_id=None)
+    ((content, is_error),) = responses(kernel)
+    assert is_error
+    assert "run_python did not run: it needs a person's decision" in content
+    assert 'conversation.tools.run_python.run = "unattended"' in content
+    assert value(kernel, "'made' in globals()") is False
+
+
+def test_it_is_off_until_it_is_named(kernel: FrontEnd) -> None:
+    run_code(kernel, "1", options="-t")
+    ((content, is_error),) = responses(kernel)
+    assert is_error
+    assert "is not available" in content
