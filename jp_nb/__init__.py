@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         ToolError,
         UsageError,
     )
+    from jp_nb.image import Image
     from jp_nb.record.turn_view import Conversation, Turn
     from jp_nb.tooling.context import ToolContext
     from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
@@ -52,6 +53,7 @@ _HOMES = {
     "StorageError": "jp_nb.errors",
     "ToolError": "jp_nb.errors",
     "UsageError": "jp_nb.errors",
+    "Image": "jp_nb.image",
     "Conversation": "jp_nb.record.turn_view",
     "Turn": "jp_nb.record.turn_view",
     "ToolContext": "jp_nb.tooling.context",
@@ -69,6 +71,7 @@ __all__ = [
     "ConfigError",
     "ConfigRule",
     "Conversation",
+    "Image",
     "JpNbError",
     "NeedsInput",
     "Option",

@@ -45,6 +45,8 @@ def call_ends(
         hidden=tool is not None and tool.hidden,
         traceback=traceback,
         skipped=skipped,
+        images=call.shown.images,
+        left_out=call.shown.left_out,
         result_lines=0 if tool is None or skipped else _lines(tool, is_error=is_error),
     )
 

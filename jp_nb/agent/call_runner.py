@@ -28,10 +28,12 @@ from jp_nb.agent.display_events import Display, Waits
 from jp_nb.agent.prompt_queue import Dialogues, Event
 from jp_nb.agent.prompts import Prompter, Unavailable
 from jp_nb.agent.questions import TurnState
+from jp_nb.agent.shown_images import NONE, admit
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.errors import ToolError
 from jp_nb.json_values import json_copy
 from jp_nb.record.events import Entry, ToolCallResponse
+from jp_nb.record.recorded_images import shows
 from jp_nb.record.thread import Thread
 from jp_nb.record.turn_marks import edited_by_person
 from jp_nb.tooling.base import RUN, Run
@@ -124,6 +126,7 @@ class CallRunner:
         """Run `call` again from the beginning."""
         if call.begun and call.response is None:
             self._show_end(call, RESTARTED, is_error=False, skipped=True)
+        self._drop_images(call)
         call.begin_again()
         self.begin(call)
 
@@ -241,6 +244,7 @@ class CallRunner:
 
     def _settle_run(self, call: Call, tool: OfferedTool, outcome: Outcome) -> None:
         call.structured = None if isinstance(outcome, NeedsInput) else outcome.structured
+        call.given = outcome.images if isinstance(outcome, Success) else ()
         match outcome:
             case Success() if outcome.proposes and tool.executor.may_propose:
                 # Once all is being ended nobody may agree any more, nor may the tool run again.
@@ -278,16 +282,23 @@ class CallRunner:
         metadata: dict[str, JsonValue] = {}
         if call.edited is not None:
             metadata = edited_by_person(copy.deepcopy(call.arguments), call.edited)
-        if call.structured is not None and content == call.delivered:
+        if skipped or content != call.delivered:
+            self._drop_images(call)
+        elif call.structured is not None:
             metadata["structured"] = json_copy(call.structured)
+        metadata |= shows(call.shown.images)
         call.response = ToolCallResponse(
             id=call.request.id, content=content, is_error=is_error, metadata=metadata
         )
         self._show_end(call, content, is_error=is_error, skipped=skipped)
 
     def _deliver(self, call: Call, tool: OfferedTool, result: Delivery) -> None:
-        result = replace(result, content=_shortened(result.content, tool))
-        call.delivered = result.content
+        limits = self._batch.basis.config.record
+        call.shown = admit(call.given, limits, before=self._state.images)
+        self._state.images += len(call.shown.images)
+        content = call.shown.added_to(_shortened(result.content, tool))
+        result = replace(result, content=content, images=call.shown.images)
+        call.delivered = content
         match tool.result:
             case "skip":
                 self.finish(call, NOT_DELIVERED_BY_CONFIGURATION, skipped=True)
@@ -297,6 +308,11 @@ class CallRunner:
                 self._consent.to_deliver(call, tool, result)
             case _:
                 assert_never(tool.result)
+
+    def _drop_images(self, call: Call) -> None:
+        """Note that the model sees no images of `call`."""
+        self._state.images -= len(call.shown.images)
+        call.shown = NONE
 
     def _show_end(self, call: Call, content: str, *, is_error: bool, skipped: bool) -> None:
         traceback = self._state.secrets.hide(call.traceback) if call.traceback else None

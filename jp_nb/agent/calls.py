@@ -12,7 +12,9 @@ from typing import Protocol
 from pydantic import JsonValue
 
 from jp_nb.agent.prompts import Channel, Unavailable
+from jp_nb.agent.shown_images import NONE, Admitted
 from jp_nb.agent.tool_set import OfferedTool
+from jp_nb.image import Image
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.tooling.arguments import coerce_arguments
 from jp_nb.tooling.context import DeltaRejection, QuestionEnd
@@ -44,6 +46,9 @@ class Call:
         structured: What goes into the record beside the text that the tool gave last, if that
             is what the model reads: whoever edits the text does not mean this to stay.
         delivered: That text, as it is to be delivered.
+        given: The images that came with it.
+        shown: Those of them that the model sees, and what is said of the others. Whoever edits
+            the text does not mean these to stay either.
         cut: True if an interrupt of the cell ended its function; what follows is decided then.
         response: Once there is one, nothing changes any more.
         traceback: For the person alone.
@@ -70,6 +75,8 @@ class Call:
     delivering: bool = False
     structured: JsonValue = None
     delivered: str | None = None
+    given: tuple[Image, ...] = ()
+    shown: Admitted = NONE
     cut: bool = False
     response: ToolCallResponse | None = None
     traceback: str | None = None
@@ -89,6 +96,7 @@ class Call:
         """Forget all that happened to it so far."""
         self.arguments, self.answers, self.ends = {}, {}, {}
         self.reply = self.structured = self.delivered = None
+        self.given, self.shown = (), NONE
         self.unasked.clear()
         self.rejections, self.rejection = 0, None
         self.begun = self.changed = self.ran = self.delivering = self.cut = False

@@ -27,6 +27,7 @@ from jp_nb.agent.prompts import (
     Unavailable,
 )
 from jp_nb.agent.tool_set import OfferedTool
+from jp_nb.image import Image
 from jp_nb.json_values import indented_json, read_json
 from jp_nb.safe_text import escape_unseen, spell_unseen
 from jp_nb.tooling.base import CommandLine
@@ -65,6 +66,7 @@ COMMAND = "Command line"
 SHELL = "Command line, run by a shell (sh -c)"
 FIRST = "(of its first run; answers to its questions go into the next)"
 FOLDER = "Folder"
+IMAGES = "Images (delivered with the text as it is, and not with an edited one)"
 NO_COMMAND_LINE = "It cannot run: there is no command line"
 
 Arguments = dict[str, JsonValue]
@@ -310,12 +312,14 @@ class Delivery:
     """What the model reads of a result.
 
     Attributes:
+        images: What it sees beside that, if the text is not edited.
         withheld: True if somebody wanted that the model does not read it.
         nobody: Nobody could be asked: the result is withheld with an error.
     """
 
     content: str
     is_error: bool = False
+    images: tuple[Image, ...] = ()
     withheld: bool = False
     nobody: Unavailable | None = None
 
@@ -331,7 +335,7 @@ async def delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
         text=f"Deliver {spell_unseen(tool.name)} result to assistant?",
         actions=DELIVERY,
         tool=tool.name,
-        exhibits=(Exhibit("Error" if result.is_error else "Result", result.content),),
+        exhibits=tuple(_result_exhibits(result)),
     )
     while True:
         end = await ask(prompt)
@@ -348,6 +352,12 @@ async def delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
                     return edited
             case _:
                 return _not_delivered(end)
+
+
+def _result_exhibits(result: Delivery) -> Iterator[Exhibit]:
+    yield Exhibit("Error" if result.is_error else "Result", result.content)
+    if result.images:
+        yield Exhibit(IMAGES, "\n".join(map(repr, result.images)))
 
 
 async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery | None:

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.agent.prompts import Channel, Mark, ProposedChange
+from jp_nb.image import Image
 from jp_nb.tooling.question import Question
 
 
@@ -60,6 +61,8 @@ class ToolEnds:
         traceback: Shown folded to the person alone.
         skipped: True if the tool did not run, or was cut short, because somebody wanted that.
         result_lines: How many lines of `content` are shown; None: all of them.
+        images: What the model sees beside the text.
+        left_out: What it reads in place of images that it does not see.
     """
 
     call_id: str
@@ -71,6 +74,8 @@ class ToolEnds:
     traceback: str | None = None
     skipped: bool = False
     result_lines: int | None = 0
+    images: tuple[Image, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

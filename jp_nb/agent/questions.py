@@ -49,12 +49,14 @@ class TurnState:
         permissions: Remembered permission decisions by tool, and the tool that each was about.
         attempts: How often a question of a tool call was asked, by `<call>.<question>`.
         secrets: What tools may not repeat; of the whole session.
+        images: How many the turn shows, those included that somebody is still asked about.
     """
 
     answers: dict[str, JsonValue] = field(default_factory=dict)
     permissions: dict[str, tuple[OfferedTool, bool]] = field(default_factory=dict)
     attempts: Counter[str] = field(default_factory=Counter)
     secrets: Secrets = field(default_factory=Secrets)
+    images: int = 0
 
     def permission(self, tool: OfferedTool) -> bool | None:
         """Return the remembered decision about `tool` as it is now; None if there is none."""

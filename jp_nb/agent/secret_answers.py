@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -15,6 +16,7 @@ from urllib.parse import quote, quote_plus
 from pydantic import JsonValue
 
 from jp_nb.config.secret_names import SECRET_ANSWER, SHORTEST
+from jp_nb.image import Image
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.tooling.question import FormAnswer, Question
 
@@ -64,6 +66,7 @@ class Secrets:
             case Success(content=content, config=config, unset=unset, malformed=malformed):
                 hidden: dict[str, Any] = {"content": self.hide(content)}
                 hidden |= self._dropped(outcome.structured)
+                hidden["images"] = tuple(map(self._hide_in_name, outcome.images))
                 if self._is_in([config, *unset]):
                     hidden |= {"config": None, "unset": (), "malformed": MAY_NOT_BE_STORED}
                 elif malformed is not None:
@@ -79,6 +82,10 @@ class Secrets:
                         return Failure(MAY_NOT_BE_OFFERED.format(self.hide(question.text)))
                 shown = tuple(map(self.hide_in_question, questions))
                 return outcome.model_copy(update={"questions": shown})
+
+    def _hide_in_name(self, image: Image) -> Image:
+        """Return `image` without secrets in its name; what its pixels show, nobody looks at."""
+        return replace(image, name=self.hide(image.name))
 
     def _dropped(self, structured: JsonValue) -> dict[str, Any]:
         """Return what takes the place of `structured`, if it holds a secret: nothing."""

@@ -26,10 +26,12 @@ from jp_nb.agent.prompts import Prompter
 from jp_nb.agent.questions import TurnState
 from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.secret_answers import Secrets
+from jp_nb.agent.shown_images import admit
 from jp_nb.agent.token_count import TokenCount
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.config.tree.model_config import Request as RequestConfig
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
+from jp_nb.image import Image
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread
@@ -108,6 +110,7 @@ class TurnLoop:
     _problems: list[str] = field(default_factory=list)
     _began: bool = False
     _over: bool = False
+    _images: int = 0
 
     def __post_init__(self) -> None:
         self._record = TurnRecord(self.stream, self.thread)
@@ -117,8 +120,10 @@ class TurnLoop:
         """Tokens so far."""
         return self._tokens.usage
 
-    async def run(self, request: ChatRequest) -> TurnEnd:
+    async def run(self, request: ChatRequest, images: Sequence[Image] = ()) -> TurnEnd:
         """Append `request` as a new turn, and run it to its end.
+
+        The model is shown `images` with it, as many as `record.images_per_turn` says.
 
         Raises:
             ProviderError: If the model cannot be reached or refuses for good. What arrived
@@ -129,7 +134,7 @@ class TurnLoop:
         """
         status: Completion | Literal["failed"] = "failed"
         try:
-            status = await self._run(request)
+            status = await self._run(request, images)
         except asyncio.CancelledError:
             status = "interrupted"
             if is_cancelled():  # else an interrupt came while the configuration was resolved
@@ -139,15 +144,20 @@ class TurnLoop:
             self._close(status)
         return TurnEnd(status, self.usage)
 
-    async def _run(self, request: ChatRequest) -> Completion:
+    async def _run(self, request: ChatRequest, images: Sequence[Image]) -> Completion:
         if self.interrupts_heard:
             return "interrupted"
         resolved = await self._resolve()
         schema = request.response_schema
         if schema is not None:
             resolved.provider.check_schema(schema)
-        self._record.start_turn(with_tool_choice(request, resolved.tool_choice))
-        self._began = True
+        shown = admit(images, resolved.basis.config.record, before=0)
+        request = request.model_copy(update={"content": shown.added_to(request.content)})
+        request = with_tool_choice(request, resolved.tool_choice)
+        self._record.start_turn(request, shown.images)
+        self._began, self._images = True, len(shown.images)
+        for line in shown.left_out:
+            self.display(Notice(f"⚠ {line}"))
         return await self._cycles(resolved, schema)
 
     def _close(self, status: Completion | Literal["failed"]) -> None:
@@ -214,7 +224,7 @@ class TurnLoop:
             prompter=self.prompter,
             cell=self.cell,
             display=self.display,
-            state=TurnState(secrets=self.secrets),
+            state=TurnState(secrets=self.secrets, images=self._images),
             interrupts=interrupts,
             context=self.context,
         )
@@ -348,12 +358,18 @@ class TurnLoop:
         try:
             end = await coordinator.run(calls, batch)
         except (asyncio.CancelledError, Exception):  # the record stays well formed
-            self._record.add(*await coordinator.stop())
+            self._record.add(*await coordinator.stop(), images=_shown(calls))
             raise
-        self._record.add(*end.responses, *([end.change] if end.change is not None else []))
+        change = [end.change] if end.change is not None else []
+        self._record.add(*end.responses, *change, images=_shown(calls))
         if end.unsaid:
             self._record.say(end.unsaid, self.display)
         return end
+
+
+def _shown(calls: Sequence[Call]) -> list[Image]:
+    """Return what the model sees of the results of `calls`."""
+    return [image for call in calls for image in call.shown.images]
 
 
 def _stays(what: str, how: str) -> str:

@@ -36,9 +36,10 @@ def show(options: argparse.Namespace) -> int:
     else:
         title = f" · {stream.title}" if stream.title else ""
         print(one_line(f"{stream.id}{title}"))
-        print(
-            log(document, [read_turn(t.number, t.entries, status="") for t in stream.turns()]).text
-        )
+        turns = [
+            read_turn(t.number, t.entries, status="", images=stream.images) for t in stream.turns()
+        ]
+        print(log(document, turns).text)
     sys.stdout.flush()
     for line in notices(stream):
         print(f"jp-nb: {one_line(line)}", file=sys.stderr)

@@ -33,6 +33,7 @@ from jp_nb.interop.jp_schema import (
 )
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record.events import CONVERSATION_KINDS, KNOWN, InquiryRequest, InquiryResponse, decode
+from jp_nb.record.recorded_images import IMAGES
 
 NO_MODEL = (
     "JP loads no conversation without a model that it knows, and this one names none: choose one, "
@@ -119,6 +120,9 @@ def for_head(base_config: JsonObject, entries: Sequence[JsonObject]) -> ForHead:
         if kind == "config_delta":
             converted = config.change(entry, index)
             models.append(_at(as_object(converted or {}).get("delta"), _MODEL_ID))
+        elif kind == "image":
+            converted = None
+            report.entry(index, "", "JP has no images: it is left out")
         elif isinstance(kind, str) and kind in KNOWN:
             converted = _without_ours(entry, index, report)
         if converted is not None:
@@ -175,6 +179,12 @@ def _without_ours(entry: JsonObject, index: int, report: _Report) -> JsonObject:
         if key in changed:
             del changed[key]
             report.entry(index, key, "JP has no such field")
+    metadata = changed.get("metadata")
+    if isinstance(metadata, dict) and IMAGES in metadata:
+        changed["metadata"] = {key: item for key, item in metadata.items() if key != IMAGES}
+        if not changed["metadata"]:
+            del changed["metadata"]
+        report.entry(index, f"metadata.{IMAGES}", "JP has no images: they are left out")
     question = changed.get("question")
     if entry.get("type") == "inquiry_request" and isinstance(question, dict):
         for key in ("context", "exclusive", "header", "required", "persistence"):

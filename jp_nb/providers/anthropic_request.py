@@ -14,6 +14,7 @@ from jp_nb.agent.model_events import (
     ModelRequest,
     ToolChoice,
 )
+from jp_nb.image import Image
 from jp_nb.providers import answer_schema as schemas
 from jp_nb.providers.attachment_parts import (
     IMAGES,
@@ -139,6 +140,15 @@ def _attachment_blocks(attachment: Attachment) -> list[Message]:
     return [_text(name_of(attachment)), {"type": "image", "source": source}]
 
 
+def _with_images(text: str, images: Sequence[Image]) -> list[Message]:
+    """`text`, and each of `images` behind its name."""
+    blocks = [_text(text)] if text.strip() else []
+    for image in images:
+        source = {"type": "base64", "media_type": image.media_type, "data": image.text}
+        blocks += [_text(f"[image: {image.words}]"), {"type": "image", "source": source}]
+    return blocks
+
+
 def _document(attachment: Attachment, source: Message) -> Message:
     title = name_of(attachment)
     if len(title) > _MAX_TITLE:
@@ -252,8 +262,8 @@ class AnthropicRendering(Rendering):
         """Render the next item."""
         match item.entry:
             case ChatRequest(content=text):
-                if text.strip():
-                    self._content("user").append(_text(text))
+                if text.strip() or item.images:
+                    self._content("user").extend(_with_images(text, item.images))
             case ChatResponse() as response:
                 blocks = self._response(response, own=item.provider == NAME)
                 if blocks:
@@ -269,7 +279,7 @@ class AnthropicRendering(Rendering):
                     }
                 )
             case ToolCallResponse() as result:
-                self._result(result)
+                self._result(result, item.images)
 
     def _response(self, response: ChatResponse, *, own: bool) -> list[Message]:
         if response.kind != "reasoning":
@@ -292,13 +302,15 @@ class AnthropicRendering(Rendering):
         text = reasoning_as_text(response)
         return [_text(text)] if text else []
 
-    def _result(self, result: ToolCallResponse) -> None:
+    def _result(self, result: ToolCallResponse, images: Sequence[Image]) -> None:
         asked = self._ids.answered(result.id)
         if asked is None:
             return  # nobody asked: the API would refuse the whole thread
         id_, asked_in = asked
         block: Message = {"type": "tool_result", "tool_use_id": id_}
-        if result.content.strip():
+        if images:
+            block["content"] = _with_images(result.content, images)
+        elif result.content.strip():
             block["content"] = result.content
         if result.is_error:
             block["is_error"] = True

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from jp_nb.agent.model_events import Attachment
+from jp_nb.image import MEDIA_TYPES
 from jp_nb.providers.parameters import Warnings
 
 PDF: Final = "application/pdf"
-IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+IMAGES: Final = frozenset(MEDIA_TYPES)
 KEPT: Final = 2  # those of the conversation, and of another one beside it
 
 _MARKUP: Final = re.compile("[<>&]")

@@ -74,6 +74,11 @@ class Profile:
     require_parameters: bool = False
     cached_by_mark: tuple[str, ...] = ()
 
+    @property
+    def takes_images(self) -> bool:
+        """Whether images are sent: those of a thread are of `IMAGES`."""
+        return self.media_types >= IMAGES
+
 
 def _level(reasoning: ReasoningEffort, words: Mapping[Level, str]) -> str:
     level = reasoning.level(_ASSUMED_MAX_TOKENS)

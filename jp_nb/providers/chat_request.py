@@ -15,6 +15,7 @@ from jp_nb.agent.model_events import (
     ModelRequest,
     ToolDefinition,
 )
+from jp_nb.image import MAX_NAME_CHARS, Image
 from jp_nb.providers import answer_schema as schemas
 from jp_nb.providers.attachment_parts import (
     PDF,
@@ -35,13 +36,18 @@ from jp_nb.providers.messages import (
     plain_schema,
     reasoning_as_text,
     response_text,
+    with_images_in_words,
 )
 from jp_nb.providers.parameters import Warnings, parse_reasoning
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.thread import Thread, ThreadItem
+from jp_nb.safe_text import one_line
 
 DETAILS: Final = "openrouter_reasoning_details"
 """Where OpenRouter's reasoning is kept in a response's metadata, to be sent back."""
+
+
+IMAGES_OF_RESULTS: Final = "The results of these tool calls came with images:"
 
 
 def answer_schema(request: ModelRequest, profile: Profile) -> schemas.AnswerSchema | None:
@@ -117,6 +123,11 @@ def _binary_parts(attachment: Attachment) -> list[Message]:
     if attachment.media_type == PDF:
         return [{"type": "file", "file": {"filename": name, "file_data": url}}]
     return [_text_part(name), {"type": "image_url", "image_url": {"url": url}}]
+
+
+def _image_part(image: Image) -> Message:
+    url = f"data:{image.media_type};base64,{image.text}"
+    return {"type": "image_url", "image_url": {"url": url}}
 
 
 def _text_part(text: str) -> Message:
@@ -206,6 +217,8 @@ class ChatRendering(Rendering):
         self._profile = profile
         self._ids = CallIds(limit=profile.max_id_length)
         self._turn_start = 0
+        self._called: dict[str, str] = {}
+        self._with_images: set[int] = set()  # messages that call tools: the images come behind
 
     def anew(self) -> Self:
         """Return an empty rendering of what begins as this thread does."""
@@ -216,15 +229,16 @@ class ChatRendering(Rendering):
         match item.entry:
             case ChatRequest(content=text):
                 self._end_turn()
-                if text.strip():
-                    self.messages.append({"role": "user", "content": text})
+                self._request(text, item.images)
             case ChatResponse() as response:
                 self._response(response, own=item.provider == self._profile.name)
             case ToolCallRequest() as call:
                 calls = self._assistant().setdefault("tool_calls", [])
+                id_ = self._ids.called(call.id, len(self.messages) - 1)
+                self._called[id_] = call.name
                 calls.append(
                     {
-                        "id": self._ids.called(call.id, len(self.messages) - 1),
+                        "id": id_,
                         "type": "function",
                         "function": {
                             "name": call.name,
@@ -233,7 +247,18 @@ class ChatRendering(Rendering):
                     }
                 )
             case ToolCallResponse() as result:
-                self._result(result)
+                self._result(result, item.images)
+
+    def _request(self, text: str, images: Sequence[Image]) -> None:
+        if images and not self._profile.takes_images:
+            text, images = with_images_in_words(text, images), ()
+        if images:
+            parts = [_text_part(text)] if text.strip() else []
+            for image in images:
+                parts += [_text_part(f"[image: {image.words}]"), _image_part(image)]
+            self.messages.append({"role": "user", "content": parts})
+        elif text.strip():
+            self.messages.append({"role": "user", "content": text})
 
     def _response(self, response: ChatResponse, *, own: bool) -> None:
         field = self._profile.reasoning_field
@@ -256,7 +281,7 @@ class ChatRendering(Rendering):
             message = self._assistant()
             message[field] = message.get(field, "") + response.reasoning
 
-    def _result(self, result: ToolCallResponse) -> None:
+    def _result(self, result: ToolCallResponse, images: Sequence[Image]) -> None:
         asked = self._ids.answered(result.id)
         if asked is None:
             return  # nobody asked: servers refuse such a message
@@ -264,10 +289,27 @@ class ChatRendering(Rendering):
         place = asked_in + 1
         while place < len(self.messages) and self.messages[place]["role"] == "tool":
             place += 1
-        self.messages.insert(
-            place,
-            {"role": "tool", "tool_call_id": id_, "content": result.content},
-        )
+        content = result.content
+        if images and not self._profile.takes_images:
+            content, images = with_images_in_words(content, images), ()
+        self.messages.insert(place, {"role": "tool", "tool_call_id": id_, "content": content})
+        if images:
+            self._images(images, id_, asked_in, place + 1)
+
+    def _images(self, images: Sequence[Image], call_id: str, asked_in: int, place: int) -> None:
+        """Show `images` of a result behind all results of its batch.
+
+        A message with the role `tool` holds text alone.
+        """
+        if asked_in not in self._with_images:
+            self._with_images.add(asked_in)
+            content = [_text_part(IMAGES_OF_RESULTS)]
+            self.messages.insert(place, {"role": "user", "content": content})
+        parts = self.messages.edit(place)["content"]
+        name = one_line(self._called[call_id], limit=MAX_NAME_CHARS)
+        for image in images:
+            words = f"[image: {image.words}, of {name}, call {call_id}]"
+            parts += [_text_part(words), _image_part(image)]
 
     def _assistant(self) -> Message:
         """The assistant message to add to: the last one, or a new one."""

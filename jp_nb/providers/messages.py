@@ -11,12 +11,13 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, Self, TypeVar
 
 from pydantic import JsonValue
 
 from jp_nb.agent.model_events import ToolDefinition
+from jp_nb.image import Image
 from jp_nb.json_values import compact_json, to_utf8
 from jp_nb.record.events import ChatResponse
 from jp_nb.record.thread import Thread, ThreadItem
@@ -242,6 +243,15 @@ class CallIds:
         """The id for the next result of `raw`, and the message of its call; None: no call waits."""
         waiting = self._waiting.get(raw)
         return waiting.popleft() if waiting else None
+
+
+def with_images_in_words(text: str, images: Iterable[Image]) -> str:
+    """Return `text` for who is sent no images: each in a line of words."""
+    return "\n".join([*([text] if text.strip() else []), *map(_in_words, images)])
+
+
+def _in_words(image: Image) -> str:
+    return f"[image: {image.words}, not sent: this provider takes no images]"
 
 
 def plain_schema(tool: ToolDefinition) -> dict[str, JsonValue]:

@@ -46,7 +46,7 @@ from jp_nb.providers.endpoint import ProviderSettings
 from jp_nb.providers.messages import encode
 from jp_nb.providers.retry import classify
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
-from jp_nb.record.thread import Thread, ThreadEntry, ThreadItem
+from jp_nb.record.thread import Thread, ThreadItem
 
 NAME: Final = "scripted"
 POSITION: Final = "scripted_reply"
@@ -312,7 +312,7 @@ class ScriptedProvider:
             "system": list(request.system),
             "attachments": [attachment.source for attachment in request.attachments],
             "messages": [
-                {"type": item.entry.type, "text": _text_of(item.entry)} for item in request.thread
+                {"type": item.entry.type, "text": _text_of(item)} for item in request.thread
             ],
             "tools": [tool.name for tool in request.tools],
             "tool_choice": request.tool_choice,
@@ -391,7 +391,7 @@ def _check(reply: Reply, request: ModelRequest, place: str) -> None:
     if not reply.expect:
         return
     attached = (_attachment_text(attachment) for attachment in request.attachments)
-    thread = (_text_of(item.entry) for item in request.thread)
+    thread = map(_text_of, request.thread)
     sent = "\n".join([*request.system, *attached, *thread])
     for text in reply.expect:
         if text not in sent:
@@ -409,7 +409,7 @@ def _latest(thread: Thread) -> str:
     for number, item in enumerate(thread):
         if _is_response(item):
             last = number + 1
-    return "\n".join(_text_of(item.entry) for item in thread.since(last))
+    return "\n".join(map(_text_of, thread.since(last)))
 
 
 def _excerpt(text: str) -> str:
@@ -421,13 +421,14 @@ def _attachment_text(attachment: Attachment) -> str:
     return f"{attachment.source}\n{content}" if isinstance(content, str) else attachment.source
 
 
-def _text_of(entry: ThreadEntry) -> str:
-    match entry:
-        case ChatRequest() | ToolCallResponse():
-            return entry.content
-        case ToolCallRequest():
+def _text_of(item: ThreadItem) -> str:
+    """The text of `item`; an image is in it in words."""
+    match item.entry:
+        case ChatRequest() | ToolCallResponse() as entry:
+            return "\n".join([entry.content, *(f"[image: {x.words}]" for x in item.images)])
+        case ToolCallRequest() as entry:
             return f"{entry.name} {json.dumps(entry.arguments, ensure_ascii=False)}"
-        case ChatResponse():
+        case ChatResponse() as entry:
             text = entry.message if entry.message is not None else entry.reasoning
             return text if text is not None else json.dumps(entry.data, ensure_ascii=False)
 

@@ -21,6 +21,7 @@ from jp_nb.record.events import (
     TurnStart,
 )
 from jp_nb.record.pairing import match_pairs
+from jp_nb.record.recorded_images import IMAGES
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.timestamps import parse_timestamp
 from jp_nb.record.turn_entries import TurnEvent
@@ -129,4 +130,6 @@ def _tool_calls(
 def _blank(response: ToolCallResponse, request: Entry | None) -> ToolCallResponse:
     name = request.name if isinstance(request, ToolCallRequest) else "tool"
     outcome = "error" if response.is_error else "success"
-    return response.model_copy(update={"content": f"[compacted] {name}: {outcome}"})
+    metadata = {key: item for key, item in response.metadata.items() if key != IMAGES}
+    update = {"content": f"[compacted] {name}: {outcome}", "metadata": metadata}
+    return response.model_copy(update=update)

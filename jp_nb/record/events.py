@@ -48,6 +48,7 @@ __all__ = [
     "ConfigDelta",
     "Damaged",
     "Entry",
+    "ImageEntry",
     "InquiryAnswerReusePolicy",
     "InquiryAnswerType",
     "InquiryOption",
@@ -227,6 +228,17 @@ class Compaction(Entry):
         return {"type": raw.pop("type"), "timestamp": raw.pop("timestamp"), **raw}
 
 
+class ImageEntry(Entry):
+    """A picture that entries after it show. It belongs to no turn: each is kept once."""
+
+    optional = frozenset({"name"})
+    type: Literal["image"] = "image"
+    digest: str
+    media_type: str
+    name: str = ""
+    data: str = Field(repr=False)
+
+
 KNOWN: dict[str, type[Entry]] = {
     "turn_start": TurnStart,
     "chat_request": ChatRequest,
@@ -237,8 +249,9 @@ KNOWN: dict[str, type[Entry]] = {
     "inquiry_response": InquiryResponse,
     "config_delta": ConfigDelta,
     "compaction": Compaction,
+    "image": ImageEntry,
 }
-CONVERSATION_KINDS = frozenset(KNOWN) - {"config_delta", "compaction"}
+CONVERSATION_KINDS = frozenset(KNOWN) - {"config_delta", "compaction", "image"}
 LINKABLE = CONVERSATION_KINDS - {"turn_start", "chat_request"}
 """Kinds that may name the request they answer."""
 

@@ -5,15 +5,16 @@ Source: `docs/record.md`, `docs/decisions.md` D19.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
 from jp_nb.json_values import json_copy
-from jp_nb.record.events import Compaction, ConfigDelta
+from jp_nb.record.events import Compaction, ConfigDelta, ImageEntry
 from jp_nb.record.ids import Draw, random_id
 from jp_nb.record.proposals import end_of_turn
+from jp_nb.record.recorded_images import digests_in
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.record.timestamps import Clock
 from jp_nb.record.unanswered import counting_deltas
@@ -103,4 +104,16 @@ def _cut(stream: ConversationStream, keep: int) -> None:
         for index, entry in enumerate(stream.entries)
         if isinstance(entry, Compaction) and entry.to_turn >= keep
     )
+    gone.update(_unshown(stream, gone))
     stream.rewrite([item for index, item in enumerate(stream.items()) if index not in gone])
+
+
+def _unshown(stream: ConversationStream, gone: Collection[int]) -> list[int]:
+    """Return the images that no entry shows once those at the places in `gone` have left."""
+    stays = ((n, entry) for n, entry in enumerate(stream.entries) if n not in gone)
+    shown = {digest for _, entry in stays for digest in digests_in(entry)}
+    return [
+        index
+        for index, entry in enumerate(stream.entries)
+        if isinstance(entry, ImageEntry) and entry.digest not in shown
+    ]

@@ -13,6 +13,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
+from jp_nb.image import Image
 from jp_nb.record.events import (
     CONVERSATION_KINDS,
     LINKABLE,
@@ -20,6 +21,7 @@ from jp_nb.record.events import (
     ConfigDelta,
     Damaged,
     Entry,
+    ImageEntry,
     RawEntry,
     ToolCallRequest,
     TurnStart,
@@ -27,6 +29,7 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.ids import Draw, EventIds, random_id, stored_id
 from jp_nb.record.pairing import Pairs, check_pairs, half_of, match_pairs
+from jp_nb.record.recorded_images import RecordedImages, image_entry, shows
 from jp_nb.record.repair import Item, repair_items
 from jp_nb.record.timestamps import Clock, format_timestamp, new_conversation_id
 from jp_nb.record.turn_entries import EntriesByTurn
@@ -62,6 +65,7 @@ class ConversationStream(EntriesByTurn):
     Attributes:
         deltas: The configuration changes among `entries`. Unlike an index into `entries`, a
             place in it means the same before and after a repair.
+        images: The images among `entries`.
         damage: The entries that cannot be read.
         on_change: Called after entries were appended.
 
@@ -95,6 +99,7 @@ class ConversationStream(EntriesByTurn):
         super().__init__()
         self.raw: list[RawEntry] = []
         self.deltas: list[ConfigDelta] = []
+        self.images = RecordedImages()
         self._pairs = Pairs()
         self._checked = 0
         self._request: str | None = None  # the stored id of the request that is being answered
@@ -150,6 +155,8 @@ class ConversationStream(EntriesByTurn):
             self._request = None
         elif isinstance(entry, ConfigDelta):
             self.deltas.append(entry)
+        elif isinstance(entry, ImageEntry):
+            self.images.add(entry)
         elif kind in CONVERSATION_KINDS:
             if kind == "chat_request":
                 self._request = stored_id(raw)
@@ -159,9 +166,18 @@ class ConversationStream(EntriesByTurn):
 
     # --- appending ---------------------------------------------------------------------------
 
-    def start_turn(self, request: ChatRequest) -> None:
-        """Open a turn with what the user asked: both entries or none."""
-        self._append([TurnStart(), request])
+    def start_turn(self, request: ChatRequest, images: Iterable[Image] = ()) -> None:
+        """Open a turn with what the user asked, and the `images` with it: all entries or none."""
+        images = tuple(images)
+        if images:
+            metadata = request.metadata | shows(images)
+            request = request.model_copy(update={"metadata": metadata})
+        self._append([TurnStart(), *self.new_images(images), request])
+
+    def new_images(self, images: Iterable[Image]) -> list[ImageEntry]:
+        """Return the entries of those `images` that the record does not hold yet."""
+        new = {image.digest: image for image in images}
+        return [image_entry(image) for key, image in new.items() if self.images.find(key) is None]
 
     def append(self, *entries: Entry) -> None:
         """Add `entries` to the current turn: all of them or none.

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 
+from jp_nb.image import Image
 from jp_nb.record.compacted import stand_ins
 from jp_nb.record.events import (
     ChatRequest,
@@ -19,11 +20,21 @@ from jp_nb.record.events import (
     ToolCallResponse,
 )
 from jp_nb.record.pairing import match_pairs
+from jp_nb.record.recorded_images import NOTHING, RecordedImages, left_out
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.unanswered import is_unanswered
 
 VISIBLE = (ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse)
 ThreadEntry = ChatRequest | ChatResponse | ToolCallRequest | ToolCallResponse
+
+MAX_IMAGES = 100
+"""Of one thread: as many as Anthropic takes in a request."""
+MAX_IMAGE_BYTES = 20_000_000
+"""Of one thread, all images together: with Base64 and text, Anthropic takes 32 MB in a request."""
+FULL = (
+    f"a request takes {MAX_IMAGES} images of {MAX_IMAGE_BYTES // 1_000_000} MB in all: the user "
+    "makes room with `%jp compact`"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +42,12 @@ class ThreadItem:
     """A visible entry and the provider in force when it was made.
 
     `provider` tells whose signatures the entry carries; reasoning of another one is replayed as
-    text.
+    text. What of its `images` cannot be shown is said in the text of the entry.
     """
 
     entry: ThreadEntry
     provider: str
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -47,6 +59,8 @@ class Thread:
     """
 
     items: list[ThreadItem] = field(default_factory=list)
+    _shown: int = field(default=0, init=False)
+    _shown_bytes: int = field(default=0, init=False)
 
     def __len__(self) -> int:
         return len(self.items)
@@ -58,10 +72,38 @@ class Thread:
         """Yield the items from number `index` on."""
         return islice(self.items, index, None)
 
-    def add(self, entry: Entry, provider: str) -> None:
-        """Append `entry` if a provider may see it; kinds are invisible unless listed."""
-        if isinstance(entry, VISIBLE):
+    def add(self, entry: Entry, provider: str, images: RecordedImages | None = None) -> None:
+        """Append `entry` if a provider may see it; kinds are invisible unless listed.
+
+        `images` are those of the conversation.
+        """
+        if isinstance(entry, ChatRequest | ToolCallResponse) and images is not None:
+            self.items.append(self._with_images(entry, provider, images))
+        elif isinstance(entry, VISIBLE):
             self.items.append(ThreadItem(entry, provider))
+
+    def _with_images(
+        self, entry: ChatRequest | ToolCallResponse, provider: str, images: RecordedImages
+    ) -> ThreadItem:
+        shown = images.shown_by(entry)
+        if shown is NOTHING:
+            return ThreadItem(entry, provider)
+        kept = tuple(image for image in shown.images if self._has_room(image))
+        missing = len(shown.images) - len(kept)
+        notes = [*shown.notes, *([left_out(missing, FULL)] if missing else [])]
+        if notes:
+            content = "\n".join([entry.content, *notes])
+            entry = entry.model_copy(update={"content": content})
+        return ThreadItem(entry, provider, kept)
+
+    def _has_room(self, image: Image) -> bool:
+        """Take room for `image`, if there is any. What was shown stays: it is never taken back."""
+        size = len(image.content)
+        if self._shown == MAX_IMAGES or self._shown_bytes + size > MAX_IMAGE_BYTES:
+            return False
+        self._shown += 1
+        self._shown_bytes += size
+        return True
 
 
 def thread_of(stream: ConversationStream, providers: Sequence[str] = ("",)) -> Thread:
@@ -83,7 +125,8 @@ def thread_of(stream: ConversationStream, providers: Sequence[str] = ("",)) -> T
             changes += 1
         elif index not in hidden:
             for seen in instead.get(index, (entry,)):
-                thread.add(seen, providers[min(changes, len(providers) - 1)])
+                provider = providers[min(changes, len(providers) - 1)]
+                thread.add(seen, provider, stream.images)
     return thread
 
 

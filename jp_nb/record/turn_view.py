@@ -14,6 +14,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.image import Image
 from jp_nb.json_values import json_copy
 from jp_nb.record.entry import RawEntry
 from jp_nb.record.events import (
@@ -28,6 +29,7 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.inquiry_events import marks_in
 from jp_nb.record.proposals import ProposedBy, proposed_by
+from jp_nb.record.recorded_images import NOTHING, RecordedImages, Shown
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_marks import continues, edited_arguments, uncalled_in
 from jp_nb.record.unanswered import NoAnswer, is_unanswered, no_answer
@@ -57,6 +59,7 @@ class ToolCall:
         edited_by: `person` if somebody changed the arguments before it ran; None if nobody did.
         channel: Where: `form`, `stdin` or `terminal`, if known.
         requested_arguments: What the model called it with, if they were changed.
+        images: What the model saw beside `content`.
     """
 
     id: str
@@ -67,9 +70,12 @@ class ToolCall:
     edited_by: Literal["person"] | None = None
     channel: str | None = None
     requested_arguments: Mapping[str, JsonValue] | None = None
+    images: tuple[Image, ...] = ()
 
     def __repr__(self) -> str:
-        shown = [f for f in fields(self) if f.name not in _IF_EDITED or self.edited_by is not None]
+        left = set() if self.edited_by is not None else set(_IF_EDITED)
+        left |= set() if self.images else {"images"}
+        shown = [f for f in fields(self) if f.name not in left]
         return f"ToolCall({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
 
 
@@ -152,6 +158,7 @@ class Turn:
     Attributes:
         number: 0-based, as `%jp log` shows it.
         request: What was asked.
+        images: What the model saw beside that.
         text: The assistant's text, all of it.
         data: The structured answer, if one was asked for.
         tool_calls: Tool calls in call order.
@@ -179,6 +186,7 @@ class Turn:
     left_out: bool = False
     taken_back: int = 0
     uncalled: str | None = None
+    images: tuple[Image, ...] = ()
 
     def __repr__(self) -> str:
         counts = [
@@ -187,6 +195,7 @@ class Turn:
                 (self.tool_calls, "tool call"),
                 (self.inquiries, "question"),
                 (self.config_changes, "config change"),
+                ([*self.images, *(x for call in self.tool_calls for x in call.images)], "image"),
             )
             if items
         ]
@@ -206,9 +215,10 @@ def read_turn(
     *,
     usage: TurnUsage | None = None,
     status: str = "completed",
+    images: RecordedImages | None = None,
 ) -> Turn:
-    """Return the turn that `entries` record."""
-    read = _Reader()
+    """Return the turn that `entries` record; `images` are those of its conversation."""
+    read = _Reader(images)
     for entry in entries:
         read.add(entry)
     parts = read.parts
@@ -230,11 +240,13 @@ def read_turn(
         left_out=left_out,
         taken_back=0 if mark is None else min(mark.takes_back, len(changes)),
         uncalled=None if left_out else uncalled_in(entries),
+        images=read.images_of_request,
     )
 
 
-def _finished(call: ToolCall, entry: ToolCallResponse) -> ToolCall:
-    call = replace(call, content=entry.content, is_error=entry.is_error)
+def _finished(call: ToolCall, entry: ToolCallResponse, images: Shown) -> ToolCall:
+    content = "\n".join([entry.content, *images.notes])
+    call = replace(call, content=content, is_error=entry.is_error, images=images.images)
     changed = edited_arguments(entry.metadata)
     if changed is None:
         return call
@@ -253,7 +265,9 @@ class _Reader:
     What was set for a turn that never began, and taken back, is no part of the one that follows.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, images: RecordedImages | None) -> None:
+        self._images = images
+        self.images_of_request: tuple[Image, ...] = ()
         self.parts: list[Part] = []
         self.mark: NoAnswer | None = None
         self._began = False
@@ -264,7 +278,9 @@ class _Reader:
         match entry:
             case ChatRequest(content=content):
                 self._began = True
-                self.parts.append(Text(content, by_person=True))
+                shown = self._shown_by(entry)
+                self.images_of_request += shown.images
+                self.parts.append(Text("\n".join([content, *shown.notes]), by_person=True))
             case ChatResponse(kind="message", message=message):
                 self._add_text(message or "", goes_on=continues(entry))
             case ChatResponse(kind="structured"):
@@ -282,6 +298,9 @@ class _Reader:
                 self._end_inquiry(self._inquiries[key].pop(0), entry)
             case ConfigDelta():
                 self._add_change(entry, no_answer(entry))
+
+    def _shown_by(self, entry: Entry) -> Shown:
+        return NOTHING if self._images is None else self._images.shown_by(entry)
 
     def _add_change(self, entry: ConfigDelta, mark: NoAnswer | None) -> None:
         if mark is None:
@@ -302,7 +321,7 @@ class _Reader:
     def _end_call(self, place: int, entry: ToolCallResponse) -> None:
         asked = self.parts[place]
         assert isinstance(asked, ToolCall)
-        self.parts[place] = _finished(asked, entry)
+        self.parts[place] = _finished(asked, entry, self._shown_by(entry))
 
     def _end_inquiry(self, place: int, entry: InquiryResponse) -> None:
         asked = self.parts[place]

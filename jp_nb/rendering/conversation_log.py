@@ -95,6 +95,8 @@ def _turn(turn: Turn, image_hosts: Collection[str]) -> Iterator[Report]:
     request = next(asked, Text(turn.request, by_person=True))
     heading, before = f"{turn.number} · you", f"{turn.number} you:"
     yield _spoken(heading, before, request.content, image_hosts)
+    for image in turn.images:
+        yield _line(f"[image: {image.words}]")
     speaker = "you"
     for part in (x for x in parts if x is not request):
         if isinstance(part, ConfigChange) and not (part.delta or part.unsets or part.begins_again):
@@ -199,7 +201,8 @@ def _call(call: ToolCall) -> str:
     mark = {None: "…", True: "✗", False: "✓"}[call.is_error]
     result = one_line(call.content or "", limit=MAX_CELL_CHARS)
     shown = plain(f"{spell_unseen(call.name)}({arguments})", limit=120)
-    return f"{mark} {shown}{_edited(call)} → {result}"
+    images = "".join(f" · {image.words}" for image in call.images)
+    return f"{mark} {shown}{_edited(call)} → {result}{images}"
 
 
 def _edited(call: ToolCall) -> str:

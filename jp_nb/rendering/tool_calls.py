@@ -14,6 +14,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.decisions import to_text
 from jp_nb.agent.display_events import ToolBegins, ToolEnds
+from jp_nb.agent.shown_images import MAX_TOLD, in_a_word
 from jp_nb.rendering.markdown import break_math, code_block, code_span
 from jp_nb.safe_text import escape_markdown, escape_unseen, one_line, plain, spell_unseen
 
@@ -51,11 +52,20 @@ def _state(ends: ToolEnds | None, *, live: bool) -> tuple[str, str]:
         return "⚙", " …"
     mark = "⊘" if ends.skipped else "✗" if ends.is_error else "✓"
     time = f" {ends.seconds:.1f} s" if live else ""
+    time += "".join(f" · {words}" for words in _images(ends))
     told = (ends.skipped or ends.is_error) and not _result(ends)
     # What follows a blank line, such as advice for the model, is in the record.
     first = ends.content.strip().partition("\n\n")[0]
     reason = one_line(first, limit=MAX_REASON_CHARS) if told else ""
     return mark, f"{time} — {reason}" if reason else time
+
+
+def _images(ends: ToolEnds) -> list[str]:
+    """Return what the line says of images, of which the model may have seen a part."""
+    said = [in_a_word(ends.images)] if ends.images else []
+    told = [one_line(text, limit=MAX_REASON_CHARS) for text in ends.left_out[:MAX_TOLD]]
+    more = len(ends.left_out) - len(told)
+    return [*said, *told, *([f"{more} more left out"] if more else [])]
 
 
 def _edited(begins: ToolBegins) -> str:

@@ -45,7 +45,11 @@ class ConversationList:
         found = []
         for turn in turns if last is None else turns[-last:]:
             usage, status = self.known.get((stream.id, turn.number), NOT_OURS)
-            found.append(read_turn(turn.number, turn.entries, usage=usage, status=status))
+            found.append(
+                read_turn(
+                    turn.number, turn.entries, usage=usage, status=status, images=stream.images
+                )
+            )
         return found
 
     # --- the ways to others ------------------------------------------------------------------

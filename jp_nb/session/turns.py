@@ -31,6 +31,7 @@ from jp_nb.config.directives import Directive
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.errors import PromptUnavailable, UsageError
+from jp_nb.image import Image
 from jp_nb.record.draft import Draft
 from jp_nb.record.events import ChatRequest
 from jp_nb.record.stream import ConversationStream
@@ -181,11 +182,12 @@ class TurnRunner:
         resolved: Resolved,
         strict: bool,
         changes: int = 0,
+        images: Sequence[Image] = (),
     ) -> Turn:
         """Run `request` as a turn of the active conversation and show it in the cell.
 
-        `resolved` counts until tools change the configuration. Its last `changes` were made for
-        this turn.
+        The model is shown `images` with it, within the limits of the record. `resolved` counts
+        until tools change the configuration. Its last `changes` were made for this turn.
 
         Raises:
             AnswerError: If the answer does not fit the schema of `request`.
@@ -221,7 +223,7 @@ class TurnRunner:
             try:
                 self._cell.hear_interrupts(lambda: output(InterruptHeard()))
                 output.begin()
-                status = self._serve(turn, request).status
+                status = self._serve(turn, request, images).status
             finally:
                 self._cell.hear_interrupts(None)
                 self._front_end.end()
@@ -251,9 +253,9 @@ class TurnRunner:
             self._threads = stream, thread_of(stream, providers)
         return self._threads[1]
 
-    def _serve(self, turn: TurnLoop, request: ChatRequest) -> TurnEnd:
+    def _serve(self, turn: TurnLoop, request: ChatRequest, images: Sequence[Image]) -> TurnEnd:
         """Start `turn` and do what the cell's thread has to do until it is done."""
-        self._active.running = future = self._agent.run(turn.run(request))
+        self._active.running = future = self._agent.run(turn.run(request, images))
         future.add_done_callback(lambda _: self._cell.wake())
         self._cell.release()
         interrupts = 0
@@ -280,7 +282,8 @@ class TurnRunner:
             return None
         usage = TurnUsage(**asdict(turn.usage))
         self._known[turn.stream.id, number] = usage, status
-        return read_turn(number, made.entries, usage=usage, status=status)
+        images = turn.stream.images
+        return read_turn(number, made.entries, usage=usage, status=status, images=images)
 
     # --- a question from ordinary code -------------------------------------------------------
 

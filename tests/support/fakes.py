@@ -49,6 +49,7 @@ from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.model_config import Request as RequestConfig
 from jp_nb.config.tree.tool_config import RunMode, ToolConfig
 from jp_nb.config.validation import validate
+from jp_nb.image import Image
 from jp_nb.record.events import ChatRequest, Entry
 from jp_nb.record.projection import Projection
 from jp_nb.record.stream import ConversationStream
@@ -421,8 +422,8 @@ class Bench:
             chains=self.chains,
         )
 
-    async def run(self, text: str = "Go.") -> TurnEnd:
-        return await self.loop.run(ChatRequest(content=text))
+    async def run(self, text: str = "Go.", images: Sequence[Image] = ()) -> TurnEnd:
+        return await self.loop.run(ChatRequest(content=text), images)
 
     # --- what came of it
 
@@ -430,7 +431,7 @@ class Bench:
     def turn(self) -> Turn:
         last = self.stream.last_turn()
         assert last is not None
-        return read_turn(last.number, last.entries)
+        return read_turn(last.number, last.entries, images=self.stream.images)
 
     @property
     def entries(self) -> list[Entry]:
