@@ -43,7 +43,6 @@ from jp_nb.agent.stream_interrupts import StreamInterrupts
 from jp_nb.agent.token_count import TokenCount
 from jp_nb.agent.tool_set import ToolSet
 from jp_nb.agent.turn_record import TurnRecord
-from jp_nb.config.tree.model_config import Request as RequestConfig
 from jp_nb.errors import ProviderError
 from jp_nb.record.events import ChatResponse, ToolCallRequest
 from jp_nb.tooling.base import CellThread
@@ -154,7 +153,7 @@ class AnswerStream:
                 sleep=self._sleep,
                 got_on=lambda: self._attempt.has_content,
             )
-            if not self._finish(one, chain, resolved.request):
+            if not self._finish(one, chain):
                 self._wait_for("")
                 return self._calls(one, resolved.tools)
 
@@ -215,7 +214,7 @@ class AnswerStream:
             await self._decided()
             raise
         finally:
-            self._tokens.add(one.builder.usage)
+            self._tokens.add(one.model, one.builder.usage)
         await self._decided()
 
     async def _decided(self) -> None:
@@ -263,7 +262,7 @@ class AnswerStream:
             one.builder.feed(part)
             self._display(ShowText(part.kind, part.text))
 
-    def _finish(self, one: Attempt, chain: Chain, limits: RequestConfig) -> bool:
+    def _finish(self, one: Attempt, chain: Chain) -> bool:
         """Store the response, whole: until here a refusal or a break takes nothing back.
 
         Returns True if the answer is to be continued.
@@ -275,10 +274,10 @@ class AnswerStream:
             return False
         self._release(one)
         rest, unfinished = one.builder.finish()
-        entries = one.stored(rest)
+        entries = self._tokens.told_by_last(one.stored(rest))
         for entry in entries:
             self._record.add(entry)
-        may = not (one.calls or unfinished or self._tokens.is_over(limits))
+        may = not (one.calls or unfinished or self._tokens.is_over)
         if chain.goes_on(finished, entries, may=may):
             self._kept = "the continuation"
             return True
@@ -316,7 +315,7 @@ class AnswerStream:
         """
         self._release(one)
         texts = [e for e in one.stored(one.builder.peek()) if isinstance(e, ChatResponse)]
-        for entry in texts:
+        for entry in self._tokens.told_by_last(texts):
             self._kept = "the retry"
             self._record.add(entry)
         if one.has_content and one.seam is None:  # one that is gone on with stays one text

@@ -10,12 +10,13 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal, Protocol, assert_never
+from typing import Final, Literal, Protocol, assert_never
 
 from pydantic import JsonValue
 
 from jp_nb.agent.calls import Call, EndCallbacks
 from jp_nb.agent.display_events import Display, PersonSays, QuestionEnds, Waits
+from jp_nb.agent.model_events import Usage
 from jp_nb.agent.model_inquiry import InquiryBackend, InquiryError, ModelInquiry
 from jp_nb.agent.prompt_queue import Ask, Dialogues, Event, Spawn, ask_form
 from jp_nb.agent.prompts import (
@@ -53,11 +54,13 @@ from jp_nb.agent.questions import (
     reusable,
     route,
 )
+from jp_nb.agent.token_count import TokenCount
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
 from jp_nb.record.events import CancelReason, Entry, InquiryResponse
 from jp_nb.record.thread import Thread
+from jp_nb.record.usage import ModelUsage, with_usage
 from jp_nb.tooling.context import QuestionEnd
 from jp_nb.tooling.faults import is_cancelled
 from jp_nb.tooling.outcome import NeedsInput
@@ -79,6 +82,8 @@ ASKS_FOREVER = (
 ASSISTANT = "Assistant"
 """Stands above questions that the model asks through a tool."""
 NO_INQUIRY_BACKEND = "No inquiry backend is available"
+NO_TOKENS_LEFT = "The turn has taken as many tokens as it may"
+NONE_USED: Final = ModelUsage("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,7 @@ class BatchContext:
         catalog: Documentation of the tools on offer, by name.
         interrupts: What an interrupt does.
         basis: The configuration with which the batch begins.
+        tokens: Counts those of the turn.
     """
 
     thread: Thread
@@ -98,6 +104,7 @@ class BatchContext:
     catalog: Mapping[str, str] = field(default_factory=dict)
     interrupts: InterruptConfig = field(default_factory=InterruptConfig)
     basis: ConfigSnapshot = field(default_factory=ConfigSnapshot)
+    tokens: TokenCount = field(default_factory=TokenCount)
 
 
 @dataclass(slots=True, eq=False)
@@ -126,13 +133,18 @@ class _CallQuestions:
 
 @dataclass(slots=True, eq=False)
 class _Round:
-    """One question, from the request to the response in the record: its `end`, None until then."""
+    """One question, from the request to the response in the record: its `end`, None until then.
+
+    Attributes:
+        used: What the model took that was asked.
+    """
 
     id: str
     asked: _CallQuestions
     question: Question
     answer: JsonValue = None
     end: QuestionEnd | None = None
+    used: ModelUsage = NONE_USED
 
     @property
     def call(self) -> Call:
@@ -319,7 +331,9 @@ class Asking:
         """Let a model answer; `nobody` says why no person could."""
         batch, call = each.asked.batch, each.call
         problem = NO_INQUIRY_BACKEND
-        if batch.inquiry is not None:
+        if batch.tokens.is_over:
+            problem = NO_TOKENS_LEFT
+        elif batch.inquiry is not None:
             inquiry = ModelInquiry(
                 each.id,
                 call.request.id,
@@ -327,6 +341,7 @@ class Asking:
                 each.question,
                 call.number,
                 waits=partial(self._wait_for_model, call),
+                spent=partial(self._spent, each),
             )
             try:
                 answer = await batch.inquiry.inquire(batch.thread, inquiry)
@@ -342,6 +357,10 @@ class Asking:
             else:
                 return lambda: self._inquired(each, answer)
         return lambda: self._not_inquired(each, problem, nobody)
+
+    def _spent(self, each: _Round, model: str, usage: Usage) -> None:
+        tokens = each.asked.batch.tokens.count(usage)
+        each.used = ModelUsage(model, each.used.tokens + tokens)
 
     def _inquired(self, each: _Round, answer: JsonValue) -> None:
         if not each.asked.over:
@@ -459,7 +478,7 @@ class Asking:
 
     def _close(self, each: _Round, entry: InquiryResponse) -> None:
         self._open.pop(entry.id, None)
-        self._record(entry)
+        self._record(with_usage(entry, each.used))
         each.end = question_end(entry)
         end, channel = entry.metadata.get("end"), entry.metadata.get("channel")
         self._display(

@@ -150,6 +150,14 @@ MODEL_WAITS = "model"
 
 
 @dataclass(frozen=True, slots=True)
+class TokensSoFar:
+    """The tokens of the turn, as of its last response; None where none were reported."""
+
+    sent: int | None
+    received: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class FunctionBegins:
     """A tool's function takes the cell's thread, on which this is said."""
 
@@ -171,7 +179,7 @@ class InterruptHeard:
     then: Literal["menu", "continue", "reply", "restart", "stop", "abort"] | None = None
 
 
-Passing = Waits | FunctionBegins | FunctionEnds | InterruptHeard
+Passing = Waits | TokensSoFar | FunctionBegins | FunctionEnds | InterruptHeard
 """What is shown while it lasts; nothing of it is kept."""
 
 DisplayEvent = (

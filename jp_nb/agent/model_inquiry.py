@@ -11,6 +11,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Protocol
 
 from pydantic import JsonValue
@@ -58,6 +59,10 @@ def _unheard(model: str, *, again: str = "", until: float | None = None) -> None
     """Tell nobody."""
 
 
+def _uncounted(model: str, usage: Usage) -> None:
+    """Count nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelInquiry:
     """A question of a tool call that a model is to answer.
@@ -69,6 +74,7 @@ class ModelInquiry:
         question: What it asks; never a secret, never exclusive.
         number: Which of the open calls with its id waits, from 1: models give one id twice.
         waits: Is told whom the call waits for.
+        spent: Is told the tokens of every request and who took them, also of one that failed.
     """
 
     id: str
@@ -77,6 +83,7 @@ class ModelInquiry:
     question: Question
     number: int = 1
     waits: WaitCallback = field(default=_unheard, compare=False)
+    spent: Callable[[str, Usage], None] = field(default=_uncounted, compare=False)
 
     @property
     def schema_id(self) -> str:
@@ -85,14 +92,7 @@ class ModelInquiry:
 
 
 class InquiryBackend(Protocol):
-    """Answers questions by asking a model.
-
-    Attributes:
-        on_usage: Is told the tokens of every request, also of one that failed. Whoever runs the
-            turn sets it.
-    """
-
-    on_usage: Callable[[Usage], None] | None
+    """Answers questions by asking a model."""
 
     async def inquire(self, thread: Thread, inquiry: ModelInquiry) -> JsonValue:
         """Return an answer that is valid for the question. Cancelling the task cancels the request.
@@ -261,7 +261,6 @@ class LlmInquiryBackend:
     tools: tuple[ToolDefinition, ...] = ()
     attachments: tuple[Attachment, ...] = ()
     conversation_id: str = ""
-    on_usage: Callable[[Usage], None] | None = None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def inquire(self, thread: Thread, inquiry: ModelInquiry) -> JsonValue:
@@ -302,15 +301,18 @@ class LlmInquiryBackend:
         self, model: InquiryModel, request: ModelRequest, inquiry: ModelInquiry
     ) -> list[Entry]:
         """Return the entries of one whole response, with as many attempts as it takes."""
+        name = model.full_name or model.model
         return await with_retries(
-            lambda: self._attempt(model.provider, request),
-            model=model.full_name or model.model,
+            lambda: self._attempt(model.provider, request, partial(inquiry.spent, name)),
+            model=name,
             limits=model.request,
             waits=inquiry.waits,
             sleep=self.sleep,
         )
 
-    async def _attempt(self, provider: Provider, request: ModelRequest) -> list[Entry] | Retry:
+    async def _attempt(
+        self, provider: Provider, request: ModelRequest, spent: Callable[[Usage], None]
+    ) -> list[Entry] | Retry:
         """Return the entries of one response; `Retry` if the provider asks to be called again."""
         builder = ResponseBuilder()
         entries: list[Entry] = []
@@ -326,8 +328,8 @@ class LlmInquiryBackend:
                     elif (entry := builder.feed(event)) is not None:
                         entries.append(entry)
         finally:
-            if self.on_usage is not None and builder.usage != Usage():
-                self.on_usage(builder.usage)
+            if builder.usage != Usage():
+                spent(builder.usage)
         if finished is None:
             if retry is not None:
                 return retry

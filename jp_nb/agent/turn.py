@@ -29,14 +29,14 @@ from jp_nb.agent.secret_answers import Secrets
 from jp_nb.agent.shown_images import admit
 from jp_nb.agent.token_count import TokenCount
 from jp_nb.agent.turn_record import TurnRecord
-from jp_nb.config.tree.model_config import Request as RequestConfig
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
 from jp_nb.image import Image
-from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallResponse
+from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread
 from jp_nb.record.turn_marks import uncalled, with_tool_choice
 from jp_nb.record.unanswered import Ended, NoAnswer, is_unanswered, no_answer_mark
+from jp_nb.record.usage import is_usage_mark
 from jp_nb.tooling.base import CellThread
 from jp_nb.tooling.context import SharedContext
 from jp_nb.tooling.faults import is_cancelled
@@ -45,6 +45,7 @@ MODEL_ID = "assistant.model.id"
 PROVIDERS = "providers.llm"
 CHOOSE_ANOTHER = f"`%jp config {MODEL_ID}=PROVIDER/NAME`"
 MAX_TOTAL_TOKENS = "assistant.request.max_total_tokens"
+ALLOW_MORE = f"`%jp config {MAX_TOTAL_TOKENS}=N` allows more, and 0 any number; ask again to go on"
 TOO_MANY_TOKENS = "This tool call did not run: the turn had taken as many tokens as it may."
 NO_ANSWER = "⚠ There was no answer: the request stays in the record and is not sent again"
 TAKEN_BACK = "; what its options had set is taken back"
@@ -61,10 +62,15 @@ Completion = Literal["completed", "interrupted", "stopped"]
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """The end of a turn, and its tokens; `stopped` by the person where a tool asked them."""
+    """The end of a turn, and its tokens; `stopped` by the person where a tool asked them.
+
+    Attributes:
+        why: Why it ended early, where that was neither a person nor a signal.
+    """
 
     status: Completion
     usage: Usage
+    why: str = ""
 
 
 @dataclass(slots=True)
@@ -105,15 +111,17 @@ class TurnLoop:
     interrupts_heard: int = 0
     left_out: bool = False
     _record: TurnRecord = field(init=False)
-    _tokens: TokenCount = field(init=False, default_factory=TokenCount)
+    _tokens: TokenCount = field(init=False)
     _phase: Callable[[], object] | None = None
     _problems: list[str] = field(default_factory=list)
     _began: bool = False
     _over: bool = False
     _images: int = 0
+    _why: str = ""
 
     def __post_init__(self) -> None:
         self._record = TurnRecord(self.stream, self.thread)
+        self._tokens = TokenCount(self.display)
 
     @property
     def usage(self) -> Usage:
@@ -142,7 +150,7 @@ class TurnLoop:
         finally:
             self._phase, self._over = None, True
             self._close(status)
-        return TurnEnd(status, self.usage)
+        return TurnEnd(status, self.usage, self._why)
 
     async def _run(self, request: ChatRequest, images: Sequence[Image]) -> Completion:
         if self.interrupts_heard:
@@ -167,14 +175,22 @@ class TurnLoop:
         turn = self.stream.current_turn() if self._began else []
         self.left_out = is_unanswered(turn)
         if status == "completed" or (self._began and not self.left_out):
+            self._tell_tokens()
             return
         silent = not any(isinstance(entry, ChatResponse) for entry in turn)
         takes_back = self.changes if silent else 0
         if self._began or takes_back:
             ended: Ended = "failed" if status == "failed" else "interrupted"
-            self._record.add(no_answer_mark(NoAnswer(ended, takes_back)))
+            mark = no_answer_mark(NoAnswer(ended, takes_back))
+            self._record.add(self._tokens.told_by(mark))
         if self._began:
             self.display(Notice(NO_ANSWER + (TAKEN_BACK if takes_back else "")))
+
+    def _tell_tokens(self) -> None:
+        """Record the tokens of a response that left no entry, such as a refusal."""
+        mark = self._tokens.told_by(ConfigDelta())
+        if is_usage_mark(mark):
+            self._record.add(mark)
 
     def interrupt(self) -> None:
         """Hear that the kernel was interrupted; called on the agent's loop.
@@ -200,8 +216,7 @@ class TurnLoop:
             self.display(Notice(f"⚠ {problem}; its tools are not offered"))
         self._problems += new
         self._record.provider = resolved.provider_name
-        if resolved.inquiry is not None:
-            resolved.inquiry.on_usage = self._tokens.add
+        self._tokens.most = resolved.request.max_total_tokens
         return resolved
 
     async def _cycles(
@@ -265,8 +280,8 @@ class TurnLoop:
         if calls is None:
             return "interrupted"
         self._say_uncalled(choice, calls)
-        if self._took_too_much(resolved.request, calls):
-            return "interrupted" if calls else "completed"
+        if self._tokens.is_over:
+            return self._too_many_tokens(calls)
         if not calls:
             return "completed"
         end = await self._execute(coordinator, calls, resolved, late=answers.late)
@@ -279,6 +294,8 @@ class TurnLoop:
                 "it, or leave out --strict.",
                 reason=coordinator.unavailable,
             )
+        if self._tokens.is_over:  # models answered tools' questions
+            return self._too_many_tokens(calls, ran=True)
         return "follow_up" if end.change is None else "config_changed"
 
     def _say_uncalled(self, choice: str, calls: Sequence[Call]) -> None:
@@ -287,18 +304,26 @@ class TurnLoop:
         if missing is not None:
             self.display(Notice(f"⚠ The model did not call {missing}, which this turn demanded"))
 
-    def _took_too_much(self, limits: RequestConfig, calls: Sequence[Call]) -> bool:
-        """True if the turn took more tokens than it may: `calls` then do not run."""
-        if not self._tokens.is_over(limits):
-            return False
-        total, most = self._tokens.total, limits.max_total_tokens
-        for call in calls:
+    def _too_many_tokens(self, calls: Sequence[Call], *, ran: bool = False) -> CycleResult:
+        """End a turn that took more tokens than it may: as an interrupt would, if it is not done.
+
+        Args:
+            calls: Those of the last answer.
+            ran: Whether they have run.
+        """
+        for call in () if ran else calls:
             self._record.add(
                 ToolCallResponse(id=call.request.id, content=TOO_MANY_TOKENS, is_error=True)
             )
-        ends = ": it ends here, and the calls of the last answer did not run" if calls else ""
-        self.display(Notice(f"⚠ The turn took {total} tokens, {MAX_TOTAL_TOKENS} is {most}{ends}"))
-        return True
+        left = ", and the calls of the last answer did not run" if calls and not ran else ""
+        ends = f": it ends here{left}. {ALLOW_MORE}" if calls else ""
+        took, most = self._tokens.total, self._tokens.most
+        told = f"The turn took {took} tokens, {MAX_TOTAL_TOKENS} is {most}{ends}"
+        self.display(Notice(f"⚠ {told}"))
+        if not calls:
+            return "completed"
+        self._why = told
+        return "interrupted"
 
     async def _resolve_again(self, schema: Mapping[str, JsonValue] | None) -> Resolved:
         """Resolve the configuration after tools changed it.
@@ -352,6 +377,7 @@ class TurnLoop:
             catalog=resolved.tools.documentation,
             interrupts=resolved.interrupts,
             basis=resolved.basis,
+            tokens=self._tokens,
         )
         if late:  # it came when the answer was just complete
             coordinator.interrupt()

@@ -1,4 +1,4 @@
-"""`%jp tools`, `%jp log` and `%jp doctor`: what is shown and changes nothing.
+"""`%jp tools`, `%jp log`, `%jp usage` and `%jp doctor`: what is shown and changes nothing.
 
 Source: `docs/guide.md`.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 from jp_nb.errors import ConfigError
 from jp_nb.notebook.commands import Invocation
 from jp_nb.notebook.doctor import examine
-from jp_nb.rendering import conversation_log, report, tool_report
+from jp_nb.rendering import conversation_log, report, tool_report, usage_table
 from jp_nb.session.session import Session
 
 DEFAULT_TURNS = 10
-"""So many `%jp log` shows."""
+"""So many `%jp log` and `%jp usage` show."""
 
 
 def tools(call: Invocation) -> None:
@@ -31,6 +31,12 @@ def log(call: Invocation) -> None:
     total = document.conversation.turn_count
     hosts = _image_hosts(call.session)
     call.show(conversation_log.log(document, turns, total=total, image_hosts=hosts))
+
+
+def usage(call: Invocation) -> None:
+    """Show the tokens that the last turns and each model took."""
+    last = call.number(at_least=1) or DEFAULT_TURNS
+    call.show(usage_table.usage_report(call.session.document, last))
 
 
 def _image_hosts(session: Session) -> tuple[str, ...]:

@@ -195,6 +195,8 @@ _TABLE: Final = (
         verbs={"list": None, "get": "answer", "search": None, "import": "file"},
         options=(MagicOption(("--limit",), "so many of the newest", "N"),),
     ),
+    Subcommand("usage", "the tokens that were used, by turn and by model",
+               "report_commands:usage", "[N]", "a number of turns"),
     Subcommand("new", "start a new conversation in this notebook", "conversation_commands:new",
                options=(MagicOption(("--keep-config",), "likewise, with what this one has set"),)),
     Subcommand("fork", "go on from a turn in a conversation of its own",

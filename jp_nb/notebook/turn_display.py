@@ -170,7 +170,7 @@ class TurnDisplay:
             bundle = self._bundle_so_far()
             self._so_far(bundle)
         else:
-            status = self._note or one_line(self._waiting.line(monotonic()))
+            status = self._note or one_line(self._waiting.status(monotonic()))
             bundle = self._transcript.bundle(live=True, status=status)
             if bundle["text/markdown"] or self._outputs.last_is_shown:
                 self._outputs.show_last(dict(bundle))

@@ -19,6 +19,7 @@ from pydantic import JsonValue
 
 from jp_nb.record.events import ConfigDelta, Entry
 from jp_nb.record.unanswered import no_answer
+from jp_nb.record.usage import is_usage_mark
 
 PROPOSED_BY = "proposed_by"
 """The key in the metadata of a delta."""
@@ -93,8 +94,8 @@ def end_of_turn(entries: Sequence[Entry], end: int) -> int:
 
 
 def ends_turn(entry: Entry) -> bool:
-    """True of a change that belongs to the turn before it: its tools', or the mark of no answer."""
-    return is_of_tools(entry) or no_answer(entry) is not None
+    """True of a change that belongs to the turn before it: its tools', or a mark of its end."""
+    return is_of_tools(entry) or no_answer(entry) is not None or is_usage_mark(entry)
 
 
 def is_of_tools(entry: Entry) -> bool:

@@ -33,17 +33,7 @@ from jp_nb.record.recorded_images import NOTHING, RecordedImages, Shown
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_marks import continues, edited_arguments, uncalled_in
 from jp_nb.record.unanswered import NoAnswer, is_unanswered, no_answer
-
-
-@dataclass(frozen=True, slots=True)
-class TurnUsage:
-    """Tokens of a turn, all its requests together; None where no provider reported them."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    cache_read_tokens: int | None = None
-    cache_write_tokens: int | None = None
+from jp_nb.record.usage import TurnUsage, is_usage_mark, turn_usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +155,7 @@ class Turn:
         inquiries: Questions in the order they were asked.
         config_changes: Changes of the configuration.
         parts: All of that in the order in which it came, calls and questions with their ends.
-        usage: Tokens of all its requests.
+        usage: Tokens of all its requests, as the record has them.
         status: `completed`, `interrupted`, `stopped` (by the person, where a tool asked them) or
             `failed`; "" if another kernel ran it and the record does not tell.
         left_out: True if it got no answer: models are not sent it.
@@ -213,7 +203,6 @@ def read_turn(
     number: int,
     entries: Sequence[Entry],
     *,
-    usage: TurnUsage | None = None,
     status: str = "completed",
     images: RecordedImages | None = None,
 ) -> Turn:
@@ -235,7 +224,7 @@ def read_turn(
         inquiries=tuple(x for x in parts if isinstance(x, Inquiry)),
         config_changes=changes,
         parts=tuple(parts),
-        usage=usage or TurnUsage(),
+        usage=turn_usage(entries),
         status=status if mark is None else mark.ended,
         left_out=left_out,
         taken_back=0 if mark is None else min(mark.takes_back, len(changes)),
@@ -303,6 +292,8 @@ class _Reader:
         return NOTHING if self._images is None else self._images.shown_by(entry)
 
     def _add_change(self, entry: ConfigDelta, mark: NoAnswer | None) -> None:
+        if is_usage_mark(entry) and mark is None:
+            return
         if mark is None:
             self.parts.append(_change(entry))
         elif self._began:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta, Entry, ToolCallRequest
+from jp_nb.record.usage import is_usage_mark
 
 NO_ANSWER = "no_answer"
 """The key in the metadata of a delta."""
@@ -85,5 +86,5 @@ def counting_deltas(deltas: Sequence[ConfigDelta]) -> list[tuple[int, ConfigDelt
     return [
         (number, delta)
         for number, delta in enumerate(deltas)
-        if number not in gone and no_answer(delta) is None
+        if number not in gone and no_answer(delta) is None and not is_usage_mark(delta)
     ]

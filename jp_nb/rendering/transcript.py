@@ -20,6 +20,7 @@ from jp_nb.agent.display_events import (
     PersonSays,
     QuestionEnds,
     ShowText,
+    TokensSoFar,
     ToolBegins,
     ToolEnds,
     Waits,
@@ -86,7 +87,7 @@ class Transcript:
                 self._begin_tool(event)
             case ToolEnds():
                 self._end_tool(event)
-            case Waits() | FunctionBegins() | FunctionEnds() | InterruptHeard():
+            case Waits() | TokensSoFar() | FunctionBegins() | FunctionEnds() | InterruptHeard():
                 pass
             case PersonSays() | ChangeEnds():
                 self.pieces.append(event)

@@ -16,6 +16,7 @@ from jp_nb.agent.display_events import (
     PersonSays,
     QuestionEnds,
     ShowText,
+    TokensSoFar,
     ToolBegins,
     ToolEnds,
     Waits,
@@ -53,6 +54,7 @@ class Waiting:
         self._interrupt: InterruptHeard | None = None
         self._spoke: float | None = None
         self._reasons = False
+        self._tokens = ""
 
     def apply(self, event: DisplayEvent, now: float) -> None:
         """Fold `event` in, which happened at `now`."""
@@ -62,6 +64,8 @@ class Waiting:
                 self._go_on()
             case Waits():
                 self._wait(event, now)
+            case TokensSoFar(sent=sent, received=received):
+                self._tokens = tokens_line(sent, received)
             case ToolEnds(call_id=key) | QuestionEnds(call_id=key) | ChangeEnds(call_id=key):
                 self._waits.pop(key, None)
             case ToolBegins() | PersonSays():
@@ -105,6 +109,10 @@ class Waiting:
             return f"{'; '.join(sentences)} · {seconds} s"
         return "; ".join(sentences)
 
+    def status(self, now: float) -> str:
+        """Return `line`, and how many tokens the turn has taken so far, as far as that is known."""
+        return " · ".join(filter(None, (self.line(now), self._tokens)))
+
     @property
     def in_line(self) -> int:
         """The number of decisions that the person still has to make."""
@@ -118,6 +126,13 @@ class Waiting:
     def _named(self, wait: _Wait) -> str:
         reasons = wait.what.key == MODEL_WAITS and self._reasons
         return f"{wait.what.text}, which is reasoning" if reasons else wait.what.text
+
+
+def tokens_line(sent: int | None, received: int | None) -> str:
+    """Return how many tokens a turn has taken so far, "" if nobody knows."""
+    parts = [] if sent is None else [f"{sent:,} tokens in"]
+    parts += [] if received is None else [f"{received:,} {'out' if parts else 'tokens out'}"]
+    return ", ".join(parts)
 
 
 def interrupt_words(heard: InterruptHeard, function: FunctionBegins | None = None) -> str:

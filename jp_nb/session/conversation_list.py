@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from jp_nb.errors import ConfigError, StorageError
 from jp_nb.record import conversations
 from jp_nb.record.fork import fork, undo
-from jp_nb.record.turn_view import Turn, TurnUsage, read_turn
+from jp_nb.record.turn_view import Turn, read_turn
 from jp_nb.rendering.carrying import left_behind
 from jp_nb.session.active_conversation import ActiveConversation
 
@@ -22,21 +22,18 @@ if TYPE_CHECKING:
     from jp_nb.record.projection import Projection
     from jp_nb.record.stream import ConversationStream
 
-NOT_OURS = TurnUsage(), ""
-"""Usage and status of a turn that another kernel ran."""
-
 
 class ConversationList:
     """The conversations of a notebook. `active` is changed; nothing but `drop` takes one away.
 
     Attributes:
-        known: Tokens and status of the turns that ran here, by conversation and number.
+        known: Status of the turns that ran here, by conversation and number.
     """
 
     def __init__(self, active: ActiveConversation) -> None:
         self._active = active
         self._left: Projection | None = None
-        self.known: dict[tuple[str, int], tuple[TurnUsage, str]] = {}
+        self.known: dict[tuple[str, int], str] = {}
 
     def log(self, last: int | None = None) -> list[Turn]:
         """Return the `last` turns of the active conversation, or all."""
@@ -44,12 +41,8 @@ class ConversationList:
         turns = list(stream.turns())
         found = []
         for turn in turns if last is None else turns[-last:]:
-            usage, status = self.known.get((stream.id, turn.number), NOT_OURS)
-            found.append(
-                read_turn(
-                    turn.number, turn.entries, usage=usage, status=status, images=stream.images
-                )
-            )
+            status = self.known.get((stream.id, turn.number), "")  # another kernel ran it
+            found.append(read_turn(turn.number, turn.entries, status=status, images=stream.images))
         return found
 
     # --- the ways to others ------------------------------------------------------------------

@@ -9,7 +9,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import JsonValue
@@ -36,7 +36,7 @@ from jp_nb.record.draft import Draft
 from jp_nb.record.events import ChatRequest
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, thread_of
-from jp_nb.record.turn_view import Turn, TurnUsage, read_turn
+from jp_nb.record.turn_view import Turn, read_turn
 from jp_nb.rendering.form_record import record_of
 from jp_nb.session.active_conversation import ActiveConversation
 from jp_nb.session.agent_thread import AgentThread
@@ -76,7 +76,7 @@ class TurnRunner:
     Args:
         host: Where the session runs.
         active: The conversation to run them on.
-        known: Keeps tokens and status of each turn, by conversation and number.
+        known: Keeps the status of each turn, by conversation and number.
         ended: Takes each turn that began, once it is over.
     """
 
@@ -84,7 +84,7 @@ class TurnRunner:
         self,
         host: Host,
         active: ActiveConversation,
-        known: dict[tuple[str, int], tuple[TurnUsage, str]],
+        known: dict[tuple[str, int], str],
         *,
         ended: Callable[[Turn], None],
     ) -> None:
@@ -218,12 +218,13 @@ class TurnRunner:
             changes=changes,
         )
         number = stream.turn_count
-        status = "failed"
+        status, why = "failed", ""
         with self._cell.sheltered():
             try:
                 self._cell.hear_interrupts(lambda: output(InterruptHeard()))
                 output.begin()
-                status = self._serve(turn, request, images).status
+                end = self._serve(turn, request, images)
+                status, why = end.status, end.why
             finally:
                 self._cell.hear_interrupts(None)
                 self._front_end.end()
@@ -236,7 +237,7 @@ class TurnRunner:
         if status == "stopped":
             raise KeyboardInterrupt(STOPPED)
         if status == "interrupted":
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(*([why] if why else []))
         assert made is not None  # a turn that completed has begun
         if request.response_schema is not None:
             from jp_nb.session.structured import check_answer
@@ -280,10 +281,8 @@ class TurnRunner:
         made = turn.stream.last_turn()
         if made is None or made.number < number:
             return None
-        usage = TurnUsage(**asdict(turn.usage))
-        self._known[turn.stream.id, number] = usage, status
-        images = turn.stream.images
-        return read_turn(number, made.entries, usage=usage, status=status, images=images)
+        self._known[turn.stream.id, number] = status
+        return read_turn(number, made.entries, status=status, images=turn.stream.images)
 
     # --- a question from ordinary code -------------------------------------------------------
 

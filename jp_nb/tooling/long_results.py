@@ -8,6 +8,13 @@ MAX_RESULT_CHARS: Final = 50_000
 """What a model reads of one result, unless configured otherwise."""
 
 
+TO_READ_ON: Final = (
+    "If you need them, and a second call does no harm, call the tool again for less, as far as its "
+    "arguments allow that: a narrower question, or one part at a time (a range, a page, a limit)."
+)
+"""Said to the model, of any tool."""
+
+
 def cut_middle(text: str, limit: int, setting: str) -> str:
     """Return `limit` characters of `text` (0: all), and say how many are missing.
 
@@ -19,8 +26,9 @@ def cut_middle(text: str, limit: int, setting: str) -> str:
     if not limit or len(text) <= limit:
         return text
     head, tail = limit - limit // 2, limit // 2
-    said = f"{len(text) - limit} of {len(text)} characters are left out here: {setting} is {limit}"
-    return f"{text[:head]}\n\n[… {said} …]\n\n{text[len(text) - tail :]}"
+    said = f"{len(text) - limit} of {len(text)} characters are left out here. {TO_READ_ON}"
+    told = f"[… {said} (The person can change how many are kept: {setting} is {limit}.) …]"
+    return f"{text[:head]}\n\n{told}\n\n{text[len(text) - tail :]}"
 
 
 def last_chars(text: str, limit: int) -> str:

@@ -424,8 +424,6 @@ async def test_a_backend_that_ends_by_itself_or_breaks_tells_nothing_but_its_kin
     ):
 
         class Backend:
-            on_usage: Any = None
-
             async def inquire(self, thread: Any, inquiry: Any, fault: Any = fault) -> Any:
                 raise fault
 

@@ -12,6 +12,7 @@ from jp_nb.agent.prompts import ActionPrompt
 from jp_nb.config.tree.model_config import Request as RequestConfig
 from jp_nb.providers.registry import create
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
+from jp_nb.tooling.long_results import TO_READ_ON
 from jp_nb.tooling.outcome import Failure, Outcome
 from jp_nb.tooling.python import PythonTool
 from tests.support.fakes import Bench, FakePrompter, call, for_tool, reply, say, yes
@@ -154,8 +155,10 @@ async def test_a_long_result_is_cut_in_the_middle_and_says_so(fails: bool) -> No
     bench = Bench([reply(call("t")), DONE], [saying(content, fails=fails)],
                   config=for_tool("t", result_max_chars=81))  # fmt: skip
     await bench.run()
-    said = f"999 of 1080 characters are left out here: {LEFT_OUT} 81"
-    assert told(bench) == [f"{'a' * 40}b\n\n[… {said} …]\n\n{'c' * 40}"]
+    said = f"999 of 1080 characters are left out here. {TO_READ_ON}"
+    how = f"(The person can change how many are kept: {LEFT_OUT} 81.)"
+    assert told(bench) == [f"{'a' * 40}b\n\n[… {said} {how} …]\n\n{'c' * 40}"]
+    assert "call the tool again for less" in TO_READ_ON
 
 
 @pytest.mark.parametrize(

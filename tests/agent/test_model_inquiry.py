@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -87,15 +88,14 @@ class Backend:
         self.slept: list[float] = []
         self.usage: list[Usage] = []
         model = InquiryModel(provider or self.provider, "small", **settings.pop("model", {}))
-        self.real = LlmInquiryBackend(
-            model, sleep=self._sleep, on_usage=self.usage.append, **settings
-        )
+        self.real = LlmInquiryBackend(model, sleep=self._sleep, **settings)
 
     async def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
 
     async def ask(self, question: Question = SURE, thread: Thread | None = None) -> Any:
-        return await self.real.inquire(thread or waiting(), inquiry(question))
+        asked = replace(inquiry(question), spent=lambda _, usage: self.usage.append(usage))
+        return await self.real.inquire(thread or waiting(), asked)
 
     async def failure(self, question: Question = SURE) -> str:
         with pytest.raises(InquiryError) as caught:

@@ -9,9 +9,9 @@ from jp_nb.record.turn_view import (
     Inquiry,
     ToolCall,
     Turn,
-    TurnUsage,
     read_turn,
 )
+from jp_nb.record.usage import TurnUsage
 from tests.support.entries import (
     ASKED,
     CHANGED,
@@ -38,8 +38,8 @@ EVERYTHING = [
     inquiry("b.q.1"),
     result("a"),
     raw("chat_request", content="and?"),
-    raw("chat_response", data=None),
-    raw("chat_response", message="b"),
+    raw("chat_response", data=None, metadata={"usage": {"model": "p/m", "input_tokens": 3}}),
+    raw("chat_response", message="b", metadata={"usage": {"input_tokens": 2, "output_tokens": 1}}),
 ]
 
 
@@ -47,8 +47,7 @@ def test_a_turn_reads_as_what_happened_in_it() -> None:
     stream = new_stream(*EVERYTHING)
     entries = stream.last_turn()
     assert entries is not None
-    usage = TurnUsage(input_tokens=3)
-    assert read_turn(0, entries.entries, usage=usage) == Turn(
+    assert read_turn(0, entries.entries) == Turn(
         number=0,
         request="q\n\nand?",
         text="a\n\nb",
@@ -59,7 +58,7 @@ def test_a_turn_reads_as_what_happened_in_it() -> None:
             Inquiry("b.q.1", "?"),
         ),
         config_changes=(ConfigChange({"user": {"name": "Ada"}}),),
-        usage=usage,
+        usage=TurnUsage(input_tokens=5, output_tokens=1),
     )
 
 

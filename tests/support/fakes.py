@@ -24,7 +24,6 @@ from jp_nb.agent.model_events import (
     TextPart,
     ToolCallArguments,
     ToolCallStart,
-    Usage,
 )
 from jp_nb.agent.model_inquiry import InquiryBackend, InquiryError, ModelInquiry
 from jp_nb.agent.prompts import (
@@ -179,7 +178,6 @@ class MockInquiryBackend:
 
     def __init__(self, answers: Mapping[str, Any] | None = None) -> None:
         self._answers = dict(answers or {})
-        self.on_usage: Callable[[Usage], None] | None = None
         self.asked: list[tuple[ModelInquiry, list[ThreadEntry]]] = []
         self.running = 0
         self.most_at_once = 0

@@ -1,0 +1,239 @@
+"""The tokens of each response are in the record, with its last entry."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.display_events import Notice, TokensSoFar
+from jp_nb.agent.model_events import Finished, Flush, TextPart, Usage
+from jp_nb.agent.model_inquiry import InquiryModel, LlmInquiryBackend
+from jp_nb.config.tree.model_config import Request as RequestConfig
+from jp_nb.errors import ProviderError
+from jp_nb.providers.registry import create
+from jp_nb.record.events import ChatResponse, ConfigDelta, InquiryResponse, ToolCallRequest
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.turn_view import Turn, read_turn
+from jp_nb.record.unanswered import no_answer
+from jp_nb.record.usage import ModelUsage, TurnUsage, usage_in
+from jp_nb.tooling.context import ToolContext
+from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
+from jp_nb.tooling.python import PythonTool
+from jp_nb.tooling.question import Question
+from tests.support.fakes import Bench, EventProvider, call, for_tool, forever, reply, say, until
+from tests.support.loopback import LoopbackServer, Reply, ToolCall
+from tests.support.over_http import over_http
+
+DONE = reply(say("Done."))
+BROKEN = ProviderError("it broke", kind="transient")
+
+
+def t() -> str:
+    return "x"
+
+
+def took(*counts: int) -> Usage:
+    return Usage(*counts)
+
+
+def stored(bench: Bench) -> list[tuple[str, ModelUsage]]:
+    """What entries say of tokens, with the type of each."""
+    return [(e.type, used) for e in bench.entries for used in usage_in(e.metadata)]
+
+
+def used(*counts: int, model: str = "") -> ModelUsage:
+    return ModelUsage(model, TurnUsage(*counts))
+
+
+async def test_the_last_entry_of_each_response_says_what_it_took() -> None:
+    first: list[Any] = [took(30, 10), *reply(say("Well."), call("t", index=1))]
+    last: list[Any] = [took(50), Usage(output_tokens=4, cache_read_tokens=20), *DONE]
+    bench = Bench([first, last], tools=[PythonTool(t)])
+    end = await bench.run()
+    assert [kind for kind, _ in stored(bench)] == ["tool_call_request", "chat_response"]
+    [request] = bench.of(ToolCallRequest)
+    assert request.metadata["usage"] == {"model": "test/test-model", "input_tokens": 30,
+                                         "output_tokens": 10}  # fmt: skip
+    assert "usage" not in bench.of(ChatResponse)[0].metadata
+    assert bench.turn.usage == TurnUsage(80, 14, None, 20)
+    assert (end.usage.input_tokens, end.usage.output_tokens) == (80, 14)
+
+
+async def test_what_no_provider_reports_is_not_recorded() -> None:
+    bench = Bench([DONE])
+    await bench.run()
+    assert bench.turn.usage == TurnUsage()
+    assert "usage" not in json.dumps(bench.stream.raw)
+    assert not [event for event in bench.passing if isinstance(event, TokensSoFar)]
+
+
+async def test_a_retry_counts_with_the_answer_and_a_partial_answer_for_itself() -> None:
+    silent: list[Any] = [took(7), BROKEN]
+    partial: list[Any] = [took(8), *say("Do")[:1], BROKEN]
+    bench = Bench([silent, partial, [took(9, 2), *DONE]])
+    await bench.run()
+    name = "test/test-model"
+    assert [u for _, u in stored(bench)] == [used(15, model=name), used(9, 2, model=name)]
+    assert bench.turn.usage == TurnUsage(24, 2)
+
+
+async def test_parts_of_one_answer_have_each_their_own() -> None:
+    first: list[Any] = [took(5, 4), *say("One and "), Finished("max_tokens")]
+    bench = Bench([first, [took(9, 3), *reply(say("two."))]], chains=True)
+    await bench.run()
+    assert bench.turn.text == "One and two."
+    assert [u.tokens for _, u in stored(bench)] == [TurnUsage(5, 4), TurnUsage(9, 3)]
+
+
+async def test_a_refusal_leaves_no_entry_and_its_tokens_stand_at_the_end_of_the_turn() -> None:
+    refused: list[Any] = [took(12), *say("No"), Finished("refused")]
+    bench = Bench([refused])
+    assert (await bench.run()).status == "completed"
+    assert stored(bench) == [("config_delta", used(12, model="test/test-model"))]
+    assert bench.turn.usage == TurnUsage(12)
+    assert bench.turn.config_changes == ()
+    again = Bench([[took(20), *DONE]], stream=bench.stream)
+    await again.run("And now?")
+    assert [read.usage.input_tokens for read in turns(again.stream)] == [12, 20]
+    assert [len(read.config_changes) for read in turns(again.stream)] == [0, 0]
+
+
+def turns(stream: ConversationStream) -> list[Turn]:
+    return [read_turn(turn.number, turn.entries) for turn in stream.turns()]
+
+
+async def test_what_a_turn_without_an_answer_took_stands_with_its_mark() -> None:
+    bench = Bench([[took(12), ProviderError("no")]])
+    with pytest.raises(ProviderError):
+        await bench.run()
+    [mark] = bench.of(ConfigDelta)
+    assert no_answer(mark) is not None
+    assert usage_in(mark.metadata) == (used(12, model="test/test-model"),)
+    assert (bench.turn.usage, bench.turn.status) == (TurnUsage(12), "failed")
+
+
+# --- questions that a model answers ------------------------------------------------------------
+
+
+def asking() -> PythonTool:
+    def rename(ctx: ToolContext) -> Outcome:
+        if "sure" not in ctx.answers:
+            return NeedsInput(Question.boolean("sure", "Sure?"))
+        return Success("Renamed.")
+
+    return PythonTool(rename)
+
+
+BY_MODEL = for_tool("rename", questions={"sure": {"target": "assistant"}})
+
+
+def answering(*scripts: Any) -> LlmInquiryBackend:
+    return LlmInquiryBackend(InquiryModel(EventProvider(*scripts), "small", full_name="test/small"))
+
+
+def sure() -> list[Any]:
+    answer = {"inquiry_id": "tool_call.rename.call_1", "answer": True}
+    return reply([TextPart(0, "structured", json.dumps(answer)), Flush(0)])
+
+
+async def test_what_a_question_took_stands_with_its_end_attempts_that_failed_included() -> None:
+    backend = answering([took(5), BROKEN], [took(5, 2), *sure()])
+    backend.sleep = lambda _: until(lambda: True)
+    bench = Bench([[took(1), *reply(call("rename"))], DONE], [asking()], config=BY_MODEL,
+                  inquiry=backend)  # fmt: skip
+    await bench.run()
+    [end] = bench.of(InquiryResponse)
+    assert end.metadata["channel"] == "model"
+    assert usage_in(end.metadata) == (used(10, 2, model="test/small"),)
+    assert bench.turn.usage == TurnUsage(11, 2)
+
+
+async def test_a_question_that_is_cut_says_what_it_took_until_then() -> None:
+    heard = asyncio.Event()
+
+    async def silence() -> None:
+        heard.set()
+        await forever()
+
+    backend = answering([took(5), silence])
+    bench = Bench([reply(call("rename")), DONE], [asking()], config=BY_MODEL, inquiry=backend)
+    task = asyncio.create_task(bench.run())
+    await heard.wait()
+    bench.loop.interrupt()
+    assert (await asyncio.wait_for(task, 5)).status == "interrupted"
+    [end] = bench.of(InquiryResponse)
+    assert (end.outcome, usage_in(end.metadata)) == ("cancelled", (used(5, model="test/small"),))
+
+
+async def test_questions_count_towards_the_most_that_a_turn_may_take() -> None:
+    backend = answering([took(500), *sure()])
+    bench = Bench([reply(call("rename")), DONE], [asking()], config=BY_MODEL, inquiry=backend,
+                  request=RequestConfig(max_total_tokens=100))  # fmt: skip
+    assert (await bench.run()).status == "interrupted"
+    assert len(bench.provider.requests) == 1  # the model is not asked again
+    [notice] = bench.shown_of(Notice)
+    limit = "assistant.request.max_total_tokens"
+    assert notice.text == (
+        f"⚠ The turn took 500 tokens, {limit} is 100: it ends here. `%jp config {limit}=N` allows "
+        "more, and 0 any number; ask again to go on"
+    )
+    assert not bench.stream.repair()
+
+
+async def test_no_model_is_asked_a_question_once_the_turn_took_as_much_as_it_may() -> None:
+    backend = answering([took(500), *sure()], [took(500), *sure()])
+
+    def rename(ctx: ToolContext) -> Outcome:
+        for name in ("sure", "really"):
+            if name not in ctx.answers:
+                return NeedsInput(Question.boolean(name, "Sure?"))
+        return Success("Renamed.")
+
+    both = {name: {"target": "assistant"} for name in ("sure", "really")}
+    bench = Bench([reply(call("rename")), DONE], [PythonTool(rename)], inquiry=backend,
+                  config=for_tool("rename", questions=both),
+                  request=RequestConfig(max_total_tokens=100))  # fmt: skip
+    assert (await bench.run()).status == "interrupted"
+    provider = backend.default.provider
+    assert isinstance(provider, EventProvider)
+    assert len(provider.requests) == 1
+    assert "as many tokens as it may" in str(bench.turn.tool_calls[0].content)
+
+
+# --- what goes out, and what is shown ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", ["anthropic", "openai", "openrouter"])
+async def test_no_provider_is_sent_what_the_record_says_of_tokens(protocol: str) -> None:
+    replies: list[Reply | str] = [
+        Reply(reasoning="Hm.", tool_calls=(ToolCall("t"),)),
+        Reply(text="Done."),
+        "More.",
+    ]
+    with LoopbackServer(replies) as server:
+        provider = create(protocol, {"base_url": server.url, "api_key_env": None})
+        bench = Bench([], tools=[PythonTool(t)])
+        over_http(bench, provider, protocol)
+        try:
+            await bench.run()
+            again = Bench([], tools=[PythonTool(t)], stream=bench.stream)
+            over_http(again, provider, protocol)
+            await again.run("And?")
+        finally:
+            await provider.aclose()
+    assert bench.stream is again.stream
+    assert len(stored(again)) == 3
+    for request in server.requests:
+        assert b'"usage"' not in request.raw.replace(b'"include_usage"', b"")
+        assert b"input_tokens" not in request.raw
+    assert again.turn.usage.input_tokens == 11
+
+
+async def test_the_tokens_so_far_are_told_after_each_response() -> None:
+    bench = Bench([[took(30, 10), *reply(call("t"))], [took(40, 5), *DONE]], [PythonTool(t)])
+    await bench.run()
+    told = [event for event in bench.passing if isinstance(event, TokensSoFar)]
+    assert told == [TokensSoFar(30, 10), TokensSoFar(70, 15)]

@@ -1,0 +1,68 @@
+"""Tokens in a notebook that runs with nobody there: in the record, in no output."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+
+from jp_nb.headless.runner import run_notebook
+from tests.support.notebook_runs import outputs, record
+
+SCRIPT = """
+[[replies]]
+text = "One."
+usage = { input_tokens = 1200, output_tokens = 30, cache_read_tokens = 900 }
+[[replies]]
+text = "Two."
+usage = { input_tokens = 1300, output_tokens = 8 }
+"""
+LOAD = "%load_ext jp_nb\n%jp config assistant.model.id=scripted/talk"
+SEEN = "import jp_nb\nprint([t.usage.input_tokens for t in jp_nb.conversation().turns])\n%jp usage"
+
+
+def written(folder: Path, *cells: str) -> Path:
+    path = folder / "talk.ipynb"
+    (folder / "talk.toml").write_text(SCRIPT, encoding="utf-8")
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    nbformat.write(made, path)
+    return path
+
+
+def texts(path: Path) -> str:
+    found = [o.get("text", "") or o["data"]["text/plain"] for o in outputs(path)]
+    return "\n".join(found)
+
+
+def test_another_kernel_knows_what_turns_took(tmp_path: Path) -> None:
+    path = written(tmp_path, LOAD, "%%jp\nGo.")
+    assert run_notebook(path).failure is None
+    path = written_over(path, LOAD, SEEN)
+    run_notebook(path, continue_=True)
+    said = texts(path)
+    assert "[1200]" in said
+    assert "scripted/talk" in said
+    assert "75%" in said
+
+
+def written_over(path: Path, *cells: str) -> Path:
+    """Other cells in the same notebook."""
+    made = nbformat.read(path, as_version=4)
+    made.cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
+    nbformat.write(made, path)
+    return path
+
+
+def test_the_record_is_the_same_twice_and_the_output_of_a_turn_has_no_count(tmp_path: Path) -> None:
+    path = written(tmp_path, LOAD, "%%jp\nGo.", "%%jp\nOn.")
+    run_notebook(path)
+    first, shown = record(path), outputs(path)
+    run_notebook(path)
+    assert record(path) == first
+    assert outputs(path) == shown
+    assert [e["metadata"]["usage"] for e in first if "usage" in e.get("metadata", {})] == [
+        {"model": "scripted/talk", "input_tokens": 1200, "output_tokens": 30,
+         "cache_read_tokens": 900},
+        {"model": "scripted/talk", "input_tokens": 1300, "output_tokens": 8},
+    ]  # fmt: skip
+    assert "tokens" not in texts(path)
