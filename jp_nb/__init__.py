@@ -12,7 +12,7 @@ Importing this loads no Jupyter, opens nothing and reads no environment.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -20,6 +20,9 @@ from jp_nb.session.current import current as _current
 from jp_nb.session.current import loaded as _loaded
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from jp_nb.agent.call_outcome import CallOutcome
     from jp_nb.config.tree.access_config import ConfigRule
     from jp_nb.errors import (
         AnswerError,
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "CallOutcome": "jp_nb.agent.call_outcome",
     "ConfigRule": "jp_nb.config.tree.access_config",
     "AnswerError": "jp_nb.errors",
     "ConfigError": "jp_nb.errors",
@@ -68,6 +72,7 @@ _HOMES = {
 
 __all__ = [
     "AnswerError",
+    "CallOutcome",
     "ConfigError",
     "ConfigRule",
     "Conversation",
@@ -87,6 +92,7 @@ __all__ = [
     "Turn",
     "UsageError",
     "ask",
+    "call",
     "conversation",
     "last",
     "query",
@@ -263,6 +269,45 @@ def ask(
     questions = questions_of(question, title=title)
     answers = turns.ask_together(questions, label=label, tool=tool)
     return answers if isinstance(question, list | tuple) else answers[questions[0].id]
+
+
+def call(
+    tool: str | Callable[..., Any],
+    /,
+    arguments: Mapping[str, JsonValue] | None = None,
+    **named: JsonValue,
+) -> CallOutcome:
+    """Run a tool as a turn would, outside of the conversation: `%jp call` as a function.
+
+    Arguments are checked, permission and questions are put to the person, and the cell shows what
+    the model would read. With nobody there it ends as in a turn, and the outcome says so::
+
+        assert jp.call("weather", city="Delft").content == "Sunny"
+
+    Args:
+        tool: The name of a tool, or the function itself.
+        arguments: Its arguments, as the model would write them.
+        named: More of them.
+
+    Returns:
+        What came of it. Nothing is recorded; a configuration change that it proposed is decided,
+        and not applied.
+
+    Raises:
+        UsageError: If jp_nb is not loaded, a turn runs, there is no such tool, or an argument is
+            not JSON.
+        ConfigError: If the configuration is not valid.
+        PromptUnavailable: In a strict run, if nobody could decide something.
+    """
+    from jp_nb.errors import UsageError
+
+    session = _loaded()
+    given = dict(arguments or {})
+    if twice := given.keys() & named.keys():
+        raise UsageError(f"given twice: {', '.join(sorted(twice))}")
+    with session.guarded():
+        tools = session.bench.tools()
+        return session.bench.call(tools, tools.find(tool), given | named)
 
 
 def tools() -> tuple[PythonTool, ...]:

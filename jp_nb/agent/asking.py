@@ -137,6 +137,7 @@ class _Round:
 
     Attributes:
         used: What the model took that was asked.
+        repeated: True if its answer is the recorded one of a turn that runs again.
     """
 
     id: str
@@ -145,6 +146,7 @@ class _Round:
     answer: JsonValue = None
     end: QuestionEnd | None = None
     used: ModelUsage = NONE_USED
+    repeated: bool = False
 
     @property
     def call(self) -> Call:
@@ -251,7 +253,9 @@ class Asking:
 
     def _way(self, each: _Round, nobody: Unavailable | None) -> Route:
         tool = each.tool
-        return route(
+        repeated = self._state.repeated(each.id, each.question)
+        each.repeated = repeated is not None
+        return repeated or route(
             tool.name,
             each.question,
             tool.questions.get(each.question.id),
@@ -481,6 +485,8 @@ class Asking:
         self._record(with_usage(entry, each.used))
         each.end = question_end(entry)
         end, channel = entry.metadata.get("end"), entry.metadata.get("channel")
+        if each.repeated:
+            channel = "recorded"
         self._display(
             QuestionEnds(
                 call_id=each.call.key,

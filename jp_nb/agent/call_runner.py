@@ -38,7 +38,7 @@ from jp_nb.record.thread import Thread
 from jp_nb.record.turn_marks import edited_by_person
 from jp_nb.tooling.base import RUN, Run
 from jp_nb.tooling.context import SharedContext, ToolContext
-from jp_nb.tooling.faults import is_cancelled, summary, traceback_of
+from jp_nb.tooling.faults import is_cancelled, summary, tool_frames, traceback_of
 from jp_nb.tooling.long_results import cut_middle
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
 
@@ -51,6 +51,10 @@ UNAVAILABLE = (
 )
 NOT_FORMATTED = "Tool '{}' was not executed because the argument formatter failed: {}"
 RESTARTED = "restarted"
+
+
+def nobody_debugs(call: Call, error: BaseException) -> None:
+    """Forget what a tool raised."""
 
 
 class CallRunner:
@@ -70,6 +74,7 @@ class CallRunner:
         cut_short: Called when an interrupt of the cell cut the function of a call, with the number
             of interrupts that were heard when it began.
         stop_turn: Called when the person, asked by a tool, stops the turn.
+        faulted: Is given what a tool raised, for a debugger: its traceback begins in the tool.
 
     Attributes:
         changes: The configuration changes that the calls proposed.
@@ -89,6 +94,7 @@ class CallRunner:
         context: SharedContext,
         cut_short: Callable[[Call, int], None],
         stop_turn: Callable[[], None],
+        faulted: Callable[[Call, BaseException], None] = nobody_debugs,
     ) -> None:
         self._events = events
         self._cell = cell
@@ -97,6 +103,7 @@ class CallRunner:
         self._context = context
         self._cut_short = cut_short
         self.stop_turn = stop_turn
+        self._faulted = faulted
         self._batch = BatchContext(Thread())
         self._asking = Asking(
             self,
@@ -237,6 +244,7 @@ class CallRunner:
             # SystemExit and KeyboardInterrupt out of a task would end the agent's loop.
             outcome = Failure(summary(exc))
             call.traceback = traceback_of(exc)
+            self._faulted(call, exc.with_traceback(tool_frames(exc)))
         finally:
             run.over = True
         outcome = self._state.secrets.hide_in(outcome)
@@ -296,7 +304,9 @@ class CallRunner:
         limits = self._batch.basis.config.record
         call.shown = admit(call.given, limits, before=self._state.images)
         self._state.images += len(call.shown.images)
-        content = call.shown.added_to(_shortened(result.content, tool))
+        short = _shortened(result.content, tool)
+        call.whole_chars = None if short == result.content else len(result.content)
+        content = call.shown.added_to(short)
         result = replace(result, content=content, images=call.shown.images)
         call.delivered = content
         match tool.result:

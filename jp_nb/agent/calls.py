@@ -49,6 +49,7 @@ class Call:
         given: The images that came with it.
         shown: Those of them that the model sees, and what is said of the others. Whoever edits
             the text does not mean these to stay either.
+        whole_chars: How long it was, if it was cut to what the model may read.
         cut: True if an interrupt of the cell ended its function; what follows is decided then.
         response: Once there is one, nothing changes any more.
         traceback: For the person alone.
@@ -77,6 +78,7 @@ class Call:
     delivered: str | None = None
     given: tuple[Image, ...] = ()
     shown: Admitted = NONE
+    whole_chars: int | None = None
     cut: bool = False
     response: ToolCallResponse | None = None
     traceback: str | None = None
@@ -95,7 +97,7 @@ class Call:
     def begin_again(self) -> None:
         """Forget all that happened to it so far."""
         self.arguments, self.answers, self.ends = {}, {}, {}
-        self.reply = self.structured = self.delivered = None
+        self.reply = self.structured = self.delivered = self.whole_chars = None
         self.given, self.shown = (), NONE
         self.unasked.clear()
         self.rejections, self.rejection = 0, None

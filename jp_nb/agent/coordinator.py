@@ -17,7 +17,7 @@ from typing import Literal
 
 from jp_nb.agent.asking import BatchContext
 from jp_nb.agent.batch_events import BatchEvents
-from jp_nb.agent.call_runner import CallRunner
+from jp_nb.agent.call_runner import CallRunner, nobody_debugs
 from jp_nb.agent.calls import Call
 from jp_nb.agent.cell_functions import CellFunctions
 from jp_nb.agent.decisions import INTERRUPT_FIRST, STOPPED_FIRST, UNDELIVERED
@@ -67,6 +67,7 @@ class Coordinator:
         state: What is remembered in this turn.
         interrupts: Decides what an interrupt does.
         context: What tools are told in every call.
+        faulted: Is given what a tool raised, for a debugger.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Coordinator:
         state: TurnState,
         interrupts: Interrupts,
         context: SharedContext | None = None,
+        faulted: Callable[[Call, BaseException], None] = nobody_debugs,
     ) -> None:
         self._prompter = prompter
         self._display = display
@@ -97,6 +99,7 @@ class Coordinator:
             context=context or {},
             cut_short=self._cut_short,
             stop_turn=self._stop_turn,
+            faulted=faulted,
         )
         self._calls: Sequence[Call] = ()
         self._settings = InterruptConfig()

@@ -103,6 +103,7 @@ class ChangeEnds:
         by: `person`, through `channel`; `grant` if the tool need not ask; `nobody` if it had to
             and nobody was there.
         reason: Why nobody could be asked.
+        counts: False if nothing is applied, whatever was decided: the call is no part of a turn.
     """
 
     call_id: str
@@ -112,6 +113,7 @@ class ChangeEnds:
     by: Literal["person", "grant", "nobody"]
     channel: Channel | None = None
     reason: str | None = None
+    counts: bool = True
 
 
 @dataclass(frozen=True, slots=True)

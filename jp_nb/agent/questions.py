@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import get_args
 
 from pydantic import JsonValue
 
@@ -40,6 +40,20 @@ NOT_ANSWERED: Mapping[str, str] = {
 """What the model is told of a call whose question got no answer, by how the prompt ended."""
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedAnswer:
+    """An answer that the same question of the same call had before.
+
+    Attributes:
+        kind: The kind of the question.
+        channel: Where it was from: a tool that runs again is told the same.
+    """
+
+    kind: str
+    answer: JsonValue
+    channel: str | None = None
+
+
 @dataclass(slots=True)
 class TurnState:
     """Answers and decisions that count for the rest of a turn, and are never stored.
@@ -50,6 +64,7 @@ class TurnState:
         attempts: How often a question of a tool call was asked, by `<call>.<question>`.
         secrets: What tools may not repeat; of the whole session.
         images: How many the turn shows, those included that somebody is still asked about.
+        recorded: Answers that count before all others, by the id of the inquiry.
     """
 
     answers: dict[str, JsonValue] = field(default_factory=dict)
@@ -57,6 +72,7 @@ class TurnState:
     attempts: Counter[str] = field(default_factory=Counter)
     secrets: Secrets = field(default_factory=Secrets)
     images: int = 0
+    recorded: Mapping[str, RecordedAnswer] = field(default_factory=dict)
 
     def permission(self, tool: OfferedTool) -> bool | None:
         """Return the remembered decision about `tool` as it is now; None if there is none."""
@@ -76,6 +92,13 @@ class TurnState:
         answer = self.answers.get(f"{tool}.{question.id}")
         return None if answer is None or question.misfit(answer) else answer
 
+    def repeated(self, inquiry_id: str, question: Question) -> UseAnswer | None:
+        """Return the recorded answer, if it is one to `question` as it is now."""
+        found = self.recorded.get(inquiry_id)
+        if found is None or found.kind != question.answer_type.type:
+            return None
+        return None if question.misfit(found.answer) else UseAnswer(found.answer, found.channel)
+
     def remember(self, tool: str, question: Question, answer: JsonValue) -> None:
         """Reuse `answer` for the rest of the turn, if `question` allows it."""
         if reusable(question):
@@ -94,11 +117,12 @@ def reusable(question: Question) -> bool:
 class UseAnswer:
     """The answer is known, and nobody is asked.
 
-    `channel` is None for the automatic answer of an optional question: nobody is there to decide.
+    `channel` says from where; None for the automatic answer of an optional question: nobody is
+    there to decide.
     """
 
     answer: JsonValue
-    channel: Literal["configured", "remembered"] | None
+    channel: str | None
 
 
 @dataclass(frozen=True, slots=True)

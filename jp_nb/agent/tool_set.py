@@ -19,6 +19,7 @@ from jp_nb.config.tree.command_line import Command
 from jp_nb.config.tree.tool_config import (
     CANCELLATION,
     STAR,
+    Enable,
     ErrorStyle,
     FormatMode,
     QuestionConfig,
@@ -142,6 +143,17 @@ class _Documentation(Mapping[str, str]):
 def is_enabled(tool: ToolConfig, star: ToolConfig) -> bool:
     """Return the tool's own state, else that of `*`, else True."""
     return enabling(tool, star)[0]
+
+
+def switched_on(config: AppConfig) -> AppConfig:
+    """Return `config` with every tool on: what those that are off would be like."""
+    on = {"enable": Enable(state=True)}
+    switched = {
+        name: tool if name == STAR else tool.model_copy(update=on)
+        for name, tool in config.conversation.tools.items()
+    }
+    conversation = config.conversation.model_copy(update={"tools": switched})
+    return config.model_copy(update={"conversation": conversation})
 
 
 async def offer_tools(

@@ -17,6 +17,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.answer_stream import AnswerStream
 from jp_nb.agent.asking import BatchContext
+from jp_nb.agent.call_runner import nobody_debugs
 from jp_nb.agent.calls import Call
 from jp_nb.agent.coordinator import NEVER_RAN, BatchEnd, Coordinator
 from jp_nb.agent.display_events import Display, InterruptHeard, Notice
@@ -88,6 +89,7 @@ class TurnLoop:
             (`docs/decisions.md` D21).
         context: What tools are told in every call.
         secrets: What tools may not repeat.
+        faulted: Is given what a tool raised, for a debugger.
         changes: So many of the last changes of the configuration were made for this turn. They
             are taken back if it fails, or is interrupted, before the model said anything.
         sleep: Waits before a retry.
@@ -105,6 +107,7 @@ class TurnLoop:
     strict: bool = False
     context: SharedContext = field(default_factory=SharedContext)
     secrets: Secrets = field(default_factory=Secrets)
+    faulted: Callable[[Call, BaseException], None] = nobody_debugs
     changes: int = 0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = monotonic
@@ -242,6 +245,7 @@ class TurnLoop:
             state=TurnState(secrets=self.secrets, images=self._images),
             interrupts=interrupts,
             context=self.context,
+            faulted=self.faulted,
         )
         changed = False
         while True:
@@ -288,12 +292,7 @@ class TurnLoop:
         if end.stopped:
             return "stopped" if end.left else "interrupted"
         if self.strict and coordinator.unavailable is not None:
-            raise PromptUnavailable(
-                "a decision needs a person and nobody can be asked: "
-                f"{coordinator.unavailable}. Run the notebook in a live session, configure "
-                "it, or leave out --strict.",
-                reason=coordinator.unavailable,
-            )
+            raise needs_person(coordinator.unavailable)
         if self._tokens.is_over:  # models answered tools' questions
             return self._too_many_tokens(calls, ran=True)
         return "follow_up" if end.change is None else "config_changed"
@@ -381,13 +380,7 @@ class TurnLoop:
         )
         if late:  # it came when the answer was just complete
             coordinator.interrupt()
-        try:
-            end = await coordinator.run(calls, batch)
-        except (asyncio.CancelledError, Exception):  # the record stays well formed
-            self._record.add(*await coordinator.stop(), images=_shown(calls))
-            raise
-        change = [end.change] if end.change is not None else []
-        self._record.add(*end.responses, *change, images=_shown(calls))
+        end = await run_batch(coordinator, calls, batch, self._record)
         if end.unsaid:
             self._record.say(end.unsaid, self.display)
         return end
@@ -396,6 +389,29 @@ class TurnLoop:
 def _shown(calls: Sequence[Call]) -> list[Image]:
     """Return what the model sees of the results of `calls`."""
     return [image for call in calls for image in call.shown.images]
+
+
+async def run_batch(
+    coordinator: Coordinator, calls: Sequence[Call], batch: BatchContext, record: TurnRecord
+) -> BatchEnd:
+    """Run `calls`; record their responses and what they changed, in one step."""
+    try:
+        end = await coordinator.run(calls, batch)
+    except (asyncio.CancelledError, Exception):  # the record stays well formed
+        record.add(*await coordinator.stop(), images=_shown(calls))
+        raise
+    change = [end.change] if end.change is not None else []
+    record.add(*end.responses, *change, images=_shown(calls))
+    return end
+
+
+def needs_person(reason: str) -> PromptUnavailable:
+    """Return the error of a strict run in which nobody could decide something."""
+    return PromptUnavailable(
+        f"a decision needs a person and nobody can be asked: {reason}. Run the notebook in a live "
+        "session, configure it, or leave out --strict.",
+        reason=reason,
+    )
 
 
 def _stays(what: str, how: str) -> str:

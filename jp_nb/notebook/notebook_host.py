@@ -5,7 +5,8 @@ Source: `docs/architecture.md`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jp_nb.notebook.document.finding import find
@@ -58,6 +59,20 @@ class NotebookHost:
 
         return KernelNotebook(self.shell, store)
 
+    def show(self, bundle: Mapping[str, str]) -> None:
+        """Display a MIME `bundle` in the running cell."""
+        self.shell.display_pub.publish(data=dict(bundle), metadata={})
+
+    def keep_error(self, error: BaseException) -> None:
+        """Have `%debug` open where a tool raised `error`; nothing is shown.
+
+        Source: https://docs.python.org/3/library/sys.html#sys.last_exc
+        """
+        sys.last_type, sys.last_value = type(error), error
+        sys.last_traceback = error.__traceback__
+        self.shell.InteractiveTB.tb = error.__traceback__  # IPython looks there first
+        vars(sys)["last_exc"] = error  # what Python 3.12 and later look at
+
     def show_in_one_line(self, error: BaseException) -> None:
         """Have IPython show `error` without our own traceback, unless `%xmode Verbose` is on."""
 
@@ -67,7 +82,9 @@ class NotebookHost:
                 return list(renderer.structured_traceback(type(error), error, error.__traceback__))
             if isinstance(error, KeyboardInterrupt):
                 said = plain(str(error)) or "Interrupted"
-                return [f"{said}. What arrived so far is in the record."]
+                # A sentence says all there is to say, as that of a call outside of a turn does.
+                kept = "" if said.endswith(".") else ". What arrived so far is in the record."
+                return [f"{said}{kept}"]
             return [f"{type(error).__name__}: {plain(str(error))}"]
 
         # IPython asks an exception for its own rendering before it makes one.

@@ -197,6 +197,14 @@ _TABLE: Final = (
     ),
     Subcommand("usage", "the tokens that were used, by turn and by model",
                "report_commands:usage", "[N]", "a number of turns"),
+    Subcommand(
+        "call", "run a tool as a turn would, outside the conversation", "bench_commands:call",
+        "NAME [ARGUMENT=VALUE… | JSON]", offers="tool", is_text=True,
+        options=(
+            MagicOption(("--last",), "with the arguments that the model used last for it"),
+            MagicOption(("--id",), "as the model called it in the call with that id", "CALL_ID"),
+        ),
+    ),
     Subcommand("new", "start a new conversation in this notebook", "conversation_commands:new",
                options=(MagicOption(("--keep-config",), "likewise, with what this one has set"),)),
     Subcommand("fork", "go on from a turn in a conversation of its own",

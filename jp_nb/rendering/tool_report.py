@@ -12,7 +12,7 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.tool_set import OfferedTool, ToolSet, is_enabled
+from jp_nb.agent.tool_set import OfferedTool, ToolSet, is_enabled, switched_on
 from jp_nb.config.grants import asks, names_nothing
 from jp_nb.config.layers import to_text
 from jp_nb.config.masking import is_secret, masked
@@ -20,7 +20,7 @@ from jp_nb.config.secret_names import NOT_SHOWN, without_credentials
 from jp_nb.config.tree.access_config import Access, ConfigRule, FileRule, HostRule, VariableRule
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.command_line import Command
-from jp_nb.config.tree.tool_config import STAR, Enable, QuestionConfig, ToolConfig, enabling
+from jp_nb.config.tree.tool_config import STAR, QuestionConfig, ToolConfig, enabling
 from jp_nb.errors import UsageError
 from jp_nb.rendering.markdown import code_block
 from jp_nb.rendering.report import Report, table
@@ -41,7 +41,7 @@ _LOCKS: Mapping[str, str] = {
 
 def tools(config: AppConfig, offer: MakeOffer) -> Report:
     """Every configured tool: whether the model is offered it, where it comes from, how it runs."""
-    offered, possible = offer(config), offer(_all_on(config))
+    offered, possible = offer(config), offer(switched_on(config))
     rows = []
     for name, tool in config.conversation.tools.items():
         if name == STAR:
@@ -78,7 +78,7 @@ def tool(name: str, config: AppConfig, offer: MakeOffer) -> Report:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f": did you mean `%jp tools {near[0]}`?" if near else "; `%jp tools` lists them"
         raise UsageError(f"Tool not found: {name}{hint}")
-    offered, possible = offer(config), offer(_all_on(config))
+    offered, possible = offer(config), offer(switched_on(config))
     found = possible.tools.get(name)
     facts = [
         ("tool", name),
@@ -109,17 +109,6 @@ def tool(name: str, config: AppConfig, offer: MakeOffer) -> Report:
 
 def _star(config: AppConfig) -> ToolConfig:
     return config.conversation.tools.get(STAR, ToolConfig())
-
-
-def _all_on(config: AppConfig) -> AppConfig:
-    """`config` with every tool on: what one that is off would be like."""
-    on = {"enable": Enable(state=True)}
-    switched = {
-        name: tool if name == STAR else tool.model_copy(update=on)
-        for name, tool in config.conversation.tools.items()
-    }
-    conversation = config.conversation.model_copy(update={"tools": switched})
-    return config.model_copy(update={"conversation": conversation})
 
 
 # --- one tool --------------------------------------------------------------------------------

@@ -199,12 +199,17 @@ def _changes(ends: ChangeEnds) -> tuple[wording.Decided, list[wording.Decided]]:
 
 
 def _verdict(ends: ChangeEnds) -> str:
+    applied, beside = (
+        ("applied", "") if ends.counts else ("approved", "; not applied outside a turn")
+    )
     match ends.by:
         case "person":
             channel = f" ({ends.channel})" if ends.channel else ""
-            return f"{'applied' if ends.applied else 'rejected'} by you{channel}"
+            if not ends.applied:
+                return f"rejected by you{channel}"
+            return f"{applied} by you{channel}{beside}"
         case "grant":
-            return "applied, as its grant allows"
+            return f"{applied}, as its grant allows{beside}"
         case "nobody":
             reason = ends.reason or "nobody could be asked"
             return f"not applied: {one_line(reason, limit=300)}"
@@ -226,6 +231,8 @@ def _notice_markdown(text: str) -> str:
     return "  \n".join(lines)
 
 
+_NO_PERSON = ("configured", "remembered", "recorded", "model")
+"""Channels of answers that nobody gave just now."""
 _ENDS: Mapping[str, str] = {
     **LEFT,
     "unavailable": "nobody could be asked",
@@ -243,9 +250,7 @@ def _outcome(ends: QuestionEnds, card: QuestionCard) -> str:
     if ends.outcome == "redacted":
         return f"→ {SECRET_ANSWER}"
     if ends.outcome == "answered":
-        origin = (
-            f" ({ends.channel})" if ends.channel in ("configured", "remembered", "model") else ""
-        )
+        origin = f" ({ends.channel})" if ends.channel in _NO_PERSON else ""
         return f"→ {card.words}{origin}{marks_in_words(ends.marks)}"
     if ends.end == "declined":
         return f"— {NOT_ANSWERED}"

@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jp_nb.config.defaults import DEFAULT_MODEL
 from jp_nb.errors import ConfigError, UsageError
@@ -23,7 +23,6 @@ from jp_nb.workspace.config_files import ConfigFiles
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from jp_nb.agent.turn import TurnEnd
     from jp_nb.record.trust import Trust
     from jp_nb.session.question_log import QuestionLog
     from jp_nb.session.settings import Settings
@@ -46,7 +45,7 @@ class ActiveConversation:
         headless: True if nobody is there.
         restored: True if the active conversation was in the notebook before.
         made_here: True if this process made all of it.
-        running: The turn that runs on it, or the last one that did.
+        running: The turn, or the call on the bench, that runs, or ran last.
         notices: What the person should be told once.
     """
 
@@ -63,7 +62,7 @@ class ActiveConversation:
         self.clock = clock
         self.headless = home.headless
         self.notices = notices
-        self.running: Future[TurnEnd] | None = None
+        self.running: Future[Any] | None = None
         self._notebook = home.path
         self._awaits_files = False
         base_config = self._base_config(loads=True)

@@ -218,6 +218,14 @@ class Host(Protocol):
         """Return what tools may see of the notebook whose record `store` keeps."""
         ...
 
+    def show(self, bundle: Mapping[str, str]) -> None:
+        """Display a MIME `bundle` in the running cell."""
+        ...
+
+    def keep_error(self, error: BaseException) -> None:
+        """Have a debugger open where a tool raised `error`, the last one; on the cell's thread."""
+        ...
+
     def show_in_one_line(self, error: BaseException) -> None:
         """Have `error`, which leaves the cell, shown without a traceback of our own."""
         ...

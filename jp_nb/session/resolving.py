@@ -192,6 +192,18 @@ class Resolver:
             conversation_id=conversation_id,
         )
 
+    async def inquiry(
+        self, config: AppConfig, tools: ToolSet, conversation_id: str
+    ) -> LlmInquiryBackend:
+        """Return what answers the questions of `tools` by asking a model.
+
+        Raises:
+            ConfigError: If a model or an attachment cannot be had.
+        """
+        model, provider = self.model(config)
+        attachments = self.attachments(config)
+        return self._inquiry(config, tools, (provider, model), attachments, conversation_id)
+
     def _override(self, assistant: Assistant, llm: Llm, path: str) -> tuple[Provider, ModelId]:
         try:
             model = resolve_model(assistant.model.id, llm.aliases, path=path)

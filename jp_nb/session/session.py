@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from jp_nb.record.turn_view import Turn
     from jp_nb.session.conversation_list import ConversationList
     from jp_nb.session.settings import Settings
+    from jp_nb.session.tool_bench import ToolBench
     from jp_nb.session.turns import TurnRunner
 
 RELOAD_TIMEOUT = 2.0
@@ -107,6 +108,13 @@ class Session:
         from jp_nb.session.turns import TurnRunner
 
         return TurnRunner(self.host, self.active, self.conversations.known, ended=self._ended)
+
+    @cached_property
+    def bench(self) -> ToolBench:
+        """Tools called outside of the conversation."""
+        from jp_nb.session.tool_bench import ToolBench
+
+        return ToolBench(self.host, self.turns, self.active)
 
     # --- configuration -----------------------------------------------------------------------
 

@@ -5,17 +5,16 @@ Source: `docs/architecture.md`, `docs/guide.md`.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.agent.display_events import InterruptHeard, Notice
+from jp_nb.agent.display_events import Notice
 from jp_nb.agent.model_events import ToolChoice
+from jp_nb.agent.model_inquiry import LlmInquiryBackend
 from jp_nb.agent.prompts import (
     FormPrompt,
     FormPromptEnd,
@@ -24,9 +23,8 @@ from jp_nb.agent.prompts import (
     Unavailable,
 )
 from jp_nb.agent.resolved import Resolved
-from jp_nb.agent.secret_answers import Secrets
 from jp_nb.agent.tool_set import ToolSet
-from jp_nb.agent.turn import TurnEnd, TurnLoop
+from jp_nb.agent.turn import TurnLoop
 from jp_nb.config.directives import Directive
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app_config import AppConfig
@@ -39,10 +37,9 @@ from jp_nb.record.thread import Thread, thread_of
 from jp_nb.record.turn_view import Turn, read_turn
 from jp_nb.rendering.form_record import record_of
 from jp_nb.session.active_conversation import ActiveConversation
-from jp_nb.session.agent_thread import AgentThread
 from jp_nb.session.beginnings import Beginnings
-from jp_nb.session.cell_loop import CellLoop
-from jp_nb.session.host import Host, TurnOutput
+from jp_nb.session.cell_work import CellWork
+from jp_nb.session.host import Host
 from jp_nb.session.interpolate import interpolate
 from jp_nb.session.resolving import Resolver
 from jp_nb.session.settings import Settings
@@ -51,8 +48,6 @@ from jp_nb.tooling.question import Question
 from jp_nb.workspace import variables
 
 STOPPED = "You stopped the turn"
-UNHEARD_BEFORE_GIVING_UP = 3
-"""Interrupts that the agent's loop takes no notice of: a tool blocks it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +87,9 @@ class TurnRunner:
         self._active = active
         self._known = known
         self._ended = ended
-        self._cell = CellLoop()
-        self._agent = AgentThread()
-        self._front_end = host.front_end(self._cell, self._agent.call)
-        self._secrets = Secrets()
+        self.work = CellWork(host, active)
+        self._agent, self._front_end = self.work.agent, self.work.front_end
         self._threads: tuple[ConversationStream, Thread] | None = None
-        self._output: TurnOutput | None = None
         self.resolver = Resolver(active)
         self.beginnings = Beginnings(active)
 
@@ -173,6 +165,10 @@ class TurnRunner:
         nobody = self._front_end.nobody(config)
         return self._agent.wait_for(self.resolver.tools(config, nobody=nobody))
 
+    def inquiry(self, config: AppConfig, tools: ToolSet, conversation_id: str) -> LlmInquiryBackend:
+        """Return what answers the questions of `tools`; see `Resolver.inquiry`."""
+        return self._agent.wait_for(self.resolver.inquiry(config, tools, conversation_id))
+
     # --- one turn ----------------------------------------------------------------------------
 
     def run(
@@ -198,37 +194,28 @@ class TurnRunner:
             self._threads = None
             active.trust.sign()
             active.store.replaced()
-        self._output = output = self._front_end.begin_turn(resolved.basis.config)
-        root = str(active.files.root)
+        output = self.work.begin(resolved.basis.config)
         turn = TurnLoop(
             stream=stream,
             thread=self._thread(stream),
             resolve=self.resolver.for_turn(resolved),
             prompter=self._front_end.prompter,
-            cell=self._cell,
+            cell=self.work.cell,
             display=output,
             strict=strict or os.environ.get(variables.STRICT) == "1",
-            context={
-                "root": root,
-                "conversation_id": stream.id,
-                "history": active.questions.read,
-                "notebook": self._host.notebook_access(active.store),
-            },
-            secrets=self._secrets,
+            context=self.work.context(stream),
+            secrets=self.work.secrets,
+            faulted=self.work.faulted,
             changes=changes,
         )
         number = stream.turn_count
         status, why = "failed", ""
-        with self._cell.sheltered():
+        with self.work.cell.sheltered():
             try:
-                self._cell.hear_interrupts(lambda: output(InterruptHeard()))
-                output.begin()
-                end = self._serve(turn, request, images)
-                status, why = end.status, end.why
+                with self.work.shown(output):
+                    end = self.work.serve(turn.run(request, images), turn)
+                    status, why = ("interrupted", "") if end is None else (end.status, end.why)
             finally:
-                self._cell.hear_interrupts(None)
-                self._front_end.end()
-                output.finish()
                 if turn.left_out:
                     self._threads = None
                 made = self._view(number, turn, status)
@@ -253,28 +240,6 @@ class TurnRunner:
             providers = self._active.settings.projection.providers()
             self._threads = stream, thread_of(stream, providers)
         return self._threads[1]
-
-    def _serve(self, turn: TurnLoop, request: ChatRequest, images: Sequence[Image]) -> TurnEnd:
-        """Start `turn` and do what the cell's thread has to do until it is done."""
-        self._active.running = future = self._agent.run(turn.run(request, images))
-        future.add_done_callback(lambda _: self._cell.wake())
-        self._cell.release()
-        interrupts = 0
-        while True:
-            try:
-                self._cell.serve(future.done)
-                end = future.result()
-                # An interrupt that came as the turn ended still stops what would run next.
-                late = interrupts > turn.interrupts_heard
-                return TurnEnd("interrupted", end.usage) if late else end
-            except (CancelledError, asyncio.CancelledError):
-                return TurnEnd("interrupted", turn.usage)
-            except KeyboardInterrupt:
-                interrupts += 1
-                if interrupts - turn.interrupts_heard >= UNHEARD_BEFORE_GIVING_UP:
-                    raise
-                self._cell.hold()  # no tool starts before it is decided what goes on
-                self._agent.call(turn.interrupt)
 
     def _view(self, number: int, turn: TurnLoop, status: str) -> Turn | None:
         """Return the turn as code reads it; None if it never began."""
@@ -312,7 +277,7 @@ class TurnRunner:
         own = OwnQuestions(questions, config, label=label, tool=tool)
         answers = own.answers(lambda prompt: self._put(prompt, config))
         for question in questions:
-            self._secrets.answered(question, answers[question.id])
+            self.work.secrets.answered(question, answers[question.id])
         return {each.id: each.validated(answers[each.id]) for each in questions}
 
     def _put(
@@ -330,12 +295,12 @@ class TurnRunner:
         else:
             prompt = self._hidden(prompt)
             end = self._front_end.ask_here(prompt, keeps_record=not in_turn)
-        if in_turn and self._output is not None and not isinstance(end, Unavailable):
-            self._output(Notice(record_of(prompt, end).plain))
+        if in_turn and self.work.output is not None and not isinstance(end, Unavailable):
+            self.work.output(Notice(record_of(prompt, end).plain))
         return end
 
     def _hidden(self, page: QuestionPrompt) -> QuestionPrompt:
-        return replace(page, question=self._secrets.hide_in_question(page.question))
+        return replace(page, question=self.work.secrets.hide_in_question(page.question))
 
     def close(self) -> None:
         """Close prompts, providers and the agent's thread."""

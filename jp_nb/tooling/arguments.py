@@ -73,7 +73,7 @@ def coerce(value: JsonValue, schema: JsonValue) -> JsonValue:
     """Return one argument as `coerce_arguments` does."""
     if not isinstance(schema, dict):
         return value
-    wanted = _types(schema)
+    wanted = declared_types(schema)
     if isinstance(value, str) and wanted and "string" not in wanted:
         try:
             parsed = read_json(value)
@@ -168,7 +168,8 @@ def _properties(schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return properties if isinstance(properties, dict) else {}
 
 
-def _types(schema: Mapping[str, JsonValue]) -> set[str]:
+def declared_types(schema: Mapping[str, JsonValue]) -> set[str]:
+    """Return the JSON types that `schema` declares; none if that cannot be told."""
     declared = schema.get("type")
     if isinstance(declared, str):
         return {declared}
@@ -176,7 +177,7 @@ def _types(schema: Mapping[str, JsonValue]) -> set[str]:
         return {name for name in declared if isinstance(name, str)}
     members = schema.get("anyOf")
     if isinstance(members, list):
-        found = [_types(member) for member in members if isinstance(member, dict)]
+        found = [declared_types(member) for member in members if isinstance(member, dict)]
         return set().union(*found) if found and all(found) else set()
     return set()
 

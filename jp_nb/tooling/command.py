@@ -19,13 +19,14 @@ from pydantic import JsonValue
 from jp_nb.config.tree.command_line import Command
 from jp_nb.config.tree.tool_config import ToolConfig
 from jp_nb.errors import ToolError
-from jp_nb.json_values import compact_json, to_utf8
+from jp_nb.json_values import as_object, compact_json, to_utf8
 from jp_nb.tooling import process
 from jp_nb.tooling.arguments import bad_arguments, fill_defaults
 from jp_nb.tooling.base import CellThread, CommandLine, Tool, ToolDefaults
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.long_results import last_chars
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success, read_outcome
+from jp_nb.tooling.process_log import log_process
 from jp_nb.tooling.sources import SourceDefaults
 
 NO_COMMAND: Final = "Command missing for local tool"
@@ -215,6 +216,8 @@ async def _run(command: Command, document: Document, subject: str, root: str) ->
     except process.OutputError:
         size = process.MAX_OUTPUT_BYTES // 2**20
         return Failure(f"{subject} was stopped: it printed more than {size} MiB.")
+    formats = as_object(document["context"]).get("action") != "run"
+    log_process(stdin, done, formats=formats)
     return _outcome(done, subject, shell=command.shell)
 
 

@@ -10,6 +10,7 @@ import concurrent.futures
 import os
 import traceback
 from pathlib import Path
+from types import TracebackType
 
 MACHINERY = tuple(
     str(folder) + os.sep
@@ -37,9 +38,14 @@ def summary(exc: BaseException) -> str:
     return f"{type(exc).__name__}: {text}" if text else type(exc).__name__
 
 
-def traceback_of(exc: BaseException) -> str:
-    """Return the traceback of `exc` from the first frame that is the tool's."""
+def tool_frames(exc: BaseException) -> TracebackType | None:
+    """Return the traceback of `exc` from the first frame that is the tool's; None without one."""
     frame = exc.__traceback__
     while frame is not None and frame.tb_frame.f_code.co_filename.startswith(MACHINERY):
         frame = frame.tb_next
-    return "".join(traceback.format_exception(type(exc), exc, frame))
+    return frame
+
+
+def traceback_of(exc: BaseException) -> str:
+    """Return the traceback of `exc` from the first frame that is the tool's."""
+    return "".join(traceback.format_exception(type(exc), exc, tool_frames(exc)))

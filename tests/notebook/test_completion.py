@@ -93,7 +93,7 @@ def test_tab_knows_what_every_word_of_the_tables_offers() -> None:
     [
         # subcommands
         ("%jp ^", list(SUBCOMMANDS)),
-        ("%jp ^c", ["config"]),
+        ("%jp ^conf", ["config"]),
         ("  %jp  ^to", ["tools"]),
         # paths, level by level
         ("%jp config ^as", ["assistant."]),

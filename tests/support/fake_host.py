@@ -146,6 +146,8 @@ class FakeHost:
         person: What they saw and were asked.
         cell: The running cell.
         errors: What left a cell.
+        shown: The text of what was displayed beside turns.
+        kept: What tools raised.
     """
 
     def __init__(self, prompter: FakePrompter | None = None, home: FakeHome | None = None) -> None:
@@ -154,6 +156,8 @@ class FakeHost:
         self.person = FakeFrontEnd(prompter or FakePrompter(away="this is a test"))
         self.cell = CellRun()
         self.errors: list[BaseException] = []
+        self.shown: list[str] = []
+        self.kept: list[BaseException] = []
 
     def find_home(self) -> FakeHome:
         return self.home
@@ -168,6 +172,12 @@ class FakeHost:
 
     def notebook_access(self, store: RecordStore) -> FakeNotebook:
         return FakeNotebook(self.namespace)
+
+    def show(self, bundle: Mapping[str, str]) -> None:
+        self.shown.append(bundle["text/plain"])
+
+    def keep_error(self, error: BaseException) -> None:
+        self.kept.append(error)
 
     def show_in_one_line(self, error: BaseException) -> None:
         self.errors.append(error)

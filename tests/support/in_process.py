@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from jp_nb.notebook.notebook_host import NotebookHost
@@ -20,6 +21,7 @@ class FakeShell:
         self.user_ns = user_ns
         self.shown: list[str] = []
         self.display_pub = self
+        self.InteractiveTB = SimpleNamespace(mode="", tb=None)
 
     def publish(self, data: dict[str, str], metadata: Any = None, **_: Any) -> None:
         self.shown.append(data.get("text/plain", ""))

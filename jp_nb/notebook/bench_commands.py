@@ -1,0 +1,72 @@
+"""`%jp call`: a tool run outside of the conversation.
+
+Source: `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from pydantic import JsonValue
+
+from jp_nb.errors import UsageError
+from jp_nb.notebook.commands import Invocation
+from jp_nb.notebook.options import OptionParser, split
+from jp_nb.record.events import ToolCallRequest
+from jp_nb.safe_text import one_line
+from jp_nb.session.bench_arguments import read_assignments, read_object
+
+
+def call(line: Invocation) -> None:
+    """Run a tool as a turn would, and show what the model would read."""
+    name, _, rest = line.text.partition(" ")
+    bench = line.session.bench
+    tools = bench.tools()
+    if rest.lstrip().startswith("{"):
+        bench.call(tools, tools.find(name), read_object(rest))
+        return
+    options = _options(line)
+    known = _recorded(line, options)
+    wanted = options.name or (known.name if known else None)
+    if wanted is None:
+        raise UsageError(f"which tool? {line.subcommand.usage}; `%jp tools` lists them")
+    tool = tools.find(wanted)
+    arguments: dict[str, JsonValue] = dict(known.arguments) if known else {}
+    arguments |= read_assignments(options.words, tool.definition.parameters)
+    bench.call(tools, tool, arguments)
+
+
+def _options(line: Invocation) -> Namespace:
+    """Return the options of the line, the name of a tool, and the other words."""
+    parser = OptionParser(line.subcommand.options, usage=line.subcommand.usage, words=True)
+    found = parser.parse_intermixed_args(split(line.text))
+    found.name = found.words.pop(0) if found.words and "=" not in found.words[0] else None
+    if found.last and found.id is not None:
+        raise UsageError("--last and --id are two ways to name a call: write one of them")
+    return found
+
+
+def _recorded(line: Invocation, options: Namespace) -> ToolCallRequest | None:
+    """Return the model's call whose arguments are wanted; None if none is.
+
+    Raises:
+        UsageError: If there is no such call, or several begin with that id.
+    """
+    if not options.last and options.id is None:
+        return None
+    entries = line.session.document.conversation.entries
+    calls = [entry for entry in reversed(entries) if isinstance(entry, ToolCallRequest)]
+    if options.name is not None:
+        calls = [each for each in calls if each.name == options.name]
+    about = f" of {one_line(options.name, limit=80)}" if options.name is not None else ""
+    if options.last:
+        if not calls:
+            raise UsageError(f"there is no call{about} in this conversation")
+        return calls[0]
+    found = {each.id: each for each in reversed(calls) if each.id.startswith(options.id)}
+    shown = one_line(options.id, limit=80)
+    if not found:
+        raise UsageError(f"no call{about} in this conversation has an id that begins with {shown}")
+    if options.id not in found and len(found) > 1:
+        raise UsageError(f"{len(found)} calls{about} have an id that begins with {shown}")
+    return found.get(options.id) or next(iter(found.values()))

@@ -1,0 +1,201 @@
+"""Tools called outside of the conversation: as in a turn, and nothing of it is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jp_nb as jp
+from jp_nb.config.tree.access_config import ConfigRule
+from jp_nb.errors import UsageError
+from jp_nb.session.current import set_current
+from jp_nb.session.session import Session
+from jp_nb.tooling.python import REGISTRY
+from tests.support.magic_shell import Notebook, folder
+
+__all__ = ["folder"]
+
+SCRIPT = """
+[[replies]]
+text = "Let me look."
+tool_calls = [{ name = "weather", arguments = { city = "Delft", days = 3 } }]
+[[replies]]
+text = "Sunny."
+"""
+
+
+@pytest.fixture
+def notebook(folder: Path) -> Iterator[Notebook]:
+    (folder / "talk.toml").write_text(SCRIPT)
+    made = Notebook(folder)
+    set_current(made.session)
+    yield made
+    set_current(None)
+    made.session.close()
+    for name in REGISTRY.all():
+        REGISTRY.remove(name)
+
+
+def kept(session: Session) -> str:
+    """All that a call outside of the conversation may not touch."""
+    document = session.document
+    return json.dumps(
+        [
+            document.conversation.head,
+            document.conversation.base_config,
+            document.conversation.raw,
+            document.others,
+            session.config.model_dump(mode="json"),
+            repr(session.last),
+            repr(session.host.namespace.get("_jp")),
+        ]
+    )
+
+
+def define_weather() -> None:
+    @jp.tool
+    def weather(city: str, days: int = 1) -> str:
+        """Forecast for a city.
+
+        Args:
+            city: Name, as on a map.
+            days: How many days ahead.
+        """
+        if city == "Atlantis":
+            raise LookupError("no such city")
+        return f"{city}: sunny for {days} days"
+
+
+def test_a_call_gives_what_the_model_would_read(notebook: Notebook) -> None:
+    define_weather()
+    shown = notebook.jp("call weather city=123 days=2")
+    assert '✓ weather(city="123", days=2)' in shown  # a text stays a text
+    assert "The model reads (" in shown
+    assert "    123: sunny for 2 days" in shown
+    assert jp.call("weather", city="Delft").content == "Delft: sunny for 1 days"
+
+
+def test_arguments_are_checked_as_in_a_turn(notebook: Notebook) -> None:
+    define_weather()
+    outcome = jp.call("weather", town="Delft")
+    assert outcome.is_error
+    assert outcome.content.startswith("Invalid arguments for weather: city: Field required")
+    assert jp.call("weather", {"city": "Delft", "days": "4"}).content.endswith("4 days")
+
+
+def test_nothing_of_a_call_is_kept(notebook: Notebook) -> None:
+    define_weather()
+    notebook.ask("What is the weather?")
+    before = kept(notebook.session)
+    jp.call("weather", city="Delft")
+    jp.call("weather", city="Atlantis")
+    assert kept(notebook.session) == before
+
+
+def test_the_arguments_that_the_model_used_are_used_again(notebook: Notebook) -> None:
+    define_weather()
+    call_id = ""
+    notebook.ask("What is the weather?")
+    assert "Delft: sunny for 3 days" in notebook.jp("call weather --last")
+    assert "Delft: sunny for 5 days" in notebook.jp("call weather --last days=5")
+    call_id = notebook.session.last.tool_calls[0].id  # type: ignore[union-attr]
+    assert "Delft: sunny for 3 days" in notebook.jp(f"call --id {call_id[:-1]}")
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("wether city=x", "did you mean 'weather'"),
+        ("weather city", "is not an argument"),
+        ("weather city=a city=b", "given twice"),
+        ("weather days:=x", "is not JSON"),
+        ("weather {1}", "are not JSON"),
+        ("weather [1]", "is not an argument"),
+        ("weather --last", "no call of weather"),
+        ("--id nope", "begins with nope"),
+        ("", "which tool"),
+    ],
+)
+def test_a_line_that_cannot_be_called_says_what_to_write(
+    notebook: Notebook, line: str, told: str
+) -> None:
+    define_weather()
+    with pytest.raises(UsageError, match=told):
+        notebook.jp(f"call {line}".strip())
+
+
+def test_what_a_tool_raises_is_in_the_outcome(notebook: Notebook) -> None:
+    define_weather()
+    outcome = jp.call("weather", city="Atlantis")
+    assert (outcome.content, outcome.is_error) == ("LookupError: no such city", True)
+    assert isinstance(outcome.exception, LookupError)
+    assert outcome.traceback is not None
+    assert "raise LookupError" in outcome.traceback
+    assert repr(outcome) == "<call weather(city=\"Atlantis\"): error: 'LookupError: no such city'>"
+
+
+def test_a_tool_that_is_off_can_be_called_and_that_is_said(notebook: Notebook) -> None:
+    define_weather()
+    notebook.jp("config conversation.tools.weather.enable=false")
+    shown = notebook.jp("call weather city=Delft")
+    assert "The model is not offered weather: it is off" in shown
+    assert "Delft: sunny" in shown
+
+
+def test_a_change_is_decided_and_not_applied(notebook: Notebook) -> None:
+    @jp.tool(access=[ConfigRule("assistant.model", write=True, apply="unattended")])
+    def change() -> jp.Outcome:
+        """Change the model."""
+        return jp.Success("Changed.", config={"assistant": {"model": {"id": "scripted/other"}}})
+
+    before = kept(notebook.session)
+    outcome = jp.call(change)
+    assert outcome.content == "Changed."
+    [proposed] = outcome.changes
+    assert (proposed.approved, proposed.by) == (True, "grant")
+    assert "not applied outside a turn" in "\n".join(notebook.shown)
+    assert kept(notebook.session) == before
+
+
+def test_nobody_can_be_asked_and_the_result_says_so(notebook: Notebook) -> None:
+    @jp.tool
+    def rename(ctx: jp.ToolContext) -> Any:
+        """Rename it."""
+        if "name" in ctx.answers:
+            return f"Named {ctx.answers['name']}."
+        return jp.NeedsInput(jp.Question.boolean("name", "Which name?").with_exclusive())
+
+    outcome = jp.call("rename")
+    assert outcome.is_error
+    assert "no interactive terminal" in outcome.content
+    [question] = outcome.questions
+    assert (question.question, question.end) == ("Which name?", "unavailable")
+
+
+def test_a_command_shows_what_its_process_got_and_printed(notebook: Notebook) -> None:
+    (notebook.folder / ".jp" / "config.toml").write_text(
+        (notebook.folder / ".jp" / "config.toml").read_text()
+        + """
+[conversation.tools.greet]
+source = "local"
+run = "unattended"
+command = "sh -c 'cat >/dev/null; echo warned >&2; echo hello'"
+parameters.name = { type = "string" }
+"""
+    )
+    outcome = jp.call("greet", name="Ada")
+    [process] = outcome.processes
+    assert json.loads(process.stdin)["tool"]["arguments"] == {"name": "Ada"}
+    assert (process.stdout, process.stderr, process.exit_code) == ("hello\n", "warned\n", 0)
+    shown = "\n".join(notebook.shown)
+    assert "The command got on stdin:" in shown
+    assert "    warned" in shown
+
+
+def test_a_function_that_is_no_tool_says_so(notebook: Notebook) -> None:
+    with pytest.raises(UsageError, match=r"len is not a tool: @jp\.tool"):
+        jp.call(len)
