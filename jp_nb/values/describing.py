@@ -5,20 +5,88 @@ Source: `docs/values.md`.
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
+
+from jp_nb.values.container_contents import contents
+from jp_nb.values.containers import describe_container
+from jp_nb.values.cutting import cut_end, cut_middle, in_one_line
 from jp_nb.values.description import Description, ValueBudget
+from jp_nb.values.kinds import kind_of
+from jp_nb.values.nested import Special
+from jp_nb.values.own_text import FAILURES, has_own_repr, own_text
+from jp_nb.values.own_words import has_own_words, own_words
+from jp_nb.values.telling import BRIEF_CHARS, Telling
 
 
-def describe(value: object, budget: ValueBudget | None = None) -> Description:
+def describe(value: object, budget: ValueBudget | None = None, *, name: str = "") -> Description:
     """Return what a model is told of `value`: never more than `budget`, and never an exception.
 
     Equal values give equal texts. Call it on the thread on which the value lives: the value's own
-    code may run.
+    code may run. A `KeyboardInterrupt` passes.
+
+    Args:
+        value: Anything; it is not changed, shown, consumed, computed or read.
+        budget: How much may be said; None: the default.
+        name: An expression for the value, with which to say how to see what is left out.
     """
-    limit = (budget or ValueBudget()).chars
-    if isinstance(value, str):
-        return Description(value[:limit])
+    budget = budget or ValueBudget()
+    telling = Telling(max(budget.chars, 0), budget.side, max(budget.images, 0), name, _describe)
+    telling = replace(telling, mask=budget.mask)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those of the libraries are not about what is asked
+        said = _describe(value, telling)
+    return Description(cut_middle(said.text, telling.chars), said.images[: telling.images])
+
+
+def _describe(value: object, telling: Telling) -> Description:
+    """Return what is said of `value`, by the first that knows how to say it."""
+    said, problems = own_words(value, _budget(telling))
+    if said is None:
+        said = _by_kind(value, telling)
+    if problems:
+        room = telling.chars - sum(len(problem) + 1 for problem in problems)
+        text = "\n".join([cut_middle(said.text, max(room, 0)), *problems])
+        said = Description(cut_end(text, telling.chars), said.images)
+    if telling.brief and "\n" in said.text:
+        return replace(said, text=in_one_line(said.text, telling.chars))
+    return said
+
+
+def _budget(telling: Telling) -> ValueBudget:
+    return ValueBudget(telling.chars, telling.side, telling.images, telling.mask)
+
+
+def _by_kind(value: object, telling: Telling) -> Description:
     try:
-        text = repr(value)
-    except Exception as exc:  # whatever the value's own code raises
-        text = f"<{type(value).__name__}: its text cannot be had: {type(exc).__name__}>"
-    return Description(text[:limit])
+        said = _known(value, telling)
+        if said is None:
+            said = own_text(value, telling.chars)
+    except FAILURES:
+        # A kind whose values are not what they should be: it is told as what it says of itself.
+        said = own_text(value, telling.chars)
+    if isinstance(said, Description):
+        return replace(said, text=cut_end(said.text, telling.chars))
+    return Description(cut_middle(said, telling.chars))
+
+
+def _known(value: object, telling: Telling) -> Description | str | None:
+    kind = kind_of(value)
+    if kind is not None:
+        return kind.describe(value, telling)
+    if has_own_repr(value) and contents(value) is not None:
+        return None
+    return describe_container(value, telling, _special(telling), _is_rich)
+
+
+def _special(telling: Telling) -> Special:
+    def special(value: object, room: int) -> str:
+        part = telling.part(min(room, BRIEF_CHARS) if telling.brief else room, brief=True)
+        return _describe(value, part).text
+
+    return special
+
+
+def _is_rich(value: object) -> bool:
+    kind = kind_of(value)
+    return (kind is not None and kind.is_rich) or has_own_words(value)

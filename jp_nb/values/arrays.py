@@ -1,0 +1,174 @@
+"""Describes arrays: shape, type, range and their first values.
+
+Source: `docs/values.md`.
+"""
+
+from __future__ import annotations
+
+import array
+import math
+from contextlib import suppress
+from typing import Any, Final
+
+from jp_nb.values.cutting import count, cut_end
+from jp_nb.values.own_text import FAILURES, type_name
+from jp_nb.values.telling import Telling
+
+MAX_SAMPLED: Final = 200_000
+"""Elements that the range is taken of."""
+MAX_MAPPED: Final = 10_000
+"""The same of an array that lies in a file."""
+WHOLE_ARRAY: Final = 200
+"""Elements up to which all are shown."""
+
+
+def describe_numpy_array(value: Any, telling: Telling) -> str:
+    """Return shape, type, range and values; of a large one the range of a sample."""
+    title = f"numpy.{type(value).__name__}, shape {_shape(value.shape)}, {_dtype(value)}"
+    if telling.brief:
+        return title
+    if value.size == 0:
+        return title
+    lines = [title]
+    if value.dtype.kind in "biufc" and (facts := _range(value)):
+        lines.append(facts)
+    room = telling.chars - sum(map(len, lines)) - 120
+    shown, is_whole = _elements(value, telling, room)
+    lines.append(cut_end(shown, max(room, 20)))
+    if not is_whole:
+        dimensions = ", ".join(["0"] * (value.ndim - 1) + [":20"])
+        lines.append(
+            f"… {count(value.size, 'element')} altogether; {telling.expression(f'[{dimensions}]')} "
+            "has the first of them"
+        )
+    return "\n".join(lines)
+
+
+def _shape(shape: Any) -> str:
+    return f"({', '.join(str(int(side)) for side in shape)}{',' if len(shape) == 1 else ''})"
+
+
+def _dtype(value: Any) -> str:
+    names = value.dtype.names
+    if names:
+        return f"fields {', '.join(f'{name} {value.dtype[name]}' for name in names)}"
+    return str(value.dtype)
+
+
+def _range(value: Any) -> str:
+    """Return smallest, largest and mean of the numbers, and how many are none."""
+    limit = MAX_MAPPED if type(value).__name__ == "memmap" else MAX_SAMPLED
+    sample, is_all = _sample(value, limit)
+    if sample.dtype.kind == "b":
+        return f"{count(int(sample.sum()), 'element')} True{_of(sample, is_all)}"
+    if sample.dtype.kind == "c":
+        return ""
+    missing = 0
+    if sample.dtype.kind == "f":
+        missing = int((sample != sample).sum())
+        sample = sample[sample == sample]
+    if not sample.size:
+        return f"every element is nan{_of(sample, is_all)}"
+    mean = float(sample.mean(dtype="float64"))
+    facts = f"min {_number(sample.min())}, max {_number(sample.max())}, mean {mean:.6g}"
+    nan = f", {missing:,} nan" if missing else ""
+    return facts + nan + ("" if is_all else _of_sample(limit))
+
+
+def _of(sample: Any, is_all: bool) -> str:
+    return f" of {sample.size:,}" if is_all else _of_sample(sample.size)
+
+
+def _of_sample(size: int) -> str:
+    return f" (of a sample of at most {size:,} elements, evenly spaced)"
+
+
+def _sample(value: Any, limit: int) -> tuple[Any, bool]:
+    """Return at most `limit` elements, evenly spaced along each axis: a view until it is small."""
+    if value.size <= limit:
+        return value.reshape(-1), True
+    left = float(limit)
+    steps = []
+    for place, side in enumerate(value.shape):
+        wanted = max(1, int(left ** (1 / (value.ndim - place))))
+        step = max(1, math.ceil(side / wanted))
+        left /= math.ceil(side / step)
+        steps.append(slice(None, None, step))
+    return value[tuple(steps)].reshape(-1), False
+
+
+def _number(value: Any) -> str:
+    plain = value.item()
+    return f"{plain:.8g}" if isinstance(plain, float) else str(plain)
+
+
+def _elements(value: Any, telling: Telling, room: int) -> tuple[str, bool]:
+    """Return the values, or those of the first part of a large array; True if it is all."""
+    is_whole = value.size <= WHOLE_ARRAY
+    part = value if is_whole else _corner(value)
+    return _rows(part.tolist(), part.ndim, telling, room, exact=is_whole), is_whole
+
+
+def _rows(values: Any, dimensions: int, telling: Telling, room: int, *, exact: bool) -> str:
+    """Return values in brackets, the rows of a part of a large array in lines of their own."""
+    if exact or dimensions < 2:
+        return telling.inner(values if exact else _rounded(values), telling.part(room)).text
+    room = max(room // len(values) - 2, 20)
+    return "\n".join(
+        f"[{telling.inner(_rounded(row), telling.part(room)).text.strip('[]')}, …]"
+        for row in values
+    )
+
+
+def _rounded(values: list[Any]) -> list[Any]:
+    return [float(f"{one:.6g}") if type(one) is float else one for one in values]
+
+
+def _corner(value: Any) -> Any:
+    """Return the first values along the last two axes, of the first of every other one."""
+    while len(value.shape) > 2:
+        value = value[0]
+    return value[:5, :10] if len(value.shape) == 2 else value[:20]
+
+
+def describe_tensor(value: Any, telling: Telling) -> str:
+    """Return shape, type and range of an array of another library, whose values lie here."""
+    title = f"{type_name(type(value))}, shape {_shape(value.shape)}, {value.dtype}"
+    device = str(getattr(value, "device", "") or "")
+    if device:
+        title = f"{title}, on {device}"
+    if telling.brief or device not in ("", "cpu") or not math.prod(value.shape):
+        return title
+    size = math.prod(int(side) for side in value.shape)
+    lines = [title]
+    if size <= MAX_SAMPLED and "complex" not in str(value.dtype):
+        with suppress(*FAILURES):  # of a type that has no order
+            lines.append(f"min {_number(value.min())}, max {_number(value.max())}")
+    shown, is_whole = _tensor_elements(value, size, telling)
+    lines.append(cut_end(shown, max(telling.chars - sum(map(len, lines)) - 80, 20)))
+    if not is_whole:
+        lines.append(f"… {count(size, 'element')} altogether")
+    return "\n".join(lines)
+
+
+def _tensor_elements(value: Any, size: int, telling: Telling) -> tuple[str, bool]:
+    is_whole = size <= WHOLE_ARRAY
+    part = value if is_whole else _corner(value)
+    shown = _rows(part.tolist(), len(part.shape), telling, telling.chars - 200, exact=is_whole)
+    return shown, is_whole
+
+
+def describe_buffer(value: Any, telling: Telling) -> str:
+    """Return type, length and first elements of an `array.array` or a `memoryview`."""
+    if isinstance(value, array.array):
+        title = f"array.array of {value.typecode!r}, {count(len(value), 'element')}"
+        shown = value[:20].tolist()
+    else:
+        title = f"memoryview, shape {_shape(value.shape or ())}, format {value.format!r}"
+        shown = list(value[:20]) if value.ndim == 1 and value.contiguous else []
+    if telling.brief or not shown:
+        return title
+    room = telling.chars - len(title) - 60
+    text = f"{title}: {telling.inner(shown, telling.part(max(room, 20))).text}"
+    left = len(value) - len(shown)
+    return text if left <= 0 else f"{text} {telling.more(left, 'element', '[20:40] has the next')}"

@@ -1,0 +1,171 @@
+"""What is in a container or a record: read by the means of its own type.
+
+Source: `docs/values.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import islice
+from types import MappingProxyType
+from typing import Any, Final
+
+from jp_nb.values.own_text import FAILURES, method_of, type_name, types_of
+
+MAX_SORTED: Final = 20_000
+"""Texts or integers in a set that are sorted; of a larger one just the length is said."""
+MAX_COMPARED: Final = 1_000
+"""Elements of other types that are: each of them has to be written for that."""
+
+
+class FieldName(str):
+    """The name of a field, which is written before an equals sign."""
+
+    __slots__ = ()
+
+
+class MappingKey:
+    """A key of a mapping."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: object) -> None:
+        self.key = key
+
+
+class Contents:
+    """What is in a container: read by the means of its own type, whatever it overrides.
+
+    Attributes:
+        begin: What is written before.
+        end: What is written behind.
+        length: How many items.
+        items: Yields each with its key: None, a `FieldName` or a `MappingKey`. None if they have no
+            order that costs little.
+        unordered: They have to be sorted.
+        is_keyed: They have keys or names.
+    """
+
+    __slots__ = ("begin", "empty", "end", "is_keyed", "items", "length", "unordered")
+
+    def __init__(
+        self,
+        begin: str,
+        end: str,
+        length: int,
+        items: Callable[[], Iterator[tuple[Any, object]]] | None,
+        *,
+        empty: str = "",
+        unordered: bool = False,
+        is_keyed: bool = False,
+    ) -> None:
+        self.begin, self.end, self.length = begin, end, length
+        self.items, self.unordered, self.is_keyed = items, unordered, is_keyed
+        self.empty = empty or begin + end
+
+
+def contents(value: object) -> Contents | None:
+    """Return what is in `value` if it is a container or a record; None if it is neither."""
+    try:
+        if type in types_of(value):
+            return None
+        return _record(value) or _plain_container(value)
+    except FAILURES:
+        return None
+
+
+def _plain_container(value: Any) -> Contents | None:
+    kinds = types_of(value)
+    name = type_name(kinds[0]).rpartition(".")[2]
+    if dict in kinds:
+        begin, end = ("{", "}") if kinds[0] is dict else (f"{name}({{", "})")
+        return Contents(begin, end, dict.__len__(value), partial(_pairs, value), is_keyed=True)
+    for base, begin, end in _SEQUENCES:
+        if base in kinds:
+            if kinds[0] is not base:
+                begin, end = f"{name}({begin}", f"{end})"
+            return Contents(begin, end, base.__len__(value), partial(_unnamed, base, value))
+    for base in (set, frozenset):
+        if base in kinds:
+            return _set_contents(value, base, kinds[0], name)
+    if Mapping in kinds or kinds[0] is MappingProxyType:
+        return Contents(f"{name}({{", "})", len(value), partial(_looked_up, value), is_keyed=True)
+    return None
+
+
+def _looked_up(value: Mapping[object, object]) -> Iterator[tuple[MappingKey, object]]:
+    return ((MappingKey(key), value[key]) for key in value)
+
+
+_SEQUENCES: Final[tuple[tuple[Any, str, str], ...]] = ((list, "[", "]"), (tuple, "(", ")"))
+
+
+def _unnamed(base: Any, value: object) -> Iterator[tuple[None, object]]:
+    return ((None, item) for item in base.__iter__(value))
+
+
+def _set_contents(value: Any, base: Any, kind: type, name: str) -> Contents:
+    begin, end = ("{", "}") if kind is set else (f"{name}({{", "})")
+    length = base.__len__(value)
+    items = partial(_unnamed, base, value)
+    can_sort = length <= MAX_COMPARED or (length <= MAX_SORTED and _is_uniform(items()))
+    return Contents(
+        begin, end, length, items if can_sort else None, empty=f"{name}()", unordered=True
+    )
+
+
+def _is_uniform(items: Iterator[tuple[None, object]]) -> bool:
+    kinds = {type(item) for _, item in items}
+    return kinds <= {str} or kinds <= {int}
+
+
+def _pairs(value: dict[object, object]) -> Iterator[tuple[MappingKey, object]]:
+    return ((MappingKey(key), item) for key, item in dict.items(value))
+
+
+def _record(value: Any) -> Contents | None:
+    """Return the fields of a dataclass, a named tuple, a pydantic model or an attrs class."""
+    kind = type(value)
+    names = _field_names(value, kind)
+    if names is None:
+        return None
+    found = [
+        (FieldName(name), part) for name in names if (part := _field(value, name)) is not _NONE
+    ]
+    short = type_name(kind).rpartition(".")[2]
+    return Contents(f"{short}(", ")", len(found), lambda: iter(found), is_keyed=True)
+
+
+_NONE = object()
+
+
+def _field_names(value: Any, kind: type) -> list[str] | None:
+    if (fields := method_of(value, "__dataclass_fields__")) is not None and type(fields) is dict:
+        return [
+            name for name, one in fields.items() if one.repr and one._field_type.name == "_FIELD"
+        ]
+    if tuple in types_of(value):
+        named = method_of(value, "_fields")
+        return list(named) if type(named) is tuple else None
+    if method_of(value, "__pydantic_fields__") is not None:
+        models = kind.__pydantic_fields__  # type: ignore[attr-defined]
+        extra = getattr(value, "__pydantic_extra__", None) or {}
+        return [name for name, one in models.items() if one.repr] + list(extra)
+    if (attributes := method_of(value, "__attrs_attrs__")) is not None:
+        return [one.name for one in attributes if one.repr is not False]
+    return None
+
+
+def _field(value: Any, name: str) -> object:
+    """Return a field as it is stored; nothing that is computed is read."""
+    try:
+        return object.__getattribute__(value, name)
+    except AttributeError:
+        extra = getattr(value, "__pydantic_extra__", None)
+        return extra.get(name, _NONE) if type(extra) is dict else _NONE
+
+
+def head(items: Iterable[Any], number: int) -> list[Any]:
+    """Return the first `number` of `items`."""
+    return list(islice(items, number))

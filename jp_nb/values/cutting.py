@@ -1,0 +1,60 @@
+"""Cuts texts to a length, and takes out what differs from one process to the next.
+
+Source: `docs/values.md`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+MAX_CLEANED: Final = 1_000_000
+"""Characters of a text in which addresses are looked for; of a longer one both ends are kept."""
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+| id='?\d{5,}'?(?=[>), ])")
+_HEX_AT_START = re.compile(r"[0-9a-fA-Fx]*")
+
+
+def cut_middle(text: str, limit: int) -> str:
+    """Return `text` in at most `limit` characters: its beginning and its end, and what is cut."""
+    if len(text) <= limit:
+        return text
+    note = f"\n… ({len(text) - limit:,} characters left out) …\n"
+    room = limit - len(note) - 12  # the number may get longer
+    if room < 20:
+        return cut_end(text, limit)
+    head = room * 2 // 3
+    note = f"\n… ({len(text) - room:,} characters left out) …\n"
+    return f"{text[:head]}{note}{text[len(text) - (room - head) :]}"
+
+
+def cut_end(text: str, limit: int) -> str:
+    """Return `text` in at most `limit` characters; a mark stands for what is cut at its end."""
+    if len(text) <= limit:
+        return text
+    note = f"… (+{len(text) - limit:,})"
+    room = limit - len(note) - 4
+    if room < 8:
+        return f"{text[: limit - 1]}…" if limit > 0 else ""
+    return f"{text[:room]}… (+{len(text) - room:,})"
+
+
+def in_one_line(text: str, limit: int) -> str:
+    """Return `text` with its white space as single spaces, in at most `limit` characters."""
+    return cut_end(" ".join(text[: limit * 4 + 100].split()), limit)
+
+
+def without_addresses(text: str) -> str:
+    """Return what an object says of itself without where in memory it lies.
+
+    Linear, and of a very long text only the ends: the rest is not shown anyway.
+    """
+    if len(text) > MAX_CLEANED:
+        half = MAX_CLEANED // 2
+        end = _HEX_AT_START.sub("", text[-half:], count=1)
+        text = f"{text[:half]}\n… ({len(text) - MAX_CLEANED:,} characters left out) …\n{end}"
+    return _ADDRESS.sub("", text)
+
+
+def count(number: int, word: str, many: str = "") -> str:
+    """Return a number of things in words, such as `1,000 rows`."""
+    return f"{number:,} {word if number == 1 else many or f'{word}s'}"

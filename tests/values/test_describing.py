@@ -1,0 +1,241 @@
+"""What a model is told of a value: of each kind, within a budget, and the same each time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jp_nb.values.describing import describe
+from jp_nb.values.description import ValueBudget
+from tests.support.sample_values import BUDGETS, sample_values, told
+
+VALUES = sample_values()
+TELL = """
+import json
+from tests.support.sample_values import told
+print(json.dumps(told(2000)))
+"""
+
+
+def text_of(name: str, chars: int = 700) -> str:
+    return describe(VALUES[name], ValueBudget(chars=chars), name="value").text
+
+
+@pytest.mark.parametrize("chars", [0, 1, 7, 30, 90, *BUDGETS])
+def test_no_text_is_longer_than_its_budget(chars: int) -> None:
+    for name, value in VALUES.items():
+        said = describe(value, ValueBudget(chars=chars), name="value")
+        assert len(said.text) <= chars, name
+
+
+def test_without_images_in_the_budget_none_is_drawn() -> None:
+    for name, value in VALUES.items():
+        assert describe(value, ValueBudget(images=0)).images == (), name
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_equal_values_give_equal_texts_and_images_in_every_process(seed: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TELL],
+        capture_output=True,
+        check=True,
+        timeout=120,
+        env=os.environ | {"PYTHONHASHSEED": seed},
+    )
+    here = told(2000)
+    there = json.loads(done.stdout)
+    assert {name: there[name] for name in here if here[name] != there[name]} == {}
+
+
+EXPECTED = {
+    "text": "first line\nsecond",
+    "list": "[1, 'a', [2, {'k': (1,)}]]",
+    "set": "{'a', 'b', 'c'}",
+    "mixed set": "{None, 1, 'a', (2, 3)}",
+    "empty ones": "[(), [], {}, set(), frozenset()]",
+    "cyclic": "[1, [… itself]]",
+    "Counter": "Counter({'a': 5, 'b': 2, 'r': 2, 'c': 1, 'd': 1})",
+    "odd list": "an odd list",
+    "dataclass": "Point(x=1, y=Point(x=2, y=None))",
+    "pydantic": "Model(a=1, tags=['x'], key=SecretStr('**********'))",
+    "attrs": "Attributes(a=1, b='q')",
+    "named tuple": "Pair(a=1, b=2)",
+    "enum": "Color.RED (value 'r')",
+    "thing": "<tests.support.sample_values.Thing object, attributes: size>",
+    "with text": "only a text",
+    "with address": "<Thing>",
+    "own words": "hints: max_chars, multimodal",
+    "later words": "**later**, images: True",
+    "mock": "<Mock>",
+    "time": "2024-01-02 03:04:00",
+    "decimal": "1.50",
+    "no path": "a/b",
+    "missing path": "nothing/here (nothing is there)",
+    "generator": "generator generator, created; nothing was taken from it to describe it",
+    "map": "map, an iterator from which nothing was taken to describe it",
+    "lock": "<unlocked _thread.lock object>",
+    "thread": "threading.Thread 'worker', not alive",
+    "socket": "socket.socket, AF_INET, SOCK_STREAM, closed, not read",
+    "regex": "re.compile('a+', flags re.IGNORECASE)",
+    "numpy number": "3.5",
+    "array": "numpy.ndarray, shape (2, 3), int64\nmin 0, max 5, mean 2.5\n[[0, 1, 2], [3, 4, 5]]",
+    "small frame": (
+        "pandas.DataFrame, 2 rows x 2 columns\n"
+        "Columns (nulls where there are any):\n"
+        "a: int64\n"
+        "b: str, 1 null\n"
+        "Rows:\n"
+        "   a  b\n"
+        "0  1  x\n"
+        "1  2  nan"
+    ),
+    "polars frame": (
+        "polars.DataFrame, 3 rows x 3 columns\n"
+        "Columns (nulls where there are any):\n"
+        "n: Int64, 1 null\n"
+        "s: String\n"
+        "l: List(Int64)\n"
+        "Rows:\n"
+        "   n     s  l\n"
+        "0  1     a  list of 1\n"
+        "1  2     b  list of 2\n"
+        "2  None  c  list of 0"
+    ),
+    "picture": "PIL.Image, 2000 x 1000 pixels, mode RGB",
+    "plotly": (
+        "plotly.Figure, 1 trace, titled 'Measured'\n"
+        "1. scatter, 'measured', x: 2 values, y: 2 values\n"
+        "(Not drawn: that needs kaleido, which is not imported.)"
+    ),
+    "dict of frames": (
+        "dict of 2 items:\n"
+        "['small']: pandas.DataFrame, 1 row x 1 column\n"
+        "Columns (nulls where there are any):\n"
+        "a: int64\n"
+        "Rows:\n"
+        "   a\n"
+        "0  1\n"
+        "['n']: 3"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_value_that_fits_is_told_whole(name: str) -> None:
+    assert text_of(name) == EXPECTED[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("long text", "(49,346 characters left out)"),
+        ("long bytes", "bytes, 40,000 bytes: b'\\x00abc"),
+        ("huge int", "(an integer of 332,193 bits, about 100,001 digits)"),
+        ("many numbers", "list of 1,000,000 items:\n0, 1, 2, 3"),
+        ("many numbers", "more items; value["),
+        ("rows", "[0] {'id': 0, 'name': 'n0'"),
+        ("large dict", "list(value) has all keys"),
+        ("many in a set", "'s0', 's1', 's10', 's100'"),
+        ("too many in a set", "sorted(value, key=str)[:20] has some"),
+        ("pandas frame", "f: float64, 7 nulls"),
+        ("pandas frame", "… 990 more rows; value[5:25] has the next"),
+        ("pandas frame", "999  999  1.0          text 999"),
+        ("wide frame", "col0, col1, col2"),
+        ("wide frame", "more columns; value.columns has all"),
+        ("indexed frame", "index MultiIndex s, n"),
+        ("pandas series", "pandas.Series f, 1,000 values, float64, 7 nulls\nmin 0.0, max 1.0"),
+        ("pandas series", "… 980 more values; value[10:30] has the next"),
+        ("lazy frame", "polars.LazyFrame, not computed, 2 columns: n: Int64, s: String\nPlan:"),
+        ("large array", "(of a sample of at most 200,000 elements, evenly spaced)"),
+        ("large array", "1,000,000 elements altogether; value[0, :20] has the first of them"),
+        ("record array", "fields a int32, b float64"),
+        (
+            "figure",
+            "matplotlib.Figure, 600 x 400 pixels, 1 axes\n1. Axes, title 'Growth', x 'time'",
+        ),
+        ("failing words", "(Its _ai_repr_ failed: ValueError: no words)"),
+        ("exception", "ValueError: a bad value\na note\n"),
+        ("exception", 'in error: raise ValueError("a bad value") from exc\nCaused by:\nKeyError'),
+        ("function", "function tests.support.sample_values.function(a: 'int', b: 'int' = 2, *rest"),
+        ("function", "Do something with `a`."),
+        ("class", "Point(x: 'int', y: 'object' = None, hidden: 'str' = 's') -> None\nA place."),
+        ("large module", "module numpy, version"),
+        ("large module", "more names; dir(value) has all"),
+        ("file", "sample_values.py', mode 'r', closed"),
+        ("text and figure", "[0]: See:\n[1]: matplotlib.Figure"),
+    ],
+)
+def test_what_is_left_out_is_said_and_how_to_see_it(name: str, says: str) -> None:
+    assert says in text_of(name)
+
+
+def test_all_columns_of_a_wide_frame_are_named_where_there_is_room() -> None:
+    text = text_of("wide frame", 20_000)
+    assert all(f"col{number}: float64" in text for number in range(500))
+
+
+_LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary()
+_NESTED = st.recursive(
+    _LEAVES,
+    lambda inner: (
+        st.lists(inner)
+        | st.lists(inner).map(tuple)
+        | st.dictionaries(st.text() | st.integers(), inner)
+        | st.frozensets(_LEAVES)
+    ),
+)
+
+
+@given(_NESTED, st.integers(0, 400), st.sampled_from(["", "rows", "x" * 200]))
+@settings(max_examples=300, deadline=None)
+def test_the_budget_is_kept_whatever_the_value(value: Any, chars: int, name: str) -> None:
+    said = describe(value, ValueBudget(chars=chars), name=name)
+    assert len(said.text) <= chars
+    assert said == describe(value, ValueBudget(chars=chars), name=name)
+
+
+@given(_NESTED.filter(lambda value: not isinstance(value, str | bytes)))
+@settings(max_examples=100, deadline=None)
+def test_what_fits_is_told_as_python_writes_it(value: Any) -> None:
+    def has_sets(part: Any) -> bool:
+        inner = part.values() if isinstance(part, dict) else part
+        nested = isinstance(part, list | tuple | dict) and any(map(has_sets, inner))
+        return isinstance(part, frozenset) or nested
+
+    if not has_sets(value) and len(repr(value)) < 5_000:
+        assert describe(value).text == repr(value)
+
+
+def test_masked_parts_are_not_told() -> None:
+    import pandas as pd
+
+    secret = "geheim-4711"
+    values = [
+        {"password": secret, "inner": [{"password": secret}]},
+        pd.DataFrame({"a": [1], "password": [secret]}),
+        pd.Series({"password": secret, "a": "b"}),
+        pd.Series([secret], name="password"),
+        {"frame": pd.DataFrame({"a": [1]}), "password": secret},
+    ]
+    for value in values:
+        budget = ValueBudget(mask=lambda name: "(hidden)" if name == "password" else None)
+        text = describe(value, budget).text
+        assert "(hidden)" in text
+        assert secret not in text
+
+
+def test_the_environment_is_a_mapping_whose_parts_can_be_masked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MY_API_KEY", "geheim-4711")
+    budget = ValueBudget(chars=200_000, mask=lambda name: "(hidden)" if "KEY" in name else None)
+    text = describe(os.environ, budget).text
+    assert "'MY_API_KEY': (hidden)" in text
+    assert "geheim-4711" not in text
