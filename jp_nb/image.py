@@ -53,7 +53,7 @@ class Image:
     name: str = field(default="", compare=False)
 
     def __repr__(self) -> str:
-        return f"<{self.words}, {_amount(len(self.content))}>"
+        return f"<{self.words}, {amount(len(self.content))}>"
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         shown = {"text/plain": repr(self)}
@@ -84,10 +84,10 @@ class Image:
 
     def left_out(self, why: str) -> str:
         """Return what a model reads in its place."""
-        return f"[image: {self.words}, {_amount(len(self.content))}: left out, because {why}]"
+        return f"[image: {self.words}, {amount(len(self.content))}: left out, because {why}]"
 
 
-def _amount(count: int) -> str:
+def amount(count: int) -> str:
     """Return a number of bytes as a person reads it: `1.2 MB`."""
     if count < 1000:
         return f"{count} B"

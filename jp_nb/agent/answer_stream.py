@@ -39,6 +39,7 @@ from jp_nb.agent.prompt_queue import asking
 from jp_nb.agent.prompts import Prompter
 from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.retries import with_retries
+from jp_nb.agent.sent_note import SentNote
 from jp_nb.agent.stream_interrupts import StreamInterrupts
 from jp_nb.agent.token_count import TokenCount
 from jp_nb.agent.tool_set import ToolSet
@@ -160,19 +161,9 @@ class AnswerStream:
     def _request(
         self, resolved: Resolved, choice: str, schema: Mapping[str, JsonValue] | None
     ) -> ModelRequest:
-        limits = resolved.request
-        return ModelRequest(
-            model=resolved.model,
-            thread=self._record.thread,
-            system=resolved.system,
-            attachments=resolved.attachments,
-            tools=tuple(tool.definition for tool in resolved.tools.tools.values()),
-            tool_choice=choice,
-            parameters=resolved.parameters,
-            schema=schema,
-            idle_timeout=float(limits.stream_idle_timeout_secs),
-            max_response_bytes=limits.max_response_bytes,
-            conversation_id=self._record.stream.id,
+        record = self._record
+        return resolved.model_request(
+            record.thread, choice=choice, schema=schema, conversation_id=record.stream.id
         )
 
     def _wait_for(self, text: str, until: float | None = None) -> None:
@@ -191,6 +182,10 @@ class AnswerStream:
         await self._decided()  # an interrupt in the pause before
         one = Attempt(resolved.full_name, resolved.request.max_tool_calls, seam=chain.seam())
         self._attempt = one
+        record, last = self._record, self._record.stream.entries[-1]
+        record.sent = SentNote(
+            resolved.provider, resolved.provider_name, request, len(record.thread), last
+        )
         try:
             await self._hear_out(resolved.provider, request, one)
         except ProviderError:

@@ -7,7 +7,7 @@ Source: `docs/providers.md`, `docs/extending.md`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -195,6 +195,8 @@ class SentRequest:
         body: What is posted, byte for byte; `[key]` stands for the key if that is in it.
         key: Where the key goes; None if none is sent.
         left_out: What is configured and not sent, each with the reason.
+        is_exact: False if something secret was taken out of it.
+        hide: Takes the key out of a text.
     """
 
     method: str
@@ -203,6 +205,8 @@ class SentRequest:
     body: bytes
     key: KeyReference | None = None
     left_out: tuple[str, ...] = ()
+    is_exact: bool = True
+    hide: Callable[[str], str] = field(default=str, repr=False, compare=False)
 
 
 class Provider(Protocol):

@@ -5,14 +5,24 @@ Source: `docs/turns.md`, `docs/configuration.md`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from jp_nb.agent.model_events import Attachment, ModelParameters, Provider
+from pydantic import JsonValue
+
+from jp_nb.agent.model_events import (
+    Attachment,
+    ModelParameters,
+    ModelRequest,
+    Provider,
+    ToolChoice,
+)
 from jp_nb.agent.model_inquiry import InquiryBackend
 from jp_nb.agent.tool_set import ToolSet
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.model_config import Request as RequestConfig
 from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
+from jp_nb.record.thread import Thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +51,29 @@ class Resolved:
     basis: ConfigSnapshot = field(default_factory=ConfigSnapshot)
     chains: bool = False
     nobody: str | None = None
+
+    def model_request(
+        self,
+        thread: Thread,
+        *,
+        choice: ToolChoice,
+        schema: Mapping[str, JsonValue] | None,
+        conversation_id: str,
+    ) -> ModelRequest:
+        """Return the request that has `thread` gone on with."""
+        return ModelRequest(
+            model=self.model,
+            thread=thread,
+            system=self.system,
+            attachments=self.attachments,
+            tools=tuple(tool.definition for tool in self.tools.tools.values()),
+            tool_choice=choice,
+            parameters=self.parameters,
+            schema=schema,
+            idle_timeout=float(self.request.stream_idle_timeout_secs),
+            max_response_bytes=self.request.max_response_bytes,
+            conversation_id=conversation_id,
+        )
 
     @property
     def full_name(self) -> str:

@@ -27,6 +27,7 @@ from jp_nb.agent.prompts import Prompter
 from jp_nb.agent.questions import TurnState
 from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.secret_answers import Secrets
+from jp_nb.agent.sent_note import SentNote
 from jp_nb.agent.shown_images import admit
 from jp_nb.agent.token_count import TokenCount
 from jp_nb.agent.turn_record import TurnRecord
@@ -130,6 +131,11 @@ class TurnLoop:
     def usage(self) -> Usage:
         """Tokens so far."""
         return self._tokens.usage
+
+    @property
+    def sent(self) -> SentNote | None:
+        """The last request that went out."""
+        return self._record.sent
 
     async def run(self, request: ChatRequest, images: Sequence[Image] = ()) -> TurnEnd:
         """Append `request` as a new turn, and run it to its end.

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from jp_nb.agent.display_events import Display, PersonSays
+from jp_nb.agent.sent_note import SentNote
 from jp_nb.image import Image
 from jp_nb.record.events import ChatRequest, Entry
 from jp_nb.record.stream import ConversationStream
@@ -21,11 +22,13 @@ class TurnRecord:
 
     Attributes:
         provider: Name of the provider that the entries are from.
+        sent: The last request that went out for them.
     """
 
     stream: ConversationStream
     thread: Thread
     provider: str = ""
+    sent: SentNote | None = None
 
     def add(self, *entries: Entry, images: Iterable[Image] = ()) -> None:
         """Append `entries` in one step, and before them those `images` that are new."""

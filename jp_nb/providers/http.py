@@ -83,16 +83,20 @@ class HttpClient:
         Raises:
             ConfigError: If the environment names an address that cannot be.
         """
-        hide = self.redaction()
-        if hide.in_answers:
-            body = to_utf8(hide(body.decode()))
+        redaction = self.redaction()
+        # A short one, such as `none`, is a word.
+        hide = redaction if redaction.in_answers else str
+        url, public = self.endpoint.url, hide(public_url(self.endpoint.url))
+        shown = to_utf8(hide(body.decode()))
         return SentRequest(
             "POST",
-            hide(public_url(self.endpoint.url)),
+            public,
             {name: hide(value) for name, value in {**AGENT, **self._headers()}.items()},
-            body,
+            shown,
             _KeyHeader(self.endpoint).reference(),
             tuple(map(hide, left_out)),
+            is_exact=(url, body) == (public, shown),
+            hide=hide,
         )
 
     def _headers(self) -> dict[str, str]:

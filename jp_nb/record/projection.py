@@ -91,6 +91,15 @@ class Projection:
         other._stored, other._bounded = self._stored, True
         return other
 
+    def until(self, stream: ConversationStream) -> Projection:
+        """Return the projection of `stream`, an earlier state of this conversation.
+
+        As much of it is a stranger's as is here. The layers below are those of now.
+        """
+        other = Projection(stream, self.layers, trusted=self._trusted)
+        other._stored = min(self._stored, len(stream.deltas))
+        return other
+
     # --- folding -----------------------------------------------------------------------------
 
     def below_changed(self) -> None:

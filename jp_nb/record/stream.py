@@ -296,6 +296,12 @@ class ConversationStream(EntriesByTurn):
             for entry, raw, known in zip(self.entries, self.raw, self._ids.known(), strict=True)
         ]
 
+    def until(self, count: int) -> ConversationStream:
+        """Return the conversation as it was with its first `count` entries; they are shared."""
+        made = ConversationStream(self.head, clock=self._clock, base_config=self.base_config)
+        made.rewrite(self.items()[:count])
+        return made
+
     def rewrite(self, items: Sequence[Item]) -> None:
         """Replace all entries by `items`; those among them that are new are written here.
 

@@ -106,18 +106,20 @@ class Thread:
         return True
 
 
-def thread_of(stream: ConversationStream, providers: Sequence[str] = ("",)) -> Thread:
+def thread_of(
+    stream: ConversationStream, providers: Sequence[str] = ("",), *, in_turn: bool = False
+) -> Thread:
     """Return the whole of `stream` as a provider sees it, each entry with the provider of its time.
 
     `providers` are those in force at the beginning and after each configuration change
     (`Projection.providers`); the last one goes on.
 
     An entry that names a request which cannot be told is left out, with the other half of its
-    tool call; so are turns that got no answer. Turns that were compacted are as short as that
-    says.
+    tool call; so are turns that got no answer, but for the last one if it is under way (`in_turn`).
+    Turns that were compacted are as short as that says.
     """
     thread = Thread()
-    hidden = _hidden(stream) | _unanswered(stream)
+    hidden = _hidden(stream) | _unanswered(stream, but=stream.turn_count - 1 if in_turn else -1)
     instead = stand_ins(stream, hidden)
     changes = 0
     for index, entry in enumerate(stream.entries):
@@ -130,12 +132,12 @@ def thread_of(stream: ConversationStream, providers: Sequence[str] = ("",)) -> T
     return thread
 
 
-def _unanswered(stream: ConversationStream) -> set[int]:
+def _unanswered(stream: ConversationStream, *, but: int) -> set[int]:
     """Return the events of turns that got no answer: sent again, they would be asked once more."""
     hidden: set[int] = set()
-    for _, grouped in groupby(stream.events(), key=lambda event: event.turn):
+    for turn, grouped in groupby(stream.events(), key=lambda event: event.turn):
         events = list(grouped)
-        if is_unanswered(event.entry for event in events):
+        if turn != but and is_unanswered(event.entry for event in events):
             hidden.update(event.position for event in events)
     return hidden
 

@@ -1,7 +1,7 @@
 """Marks in the `metadata` of a turn's entries, for whoever reads it later.
 
-- `chat_request`: {"tool_choice": "tool:NAME"} or {"tool_choice": "required"}, what the first
-  request to the model demanded;
+- `chat_request`: {"tool_choice": "tool:NAME"}, `required` or `none`, what the first request to the
+  model demanded or forbade;
 - `chat_response`: {"continues": true}, the text goes on in the middle of the one before;
 - `tool_call_response`: {"edited_arguments": {"to": "Ada"}, "edited_by": "person", "channel":
   "form"}, what the tool ran with after a person changed it. The request stays what the model sent.
@@ -29,8 +29,8 @@ ARGUMENTS: Final = "edited_arguments"
 
 
 def with_tool_choice(request: ChatRequest, choice: str) -> ChatRequest:
-    """Return `request` with the tool choice of its turn, if that demands a call."""
-    if choice in ("auto", "none"):
+    """Return `request` with the tool choice of its turn, if that demands or forbids calls."""
+    if choice == "auto":
         return request
     return request.model_copy(update={"metadata": {**request.metadata, TOOL_CHOICE: choice}})
 

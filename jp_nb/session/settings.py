@@ -156,8 +156,10 @@ class Settings:
         draft.record()
         return draft.notices
 
-    def snapshot(self, draft: Draft | None = None) -> ConfigSnapshot:
+    def snapshot(self, draft: Draft | Projection | None = None) -> ConfigSnapshot:
         """Return the configuration in force, or after `draft`, for a cycle of a turn.
+
+        In place of a draft an earlier state of the conversation may stand (`Projection.until`).
 
         Raises:
             ConfigError: If it is not valid.

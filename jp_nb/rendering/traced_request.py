@@ -1,0 +1,197 @@
+"""A request to a model, its parts in the order in which they are read, and their size in tokens.
+
+Tokens are estimated: four bytes of text are one, an image takes as many as its pixels say. What a
+model reported stands beside it where the record has that.
+
+Source: `docs/guide.md`; https://docs.anthropic.com/en/docs/build-with-claude/vision
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.agent.model_events import Attachment, ModelRequest, SentRequest, ToolDefinition
+from jp_nb.config.masking import masked
+from jp_nb.image import MEDIA_TYPES, Image, amount, size_of
+from jp_nb.json_values import compact_json
+from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.record.thread import ThreadItem
+
+BYTES_PER_TOKEN: Final = 4
+PIXELS_PER_TOKEN: Final = 750
+LONGEST_SIDE: Final = 1_568
+MOST_IMAGE_TOKENS: Final = 1_600
+"""Of one image, also of one whose size is not known."""
+_SHOWN_ELSEWHERE: Final = frozenset(
+    {"model", "messages", "system", "tools", "tool_choice", "attachments", "response_schema"}
+    | {"response_format", "output_config"}
+)
+
+
+def text_tokens(text: str) -> int:
+    """Return about how many tokens a model reads in `text`."""
+    return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message of a request: who says it, in words, what, and about how many tokens it takes."""
+
+    role: str
+    text: str
+    tokens: int
+
+
+@dataclass(frozen=True)
+class TracedRequest:
+    """A request, and how much of it is known.
+
+    Attributes:
+        name: `3.1` or `next`.
+        provider: Name of the provider.
+        request: What was asked.
+        sent: The same as it goes out.
+        remarks: Whether it was sent like this, and what is not as it was.
+        answer: The metadata of the entries that answered it.
+    """
+
+    name: str
+    provider: str
+    request: ModelRequest
+    sent: SentRequest
+    remarks: tuple[str, ...]
+    answer: tuple[Mapping[str, JsonValue], ...] = ()
+
+    @property
+    def model(self) -> str:
+        """The model's name as it is configured: `provider/name`."""
+        return f"{self.provider}/{self.request.model}"
+
+    @cached_property
+    def body(self) -> dict[str, JsonValue]:
+        """What is posted, without what may be secret in its parameters."""
+        body: dict[str, JsonValue] = json.loads(self.sent.body)
+        return {
+            key: value if key in _SHOWN_ELSEWHERE else masked(value, (key,))
+            for key, value in body.items()
+        }
+
+    @cached_property
+    def parameters(self) -> dict[str, JsonValue]:
+        """The members of the body that are neither words, nor tools, nor a schema."""
+        found = {key: value for key, value in self.body.items() if key not in _SHOWN_ELSEWHERE}
+        output = self.body.get("output_config")
+        if isinstance(output, dict) and "effort" in output:
+            found["effort"] = output["effort"]
+        return found
+
+    @cached_property
+    def system(self) -> tuple[str, ...]:
+        """The system texts."""
+        return tuple(map(self.sent.hide, self.request.system))
+
+    @cached_property
+    def messages(self) -> list[Message]:
+        """The messages, oldest first: each entry of the thread is one."""
+        names: dict[str, str] = {}
+        return [self._message(item, names) for item in self.request.thread]
+
+    def _message(self, item: ThreadItem, names: dict[str, str]) -> Message:
+        entry, hide = item.entry, self.sent.hide
+        match entry:
+            case ChatRequest():
+                role, text = "user", entry.content
+            case ToolCallRequest():
+                names[entry.id] = entry.name
+                role, text = f"assistant calls {entry.name}", compact_json(entry.arguments)
+            case ToolCallResponse():
+                role = (
+                    f"{'error' if entry.is_error else 'result'} of {names.get(entry.id, 'a call')}"
+                )
+                text = entry.content
+            case ChatResponse():
+                role, text = _said(entry)
+        text = hide(text)
+        tokens = text_tokens(text) + sum(image_tokens(image.size) for image in item.images)
+        shown = [text, *(hide(image_in_words(image)) for image in item.images)]
+        return Message(hide(role), " ".join(filter(None, shown)), tokens)
+
+    # --- tokens ------------------------------------------------------------------------------
+
+    @cached_property
+    def estimated(self) -> dict[str, int]:
+        """About how many tokens each part takes."""
+        schema = self.request.schema
+        return {
+            "tools": sum(map(tool_tokens, self.request.tools)),
+            "system": sum(map(text_tokens, self.system)),
+            "attachments": sum(map(attachment_tokens, self.request.attachments)),
+            "messages": sum(message.tokens for message in self.messages),
+            "schema": text_tokens(compact_json(schema)) if schema is not None else 0,
+        }
+
+
+def image_tokens(size: tuple[int, int] | None) -> int:
+    """Return about how many tokens an image takes that has so many pixels.
+
+    A model that is sent a larger one is shown it smaller.
+    """
+    if size is None:
+        return MOST_IMAGE_TOKENS
+    width, height = size
+    scale = min(1.0, LONGEST_SIDE / max(width, height))
+    return min(-(-int(width * height * scale * scale) // PIXELS_PER_TOKEN), MOST_IMAGE_TOKENS)
+
+
+def image_in_words(image: Image) -> str:
+    """Return `[image 640×480 image/png 31 KB, figure 1]`, never its bytes."""
+    pixels = "" if image.size is None else f" {image.size[0]}×{image.size[1]}"
+    name = f", {image.name}" if image.name else ""
+    return f"[image{pixels} {image.media_type} {amount(len(image.content))}{name}]"
+
+
+def _said(response: ChatResponse) -> tuple[str, str]:
+    if response.reasoning is not None:
+        return "assistant (reasoning)", response.reasoning
+    if response.message is not None:
+        return "assistant", response.message
+    return "assistant (data)", compact_json(response.data)
+
+
+def definition_json(tool: ToolDefinition) -> dict[str, JsonValue]:
+    """Return `tool` as one object."""
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": dict(tool.parameters),
+    }
+
+
+def tool_tokens(tool: ToolDefinition) -> int:
+    """Return about how many tokens the definition of `tool` takes."""
+    return text_tokens(compact_json(definition_json(tool)))
+
+
+def attachment_tokens(attachment: Attachment) -> int:
+    """Return about how many tokens `attachment` takes; 0 where nothing can be said of it."""
+    if isinstance(attachment.content, str):
+        return text_tokens(attachment.content) + text_tokens(attachment.source)
+    if attachment.media_type not in MEDIA_TYPES:
+        return 0
+    return image_tokens(size_of(attachment.content)) + text_tokens(attachment.source)
+
+
+def parameters_in_words(schema: Mapping[str, JsonValue]) -> Iterator[str]:
+    """Yield the parameters of a tool: `city: string`, `days?: integer`."""
+    properties, required = schema.get("properties"), schema.get("required")
+    demanded: Sequence[JsonValue] = required if isinstance(required, list) else ()
+    for name, node in (properties if isinstance(properties, dict) else {}).items():
+        kind = node.get("type") if isinstance(node, dict) else None
+        mark = "" if name in demanded else "?"
+        yield f"{name}{mark}: {kind if isinstance(kind, str) else 'any'}"
