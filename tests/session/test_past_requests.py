@@ -1,0 +1,317 @@
+"""Requests that are put together from the record are the bytes that arrived at the server."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jp_nb as jp
+from jp_nb.agent.model_events import KeyReference, ModelRequest, SentRequest
+from jp_nb.config.directives import Directive
+from jp_nb.errors import ProviderError, UsageError
+from jp_nb.record.thread import Thread
+from jp_nb.rendering.curl_command import curl_command
+from jp_nb.rendering.traced_request import TracedRequest
+from jp_nb.session.past_requests import YOURS, PastRequests
+from jp_nb.tooling.outcome import Success
+from tests.support.loopback import LoopbackServer, Reply, ToolCall
+from tests.support.magic_shell import Notebook
+from tests.support.magic_shell import folder as folder
+
+KEY = "k-0123456789abcdef0123"
+PNG = (
+    b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
+    + (640).to_bytes(4, "big")
+    + (480).to_bytes(4, "big")
+    + b"\x08\2"
+)
+CALL = Reply(text="Looking.", tool_calls=(ToolCall("weather", {"city": "Delft"}),))
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+@pytest.fixture
+def tools() -> Iterator[None]:
+    @jp.tool
+    def weather(city: str) -> Success:
+        """The weather of a city."""
+        return Success(f"sun in {city}", images=(jp.Image("image/png", PNG, "the sky"),))
+
+    yield
+    jp.remove_tool("weather")
+
+
+def notebook_at(
+    server: LoopbackServer, folder: Path, monkeypatch: pytest.MonkeyPatch, provider: str
+) -> Notebook:
+    monkeypatch.setenv("PAST_KEY", KEY)
+    (folder / ".jp" / "config.toml").write_text(
+        f'[assistant.model]\nid = "{provider}/model-a"\n'
+        f'[providers.llm.{provider}]\nbase_url = "{server.url}"\napi_key_env = "PAST_KEY"\n'
+    )
+    return Notebook(folder)
+
+
+def past(notebook: Notebook) -> PastRequests:
+    return PastRequests(notebook.session.active, notebook.session.turns)
+
+
+def body(notebook: Notebook, name: str | None = None) -> bytes:
+    return past(notebook).named(name).sent.body
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai", "llamacpp"])
+def test_every_request_of_a_conversation_is_found_as_it_arrived(
+    provider: str, folder: Path, monkeypatch: pytest.MonkeyPatch, tools: None
+) -> None:
+    (folder / "notes.md").write_text("Notes < of & a trip")
+    replies: list[Reply | str] = [
+        *("One.", CALL, CALL, "Sun."),
+        *(CALL, "Sun again.", "No tool."),
+        *('{"n": 1}', "Last."),
+    ]
+    with LoopbackServer(replies) as server:
+        notebook = notebook_at(server, folder, monkeypatch, provider)
+        notebook.ask("First.")
+        notebook.ask("With tools.", Directive("attach", "notes.md"))
+        notebook.ask("Forced.", tool_choice="tool:weather")
+        notebook.ask("Forbidden.", Directive("cfg", "assistant.name=Bo"), tool_choice="none")
+        notebook.ask("Data.", schema=SCHEMA)
+        notebook.ask("Last.", model=f"{provider}/model-b")
+        names = ["0.1", "1.1", "1.2", "1.3", "2.1", "2.2", "3.1", "4.1", "5.1"]
+        arrived = [received.raw for received in server.requests]
+        assert [body(notebook, name) for name in names] == arrived
+        assert [past(notebook).named(name).remarks[0] for name in names] == [
+            *["as it would be sent now"] * 8,
+            "as it was sent",
+        ]
+        assert body(notebook) == body(notebook, "5") == arrived[-1]
+        assert body(notebook, "1") == arrived[3]
+        notebook.jp("undo")  # copies of the entries: nothing of what was sent is known by them
+        assert [body(notebook, name) for name in names[:-1]] == arrived[:-1]
+        assert past(notebook).named(None).remarks[0] == "as it would be sent now"
+        notebook.session.close()
+
+
+def test_the_next_request_has_a_place_for_what_is_asked(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LoopbackServer(["One.", "Two."]) as server:
+        notebook = notebook_at(server, folder, monkeypatch, "llamacpp")
+        first, arrived = json.loads(body(notebook)), server.requests
+        assert first["messages"][-1] == {"role": "user", "content": YOURS}
+        assert past(notebook).named(None).name == "next"
+        assert not arrived
+        notebook.ask(YOURS)
+        assert json.loads(arrived[0].raw) == first
+        following = body(notebook, "next")
+        notebook.ask(YOURS)
+        assert arrived[1].raw == following
+        notebook.session.close()
+
+
+def test_a_request_that_failed_is_shown_and_not_sent_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = Reply(status=400, message="no")
+    with LoopbackServer(["One.", refused, "Three.", "Four."]) as server:
+        notebook = notebook_at(server, folder, monkeypatch, "llamacpp")
+        notebook.ask("First.")
+        with pytest.raises(ProviderError):
+            notebook.ask("Wrong.", Directive("cfg", "assistant.name=Bo"))
+        assert body(notebook) == server.requests[1].raw
+        notebook.ask("Third.")
+        assert body(notebook, "1") == server.requests[1].raw
+        assert past(notebook).named("1").remarks[0] == "as it would be sent now"
+        assert body(notebook, "2") == server.requests[2].raw
+        assert b"Wrong." not in body(notebook, "2")
+        notebook.session.close()
+
+
+def test_a_request_after_tools_that_failed_is_known_while_the_kernel_lives(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tools: None
+) -> None:
+    with LoopbackServer([CALL, Reply(status=400, message="no"), "Then."]) as server:
+        notebook = notebook_at(server, folder, monkeypatch, "openai")
+        with pytest.raises(ProviderError):
+            notebook.ask("First.")
+        found = past(notebook).named(None)
+        assert (found.name, found.sent.body) == ("0.2", server.requests[1].raw)
+        notebook.session.close()
+
+
+def test_a_continued_answer_is_one_request_more(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut = Reply(text="The first half of it,", finish="max_tokens")
+    with LoopbackServer([cut, " and the second.", "Next."]) as server:
+        notebook = notebook_at(server, folder, monkeypatch, "anthropic")
+        notebook.ask("First.")
+        notebook.ask("Second.")
+        arrived = [received.raw for received in server.requests]
+        assert [body(notebook, name) for name in ("0.1", "0.2", "1.1")] == arrived
+        notebook.session.close()
+
+
+def test_a_tool_that_changes_the_configuration_changes_the_request_behind_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @jp.tool(access=[jp.ConfigRule("assistant.system_prompt", write=True, apply="unattended")])
+    def switch() -> Success:
+        """Switch."""
+        return Success("Done.", config={"assistant": {"system_prompt": "Be Bo."}})
+
+    calls = Reply(tool_calls=(ToolCall("switch", {}),))
+    try:
+        with LoopbackServer([calls, "One.", "Two."]) as server:
+            notebook = notebook_at(server, folder, monkeypatch, "openai")
+            notebook.ask("First.", tool_choice="required")
+            notebook.ask("Second.")
+            arrived = [received.raw for received in server.requests]
+            assert b"Be Bo." not in arrived[0]
+            assert b"Be Bo." in arrived[1]
+            assert [body(notebook, name) for name in ("0.1", "0.2", "1.1")] == arrived
+            notebook.session.close()
+    finally:
+        jp.remove_tool("switch")
+
+
+def test_what_is_attached_no_more_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "notes.md").write_text("Notes")
+    with LoopbackServer(["One.", "Two."]) as server:
+        notebook = notebook_at(server, folder, monkeypatch, "openai")
+        notebook.ask("First.", Directive("attach", "notes.md"))
+        notebook.ask("Second.")
+        (folder / "notes.md").unlink()
+        shown = notebook.jp("request 0")
+        assert "nothing is attached to it here" in shown
+        assert "First." in shown
+        assert b"Notes" not in body(notebook, "0")
+        assert body(notebook, "1") == server.requests[1].raw  # it was sent
+        notebook.session.close()
+
+
+@pytest.mark.parametrize("name", ["2", "0.2", "x", "-1", "0.0", "0.1.1", "9" * 50])
+def test_a_request_that_is_not_there_is_an_error(name: str, folder: Path) -> None:
+    notebook = Notebook(folder)
+    notebook.ask("First.")
+    with pytest.raises(UsageError, match=r"there is no request .*its last request is 0\.1"):
+        past(notebook).named(name)
+
+
+# --- a command line ----------------------------------------------------------------------------
+
+HOSTILE = "$(touch pwned) `touch pwned` 'q' \"d\" \\ \u202e\nEND_OF_BODY\n!! \x1b[2J é ☀ %0a"
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+def test_a_shell_sends_the_same_again(
+    provider: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with LoopbackServer(["One.", "Again."]) as server:
+        notebook = notebook_at(server, folder, monkeypatch, provider)
+        notebook.ask(HOSTILE)
+        capsys.readouterr()
+        notebook.jp("request --curl")
+        command = capsys.readouterr().out
+        assert KEY not in command
+        assert '$PAST_KEY"' in command
+        assert not {"\x1b", "\u202e"} & set(command)
+        done = subprocess.run(
+            ["sh", "-c", command], capture_output=True, text=True, cwd=folder, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        assert "Again." in done.stdout
+        first, second = server.requests
+        assert (second.path, second.body) == (first.path, first.body)
+        for header in ("authorization", "x-api-key", "anthropic-version", "accept", "user-agent"):
+            assert second.headers.get(header) == first.headers.get(header)
+        assert not (folder / "pwned").exists()
+        notebook.session.close()
+
+
+def test_a_script_is_not_asked_over_http(folder: Path) -> None:
+    with pytest.raises(UsageError, match="goes to the script talk, not over HTTP"):
+        Notebook(folder).jp("request --curl")
+
+
+def test_a_variable_that_no_shell_can_read_is_not_written_into_a_command() -> None:
+    key = KeyReference("x-api-key", "", 'A"; touch pwned; "', is_set=True)
+    sent = SentRequest("POST", "https://h/a", {}, b"{}", key)
+    traced = TracedRequest("0.1", "openai", ModelRequest("m", Thread()), sent, ("as it was sent",))
+    with pytest.raises(UsageError, match="which no shell can read"):
+        curl_command(traced)
+
+
+# --- other ways to see it ----------------------------------------------------------------------
+
+
+def test_the_body_and_the_dict_are_what_was_sent(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with LoopbackServer(["One."]) as server:
+        notebook = notebook_at(server, folder, monkeypatch, "openai")
+        notebook.ask(f"My key is {KEY}, {HOSTILE}")
+        capsys.readouterr()
+        notebook.jp("request --json")
+        printed = capsys.readouterr().out
+        sent: Any = server.requests[0].body
+        sent["messages"][-1]["content"] = f"My key is [key], {HOSTILE}"
+        assert json.loads(printed) == sent
+        notebook.jp("request -o found")
+        found = notebook.session.host.namespace["found"]
+        assert found["body"] == sent
+        assert found["url"] == f"{server.url}/v1/chat/completions"
+        assert found["how"] == "as it was sent"
+        assert KEY not in repr(found)
+        shown = notebook.jp("request") + notebook.jp("request --full")
+        assert KEY not in shown
+        assert "[key]" in shown
+        assert "authorization: Bearer (the variable PAST_KEY)" in shown
+        notebook.session.close()
+
+
+@pytest.mark.parametrize(
+    "line", ["--curl --json", "--diff --curl", "0 1", "--diff 0 1 2", "-o 'a b'", "--json -o x"]
+)
+def test_a_line_that_means_two_things_is_refused(line: str, folder: Path) -> None:
+    with pytest.raises(UsageError):
+        Notebook(folder).jp(f"request {line}")
+
+
+def test_what_would_bury_a_cell_is_not_printed(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notebook = Notebook(folder)
+    notebook.ask("x" * 300_000)
+    with pytest.raises(UsageError, match=r"would bury this cell: `%jp request 0\.1 -o NAME`"):
+        notebook.jp("request --json")
+    capsys.readouterr()
+    notebook.jp("request --json --full")
+    assert len(capsys.readouterr().out) > 300_000
+    assert len(notebook.jp("request")) < 20_000
+
+
+def test_what_is_secret_in_an_address_is_not_in_a_command(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PAST_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://h/[a]?token=s3cr3t&b='$(id)'")
+    notebook = Notebook(folder)
+    notebook.session.configure(
+        Directive("cfg", "providers.llm.openai.api_key_env=PAST_KEY"), model="openai/x"
+    )
+    capsys.readouterr()
+    notebook.jp("request --curl")
+    printed = capsys.readouterr().out
+    comment, *lines = printed.splitlines()
+    assert "s3cr3t" not in printed
+    assert comment.startswith("# What is secret in it was replaced by words")
+    words = shlex.split(" ".join(line.removesuffix("\\") for line in lines[:-2]))
+    address = "http://h/[a]?token=(set, not shown)&b='$(id)'"
+    assert words[:5] == ["curl", "-gsSN", "-X", "POST", address + "/v1/chat/completions"]
