@@ -62,7 +62,10 @@ def tokens_in_words(traced: TracedRequest) -> str:
     """Return how many tokens a model reads in `traced`, and in each part of it."""
     total = sum(traced.estimated.values())
     parts = ", ".join(f"{part} {count:,}" for part, count in traced.estimated.items() if count)
-    return f"estimated: about {total:,} tokens" + (f" ({parts})" if parts else "")
+    words = f"estimated: about {total:,} tokens" + (f" ({parts})" if parts else "")
+    if traced.measured is None:
+        return words
+    return f"{words}; the provider counted {traced.measured:,}"
 
 
 # --- where it goes ---------------------------------------------------------------------------

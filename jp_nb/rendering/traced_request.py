@@ -22,6 +22,7 @@ from jp_nb.image import MEDIA_TYPES, Image, amount, size_of
 from jp_nb.json_values import compact_json
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.thread import ThreadItem
+from jp_nb.record.usage import usage_in
 
 BYTES_PER_TOKEN: Final = 4
 PIXELS_PER_TOKEN: Final = 750
@@ -121,6 +122,20 @@ class TracedRequest:
         tokens = text_tokens(text) + sum(image_tokens(image.size) for image in item.images)
         shown = [text, *(hide(image_in_words(image)) for image in item.images)]
         return Message(hide(role), " ".join(filter(None, shown)), tokens)
+
+    @cached_property
+    def measured(self) -> int | None:
+        """The tokens that the provider counted in it; None if the record does not say.
+
+        One that failed before the answer came is counted with it.
+        """
+        counts = [
+            used.tokens.input_tokens
+            for metadata in self.answer
+            for used in usage_in(metadata)
+            if used.tokens.input_tokens is not None
+        ]
+        return sum(counts) if counts else None
 
     # --- tokens ------------------------------------------------------------------------------
 

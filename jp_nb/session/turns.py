@@ -23,11 +23,7 @@ from jp_nb.agent.prompts import (
     Unavailable,
 )
 from jp_nb.agent.resolved import Resolved
-<<<<<<< HEAD
-=======
-from jp_nb.agent.secret_answers import Secrets
 from jp_nb.agent.sent_note import SentNote
->>>>>>> 10b939c (%jp request shows what was sent to a model, or would be: parts, tokens, differences, a curl command)
 from jp_nb.agent.tool_set import ToolSet
 from jp_nb.agent.turn import TurnLoop
 from jp_nb.config.directives import Directive
@@ -98,11 +94,7 @@ class TurnRunner:
         self.work = CellWork(host, active)
         self._agent, self._front_end = self.work.agent, self.work.front_end
         self._threads: tuple[ConversationStream, Thread] | None = None
-<<<<<<< HEAD
-=======
-        self._output: TurnOutput | None = None
         self.sent: SentNote | None = None
->>>>>>> 10b939c (%jp request shows what was sent to a model, or would be: parts, tokens, differences, a curl command)
         self.resolver = Resolver(active)
         self.beginnings = Beginnings(active)
 
@@ -229,13 +221,7 @@ class TurnRunner:
                     end = self.work.serve(turn.run(request, images), turn)
                     status, why = ("interrupted", "") if end is None else (end.status, end.why)
             finally:
-<<<<<<< HEAD
-=======
-                self._cell.hear_interrupts(None)
-                self._front_end.end()
-                output.finish()
                 self.sent = turn.sent or self.sent
->>>>>>> 10b939c (%jp request shows what was sent to a model, or would be: parts, tokens, differences, a curl command)
                 if turn.left_out:
                     self._threads = None
                 made = self._view(number, turn, status)
