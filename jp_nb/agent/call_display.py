@@ -11,10 +11,12 @@ from typing import Literal
 from jp_nb.agent.calls import Call
 from jp_nb.agent.display_events import ToolBegins, ToolEnds
 from jp_nb.agent.tool_set import OfferedTool
+from jp_nb.tooling.text_arguments import text_arguments
 
 
-def call_begins(call: Call, tool: OfferedTool) -> ToolBegins:
-    """Return the event of a call that is about to run, or waits for permission."""
+def call_begins(call: Call, tool: OfferedTool, *, asked: bool = False) -> ToolBegins:
+    """Return the event of a call that is about to run, or about which somebody is `asked`."""
+    texts = text_arguments(tool.definition.parameters, call.arguments)
     shown: Literal["line", "json", "off"] = "line"
     if tool.formatter is not None or tool.parameters == "off":
         shown = "off"
@@ -28,6 +30,8 @@ def call_begins(call: Call, tool: OfferedTool) -> ToolBegins:
         parameters=shown,
         formatted=call.formatted,
         edited=call.edited is not None,
+        texts=texts,
+        asked=asked and bool(texts),
     )
 
 

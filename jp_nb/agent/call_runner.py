@@ -157,7 +157,7 @@ class CallRunner:
             case "unattended":
                 self.start(call, tool)
             case "ask" | "edit":
-                self._show_begin(call, tool)
+                self._show_begin(call, tool, asked=True)
                 self._consent.to_run(call, tool)
             case _:
                 assert_never(tool.run)
@@ -170,11 +170,15 @@ class CallRunner:
         self._show_begin(call, tool)
         self.run_again(call, tool)
 
-    def _show_begin(self, call: Call, tool: OfferedTool) -> None:
+    def _show_begin(self, call: Call, tool: OfferedTool, *, asked: bool = False) -> None:
         """Show the call; again only if it changed."""
-        if not call.begun or call.changed:
-            call.begun, call.changed = True, False
-            self._display(call_begins(call, tool))
+        if call.begun and not call.changed and call.asked == asked:
+            return
+        begins = call_begins(call, tool, asked=asked)
+        if call.begun and not call.changed and call.asked == begins.asked:
+            return
+        call.begun, call.changed, call.asked = True, False, begins.asked
+        self._display(begins)
 
     def formatted(self, call: Call, tool: OfferedTool, then: Event) -> None:
         """Have the arguments written for the person, if that is configured, and go on."""
@@ -197,7 +201,7 @@ class CallRunner:
         def shown(text: str) -> None:
             call.formatted, call.changed = text, True
             if call.begun:
-                self._show_begin(call, tool)
+                self._show_begin(call, tool, asked=call.asked)
             then()
 
         self._events.spawn(write)

@@ -41,6 +41,7 @@ class Call:
         formatted: What a formatter made of the arguments.
         begun: True if the call was shown.
         changed: True if it is to be shown otherwise since.
+        asked: True if it was shown without what a prompt shows.
         ran: True if it began to run.
         delivering: True if it ran to its end and somebody is asked what the model reads of it.
         structured: What goes into the record beside the text that the tool gave last, if that
@@ -72,6 +73,7 @@ class Call:
     formatted: str | None = None
     begun: bool = False
     changed: bool = False
+    asked: bool = False
     ran: bool = False
     delivering: bool = False
     structured: JsonValue = None
@@ -101,7 +103,8 @@ class Call:
         self.given, self.shown = (), NONE
         self.unasked.clear()
         self.rejections, self.rejection = 0, None
-        self.begun = self.changed = self.ran = self.delivering = self.cut = False
+        self.begun = self.changed = self.asked = False
+        self.ran = self.delivering = self.cut = False
         self.edited = self.formatted = self.traceback = self.response = None
         self.started = monotonic()
 

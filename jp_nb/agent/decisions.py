@@ -7,7 +7,7 @@ Source: `docs/turns.md`, `docs/decisions.md` D10, D35.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
@@ -33,6 +33,7 @@ from jp_nb.safe_text import escape_unseen, spell_unseen
 from jp_nb.tooling.base import CommandLine
 from jp_nb.tooling.outcome import Failure
 from jp_nb.tooling.question import Question
+from jp_nb.tooling.text_arguments import TextArgument, text_arguments
 
 PERMISSION = (
     Action("y", "Run", "run"),
@@ -61,6 +62,7 @@ RESULT_EDIT_CANCELLED = "Result edit cancelled."
 
 ARGUMENTS = "Arguments"
 EDITED = "Arguments, as you edited them"
+EDITED_TEXT = "{}, as you edited it"
 FORMATTED = "The arguments as its formatter writes them (what counts is above)"
 COMMAND = "Command line"
 SHELL = "Command line, run by a shell (sh -c)"
@@ -189,8 +191,13 @@ class _Asked:
             caption = SHELL if command.shell else COMMAND
             yield Exhibit(f"{caption} {FIRST}" if command.first else caption, command.text)
             yield Exhibit(FOLDER, command.folder)
-        if self.arguments:
-            yield Exhibit(EDITED if self.edited else ARGUMENTS, self.arguments)
+        texts, others = _apart(self.tool, self.arguments)
+        for each, text in texts.items():
+            caption = spell_unseen(each.caption)
+            changed = self.edited and text != self.own.get(each.name)
+            yield Exhibit(EDITED_TEXT.format(caption) if changed else caption, text)
+        if others:
+            yield Exhibit(EDITED if self.edited else ARGUMENTS, others)
         if self.formatted:
             yield Exhibit(FORMATTED, self.formatted)
 
@@ -269,21 +276,63 @@ def _reason(tool: OfferedTool) -> Question:
 async def _edit_arguments(
     ask: Ask, tool: OfferedTool, arguments: Arguments, prepare: Prepare
 ) -> Permission | NotAnswered | Unavailable | None:
-    """Return the decision to run with edited arguments; None if they were emptied."""
-    question = Question.text("arguments", f"Arguments of {spell_unseen(tool.name)}, as JSON:")
-    question = question.with_default(to_text(arguments))
-    while True:
-        end = await ask(QuestionPrompt(question, tool=tool.name, consents=True))
-        if not isinstance(end, Answered):
-            return end
-        text = str(end.value)
-        if not text.strip():
-            return None
-        read = _read_arguments(text, prepare)
-        if isinstance(read, dict):
-            changed = to_text(read) != to_text(arguments)  # 1 and true are equal to Python
-            return Permission(True, read if changed else None, channel=end.channel)
-        question = question.with_default(text).with_context(read)
+    """Return the decision to run with edited arguments; None if they were emptied.
+
+    Each argument that is a text of its own is edited as it is, then the others as JSON.
+    """
+    texts, others = _apart(tool, arguments)
+    edited = dict(arguments)
+    channel: Channel | None = None
+    for question, name in _to_edit(tool, texts, others):
+        while True:
+            end = await ask(
+                QuestionPrompt(question, tool=tool.name, consents=True, is_code=name is not None)
+            )
+            if not isinstance(end, Answered):
+                return end
+            text = str(end.value)
+            if not text.strip():
+                return None
+            read = _read_edited(text, name, edited, others, prepare)
+            if isinstance(read, dict):
+                break
+            question = question.with_default(text).with_context(read)
+        edited, channel = read, end.channel
+    changed = to_text(edited) != to_text(arguments)  # 1 and true are equal to Python
+    return Permission(True, edited if changed else None, channel=channel)
+
+
+def _apart(tool: OfferedTool, arguments: Arguments) -> tuple[dict[TextArgument, str], Arguments]:
+    """Return the arguments that are texts of their own, and the others."""
+    texts = {
+        x: str(arguments[x.name]) for x in text_arguments(tool.definition.parameters, arguments)
+    }
+    names = {each.name for each in texts}
+    return texts, {name: value for name, value in arguments.items() if name not in names}
+
+
+def _to_edit(
+    tool: OfferedTool, texts: Mapping[TextArgument, str], others: Arguments
+) -> Iterator[tuple[Question, str | None]]:
+    """Yield each question for a text, with the name of its argument; None: all that are left."""
+    name = spell_unseen(tool.name)
+    for each, text in texts.items():
+        question = Question.text("arguments", f"{spell_unseen(each.caption)} of {name}:")
+        yield question.with_default(text), each.name
+    if others or not texts:
+        which = "Other arguments" if texts else "Arguments"
+        question = Question.text("arguments", f"{which} of {name}, as JSON:")
+        yield question.with_default(to_text(others)), None
+
+
+def _read_edited(
+    text: str, name: str | None, edited: Arguments, others: Arguments, prepare: Prepare
+) -> Arguments | str:
+    """Return all arguments with what `text` says of one, or of the others; or what is wrong."""
+    if name is not None:
+        return _prepared({**edited, name: text}, prepare)
+    kept = {key: value for key, value in edited.items() if key not in others}
+    return _read_arguments(text, lambda given: prepare({**kept, **given}))
 
 
 def _read_arguments(text: str, prepare: Prepare) -> Arguments | str:
@@ -294,7 +343,11 @@ def _read_arguments(text: str, prepare: Prepare) -> Arguments | str:
         return f"Invalid JSON: {exc}"
     if not isinstance(value, dict):
         return "Invalid JSON: expected an object"
-    prepared = prepare(value)
+    return _prepared(value, prepare)
+
+
+def _prepared(arguments: Arguments, prepare: Prepare) -> Arguments | str:
+    prepared = prepare(arguments)
     return prepared.message if isinstance(prepared, Failure) else prepared
 
 

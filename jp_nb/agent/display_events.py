@@ -14,6 +14,7 @@ from pydantic import JsonValue
 from jp_nb.agent.prompts import Channel, Mark, ProposedChange
 from jp_nb.image import Image
 from jp_nb.tooling.question import Question
+from jp_nb.tooling.text_arguments import TextArgument
 
 
 class ShowText(NamedTuple):  # thousands are made, and a frozen dataclass takes twice the time
@@ -42,6 +43,8 @@ class ToolBegins:
             `off` not at all.
         formatted: What a formatter made of them, shown below the line instead.
         edited: True if they are not the model's own: a person changed them.
+        texts: Those that are texts of their own, such as code, shown below the line.
+        asked: True while a prompt shows these texts, so that nobody reads them twice.
     """
 
     call_id: str
@@ -51,6 +54,8 @@ class ToolBegins:
     parameters: Literal["line", "json", "off"] = "line"
     formatted: str | None = None
     edited: bool = False
+    texts: tuple[TextArgument, ...] = ()
+    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

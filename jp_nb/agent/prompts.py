@@ -34,7 +34,8 @@ class QuestionPrompt:
 
     `label` is the header's text, `tool` the name of the tool that really asks (None if hidden).
     `consents`: to answer with the default lets something happen, such as a call with arguments
-    that were to be edited: an empty line must not do that.
+    that were to be edited: an empty line must not do that. `is_code`: the text is edited line by
+    line, in letters of one width.
     """
 
     question: Question
@@ -42,6 +43,7 @@ class QuestionPrompt:
     tool: str | None = None
     remember: bool = False
     consents: bool = False
+    is_code: bool = False
 
 
 @dataclass(frozen=True, slots=True)

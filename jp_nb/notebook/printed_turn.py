@@ -121,8 +121,8 @@ class Printer:
             if not self._show_tools or event.hidden:
                 return
             begun = ToolBegins(event.call_id, event.name, {}, parameters="off")
-        if begun.parameters != "line" or begun.formatted is not None:  # shown when it began
-            begun = replace(begun, parameters="off", formatted=None)
+        if begun.parameters != "line" or begun.formatted is not None or begun.texts:
+            begun = replace(begun, parameters="off", formatted=None)  # shown when it began
         self._line(piece_plain(ToolPiece(begun, event)))
 
     def _interrupted(self, event: InterruptHeard) -> None:

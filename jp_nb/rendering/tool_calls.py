@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
@@ -16,7 +16,14 @@ from jp_nb.agent.decisions import to_text
 from jp_nb.agent.display_events import ToolBegins, ToolEnds
 from jp_nb.agent.shown_images import MAX_TOLD, in_a_word
 from jp_nb.rendering.markdown import break_math, code_block, code_span
-from jp_nb.safe_text import escape_markdown, escape_unseen, one_line, plain, spell_unseen
+from jp_nb.safe_text import (
+    escape_markdown,
+    escape_unseen,
+    one_line,
+    plain,
+    spell_unseen,
+    spelled_lines,
+)
 
 EDITED = " (arguments edited by you)"
 MAX_CALL_CHARS = 120
@@ -76,11 +83,22 @@ def _head(begins: ToolBegins) -> str:
     """`name(a=1, b="x")`, shortened; the name alone where arguments are shown below or not."""
     if begins.parameters != "line" or begins.formatted is not None:
         return plain(spell_unseen(begins.name), limit=MAX_CALL_CHARS)
+    below = {each.name for each in begins.texts}
     text = ", ".join(
-        f"{spell_unseen(key)}={escape_unseen(json.dumps(value, ensure_ascii=False))}"
+        f"{spell_unseen(key)}={_size(value) if key in below else _as_value(value)}"
         for key, value in _said(begins.arguments).items()
     )
     return plain(f"{spell_unseen(begins.name)}({text})", limit=MAX_CALL_CHARS)
+
+
+def _as_value(value: JsonValue) -> str:
+    return escape_unseen(json.dumps(value, ensure_ascii=False))
+
+
+def _size(text: JsonValue) -> str:
+    """Return how long a text is that stands below the line."""
+    count = str(text).removesuffix("\n").count("\n") + 1
+    return f"…{count} line{'' if count == 1 else 's'}"
 
 
 def _below(begins: ToolBegins, ends: ToolEnds | None) -> list[tuple[str, str]]:
@@ -88,12 +106,22 @@ def _below(begins: ToolBegins, ends: ToolEnds | None) -> list[tuple[str, str]]:
     blocks = []
     if begins.formatted is not None:
         blocks.append((bounded(begins.formatted), "text"))
-    elif begins.parameters == "json" and (arguments := _said(begins.arguments)):
-        text = to_text(arguments)
-        blocks.append((bounded(text), "json"))
+    elif begins.parameters != "off":
+        blocks += _arguments(begins, asked=begins.asked and ends is None)
     if ends is not None:
         blocks.append((_result(ends), "text"))
     return [(text, language) for text, language in blocks if text]
+
+
+def _arguments(begins: ToolBegins, *, asked: bool) -> Iterator[tuple[str, str]]:
+    """Yield the texts of their own as they are, and the other arguments where they are shown."""
+    below = {each.name for each in begins.texts}
+    others = {k: v for k, v in _said(begins.arguments).items() if k not in below}
+    if begins.parameters == "json" and others:
+        yield bounded(to_text(others)), "json"
+    for each in () if asked else begins.texts:
+        _, lines = spelled_lines(str(begins.arguments[each.name]))
+        yield bounded("\n".join(lines)), each.language
 
 
 def _said(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -18,6 +18,7 @@ from jp_nb.agent.prompts import (
     ProposedChange,
     QuestionPrompt,
 )
+from jp_nb.notebook.prompt.stdin_code import code_dialogue
 from jp_nb.notebook.prompt.stdin_dialogue import (
     EMPTY_TEXT,
     Console,
@@ -155,6 +156,8 @@ def _boolean(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
 
 
 def _text(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
+    if prompt.is_code:
+        return code_dialogue(prompt, channel)
     kind = prompt.question.answer_type
     assert isinstance(kind, TextAnswer)
     preset, draft = wording.preselected(prompt), wording.draft(prompt)

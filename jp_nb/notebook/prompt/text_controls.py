@@ -64,7 +64,8 @@ def _text(prompt: QuestionPrompt, read_empty: ReadText) -> FormControl:
         return read_empty(answer, confirmed)
 
     one_line = kind.format is not None or not kind.lines
-    box = _line(kind, draft.shown) if one_line and "\n" not in draft.shown else _area(draft.shown)
+    one_line = one_line and not prompt.is_code and "\n" not in draft.shown
+    box = _line(kind, draft.shown) if one_line else _area(draft.shown, is_code=prompt.is_code)
     return _box_control(box, read)
 
 
@@ -73,10 +74,10 @@ def _line(kind: AnswerType, value: str) -> widgets.Widget:
     return widgets.Text(value=value, placeholder=hint)
 
 
-def _area(value: str) -> widgets.Widget:
+def _area(value: str, *, is_code: bool) -> widgets.Widget:
     rows = value.count("\n") + 2
     area = widgets.Textarea(value=value, rows=min(MAX_ROWS, rows))
-    if rows > 2:  # such as arguments in JSON
+    if is_code or rows > 2:  # such as arguments in JSON
         area.add_class("jp-nb-code")
     return area
 

@@ -1,0 +1,141 @@
+"""`run_python` in JupyterLab: the person sees the exact code, edits it, runs it or refuses it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.browser import Lab, OpenNotebook
+from tests.support.cells import calls
+from tests.support.page_actions import LOAD, click, keys, load, outputs, picture, stop
+
+pytestmark = pytest.mark.browser
+
+CODE = """\
+import matplotlib.pyplot as plt
+import numpy as np
+
+x = np.linspace(0, 10, 200)
+plt.figure(figsize=(4, 2))
+plt.plot(x, np.sin(x))
+answer = 6 * 7
+print("drawn", answer)"""
+
+
+def script(*codes: str) -> str:
+    replies = [calls(("run_python", {"code": code})) for code in codes]
+    return "".join(replies) + '[[replies]]\ntext = "That is all."\n'
+
+
+@pytest.fixture(autouse=True)
+def scripts(lab: Lab) -> None:
+    texts = {
+        "plot": script(CODE),
+        "long": script("".join(f"line_{n} = {n}\n" for n in range(200))),
+        "sleep": script("import time\nprint('asleep')\ntime.sleep(600)"),
+        "hostile": script("```\n<img src=x onerror=alert(1)>\nx = '\u202e\x1b[31m' # " + "w" * 500),
+    }
+    for name, text in texts.items():
+        (lab.root / f"{name}.toml").write_text(text, encoding="utf-8")
+
+
+def ask(name: str) -> str:
+    return f"%%jp -m scripted/{name} -t run_python\nPlot it."
+
+
+def test_code_is_seen_edited_and_run_and_its_figure_appears(open_notebook: OpenNotebook) -> None:
+    page = open_notebook(LOAD, ask("plot"), "answer")
+    load(page)
+    page.page.set_viewport_size({"width": 800, "height": 900})
+    page.run_cell(1)
+    form = page.form()
+    lines = form.locator(".jp-nb-exact .widget-html-content > div").all_text_contents()
+    assert lines == CODE.split("\n")
+    form.get_by_text("code (python): 8 lines, no line break at the end").wait_for()
+    assert page.cell(1).get_by_text("run_python(code=…8 lines)").is_visible()
+    picture(page, "run-python-asked")
+    click(page, "Edit")
+    area = page.form().locator("textarea")
+    area.wait_for()
+    assert area.input_value() == CODE
+    assert "monospace" in area.evaluate("area => getComputedStyle(area).fontFamily")
+    picture(page, "run-python-edit")
+    area.fill(CODE.replace("6 * 7", "6 * 8"))
+    area.press("Control+Enter")
+    text = page.output_text(1, contains="That is all.")
+    assert "drawn 48" in text
+    assert "(arguments edited by you)" in text
+    assert "answer = 6 * 8" in text
+    page.cell(1).locator(".jp-OutputArea-output img").wait_for()
+    picture(page, "run-python-ran")
+    page.run_cell(2)
+    page.output_text(2, contains="48")
+    page.wait_for_record("record.events.some(e => e.type === 'tool_call_response')")
+    page.save()
+    shown = outputs(page, 1)
+    assert [o["output_type"] for o in shown].count("error") == 0
+    assert any("image/png" in o.get("data", {}) for o in shown)
+
+
+def test_with_the_keyboard_alone_code_is_edited_put_back_and_refused(
+    open_notebook: OpenNotebook,
+) -> None:
+    page = open_notebook(LOAD, ask("plot"), "'answer' in globals()")
+    load(page)
+    page.run_cell(1)
+    page.form().get_by_text("code (python)").wait_for()
+    for _ in range(8):  # to the button, wherever it stands
+        keys(page, "ArrowRight")
+        if page.page.evaluate("document.activeElement.textContent.trim() === 'Edit'"):
+            break
+    keys(page, "Enter")
+    page.form().locator("textarea").wait_for()
+    page.page.wait_for_function("document.activeElement.matches('.jp-nb-form textarea')")
+    page.page.wait_for_timeout(400)
+    page.page.keyboard.press("End")
+    page.page.keyboard.type("# more")
+    page.page.keyboard.press("Escape")
+    page.form().get_by_text("code (python)").wait_for()
+    keys(page, "Escape")
+    text = page.output_text(1, contains="That is all.")
+    assert "⊘" in text
+    assert "answer = 6 * 7" in text  # what was refused is seen
+    page.run_cell(2)
+    page.output_text(2, contains="False")
+
+
+def test_an_interrupt_ends_the_code(open_notebook: OpenNotebook) -> None:
+    page = open_notebook(LOAD, ask("sleep"), "'still ' + 'here'")
+    load(page)
+    page.run_cell(1)
+    page.form()
+    click(page, "Run")
+    page.output_text(1, contains="asleep")
+    stop(page)
+    click(page, "Stop (cancel & exit)")
+    page.output_text(1, contains="Interrupted. What arrived so far is in the record.")
+    page.run_cell(2)
+    page.output_text(2, contains="still here")
+
+
+def test_long_code_scrolls_in_its_box_and_hostile_code_is_seen_as_it_is(
+    open_notebook: OpenNotebook,
+) -> None:
+    page = open_notebook(LOAD, ask("long"), ask("hostile"))
+    load(page)
+    page.page.set_viewport_size({"width": 800, "height": 900})
+    page.run_cell(1)
+    box = page.form().locator(".jp-nb-exact .widget-html-content")
+    assert box.locator("> div").count() == 200
+    assert box.evaluate("box => box.scrollHeight > box.clientHeight")
+    assert box.evaluate("box => box.scrollWidth <= box.clientWidth")
+    click(page, "Skip")
+    page.output_text(1, contains="That is all.")
+    page.run_cell(2)
+    lines = page.form().locator(".jp-nb-exact .widget-html-content > div").all_text_contents()
+    assert lines[:2] == ["```", "<img src=x onerror=alert(1)>"]
+    assert lines[2].startswith("x = '⟨U+202E⟩⟨U+001B⟩[31m' # www")
+    picture(page, "run-python-hostile")
+    click(page, "Skip")
+    page.output_text(2, contains="That is all.")
+    assert page.cell(2).locator("img[src=x]").count() == 0
+    assert page.dialogs == []
