@@ -33,10 +33,12 @@ class ToolOutput:
 
     Attributes:
         watches: Whether tools run, so that what is shown is theirs.
+        function_has_pictured: Whether the last function has shown an image.
     """
 
     def __init__(self, kernel: Any, *, hold: bool) -> None:
         self.watches = False
+        self.function_has_pictured = False
         self._holds = hold
         self._session = kernel.session
         self._cell = (kernel.get_parent("shell").get("header") or {}).get("msg_id")
@@ -69,7 +71,7 @@ class ToolOutput:
     def function_begins(self) -> None:
         """Note that a tool's function begins, on this thread."""
         flush_streams()
-        self._seen_of_function = False
+        self._seen_of_function = self.function_has_pictured = False
         self._figures = open_figures()
         self._thread = get_ident()
 
@@ -109,6 +111,7 @@ class ToolOutput:
         of_function = self._thread is not None
         if of_function:
             self._seen_of_function = True
+            self.function_has_pictured |= _is_picture(message, *args, **kwargs)
         else:
             self._seen = True
         if not self._holds:
@@ -125,3 +128,10 @@ class ToolOutput:
         if kind not in KINDS or not isinstance(parent, dict):
             return False
         return bool(parent.get("header", parent).get("msg_id") == self._cell)
+
+
+def _is_picture(message: Any, content: Any = None, *_: Any, **__: Any) -> bool:
+    """Return True if a message, in one of the forms that `Session.send` takes, shows an image."""
+    content = message.get("content") if isinstance(message, dict) else content
+    data = content.get("data") if isinstance(content, dict) else None
+    return isinstance(data, dict) and any(str(kind).startswith("image/") for kind in data)

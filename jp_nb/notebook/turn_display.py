@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import RLock
 from time import monotonic
 from typing import Any
@@ -26,6 +26,7 @@ from jp_nb.agent.display_events import (
     ToolBegins,
     ToolEnds,
 )
+from jp_nb.image import Image
 from jp_nb.notebook.display_publisher import Publish
 from jp_nb.notebook.tool_output import Send, ToolOutput
 from jp_nb.notebook.turn_outputs import TurnOutputs
@@ -42,9 +43,15 @@ PATIENCE = 0.2
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """Another part begins: tools of the batch that is over have shown something."""
+    """Another part begins: tools of the batch that is over have shown something.
 
-    held: list[Send]
+    Attributes:
+        held: What they have shown themselves.
+        pictures: The images of their results.
+    """
+
+    held: list[Send] = field(default_factory=list)
+    pictures: list[Image] = field(default_factory=list)
 
 
 class TurnDisplay:
@@ -52,7 +59,8 @@ class TurnDisplay:
 
     There is one output, and one more behind each tool that has shown something itself: what a
     function on the cell's thread shows stands below its line, what other tools show below those
-    of their batch.
+    of their batch, and so do the images of results, but for those of a function that has shown a
+    picture itself.
 
     Args:
         transcript: Folds the events.
@@ -85,6 +93,8 @@ class TurnDisplay:
         self._events: deque[DisplayEvent | _Cut] = deque()
         self._open_calls: set[str] = set()
         self._batch_over = False
+        self._pictures: list[Image] = []
+        self._have_pictured: set[str] = set()
         self._outputs = TurnOutputs(transcript, new_output)
         self._function: FunctionBegins | None = None
         self._done = False
@@ -116,6 +126,8 @@ class TurnDisplay:
             case ToolBegins() | ToolEnds() | ShowText() | PersonSays():
                 self._follow_batch(event)
         self._events.append(event)
+        if isinstance(event, ToolEnds):
+            self._take_pictures(event)
         if not self._live:
             return
         if isinstance(event, InterruptHeard):
@@ -146,6 +158,15 @@ class TurnDisplay:
             self._open_calls.add(event.call_id)
             if tools is not None:
                 tools.watches = True
+
+    def _take_pictures(self, event: ToolEnds) -> None:
+        """Show the images of the batch's results, once it is over."""
+        if event.call_id not in self._have_pictured and self._transcript.shows(event):
+            self._pictures += event.images
+        self._have_pictured.discard(event.call_id)
+        if self._batch_over and self._pictures:
+            self._events.append(_Cut(pictures=self._pictures))
+            self._pictures = []
 
     # --- the update --------------------------------------------------------------------------
 
@@ -188,7 +209,7 @@ class TurnDisplay:
         while self._events:
             event = self._events.popleft()
             if isinstance(event, _Cut):
-                self._outputs.cut(event.held)
+                self._outputs.cut(event.held, pictures=map(_picture_bundle, event.pictures))
                 continue
             if isinstance(event, DiscardText):
                 self._outputs.look_at_all()
@@ -213,7 +234,12 @@ class TurnDisplay:
         with self._undisturbed():
             self._function = None
             self._waiting.apply(event, monotonic())
-            if self._tools is None or not self._tools.function_ends():
+            if self._tools is None:
+                return
+            seen = self._tools.function_ends()
+            if self._tools.function_has_pictured:
+                self._have_pictured.add(event.call_id)
+            if not seen:
                 return
             self._fold()
             self._outputs.cut(self._tools.take(of_function=True), event.call_id)
@@ -233,6 +259,8 @@ class TurnDisplay:
         with self._lock:
             self._done = True
             self._clock.stop()
+            if self._pictures:  # of a batch that was cut short
+                self._events.append(_Cut(pictures=self._pictures))
             self._fold()
             if self._tools is not None:
                 self._tools.close()
@@ -268,3 +296,7 @@ class TurnDisplay:
         """Show what has come so far: a question on stdin is about to keep this thread."""
         if self._live:
             self._update()
+
+
+def _picture_bundle(image: Image) -> dict[str, Any]:
+    return {image.media_type: image.text, "text/plain": f"[image: {image.words}]"}

@@ -124,6 +124,10 @@ class Transcript:
             self.pieces.append(ToolPiece(begins, event))
             self._response = len(self.pieces)
 
+    def shows(self, event: ToolEnds) -> bool:
+        """Return True if the call that ended has a line."""
+        return self._show_tools and not event.hidden
+
     # --- parts -------------------------------------------------------------------------------
 
     @property

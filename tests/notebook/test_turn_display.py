@@ -64,6 +64,7 @@ class Showing:
     """Stands in for `ToolOutput`: every tool shows something."""
 
     watches = False
+    function_has_pictured = False
 
     def open(self) -> None: ...
 
