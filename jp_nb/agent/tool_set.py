@@ -27,7 +27,6 @@ from jp_nb.config.tree.tool_config import (
     RunMode,
     ToolConfig,
     ToolStyle,
-    enabling,
 )
 from jp_nb.tooling.arguments import schema_of
 from jp_nb.tooling.base import ArgumentFormatter, Tool
@@ -140,11 +139,6 @@ class _Documentation(Mapping[str, str]):
         return len(self._tools)
 
 
-def is_enabled(tool: ToolConfig, star: ToolConfig) -> bool:
-    """Return the tool's own state, else that of `*`, else True."""
-    return enabling(tool, star)[0]
-
-
 def switched_on(config: AppConfig) -> AppConfig:
     """Return `config` with every tool on: what those that are off would be like."""
     on = {"enable": Enable(state=True)}
@@ -171,7 +165,7 @@ async def offer_tools(
     wanted: dict[str, ToolConfig] = {}
     missing: dict[str, str] = {}
     for name, tool in config.conversation.tools.items():
-        if name == STAR or not (is_enabled(tool, star) or _is_forced(name, tool, config)):
+        if name == STAR or not _is_wanted(name, config):
             continue
         if tool.source is None:
             missing[name] = f"conversation.tools.{name}.source is not set"
@@ -196,12 +190,12 @@ def _is_useless_alone(tool: OfferedTool) -> bool:
     return tool.executor.needs_person and not configured
 
 
-def _is_forced(name: str, tool: ToolConfig, config: AppConfig) -> bool:
+def _is_wanted(name: str, config: AppConfig) -> bool:
+    """True if the tool is on, or `assistant.tool_choice` names it and it is not locked off."""
+    state, rule = config.conversation.enabling(name)
     choice = config.assistant.tool_choice
-    if name != choice or choice in ("auto", "none", "required"):
-        return False
-    star = config.conversation.tools.get(STAR, ToolConfig())
-    return enabling(tool, star)[1] != "never"
+    is_named = name == choice and choice not in ("auto", "none", "required")
+    return state or (is_named and rule != "never")
 
 
 def _resolve(

@@ -39,6 +39,7 @@ _WORDS_ALONE: Final = _patterns(
     "assistant.tool_choice",
     "assistant.model",
     "conversation.tools.*.enable.state",
+    "conversation.toolsets.*.state",
     "conversation.tools.*.cancellation_response",
     "conversation.tools.*.style.hidden",
     "conversation.tools.*.style.inline_results",
@@ -51,6 +52,7 @@ _WORDS_ALONE: Final = _patterns(
 _TAME: Final = _patterns(
     "assistant.request",
     "conversation.tools.*.enable.allow_toggle",
+    "conversation.toolsets.*.allow_toggle",
     "conversation.tools.*.summary",
     "conversation.tools.*.description",
     "conversation.tools.*.examples",
@@ -62,6 +64,7 @@ _TAME: Final = _patterns(
 )
 """Paths that reach nothing outside and are not a stranger's all the same: bounds, locks, words."""
 
+_ENABLING: Final = _patterns("conversation.tools.*.enable", "conversation.toolsets")
 _ATTACHMENTS: Final = ("conversation", "attachments")
 _RUN_MODES: Final = ("run", "format", "result")
 _UNATTENDED: Final = "unattended"
@@ -95,7 +98,7 @@ def _widens(keys: Sequence[str], value: JsonValue) -> bool:
     match tuple(keys):
         case ("assistant", "tool_choice"):  # what it names is offered, also if it is off
             return value not in ("auto", "none", "required")
-        case ("conversation", "tools", _, "enable", *_):
+        case ("conversation", "tools", _, "enable", *_) | ("conversation", "toolsets", *_):
             return value is not False
         case ("conversation", "tools", _, "style", "hidden"):
             return value is True
@@ -125,7 +128,7 @@ def stranger_may_unset(keys: Sequence[str]) -> bool:
     lock it is.
     """
     words = any(_holds(allowed, keys) for allowed in _WORDS_ALONE)
-    locks = _holds(("conversation", "tools", "*", "enable"), keys)
+    locks = any(_holds(place, keys) for place in _ENABLING)
     return words and not locks and not _leads(REMOTE_IMAGES, keys)
 
 

@@ -96,3 +96,48 @@ def looks_secret(text: str) -> bool:
 def without_credentials(text: str) -> str:
     """Return `text`, such as a command line, without keys and passwords in it."""
     return _CREDENTIALS.sub(lambda at: f"{at['kept'] or at['name'] or ''}{NOT_SHOWN}", text)
+
+
+_KEYS_IN_TEXTS = re.compile(  # each run of characters is looked at once: no text makes this slow
+    r"\b(?:gh[oprsu]_\w{20,}|github_pat_\w{20,}|hf_\w{20,}|gsk_\w{20,}|xai-\w{20,}|npm_\w{30,}"
+    r"|(?:sk|pk|rk)_(?:live|test)_\w{8,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|glpat-[\w-]{16,}"
+    r"|pypi-[\w-]{30,}|xox[a-z]-[\w-]{10,})"
+    r"|(?<![\w-])eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]*"  # a JSON web token
+    r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:[^-]|-(?!----)){0,20000}"
+    r"(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?"
+)
+_QUOTED = (
+    r'[bfruBFRU]{0,2}(?:"""(?:[^"\\]|\\.|"(?!"")){1,5000}"""|'
+    r"'''(?:[^'\\]|\\.|'(?!'')){1,5000}'''"
+    r'|"(?:[^"\\\n]|\\.){1,5000}"|' + r"'(?:[^'\\\n]|\\.){1,5000}')"
+)
+_BARE = r"[^\s\"'(),;\[\]{}<>=]{4,1000}(?![\w(.\[])"
+_NAME = r"(?<![\w-])(?P<name>[A-Za-z_][\w-]{0,99})"
+_TO = r"(?P<to>[\"']?\]?(?:[ \t]{0,8}:[ \t]{0,8}[\w.|\[\], ]{1,60}?)?[ \t]{0,8}[=:][ \t]{0,8})"
+_SET_IN_CODE = re.compile(f"{_NAME}{_TO}(?P<value>{_QUOTED})", re.DOTALL)
+_SET_IN_TEXT = re.compile(f"{_NAME}{_TO}(?P<value>{_QUOTED}|{_BARE})", re.DOTALL)
+_NO_PYTHON = re.compile(r"^[ \t]*[%!#].*", re.MULTILINE)
+_AROUND = re.compile(r"(?P<open>[bfruBFRU]{0,2}(?:\"\"\"|'''|[\"']))(?s:.*)")
+
+
+def without_secrets(text: str, *, code: bool = False) -> str:
+    """Return `text` without what looks like a key, and without what a secret's name is set to.
+
+    Args:
+        text: Any text, such as what a cell printed.
+        code: It is Python: `token = read()` stays, `token = "…"` does not.
+    """
+    text = _KEYS_IN_TEXTS.sub(NOT_SHOWN, without_credentials(text))
+    if not code:
+        return _SET_IN_TEXT.sub(_without_value, text)
+    lines = _NO_PYTHON.sub(lambda line: _SET_IN_TEXT.sub(_without_value, line[0]), text)
+    return _SET_IN_CODE.sub(_without_value, lines)
+
+
+def _without_value(found: re.Match[str]) -> str:
+    name, value = found["name"], found["value"]
+    if name.lower().endswith("tokens") or not names_secret(name) or NOT_SHOWN.startswith(value):
+        return found[0]
+    quoted = _AROUND.fullmatch(value)
+    quote = quoted["open"] if quoted else ""
+    return f"{name}{found['to']}{quote}{NOT_SHOWN}{quote.lstrip('bfruBFRU')}"

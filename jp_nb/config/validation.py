@@ -19,7 +19,7 @@ from jp_nb.config.schema import ROOT, SchemaNode
 from jp_nb.config.tree.access_config import Access
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.left_out import PATTERNS
-from jp_nb.config.tree.tool_config import DEFAULTABLE, STAR, ToolConfig, enabling
+from jp_nb.config.tree.tool_config import DEFAULTABLE, STAR
 from jp_nb.errors import ConfigError, ConfigProblem
 from jp_nb.json_values import MAX_CONFIG_LEVELS
 
@@ -82,7 +82,7 @@ def _misfits(config: AppConfig) -> Iterator[tuple[str, str]]:
     choice = config.assistant.tool_choice
     chosen = tools.get(choice)
     if chosen is not None and choice not in ("auto", "none", "required", STAR):
-        state, toggle = enabling(chosen, star or ToolConfig())
+        state, toggle = config.conversation.enabling(choice)
         if not state and toggle == "never":
             yield (
                 "assistant.tool_choice",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from pydantic import ValidationError
@@ -41,10 +41,12 @@ class Completions:
     Attributes:
         start: Where that begins which each of `texts` replaces; it ends at the cursor.
         texts: Best first.
+        notes: What may be said beside some of `texts`.
     """
 
     start: int
     texts: list[str]
+    notes: Mapping[str, str] = field(default_factory=dict)
 
 
 class Facts(Protocol):
@@ -55,6 +57,9 @@ class Facts(Protocol):
 
     def tools(self) -> Sequence[str]:
         """Names of tools."""
+
+    def toolsets(self) -> Mapping[str, int]:
+        """Return the number of tools in each toolset, by name."""
 
     def aliases(self) -> Sequence[str]:
         """Names for models."""
@@ -123,14 +128,15 @@ def complete(before: str, facts: Facts) -> Completions:
     else:
         return Completions(len(before), [])
     quote = typed.quotes[found.start]
-    written = [_quoted(text, quote) for text in found.texts]
-    return _bounded(Completions(typed.places[found.start], [text for text in written if text]))
+    written = {text: word for text in found.texts if (word := _quoted(text, quote))}
+    notes = {written[text]: note for text, note in found.notes.items() if text in written}
+    return _bounded(Completions(typed.places[found.start], [*written.values()], notes))
 
 
 def _bounded(found: Completions) -> Completions:
     # A stranger's record may name things: nothing that a page or a terminal would act on.
     texts = [text for text in found.texts if text.isprintable() and len(text) <= MAX_CHARS]
-    return Completions(found.start, list(dict.fromkeys(texts))[:MAX_OFFERED])
+    return Completions(found.start, list(dict.fromkeys(texts))[:MAX_OFFERED], found.notes)
 
 
 def _starting(text: str, names: Iterable[str], start: int = 0) -> Completions:
@@ -443,6 +449,13 @@ def _takes(node: SchemaNode, word: str) -> bool:
     return True
 
 
+def _tools(text: str, facts: Facts) -> Completions:
+    """Return the tools that begin as `text` does, and the toolsets with their number of tools."""
+    sets = facts.toolsets()
+    counts = {name: f"{n} tool{'' if n == 1 else 's'}" for name, n in sets.items()}
+    return replace(_starting(text, [*facts.tools(), *sets]), notes=counts)
+
+
 # --- what is offered, by the words of the tables of the magics --------------------------------
 
 OFFERED: Final[Mapping[Offer, Callable[[str, Facts], Completions]]] = {
@@ -451,6 +464,7 @@ OFFERED: Final[Mapping[Offer, Callable[[str, Facts], Completions]]] = {
     "change": _change,
     "model": lambda text, facts: _starting(text, _models(text, facts)),
     "tool": lambda text, facts: _starting(text, facts.tools()),
+    "tool or toolset": _tools,
     "conversation": lambda text, facts: _starting(text, facts.conversations(damaged=False)),
     "stored conversation": lambda text, facts: _starting(text, facts.conversations(damaged=True)),
     "answer": lambda text, facts: _starting(text, facts.answers()),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -71,6 +71,12 @@ class SessionFacts:
     def tools(self) -> Sequence[str]:
         """Tools that are configured or registered, on or off."""
         return sorted(name for name in self._config.conversation.tools if name != STAR)
+
+    def toolsets(self) -> Mapping[str, int]:
+        """Return the number of tools in each toolset whose name is no tool's too."""
+        conversation = self._config.conversation
+        names = (name for name in conversation.toolset_names() if name not in conversation.tools)
+        return {name: len(conversation.toolset(name)) for name in names}
 
     def aliases(self) -> Sequence[str]:
         """Aliases of models."""
@@ -152,7 +158,9 @@ def matches(session: Session | None, context: Any) -> dict[str, Any]:
     except Exception:  # IPython would print the traceback below the cell
         _log.debug("no completions for %r", before, exc_info=True)
     return {
-        "completions": [SimpleCompletion(text=text, type="param") for text in found.texts],
+        "completions": [
+            SimpleCompletion(text=text, type=found.notes.get(text, "param")) for text in found.texts
+        ],
         "matched_fragment": before[found.start :],
         "suppress": bool(found.texts),
         "ordered": True,

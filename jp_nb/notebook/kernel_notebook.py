@@ -25,11 +25,27 @@ class KernelNotebook:
         namespace: Mapping[str, Any] = self._shell.user_ns
         return namespace
 
-    async def cells(self) -> NotebookCells:
-        """Return what this kernel ran, in order."""
-        ran = [text for text in self._shell.user_ns.get("In", ()) if text]
-        cells = (NotebookCell(number, text) for number, text in enumerate(ran))
-        return NotebookCells(tuple(cells), "kernel")
+    async def cells(self, whole: int | str | None = None) -> NotebookCells:
+        """Return the cells as the page has them, or what this kernel ran, in order."""
+        return self._history("no page is open that shows this notebook")
+
+    def _history(self, why: str) -> NotebookCells:
+        """Return the cells that this kernel ran and keeps in its history."""
+        history = getattr(self._shell, "history_manager", None)
+        sources = list(history.input_hist_raw) if history is not None else []
+        # While a cell runs the counter is still its own, and its source is in the history.
+        running = self._shell.execution_count
+        ran = [(count, text) for count, text in enumerate(sources) if count and text]
+        cells = (
+            NotebookCell(
+                number,
+                text,
+                execution_count=count,
+                state="running" if count == running else "ran",
+            )
+            for number, (count, text) in enumerate(ran)
+        )
+        return NotebookCells(tuple(cells), "kernel", why)
 
     def execute(self, code: str) -> CodeRun:
         """Run `code` in the user's namespace; on the cell's thread."""

@@ -16,8 +16,8 @@ from jp_nb.config.directives import Directive, Kind
 from jp_nb.errors import UsageError
 
 Offer = Literal[
-    "path", "setting", "change", "model", "tool", "conversation", "stored conversation",
-    "turn", "folder", "file", "schema", "answer",
+    "path", "setting", "change", "model", "tool", "tool or toolset", "conversation",
+    "stored conversation", "turn", "folder", "file", "schema", "answer",
 ]  # fmt: skip
 """What Tab may offer. A `stored conversation` may be damaged; a `setting` is a path or an
 assignment, a `change` a configuration file's name besides."""
@@ -135,7 +135,7 @@ def _change(
 
     def read(flag: str, text: str | None) -> Directive:
         if kind in ("tool", "no_tool") and text is not None and not text.strip():
-            raise UsageError(f"{flag} takes the name of a tool, or nothing for all tools")
+            raise UsageError(f"{flag} takes the name of a tool or toolset, or nothing for all")
         return Directive(kind, text or "")
 
     return MagicOption(flags, does, takes, offers, into="directives", reads=read)
@@ -149,9 +149,10 @@ ASK_OPTIONS: Final = (
     _change("cfg", ("-c", "--cfg"),
             "path=value, path:=json, path+=value, a JSON object, or a file's name", "X", "change"),
     _change("no_cfg", ("-C", "--no-cfg"), "take back what that set", "X", "change"),
-    _change("tool", ("-t", "--tool"), "enable a tool for this and later turns; bare: all of them",
-            "[NAME]", "tool"),
-    _change("no_tool", ("-T", "--no-tool"), "disable a tool likewise", "[NAME]", "tool"),
+    _change("tool", ("-t", "--tool"),
+            "enable a tool, or those of a toolset, for this and later turns; bare: all of them",
+            "[NAME]", "tool or toolset"),
+    _change("no_tool", ("-T", "--no-tool"), "disable a tool likewise", "[NAME]", "tool or toolset"),
     _change("attach", ("-a", "--attachment"),
             "attach a file or a pattern, for this and later turns", "FILE", "file"),
     MagicOption(("-u", "--tool-use"),
@@ -186,7 +187,7 @@ _TABLE: Final = (
         ),
     ),
     Subcommand("tools", "the tools the model may call, or all about one", "report_commands:tools",
-               "[NAME]", "the name of one tool", "tool"),
+               "[NAME]", "the name of one tool or toolset", "tool or toolset"),
     Subcommand("log", "the last turns, and the other conversations of this notebook",
                "report_commands:log", "[N]", "a number of turns"),
     Subcommand(

@@ -12,7 +12,7 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.tool_set import OfferedTool, ToolSet, is_enabled, switched_on
+from jp_nb.agent.tool_set import OfferedTool, ToolSet, switched_on
 from jp_nb.config.grants import asks, names_nothing
 from jp_nb.config.layers import to_text
 from jp_nb.config.masking import is_secret, masked
@@ -20,7 +20,7 @@ from jp_nb.config.secret_names import NOT_SHOWN, without_credentials
 from jp_nb.config.tree.access_config import Access, ConfigRule, FileRule, HostRule, VariableRule
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.command_line import Command
-from jp_nb.config.tree.tool_config import STAR, QuestionConfig, ToolConfig, enabling
+from jp_nb.config.tree.tool_config import STAR, QuestionConfig
 from jp_nb.errors import UsageError
 from jp_nb.rendering.markdown import code_block
 from jp_nb.rendering.report import Report, table
@@ -35,16 +35,19 @@ MakeOffer = Callable[[AppConfig], ToolSet]
 _LOCKS: Mapping[str, str] = {
     "any": "-t and -T may switch it",
     "if_named": "-t and -T may switch it by its name only",
-    "if_named_or_group": "-t and -T may switch it by its name only",
+    "if_named_or_group": "-t and -T may switch it by its name, or its toolset's",
 }
 
 
-def tools(config: AppConfig, offer: MakeOffer) -> Report:
-    """Every configured tool: whether the model is offered it, where it comes from, how it runs."""
+def tools(config: AppConfig, offer: MakeOffer, toolset: str | None = None) -> Report:
+    """Every configured tool: whether the model is offered it, where it comes from, how it runs.
+
+    With `toolset` those of that one alone.
+    """
     offered, possible = offer(config), offer(switched_on(config))
     rows = []
     for name, tool in config.conversation.tools.items():
-        if name == STAR:
+        if name == STAR or toolset not in (None, tool.toolset):
             continue
         found = possible.tools.get(name)
         run, result = (found.run, found.result) if found else (tool.run, tool.result)
@@ -52,8 +55,9 @@ def tools(config: AppConfig, offer: MakeOffer) -> Report:
         if name in offered.clashes:
             source = f"{source}: {offered.clashes[name]}"
         state = _offered(name, config, offered)
-        rows.append((name, state, source, run or "", result or "", grants(tool.access)))
-    return table(("tool", "state", "source", "run", "result", "grants"), rows)
+        how = (run or "", result or "", grants(tool.access))
+        rows.append((name, state, source, tool.toolset or "-", *how))
+    return table(("tool", "state", "source", "toolset", "run", "result", "grants"), rows)
 
 
 def _offered(name: str, config: AppConfig, offered: ToolSet) -> str:
@@ -62,17 +66,18 @@ def _offered(name: str, config: AppConfig, offered: ToolSet) -> str:
         return f"missing: {offered.missing[name]}"
     if name not in offered.tools:
         return "off"
-    switched_on = is_enabled(config.conversation.tools[name], _star(config))
-    return "on" if switched_on else "on: assistant.tool_choice names it"
+    return "on" if config.conversation.enabling(name)[0] else "on: assistant.tool_choice names it"
 
 
 def tool(name: str, config: AppConfig, offer: MakeOffer) -> Report:
-    """All about one tool.
+    """All about one tool; of a toolset, its tools.
 
     Raises:
         UsageError: If there is no such tool; the message offers the nearest.
     """
     configured = config.conversation.tools.get(name)
+    if configured is None and config.conversation.toolset(name):
+        return tools(config, offer, name)
     if configured is None or name == STAR:
         known = [x for x in config.conversation.tools if x != STAR]
         near = difflib.get_close_matches(name, known, n=1)
@@ -84,6 +89,7 @@ def tool(name: str, config: AppConfig, offer: MakeOffer) -> Report:
         ("tool", name),
         ("state", _state(name, config, offered)),
         ("source", configured.source or "not set"),
+        *([("toolset", configured.toolset)] if configured.toolset else []),
         *([("name", offered.clashes[name])] if name in offered.clashes else []),
         *([("missing", possible.missing[name])] if name in possible.missing else []),
         *([("command", _command(configured.command))] if configured.command else []),
@@ -107,15 +113,11 @@ def tool(name: str, config: AppConfig, offer: MakeOffer) -> Report:
     )
 
 
-def _star(config: AppConfig) -> ToolConfig:
-    return config.conversation.tools.get(STAR, ToolConfig())
-
-
 # --- one tool --------------------------------------------------------------------------------
 
 
 def _state(name: str, config: AppConfig, offered: ToolSet) -> str:
-    state, rule = enabling(config.conversation.tools[name], _star(config))
+    state, rule = config.conversation.enabling(name)
     word = "on" if state else "off"
     if rule == "never":
         return f"locked-{word}: neither -t nor -T switches it"

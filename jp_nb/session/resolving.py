@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from jp_nb.agent.model_events import Attachment, ModelParameters, Provider, ToolChoice
 from jp_nb.agent.model_inquiry import InquiryModel, LlmInquiryBackend
 from jp_nb.agent.resolved import Resolved
-from jp_nb.agent.tool_set import ToolSet, is_enabled, offer_tools
+from jp_nb.agent.tool_set import ToolSet, offer_tools
 from jp_nb.agent.tool_sources import ToolSources
 from jp_nb.config import inquiry_overrides as inquiries
 from jp_nb.config.layers import Layer
@@ -28,7 +28,7 @@ from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.assistant_config import Assistant, QuestionAssistant
 from jp_nb.config.tree.model_config import ModelId, ParametersConfig
 from jp_nb.config.tree.provider_config import Llm
-from jp_nb.config.tree.tool_config import STAR, ToolConfig
+from jp_nb.config.tree.tool_config import STAR
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.providers import registry
@@ -266,12 +266,17 @@ def _asked_for(choice: ToolChoice, config: AppConfig, tools: ToolSet) -> ToolCho
     if name == choice:
         return choice
     configured = config.conversation.tools
+    if name not in configured and (tools_of_it := config.conversation.toolset(name)):
+        raise UsageError(
+            f"-u takes one tool, and {name!r} is a toolset: {', '.join(tools_of_it)}; "
+            "-u without a name has the model call any tool that is on"
+        )
     if name == STAR or name not in configured:
         near = difflib.get_close_matches(name, [n for n in configured if n != STAR], n=1)
         raise UsageError(
             f"Tool not found: {name}" + (f"; did you mean {near[0]!r}?" if near else "")
         )
-    if not is_enabled(configured[name], configured.get(STAR, ToolConfig())):
+    if not config.conversation.enabling(name)[0]:
         reason = f"it is off, and `-t {name}` on the same line turns it on"
     elif name not in tools.tools:
         reason = tools.missing.get(name, "it is not available here")

@@ -31,7 +31,7 @@ from jp_nb.record.stream import ConversationStream
 from jp_nb.session.drafting import Drafting
 from jp_nb.session.requested_changes import MODEL
 from jp_nb.session.starting_config import odd_rules_in, registered_functions
-from jp_nb.tooling.builtin import BUILTINS
+from jp_nb.tooling.builtin import registered
 from jp_nb.workspace.config_files import ConfigFiles, listed
 
 
@@ -61,11 +61,8 @@ class Settings:
         )
 
     def _layers_below(self) -> list[Layer]:
-        tools: Partial = {name: dict(tool.registration) for name, tool in BUILTINS.items()}
-        tools |= registered_functions()
-        registered = Layer(REGISTRATIONS, {"conversation": {"tools": tools}})
         files = self._files.readable()[0] if self._lenient else self._files.layers()
-        return [registered, *files]
+        return [Layer(REGISTRATIONS, registered(registered_functions())), *files]
 
     @contextmanager
     def lenient(self) -> Iterator[None]:

@@ -13,7 +13,8 @@ from typing import Any, Literal, Protocol
 
 from jp_nb.image import Image
 
-CellState = Literal["running", "queued", "done", "failed", "not run"]
+CellState = Literal["running", "queued", "done", "failed", "not run", "ran"]
+"""`ran`: how it ended is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,9 @@ class NotebookCell:
         cell_id: Its id in the notebook; "" if that is not known.
         execution_count: What stands in the brackets before it; None if it never ran.
         state: What became of its last run.
-        outputs: What it shows.
+        outputs: What it shows; pictures only if the cell was asked for.
+        edited: True if its source was changed since it ran.
+        left_out: Characters of its source and outputs that are not here, because they are many.
     """
 
     number: int
@@ -52,6 +55,8 @@ class NotebookCell:
     execution_count: int | None = None
     state: CellState = "not run"
     outputs: tuple[CellOutput, ...] = ()
+    edited: bool = False
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +66,13 @@ class NotebookCells:
     Attributes:
         cells: All of them.
         seen_by: `page` for the document as it is open; `kernel` for what this kernel ran, in the
-            order in which it did: the front end does not tell what else is in the notebook.
+            order in which it did: outputs are not among it, nor what else is in the notebook.
+        why: The reason for which it is not the page's view; "" if it is.
     """
 
     cells: tuple[NotebookCell, ...]
     seen_by: Literal["page", "kernel"]
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +98,13 @@ class NotebookAccess(Protocol):
         """The user's variables, by name; only to be looked at on the cell's thread."""
         ...
 
-    async def cells(self) -> NotebookCells:
-        """Return the cells, as the page has them if one answers; on the agent's loop."""
+    async def cells(self, whole: int | str | None = None) -> NotebookCells:
+        """Return the cells, as the page has them if one answers; on the agent's loop.
+
+        Args:
+            whole: Number or id of the one cell that is looked at closely: more of its text comes,
+                and its pictures.
+        """
         ...
 
     def execute(self, code: str) -> CodeRun:

@@ -51,6 +51,7 @@ class PythonTool(ToolDefaults):
         run: RunMode | None = None,
         access: Sequence[ConfigRule] = (),
         thread: bool = False,
+        toolset: str | None = None,
     ) -> None:
         self.function = function
         self.name = name or function.__name__
@@ -74,6 +75,8 @@ class PythonTool(ToolDefaults):
             registration["examples"] = examples
         if run is not None:
             registration["run"] = run
+        if toolset is not None:
+            registration["toolset"] = _toolset_name(self.name, toolset)
         if access:
             registration["access"] = {"config": _rules(self.name, access)}
         self.registration: Mapping[str, JsonValue] = registration
@@ -105,6 +108,14 @@ class PythonTool(ToolDefaults):
         else:
             result = await cell.call(lambda: self.function(**call))
         return as_outcome(self.name, result)
+
+
+def _toolset_name(name: str, toolset: str) -> str:
+    if not TOOL_NAME.fullmatch(toolset):
+        raise UsageError(
+            f"{name}: {toolset!r} cannot be the name of a toolset: it is written like a tool's"
+        )
+    return toolset
 
 
 async def _in_own_thread(function: Callable[[], Any], name: str) -> Any:
@@ -354,6 +365,7 @@ def tool(
     run: RunMode | None = None,
     access: Sequence[ConfigRule] = (),
     thread: bool = False,
+    toolset: str | None = None,
 ) -> Callable[[Callable[..., Any]], PythonTool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -363,6 +375,7 @@ def tool(
     run: RunMode | None = None,
     access: Sequence[ConfigRule] = (),
     thread: bool = False,
+    toolset: str | None = None,
 ) -> PythonTool | Callable[[Callable[..., Any]], PythonTool]:
     """Let the model call a function, which stays one that you can call.
 
@@ -387,15 +400,19 @@ def tool(
             call, with the reason in `ctx.delta_rejection`: it must tolerate that.
         thread: True to run a `def` in a worker thread, so that others run beside it. Without, it
             runs in the cell's thread, one at a time; an `async def` runs beside others anyway.
+        toolset: A name under which several tools are switched together: `%%jp -t NAME`, or
+            `conversation.toolsets.NAME = true` in a configuration file.
 
     Raises:
-        UsageError: If the name or a parameter cannot be described to a model, or `thread` is set
-            for an `async def`.
+        UsageError: If the name, the toolset or a parameter cannot be described to a model, or
+            `thread` is set for an `async def`.
         ConfigError: If `access` grants what it may not.
     """
 
     def register(function: Callable[..., Any]) -> PythonTool:
-        made = PythonTool(function, name=name, run=run, access=access, thread=thread)
+        made = PythonTool(
+            function, name=name, run=run, access=access, thread=thread, toolset=toolset
+        )
         _warn(made.name, access)
         REGISTRY.add(made)
         return made

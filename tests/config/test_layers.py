@@ -336,7 +336,7 @@ QUESTION = f"{TOOL}.questions.*"
 HARMLESS = [
     "template.values", "template.values.*", "user.name",
     *(f"assistant.{key}" for key in ("name", *PROMPT, "instructions", *MODEL)),
-    "conversation.tools",  # a table of others
+    "conversation.tools", "conversation.toolsets",  # tables of others
     f"{TOOL}.cancellation_response", f"{TOOL}.style.inline_results",
     f"{TOOL}.style.error.inline_results",
     "style.update_interval_ms",
@@ -344,6 +344,7 @@ HARMLESS = [
 BY_VALUE: dict[str, tuple[Any, Any]] = {
     "assistant.tool_choice": ("shell", "auto"),  # a tool that is named is offered
     f"{TOOL}.enable.state": (True, False),
+    "conversation.toolsets.*.state": (True, False),
     f"{TOOL}.style.hidden": (True, False),
     "style.tool_call.show": (False, True),
     "style.reasoning.display": ("hidden", "full"),
@@ -353,6 +354,7 @@ AUTHORITY = [
     "inherit", "id", "extends", "config_load_paths",
     *(f"assistant.{key}" for key in REQUEST),
     "assistant.request.max_tool_calls", "assistant.request.max_total_tokens",
+    "conversation.toolsets.*.allow_toggle",
     f"{TOOL}.enable.allow_toggle",  # a lock is not theirs to open, nor to close
     f"{TOOL}.source", f"{TOOL}.toolset", *(f"{TOOL}.command.{key}" for key in COMMAND),
     f"{TOOL}.summary", f"{TOOL}.description", f"{TOOL}.examples",
@@ -453,13 +455,15 @@ def test_a_stranger_may_switch_a_tool_off_and_touches_no_lock(word: Any) -> None
     assert list(ignored) == [f"{enable}.allow_toggle"]
 
 
-@pytest.mark.parametrize("path", [*AUTHORITY, *(p for p in BY_VALUE if "enable" in p)])
+@pytest.mark.parametrize("path", [*AUTHORITY, *(p for p in BY_VALUE if p.endswith(".state"))])
 def test_what_a_stranger_may_not_set_it_may_not_take_away(path: str) -> None:
     keys = ["t" if part == "*" else part for part in path.split(".")]
     assert not any(stranger_may_unset(keys[:place]) for place in range(1, len(keys) + 1))
 
 
-@pytest.mark.parametrize("path", [p for p in HARMLESS if p != "conversation.tools"])
+@pytest.mark.parametrize(
+    "path", [p for p in HARMLESS if p not in ("conversation.tools", "conversation.toolsets")]
+)
 def test_what_only_changes_words_a_stranger_may_take_away(path: str) -> None:
     assert stranger_may_unset(["t" if part == "*" else part for part in path.split(".")])
 

@@ -9,7 +9,7 @@ import pytest
 from jp_nb.config.partial import apply, as_replacement, strip_strategies
 from jp_nb.config.toggles import require_tools, toggled
 from jp_nb.config.tree.app_config import AppConfig
-from jp_nb.config.tree.tool_config import STAR, ToolConfig, enabling
+from jp_nb.config.tree.tool_config import STAR
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError
 from jp_nb.notebook.options import read_ask_options
@@ -24,9 +24,8 @@ def config_of(**enable: Any) -> AppConfig:
 
 
 def states(config: AppConfig) -> dict[str, bool]:
-    tools = config.conversation.tools
-    star = tools.get(STAR, ToolConfig())
-    return {name: enabling(tool, star)[0] for name, tool in tools.items() if name != STAR}
+    names = [name for name in config.conversation.tools if name != STAR]
+    return {name: config.conversation.enabling(name)[0] for name in names}
 
 
 def after(config: AppConfig, *directives: tuple[str, bool]) -> AppConfig:
@@ -119,3 +118,61 @@ def test_options_keep_their_order_with_those_of_the_configuration() -> None:
         ("no_cfg", "a=1"),
         ("tool", ""),
     ]
+
+
+# --- toolsets --------------------------------------------------------------------------------
+
+
+def set_of(toolsets: Any = None, **enable: Any) -> AppConfig:
+    """Tools of the toolset `geo`; one whose value is None says nothing about itself."""
+    tools: Any = {
+        name: {"source": "python", "toolset": "geo"} | ({} if value is None else {"enable": value})
+        for name, value in enable.items()
+    }
+    return validate({"conversation": {"tools": tools, "toolsets": toolsets or {}}})
+
+
+def test_a_toolset_switches_those_of_its_tools_that_let_themselves_with_others() -> None:
+    config = set_of(
+        any={"state": False, "allow_toggle": "any"},
+        group={"state": False, "allow_toggle": "if_named_or_group"},
+        named={"state": False, "allow_toggle": "if_named"},
+        never={"state": False, "allow_toggle": "never"},
+    )
+    on = {"any": True, "group": True, "named": False, "never": False}
+    assert states(after(config, ("geo", True))) == on
+    assert not any(states(after(config, ("geo", True), ("geo", False))).values())
+
+
+def test_a_tool_goes_before_a_toolset_of_its_name() -> None:
+    config = set_of(geo=False, other=False)
+    assert states(after(config, ("geo", True))) == {"geo": True, "other": False}
+
+
+def test_a_toolset_that_is_locked_as_a_whole_says_so() -> None:
+    config = set_of({"geo": {"state": False, "allow_toggle": "never"}}, a=None, b=None)
+    with pytest.raises(ConfigError, match="cannot enable the toolset `geo`: all its tools are"):
+        toggled(config, "geo", on=True)
+    assert not toggled(config, "geo", on=False)
+
+
+def test_its_own_word_goes_before_its_toolsets_and_that_before_the_one_for_all() -> None:
+    config = set_of({"geo": "off"}, a=None, b="on")
+    assert states(config) == {"a": False, "b": True}
+    tools: Any = {"a": {"source": "python", "toolset": "geo"}, STAR: {"enable": False}}
+    on = {"conversation": {"tools": tools, "toolsets": {"geo": True}}}
+    assert states(validate(on)) == {"a": True}
+
+
+def test_one_line_in_a_file_switches_the_notebooks_tools_on() -> None:
+    names = shipped().conversation.toolset("notebook")
+    assert len(names) == 5
+    assert not any(states(shipped())[name] for name in names)
+    on = states(configured({"conversation": {"toolsets": {"notebook": True}}}))
+    assert all(on[name] for name in names)
+    assert all(states(after(shipped(), ("notebook", True)))[name] for name in names)
+
+
+def test_an_unknown_name_is_told_which_toolsets_there_are() -> None:
+    with pytest.raises(ConfigError, match="Tool not found: goe; toolsets are geo"):
+        require_tools(set_of(a=None), ["geo", "a", "goe"])

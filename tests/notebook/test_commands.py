@@ -771,11 +771,12 @@ def rows_of(text: str) -> list[list[str]]:
 
 def test_the_tools_are_a_table(tooled: Notebook) -> None:
     found = {row[0]: row[1:] for row in rows_of(tooled.jp("tools"))}
-    assert found["tool"] == ["state", "source", "run", "result", "grants"]
-    assert found["ask_user"] == ["on", "builtin", "unattended", "unattended", "-"]
-    assert found["describe_tools"] == ["on", "builtin", "unattended", "unattended", "-"]
-    assert found["fs_read"][:4] == ["off", "local", "ask", "edit"]
-    assert found["fs_read"][4].startswith(
+    assert found["tool"] == ["state", "source", "toolset", "run", "result", "grants"]
+    assert found["ask_user"] == ["on", "builtin", "-", "unattended", "unattended", "-"]
+    assert found["describe_tools"] == ["on", "builtin", "-", "unattended", "unattended", "-"]
+    assert found["notebook_cells"][:3] == ["off", "builtin", "notebook"]
+    assert found["fs_read"][:5] == ["off", "local", "-", "ask", "edit"]
+    assert found["fs_read"][5].startswith(
         "config assistant.model: read, write (asks); config user: unset (does not ask); "
         "config conversation.tools: write, even grants (asks); config style: nothing; files docs: "
     )
@@ -843,7 +844,7 @@ def test_a_tool_that_does_not_run_says_why(tooled: Notebook) -> None:
         ("fs_raed", r"^Tool not found: fs_raed: did you mean `%jp tools fs_read`\?$"),
         ("zzz", "^Tool not found: zzz; `%jp tools` lists them$"),
         ("'*'", r"^Tool not found: \*"),
-        ("a b", "takes the name of one tool"),
+        ("a b", "takes the name of one tool or toolset"),
     ],
 )
 def test_a_tool_that_is_not_there_is_no_tool(tooled: Notebook, name: str, says: str) -> None:

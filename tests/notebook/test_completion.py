@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -43,6 +43,9 @@ class KnownFacts:
 
     def tools(self) -> Sequence[str]:
         return ["ask_user", "fs_read"]
+
+    def toolsets(self) -> Mapping[str, int]:
+        return {"geo": 2, "fs": 1}
 
     def aliases(self) -> Sequence[str]:
         return ["opus", "fast"]
@@ -111,7 +114,7 @@ def test_tab_knows_what_every_word_of_the_tables_offers() -> None:
         ("%%jp --cfg=prompt.^c", ["channel"]),
         ("%jp config assistant.instructions.^", ["0.", "1."]),
         ("%jp config conversation.^la", ["labels"]),
-        ("%jp config conversation.^to", ["tools."]),
+        ("%jp config conversation.^to", ["tools.", "toolsets"]),
         ("%jp config conversation.tools.*.^ru", ["run"]),
         ("%jp config conversation.tools.^f", ["fs_read."]),
         ("%jp config conversation.tools.fs_read.options.^", ["depth"]),
@@ -164,9 +167,11 @@ def test_tab_knows_what_every_word_of_the_tables_offers() -> None:
         ("%%jp -c ./d", []),
         # tools
         ("%%jp -t ^as", ["ask_user"]),
+        ("%%jp -T ^", ["ask_user", "fs_read", "geo", "fs"]),
+        ("%%jp -u ^", ["ask_user", "fs_read"]),  # one tool, no set
         ("%%jp -t ^--st", ["--strict"]),
-        ("%jp tools ^", ["ask_user", "fs_read"]),
-        ("%jp tools ^f", ["fs_read"]),
+        ("%jp tools ^", ["ask_user", "fs_read", "geo", "fs"]),
+        ("%jp tools ^f", ["fs_read", "fs"]),
         ("%jp tools fs_read ", []),  # it takes one
         # conversations, turns, folders
         ("%jp switch ^", ["jp-c2", "jp-c1"]),

@@ -16,7 +16,9 @@ from jp_nb.notebook.options import read_ask_options
 @pytest.mark.parametrize("option", ["-t", "-T", "--tool", "--no-tool"])
 @pytest.mark.parametrize("name", ["", " "])
 def test_an_empty_name_of_a_tool_does_not_mean_all_tools(option: str, name: str) -> None:
-    with pytest.raises(UsageError, match=rf"^{option} takes the name of a tool, or nothing"):
+    with pytest.raises(
+        UsageError, match=rf"^{option} takes the name of a tool or toolset, or nothing"
+    ):
         read_ask_options(f"{option} {name!r}")
     (everything,) = read_ask_options(option).directives
     assert everything.text == ""

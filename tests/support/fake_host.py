@@ -131,7 +131,7 @@ class FakeNotebook:
     namespace: dict[str, Any]
     listed: tuple[NotebookCell, ...] = ()
 
-    async def cells(self) -> NotebookCells:
+    async def cells(self, whole: int | str | None = None) -> NotebookCells:
         return NotebookCells(self.listed, "kernel")
 
     def execute(self, code: str) -> CodeRun:

@@ -55,7 +55,7 @@ from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, ThreadEntry, thread_of
 from jp_nb.record.turn_view import Turn, read_turn
 from jp_nb.tooling.base import Tool
-from jp_nb.tooling.builtin import BUILTINS, BuiltinTools
+from jp_nb.tooling.builtin import BuiltinTools, registered
 from jp_nb.tooling.command import CommandTools
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.sources import SourceDefaults, ToolSource
@@ -493,9 +493,8 @@ def configured(partial: Partial, tools: Iterable[PythonTool] = ()) -> AppConfig:
 
 def layers_of(partial: Partial, tools: Iterable[PythonTool] = ()) -> list[Layer]:
     """The registrations of builtins and `tools`, and `partial` as a file over them."""
-    registered: Partial = {name: dict(tool.registration) for name, tool in BUILTINS.items()}
-    registered |= {tool.name: dict(tool.registration) for tool in tools}
-    registrations = Layer(REGISTRATIONS, {"conversation": {"tools": registered}})
+    functions = {tool.name: dict(tool.registration) for tool in tools}
+    registrations = Layer(REGISTRATIONS, registered(functions))
     return [registrations, Layer("workspace file", partial)]
 
 

@@ -308,7 +308,8 @@ def test_a_tool_is_documented_when_it_is_looked_up(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("jp_nb.agent.tool_set.document", spy)
     catalog = documented({})
-    on = [n for n, tool in BUILTINS.items() if tool.registration.get("enable") != "explicit"]
+    conversation = configured({}).conversation
+    on = [name for name in BUILTINS if conversation.enabling(name)[0]]
     assert (list(catalog), len(catalog)) == (on, len(on))
     assert "x" not in catalog
     assert written == []

@@ -27,7 +27,7 @@ from jp_nb.config.tree.node import (
     word,
 )
 from jp_nb.config.tree.strategy import DEEP, Merge
-from jp_nb.config.tree.tool_config import ToolConfig
+from jp_nb.config.tree.tool_config import STAR, Enable, ToolConfig
 
 # --- labels ----------------------------------------------------------------------------------
 
@@ -100,9 +100,35 @@ ATTACHMENTS = Merge("append", dedup=True, items="set", annotated=True)
 
 
 class ConversationConfig(ConfigTable):
-    """Tools, attachments and labels of a conversation."""
+    """Tools, attachments and labels of a conversation.
+
+    Attributes:
+        toolsets: On or off by the name of a toolset, for those of its tools that do not say.
+    """
 
     tools: dict[str, ToolConfig] = Field({})
+    toolsets: dict[str, Enable] = Field({})
     attachments: Annotated[list[Attachment], ATTACHMENTS] = Field([])
     labels: Annotated[dict[LabelKey, Label], DEEP] = Field({})
     inquiry: InquiryConfig = table()
+
+    def enabling(self, name: str) -> tuple[bool, str]:
+        """Return state and toggle rule of tool `name`.
+
+        Each half is its own, else its toolset's, else that of `*`, else on and `any`.
+        """
+        tool, star = self.tools[name], self.tools.get(STAR)
+        toolset = self.toolsets.get(tool.toolset) if tool.toolset else None
+        given = (tool.enable, toolset, star.enable if star else None)
+        halves = [each for each in given if each is not None]
+        state = next((half.state for half in halves if half.state is not None), True)
+        rules = (half.allow_toggle for half in halves if half.allow_toggle is not None)
+        return state, next(rules, "any")
+
+    def toolset(self, name: str) -> list[str]:
+        """Return the names of the tools of toolset `name`, `[]` if there is no such toolset."""
+        return [tool for tool, config in self.tools.items() if config.toolset == name]
+
+    def toolset_names(self) -> list[str]:
+        """Return the names of the toolsets that have tools, sorted."""
+        return sorted({tool.toolset for tool in self.tools.values() if tool.toolset})

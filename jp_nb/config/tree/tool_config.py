@@ -249,11 +249,3 @@ DEFAULTABLE = frozenset(
     }
 )
 """Fields that the entry `*` may hold. `questions` there are those that no tool asks."""
-
-
-def enabling(tool: ToolConfig, star: ToolConfig) -> tuple[bool, str]:
-    """State and toggle rule of `tool`: each half its own, else that of `*`, else on and any."""
-    halves = [config.enable for config in (tool, star) if config.enable is not None]
-    state = next((half.state for half in halves if half.state is not None), True)
-    toggle = next((half.allow_toggle for half in halves if half.allow_toggle is not None), "any")
-    return state, toggle

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -12,6 +13,7 @@ from jp_nb.tooling.builtin.ask import Ask
 from jp_nb.tooling.builtin.ask_user import AskUser
 from jp_nb.tooling.builtin.ask_user_read import AskUserRead
 from jp_nb.tooling.builtin.describe_tools import DescribeTools
+from jp_nb.tooling.builtin.notebook_tools import NOTEBOOK_TOOLS, TOOLSET
 from jp_nb.tooling.builtin.run_python import RunPython
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Failure, Outcome
@@ -23,8 +25,16 @@ BUILTINS: dict[str, Tool] = {
     "ask_user_read": AskUserRead(),
     "describe_tools": DescribeTools(),
     "run_python": RunPython(),
+    **NOTEBOOK_TOOLS,
 }
 """Executor by the key of `conversation.tools`."""
+
+
+def registered(functions: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what builtins bring along, and `functions` by their names: a partial configuration."""
+    tools = {name: dict(tool.registration) for name, tool in BUILTINS.items()}
+    toolsets = {TOOLSET: {"state": False}}
+    return {"conversation": {"tools": {**tools, **functions}, "toolsets": toolsets}}
 
 
 class BuiltinTools(SourceDefaults):

@@ -1,0 +1,241 @@
+"""The toolset `notebook`: the model looks at the cells and variables of the notebook it is in.
+
+Here are the registrations; what reads the notebook is loaded when one of them first runs.
+
+Source: `docs/notebook-tools.md`, `docs/decisions.md` D91 to D93.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, cast
+
+from pydantic import JsonValue
+
+from jp_nb.errors import ToolError
+from jp_nb.tooling.base import CellThread, ToolDefaults
+from jp_nb.tooling.context import ToolContext
+from jp_nb.tooling.notebook_access import NotebookAccess
+from jp_nb.tooling.outcome import Outcome, Success
+
+TOOLSET: Final = "notebook"
+MAX_ITEMS: Final = 200
+MAX_SEARCHED: Final = 200
+SIDE: Final = 768
+
+_Read = Callable[[Mapping[str, JsonValue], NotebookAccess, CellThread], Awaitable[Success]]
+
+
+class NotebookTool(ToolDefaults):
+    """One tool of the set: `read` does it."""
+
+    def __init__(self, read: _Read, description: str, parameters: Mapping[str, JsonValue]) -> None:
+        self._read = read
+        self.registration: Mapping[str, JsonValue] = {
+            "source": "builtin",
+            "toolset": TOOLSET,
+            "run": "unattended",
+            "description": description,
+            "parameters": dict(parameters),
+        }
+
+    async def run(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
+    ) -> Outcome:
+        """Return what is asked for, marked as data.
+
+        Raises:
+            ToolError: If it cannot be had.
+        """
+        if context.notebook is None:
+            raise ToolError("There is no notebook around this conversation.")
+        given = {name: value for name, value in arguments.items() if value is not None}
+        return await self._read(given, context.notebook, cell)
+
+
+# --- cells -----------------------------------------------------------------------------------
+
+
+async def _cells(
+    given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread
+) -> Success:
+    from jp_nb.tooling.cell_reports import listing
+    from jp_nb.tooling.notebook_frame import Hiding
+
+    first = _whole(given, "first", 0, at_least=0)
+    cells = await notebook.cells()
+    hide = await cell.call(lambda: Hiding(notebook.namespace))
+    return listing(cells, first, hide)
+
+
+async def _cell(
+    given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread
+) -> Success:
+    from jp_nb.tooling.cell_reports import Part, cell_at, one_cell, with_results
+    from jp_nb.tooling.notebook_frame import Hiding
+
+    wanted, part = given.get("cell"), given.get("part", "all")
+    if isinstance(wanted, bool) or not isinstance(wanted, int | str):
+        raise ToolError("`cell` is the number of a cell, as notebook_cells lists it, or its id.")
+    if part not in ("all", "source", "outputs"):
+        raise ToolError('`part` is "all", "source" or "outputs".')
+    first_line = _whole(given, "first_line", 1, at_least=1)
+    if first_line > 1 and part == "all":
+        raise ToolError('`first_line` needs `part`: "source" or "outputs".')
+    cells = await notebook.cells(whole=wanted)
+    number = cell_at(cells, wanted).number
+    place = cells.cells.index(cell_at(cells, wanted))
+    hide, cells = await cell.call(
+        lambda: (
+            Hiding(notebook.namespace),
+            with_results(cells, notebook.namespace, [place], SIDE),
+        )
+    )
+    return one_cell(cells, cell_at(cells, number), cast(Part, part), first_line, hide)
+
+
+async def _search(
+    given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread
+) -> Success:
+    from jp_nb.tooling.cell_reports import search, with_results
+    from jp_nb.tooling.notebook_frame import Hiding
+
+    text = given.get("text")
+    if not isinstance(text, str) or not text.strip() or len(text) > MAX_SEARCHED or "\n" in text:
+        raise ToolError(
+            f"`text` is what to look for, in one line of 1 to {MAX_SEARCHED} characters."
+        )
+    cells = await notebook.cells()
+    latest = range(max(0, len(cells.cells) - MAX_ITEMS), len(cells.cells))
+    hide, cells = await cell.call(
+        lambda: (Hiding(notebook.namespace), with_results(cells, notebook.namespace, latest, 0))
+    )
+    return search(cells, text, hide)
+
+
+# --- variables -------------------------------------------------------------------------------
+
+
+async def _variables(
+    given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread
+) -> Success:
+    from jp_nb.tooling.notebook_frame import Hiding
+    from jp_nb.tooling.variable_reports import variables
+
+    match, first = given.get("match", ""), _whole(given, "first", 0, at_least=0)
+    if not isinstance(match, str):
+        raise ToolError("`match` is a part of the names to list.")
+    names = notebook.namespace
+    return await cell.call(lambda: variables(names, match, first, Hiding(names)))
+
+
+async def _variable(
+    given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread
+) -> Success:
+    from jp_nb.tooling.notebook_frame import Hiding
+    from jp_nb.tooling.variable_reports import variable
+
+    name = given.get("name")
+    if not isinstance(name, str) or not name.strip():
+        raise ToolError("`name` is the name of a variable, with a path if you like.")
+    parts: list[Any] = [
+        (part, _whole(given, part, 0, at_least=1, at_most=MAX_ITEMS))
+        for part in ("head", "tail", "sample")
+        if part in given
+    ]
+    if len(parts) > 1:
+        raise ToolError("Give one of `head`, `tail` and `sample`, not several.")
+    part = parts[0] if parts else None
+    names = notebook.namespace
+    return await cell.call(lambda: variable(names, name, part, Hiding(names)))
+
+
+def _whole(
+    given: Mapping[str, JsonValue], name: str, default: int, *, at_least: int, at_most: int = 10**9
+) -> int:
+    """Return a whole number of the arguments.
+
+    Raises:
+        ToolError: If it is none, or out of bounds.
+    """
+    value = given.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ToolError(f"`{name}` is a whole number.")
+    if not at_least <= value <= at_most and name in given:
+        bound = f"{at_least} to {at_most}" if at_most < 10**9 else f"{at_least} or more"
+        raise ToolError(f"`{name}` is {bound}.")
+    return value
+
+
+# --- what the model is told of them ------------------------------------------------------------
+
+
+def _number(description: str) -> JsonValue:
+    return {"type": "integer", "description": description}
+
+
+NOTEBOOK_TOOLS: Final[Mapping[str, NotebookTool]] = {
+    "notebook_cells": NotebookTool(
+        _cells,
+        "List the cells of the notebook that you are in: number, type, whether and how each ran, "
+        "and its first line. 50 at once.",
+        {"first": _number("Number of the first cell to list. Default: 0.")},
+    ),
+    "notebook_cell": NotebookTool(
+        _cell,
+        "Read one cell of the notebook: its source, and its outputs with images and errors.",
+        {
+            "cell": {
+                "type": ["integer", "string"],
+                "required": True,
+                "description": "Its number, as notebook_cells lists it, or its id.",
+            },
+            "part": {
+                "type": "string",
+                "enum": ["all", "source", "outputs"],
+                "description": "What to read. Default: all.",
+            },
+            "first_line": _number("Line of that part to begin with, from 1. Default: 1."),
+        },
+    ),
+    "notebook_variables": NotebookTool(
+        _variables,
+        "List the variables of the notebook: name, type, and one line about each. 100 at once.",
+        {
+            "match": {
+                "type": "string",
+                "description": "Only names that hold this text, whatever its case.",
+            },
+            "first": _number("Number of the first one to list, in the order of names. Default: 0."),
+        },
+    ),
+    "notebook_variable": NotebookTool(
+        _variable,
+        "Read the value of a variable of the notebook, or of a part of it. Attributes, keys, "
+        "indices and slices lead to a part; nothing can be called, and no expression is computed.",
+        {
+            "name": {
+                "type": "string",
+                "required": True,
+                "description": 'A name and its path: df, df.columns, df["price"], '
+                "rows[0].title, rows[10:20].",
+            },
+            "head": _number(f"Only the first items or rows, 1 to {MAX_ITEMS}."),
+            "tail": _number(f"Only the last ones, 1 to {MAX_ITEMS}."),
+            "sample": _number(f"Only some, spread evenly over all of them, 1 to {MAX_ITEMS}."),
+        },
+    ),
+    "notebook_search": NotebookTool(
+        _search,
+        "Find a text in the sources and outputs of the notebook's cells, whatever its case. "
+        "Returns the lines that hold it, with the numbers of their cells.",
+        {
+            "text": {
+                "type": "string",
+                "required": True,
+                "description": "What to look for: plain text in one line, no pattern.",
+            }
+        },
+    ),
+}
+"""Executor by the key of `conversation.tools`."""

@@ -1,0 +1,229 @@
+"""What a model reads of the cells of a notebook. Pure, but for the results in the kernel.
+
+Source: `docs/notebook-tools.md`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, Literal
+
+from jp_nb.errors import ToolError
+from jp_nb.image import Image
+from jp_nb.safe_text import one_line, plain
+from jp_nb.tooling.notebook_access import CellOutput, NotebookCell, NotebookCells
+from jp_nb.tooling.notebook_frame import DataSection, Hiding, framed, mask
+from jp_nb.tooling.outcome import Success
+from jp_nb.values.describing import describe
+from jp_nb.values.description import ValueBudget
+
+Part = Literal["all", "source", "outputs"]
+CELLS_AT_ONCE: Final = 50
+MAX_TEXT: Final = 20_000
+"""Characters of a source, and of outputs, in one result."""
+MAX_HITS: Final = 50
+MAX_IMAGES: Final = 8
+_LINE: Final = 120
+_BESIDE_HIT: Final = 80
+_LOOKED_AT: Final = 4_000
+"""Characters of a source of which the first line is shown."""
+_CELL_ID: Final = re.compile(r"[\w-]{1,64}", re.ASCII)  # as nbformat has it
+OF_KERNEL: Final = (
+    "These are the cells that this kernel ran, in that order: {why}. Markdown, cells that were not "
+    "run, and what was edited since are not among them; of outputs only the values of last lines "
+    "are known."
+)
+OF_PAGE: Final = "The notebook is seen as the open page has it, unsaved edits included."
+
+
+def seen(cells: NotebookCells) -> str:
+    """Return how the cells were seen, in a sentence."""
+    return OF_PAGE if cells.seen_by == "page" else OF_KERNEL.format(why=cells.why)
+
+
+def listing(cells: NotebookCells, first: int, hide: Hiding) -> Success:
+    """Return a line for each of the cells from `first` on, as many as are listed at once."""
+    total = len(cells.cells)
+    shown = cells.cells[first : first + CELLS_AT_ONCE]
+    if not shown:
+        raise ToolError(_no_cell(str(first), total))
+    last = shown[-1].number
+    about = f"Cells {first} to {last} of {total}. {seen(cells)}"
+    if last + 1 < total:
+        about += f" For more call it with first={last + 1}."
+    lines = "\n".join(_line(cell, hide) for cell in shown)
+    return Success(framed(about, [DataSection("cells", lines)]))
+
+
+def _line(cell: NotebookCell, hide: Hiding) -> str:
+    source = hide(cell.source[:_LOOKED_AT], code=is_python(cell))
+    lines = [line for line in source.split("\n") if line.strip()]
+    more = len([line for line in cell.source.split("\n") if line.strip()]) - 1
+    begins = one_line(lines[0], limit=_LINE) if lines else "(empty)"
+    tail = f" (+{more} line{'' if more == 1 else 's'})" if more > 0 else ""
+    return f"{cell.number} [{', '.join(_facts(cell))}] {begins}{tail}"
+
+
+def is_python(cell: NotebookCell) -> bool:
+    """True if the source is Python, not text or a cell magic's own language."""
+    return cell.kind == "code" and not cell.source.lstrip().startswith("%%")
+
+
+def _facts(cell: NotebookCell) -> Iterator[str]:
+    """Yield the type of `cell` and what became of its last run."""
+    yield cell.kind
+    if cell.kind == "code":
+        run = f" as {cell.execution_count}" if cell.execution_count is not None else ""
+        words = {"done": f"ran{run}", "ran": f"ran{run}", "failed": f"failed{run}"}
+        words |= {"queued": "waits to run", "running": "runs now", "not run": "not run"}
+        yield words[cell.state]
+        if cell.edited:
+            yield "edited since"
+
+
+# --- one cell --------------------------------------------------------------------------------
+
+
+def cell_at(cells: NotebookCells, wanted: int | str) -> NotebookCell:
+    """Return the cell with that number or id.
+
+    Raises:
+        ToolError: If there is none.
+    """
+    for cell in cells.cells:
+        if wanted in (cell.number, str(cell.number)) or (cell.cell_id and wanted == cell.cell_id):
+            return cell
+    raise ToolError(_no_cell(one_line(str(wanted), limit=_LINE), len(cells.cells)))
+
+
+def _no_cell(wanted: str, total: int) -> str:
+    known = f"numbers are 0 to {total - 1}" if total else "no cells are known"
+    return f"There is no cell {wanted}: {known}; notebook_cells lists them."
+
+
+def one_cell(
+    cells: NotebookCells, cell: NotebookCell, part: Part, first_line: int, hide: Hiding
+) -> Success:
+    """Return source, outputs or both of `cell`, from a line on if it is one of them."""
+    name = f", id {cell.cell_id}" if _CELL_ID.fullmatch(cell.cell_id) else ""
+    about = f"Cell {cell.number} of {len(cells.cells)}: {', '.join(_facts(cell))}{name}. "
+    about += seen(cells)
+    sections: list[DataSection] = []
+    images: list[Image] = []
+    if part != "outputs":
+        source = hide(cell.source, code=is_python(cell))
+        sections.append(_excerpt("source", source, first_line))
+    if part != "source":
+        images = [image for output in cell.outputs for image in output.images][:MAX_IMAGES]
+        sections.append(_excerpt("outputs", _outputs_text(cell, hide), first_line))
+        about += _about_images(images, cell)
+    if cell.left_out:
+        about += f" {cell.left_out:,} characters of it are left out: it is very long."
+    return Success(framed(about, sections), images=tuple(images))
+
+
+def _about_images(images: Sequence[Image], cell: NotebookCell) -> str:
+    total = sum(len(output.images) for output in cell.outputs)
+    more = f" ({total - len(images)} more are left out)" if total > len(images) else ""
+    return f" Its images come with this result: {len(images)}{more}." if images else ""
+
+
+def _outputs_text(cell: NotebookCell, hide: Hiding) -> str:
+    if not cell.outputs:
+        return "(none)"
+    return "\n".join(
+        f"[{number}: {output.kind}{', with an image' if output.images else ''}]\n"
+        f"{hide(plain(output.text, limit=len(output.text)))}".rstrip("\n")
+        for number, output in enumerate(cell.outputs, 1)
+    )
+
+
+def _excerpt(title: str, text: str, first_line: int) -> DataSection:
+    """Return `text` from a line on, as much as there is room for, and in the title where it is."""
+    lines = text.split("\n")
+    if first_line > len(lines):
+        raise ToolError(f"The {title} of that cell has {len(lines)} lines only.")
+    room, count = MAX_TEXT, 0
+    for line in lines[first_line - 1 :]:
+        room -= len(line) + 1
+        if room < 0:
+            break
+        count += 1
+    if not count:  # one line that is too long
+        line = lines[first_line - 1]
+        shown, cut, count = line[:MAX_TEXT], len(line) - MAX_TEXT, 1
+        where = f"line {first_line} of {len(lines)}, its last {cut:,} characters left out"
+    else:
+        shown = "\n".join(lines[first_line - 1 : first_line - 1 + count])
+        where = f"lines {first_line} to {first_line + count - 1} of {len(lines)}"
+    if first_line + count <= len(lines):
+        where += f"; for more part={title!r}, first_line={first_line + count}"
+    whole = first_line == 1 and count == len(lines) and room >= 0
+    return DataSection(title if whole else f"{title}, {where}", shown)
+
+
+# --- results that the kernel keeps -----------------------------------------------------------
+
+
+def with_results(
+    cells: NotebookCells, namespace: Mapping[str, Any], numbers: Sequence[int], side: int
+) -> NotebookCells:
+    """Return `cells` with the values of the last lines of some, where no page tells the outputs.
+
+    Call it on the cell's thread.
+    """
+    results = namespace.get("Out")
+    if cells.seen_by == "page" or not isinstance(results, dict):
+        return cells
+    found = list(cells.cells)
+    for number in numbers:
+        count = found[number].execution_count
+        if count in results:
+            budget = ValueBudget(MAX_TEXT, side, images=MAX_IMAGES if side else 0, mask=mask)
+            made = describe(results[count], budget)
+            outputs = (CellOutput("result", made.text, made.images),)
+            found[number] = replace(found[number], outputs=outputs)
+    return replace(cells, cells=tuple(found))
+
+
+# --- searching -------------------------------------------------------------------------------
+
+
+def search(cells: NotebookCells, text: str, hide: Hiding) -> Success:
+    """Return the lines of sources and outputs that hold `text`, whatever its case."""
+    find = re.compile(re.escape(text), re.IGNORECASE).search
+    found: list[str] = []
+    total = 0
+    for cell in cells.cells:
+        for hit in _hits(cell, find, hide):
+            total += 1
+            if total <= MAX_HITS:
+                found.append(hit)
+    count = f"{total} line{'' if total == 1 else 's'} in {len(cells.cells)} cells"
+    about = f"Found in {count}. {seen(cells)}"
+    if total > MAX_HITS:
+        about += f" The first {MAX_HITS} are listed: look for something that is more exact."
+    if cut := [str(cell.number) for cell in cells.cells if cell.left_out][:MAX_HITS]:
+        about += f" Not searched to their ends, for they are very long: cells {', '.join(cut)}."
+    return Success(framed(about, [DataSection("lines", "\n".join(found) or "(none)")]))
+
+
+def _hits(
+    cell: NotebookCell, find: Callable[[str], re.Match[str] | None], hide: Hiding
+) -> Iterator[str]:
+    places = [("source", cell.source, is_python(cell))]
+    outputs = enumerate(cell.outputs, 1)
+    places += [(f"output {n}", plain(x.text, limit=len(x.text)), False) for n, x in outputs]
+    for where, text, code in places:
+        if not find(text):
+            continue
+        # Hidden before it is searched again: nobody finds a secret by guessing at it.
+        for number, line in enumerate(hide(text, code=code).split("\n"), 1):
+            if hit := find(line):
+                start = max(0, hit.start() - _BESIDE_HIT)
+                end = hit.end() + _BESIDE_HIT
+                shown = one_line(line[start:end], limit=_LINE + 2 * _BESIDE_HIT)
+                begins, ends = "…" if start else "", "…" if end < len(line) else ""
+                yield f"cell {cell.number}, {where}, line {number}: {begins}{shown}{ends}"

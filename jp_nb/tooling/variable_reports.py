@@ -1,0 +1,201 @@
+"""What a model reads of the variables of a notebook. On the cell's thread.
+
+Source: `docs/notebook-tools.md`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any, Final
+
+from jp_nb.config.secret_names import NOT_SHOWN, names_secret
+from jp_nb.errors import ToolError
+from jp_nb.safe_text import one_line
+from jp_nb.tooling.notebook_frame import DataSection, Hiding, framed, mask
+from jp_nb.tooling.outcome import Success
+from jp_nb.values.describing import describe
+from jp_nb.values.description import Description, ValueBudget
+from jp_nb.values.value_parts import Part, part_of
+from jp_nb.values.value_path import (
+    NotAValuePath,
+    PathStep,
+    ValuePath,
+    ValuePathError,
+    read_value_path,
+)
+
+VARIABLES_AT_ONCE: Final = 100
+MAX_CHARS: Final = 20_000
+"""Of the description of one value."""
+MAX_IMAGES: Final = 4
+MAX_HIDDEN: Final = 1_000_000
+"""Characters of a text that is looked through as a whole."""
+_LINE: Final = 160
+_ROOM: Final = 400
+"""Characters of a description beyond those that are shown: a key that is cut is not recognised."""
+_NAME: Final = 80
+_PATIENCE_S: Final = 3.0
+"""Seconds for one list: the texts of some values take long."""
+_LISTED: Final = 30
+_OF_IPYTHON: Final = frozenset({"In", "Out", "exit", "quit"})
+_ERROR: Final = 500
+NO_PATH: Final = (
+    "That is no path to a value: write a name with attributes and subscripts, such as "
+    "table.columns, rows[0], rows[10:20] or config['user']. Nothing is called."
+)
+OF_ENVIRONMENT: Final = "What environment variables hold is never shown."
+OF_OWN: Final = "Attributes that begin with _ are an object's own: they are not shown."
+OF_SECRET: Final = "What is called so is taken for a secret: it is never shown."
+
+
+# --- all of them -----------------------------------------------------------------------------
+
+
+def variables(namespace: Mapping[str, Any], match: str, first: int, hide: Hiding) -> Success:
+    """Return a line for each variable whose name holds `match`, from number `first` on."""
+    own = [(name, value) for name, value in _own(namespace) if match.lower() in name.lower()]
+    known = sorted(own, key=lambda named: named[0])
+    listed = [(name, value) for name, value in known if not _is_imported(value)]
+    shown = listed[first : first + VARIABLES_AT_ONCE]
+    if first and not shown:
+        raise ToolError(f"There are {len(listed)} variables: `first` is 0 to {len(listed) - 1}.")
+    about = _about(first, len(shown), len(listed), match)
+    sections = [DataSection("variables", "\n".join(_lines(shown, hide)) or "(none)")]
+    if imported := [name for name, value in known if _is_imported(value)]:
+        more = f" and {len(imported) - _LISTED} more" if len(imported) > _LISTED else ""
+        names = ", ".join(one_line(name, limit=_NAME) for name in imported[:_LISTED])
+        sections.append(DataSection("imported modules, functions and classes", f"{names}{more}"))
+    return Success(framed(about, sections))
+
+
+def _about(first: int, shown: int, total: int, match: str) -> str:
+    what = "variables whose names hold the text" if match else "variables"
+    about = f"{total} {what}, sorted; names that begin with _ and IPython's own are left out."
+    if shown < total:
+        about += f" Listed are numbers {first} to {first + shown - 1}, from 0."
+    if first + shown < total:
+        about += f" For more call it with first={first + shown}."
+    return about
+
+
+def _own(namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in list(namespace.items()):
+        if type(name) is str and not name.startswith("_") and name not in _OF_IPYTHON:
+            yield name, value
+
+
+def _is_imported(value: Any) -> bool:
+    """True for a module, and for a function or class of one; those of the notebook are its own."""
+    kind = type(value)
+    if issubclass(kind, ModuleType):
+        return True
+    is_code = kind in (FunctionType, BuiltinFunctionType) or issubclass(kind, type)
+    is_code |= kind.__name__ in ("method", "builtin_function_or_method")
+    if not is_code:
+        return False
+    try:
+        return bool(getattr(value, "__module__", None) != "__main__")
+    except Exception:  # of a metaclass: it may do anything
+        return False
+
+
+def _lines(shown: list[tuple[str, Any]], hide: Hiding) -> Iterator[str]:
+    ends = time.monotonic() + _PATIENCE_S
+    for name, value in shown:
+        kind = one_line(type(value).__name__, limit=_NAME)
+        if names_secret(name):
+            said = NOT_SHOWN
+        elif time.monotonic() > ends:
+            said = "(not looked at: the texts of those above took long)"
+        else:
+            said = _cut(hide(_described(value, hide, _LINE + _ROOM, 0).text))
+        yield f"{one_line(name, limit=_NAME)} ({kind}): {said}"
+
+
+def _cut(text: str) -> str:
+    line = one_line(text, limit=_LINE + 2 * _ROOM)
+    return line if len(line) <= _LINE else f"{line[:_LINE]}…"
+
+
+# --- one -------------------------------------------------------------------------------------
+
+
+def variable(
+    namespace: Mapping[str, Any],
+    expression: str,
+    part: tuple[Part, int] | None,
+    hide: Hiding,
+) -> Success:
+    """Return what the value at `expression` is, or some of its items.
+
+    Raises:
+        ToolError: If the path leads nowhere, or to a secret.
+    """
+    try:
+        value = _value_at(read_value_path(expression), namespace)
+        if part is not None:
+            value = part_of(value, *part)
+    except NotAValuePath:
+        raise ToolError(NO_PATH) from None
+    except ValuePathError as exc:
+        why = DataSection("error", hide(one_line(str(exc), limit=_ERROR)))
+        raise ToolError(framed("There is no such value.", [why])) from exc
+    about = "The value"
+    if part is not None:
+        what = {"head": "The first", "tail": "The last", "sample": "A sample, spread evenly, of"}
+        about = f"{what[part[0]]} {part[1]} items of the value (fewer if it has fewer)"
+    made = _described(value, hide, MAX_CHARS, MAX_IMAGES)
+    if made.images:
+        about += f", with {len(made.images)} image{'s' if made.images[1:] else ''}"
+    kind = one_line(type(value).__name__, limit=_NAME)
+    sections = [DataSection("type", kind), DataSection("value", hide(made.text))]
+    return Success(framed(f"{about}.", sections), images=made.images)
+
+
+def _value_at(path: ValuePath, namespace: Mapping[str, Any]) -> Any:
+    """Return the value, if nothing on its way is a secret or an object's own business."""
+    if names_secret(path.name):
+        raise ToolError(OF_SECRET)
+    value = path.begin(namespace)
+    for step in path.steps:
+        _check_step(step, value)
+        value = step.take(value)
+    return value
+
+
+def _check_step(step: PathStep, value: Any) -> None:
+    if _is_environment(value):
+        raise ToolError(OF_ENVIRONMENT)
+    if step.kind == "attribute" and step.key.startswith("_"):
+        raise ToolError(OF_OWN)
+    keys = step.key if isinstance(step.key, tuple) else (step.key,)
+    if any(names_secret(_called(key, value)) for key in keys):
+        raise ToolError(OF_SECRET)
+
+
+def _called(key: Any, value: Any) -> str:
+    """Return what the part of `value` at `key` is called; "" if it has no name."""
+    if isinstance(key, str):
+        return key
+    if isinstance(key, bytes):
+        return key.decode(errors="replace")
+    fields = getattr(type(value), "_fields", None)  # of a named tuple
+    if isinstance(key, int) and isinstance(fields, tuple) and -len(fields) <= key < len(fields):
+        return str(fields[key])
+    return ""
+
+
+def _is_environment(value: Any) -> bool:
+    return value is os.environ or value is getattr(os, "environb", None)
+
+
+def _described(value: Any, hide: Hiding, chars: int, images: int) -> Description:
+    if _is_environment(value):
+        names = ", ".join(sorted(os.environ))
+        return Description(f"the environment, without what it holds: {names}"[:chars])
+    if type(value) is str and len(value) <= MAX_HIDDEN:
+        value = hide(value)  # before it is cut, perhaps through a key
+    return describe(value, ValueBudget(chars, images=images, mask=mask))
