@@ -129,6 +129,13 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowRequest:
+    """The request of the turn, where the cell does not say it: it is shown folded, and whole."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class PersonSays:
     """The person said something to the model in the middle of the turn."""
 
@@ -198,6 +205,7 @@ DisplayEvent = (
     | QuestionEnds
     | ChangeEnds
     | Notice
+    | ShowRequest
     | PersonSays
     | Passing
 )

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import difflib
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from jp_nb.config.directives import tool_choice
-from jp_nb.errors import UsageError
+from jp_nb.errors import PromptCancelled, UsageError
 from jp_nb.notebook.options import read_ask_options, read_words, refusal
 from jp_nb.notebook.subcommands import SUBCOMMANDS, Subcommand, subcommand_rows
 from jp_nb.rendering import report
@@ -118,15 +119,16 @@ def ask(shell: Any, session: Session, line: str, cell: str) -> None:
         raise UsageError(f"-o takes a name; {options.out!r} is not a Python name")
     before = session.last
     try:  # a turn that failed has a result, too
-        session.run_turn(
-            cell,
-            model=options.model,
-            directives=options.directives,
-            new=options.new,
-            schema=options.schema,
-            tool_choice=tool_choice(*options.tool_uses),
-            strict=options.strict,
-        )
+        with _unless_cancelled():
+            session.run_turn(
+                cell,
+                model=options.model,
+                directives=options.directives,
+                new=options.new,
+                schema=options.schema,
+                tool_choice=tool_choice(*options.tool_uses),
+                strict=options.strict,
+            )
     finally:
         turn = session.last
         if turn is not None and turn is not before and options.out is not None:
@@ -137,7 +139,28 @@ def ask_in_one_line(call: Invocation) -> None:
     """Put what follows to the model."""
     if not call.text:
         raise UsageError(f"there is nothing to ask: {call.subcommand.usage}")
-    call.session.run_turn(call.text)
+    with _unless_cancelled():
+        call.session.run_turn(call.text)
+
+
+def explain(call: Invocation) -> None:
+    """Have the model explain the last error, and answer what follows."""
+    with _unless_cancelled():
+        call.session.explain(call.text)
+
+
+def retry(call: Invocation) -> None:
+    """Ask the last request again, in a branch without the last turn."""
+    call.session.retry(model=call.options.model)
+
+
+@contextmanager
+def _unless_cancelled() -> Iterator[None]:
+    """End a block in which the person wanted nothing to be asked; say so, and that is all."""
+    try:
+        yield
+    except PromptCancelled as exc:
+        print(f"jp_nb: {one_line(str(exc))}")
 
 
 def _listing(rows: Sequence[tuple[str, str]]) -> report.Report:

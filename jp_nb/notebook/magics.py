@@ -139,6 +139,8 @@ def load(shell: Any, *, version: str) -> None:
     if complete not in shell.Completer.custom_matchers:
         shell.Completer.custom_matchers.append(complete)
     shell.events.register("post_run_cell", _after_a_cell)
+    if isinstance(session.host, NotebookHost):
+        shell.events.register("post_run_cell", session.host.errors.after_cell)
     print(f"jp_nb {version} · {one_line(session.summary())}")
     session.say_notices(*session.store.take_notices())
 
@@ -153,7 +155,12 @@ def _after_a_cell(_: object = None) -> None:
 
 def unload(shell: Any) -> None:
     """Take the magics away; the conversation is kept for the next load."""
+    session = current()
     set_current(None)
+    if session is not None and isinstance(session.host, NotebookHost):
+        after_cell = session.host.errors.after_cell
+        if after_cell in shell.events.callbacks["post_run_cell"]:
+            shell.events.unregister("post_run_cell", after_cell)
     if _after_a_cell in shell.events.callbacks["post_run_cell"]:
         shell.events.unregister("post_run_cell", _after_a_cell)
     if keep_question_marks in shell.input_transformers_cleanup:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jp_nb.notebook.document.finding import find
+from jp_nb.notebook.last_errors import LastErrors
 from jp_nb.safe_text import plain
 from jp_nb.session.host import CellRun, Home
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from jp_nb.notebook.front_end import NotebookFrontEnd
     from jp_nb.session.cell_loop import CellLoop
     from jp_nb.session.host import RecordStore
+    from jp_nb.session.last_error import LastError
     from jp_nb.tooling.notebook_access import NotebookAccess
 
 
@@ -25,6 +27,7 @@ class NotebookHost:
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
+        self.errors = LastErrors(shell)
 
     @property
     def namespace(self) -> dict[str, Any]:
@@ -72,6 +75,11 @@ class NotebookHost:
         sys.last_traceback = error.__traceback__
         self.shell.InteractiveTB.tb = error.__traceback__  # IPython looks there first
         vars(sys)["last_exc"] = error  # what Python 3.12 and later look at
+        self.errors.keep(error)
+
+    def last_error(self) -> LastError:
+        """Return the last error that left a cell of this kernel and is not jp_nb's own."""
+        return self.errors.read()
 
     def show_in_one_line(self, error: BaseException) -> None:
         """Have IPython show `error` without our own traceback, unless `%xmode Verbose` is on."""

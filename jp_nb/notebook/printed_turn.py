@@ -20,6 +20,7 @@ from jp_nb.agent.display_events import (
     Notice,
     PersonSays,
     QuestionEnds,
+    ShowRequest,
     ShowText,
     ToolBegins,
     ToolEnds,
@@ -67,7 +68,7 @@ class Printer:
                 self._tool_begins(event)
             case ToolEnds():
                 self._tool_ends(event)
-            case QuestionEnds() | ChangeEnds() | Notice() | PersonSays():
+            case QuestionEnds() | ChangeEnds() | Notice() | ShowRequest() | PersonSays():
                 self._line(piece_plain(event))
             case _:
                 self._pass(event)

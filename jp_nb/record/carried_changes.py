@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import takewhile
 
 from pydantic import JsonValue
 
@@ -25,8 +26,36 @@ def set_before_first_request(stream: ConversationStream) -> tuple[ConfigDelta, .
 
 def set_since_last_turn(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
     """Return the configuration changes that were made for the turn to come, and count."""
+    return tuple(delta for _, delta in _since_last_turn(stream))
+
+
+def _since_last_turn(stream: ConversationStream) -> list[tuple[int, ConfigDelta]]:
     made = sum(isinstance(entry, ConfigDelta) for turn in stream.turns() for entry in turn.entries)
-    return tuple(delta for number, delta in counting_deltas(stream.deltas) if number >= made)
+    return [(number, delta) for number, delta in counting_deltas(stream.deltas) if number >= made]
+
+
+def set_for_turn_again(
+    stream: ConversationStream, number: int, *, options: int = 0
+) -> list[tuple[int, ConfigDelta]]:
+    """Return the changes of `stream`, numbered, that a fork before turn `number` takes along.
+
+    Those are the ones that were made for it, ahead of its request, but for the last `options` of
+    them; and those that were made since the last turn. What its tools changed, and what was set for
+    the turns behind it, stays with these turns. What is ahead of the first turn a fork has anyway.
+    """
+    ahead = _ahead_of(stream, number) if number else []
+    return [*ahead[: max(len(ahead) - options, 0)], *_since_last_turn(stream)]
+
+
+def _ahead_of(stream: ConversationStream, number: int) -> list[tuple[int, ConfigDelta]]:
+    start = 0
+    for turn in stream.turns():
+        ahead = list(takewhile(lambda entry: isinstance(entry, ConfigDelta), turn.entries))
+        if turn.number == number:
+            end = start + len(ahead)
+            return [x for x in counting_deltas(stream.deltas) if start <= x[0] < end]
+        start += sum(isinstance(entry, ConfigDelta) for entry in turn.entries)
+    return []
 
 
 def carried_over(projection: Projection, begins: Partial) -> Change:

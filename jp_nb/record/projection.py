@@ -57,6 +57,7 @@ class Projection:
         below: The layers under it, lowest first; asked again only after `below_changed`.
         trusted: True if what is stored already counts in full.
         made_here: True if this process made all of it, and so need not look at it again.
+        foreign: So many of the first changes were in the record when it was read; None: all.
 
     Attributes:
         ignored: What the record sets and a stranger may not decide, by path.
@@ -70,10 +71,12 @@ class Projection:
         *,
         trusted: bool = False,
         made_here: bool = False,
+        foreign: int | None = None,
     ) -> None:
         self._stream = stream
         self._below = below
-        self._stored = -1 if made_here else len(stream.deltas)
+        stored = len(stream.deltas) if foreign is None else foreign
+        self._stored = -1 if made_here else stored
         self._trusted = trusted or made_here
         self._bounded = False
         self._layers: list[Layer] | None = None
@@ -99,6 +102,11 @@ class Projection:
         other = Projection(stream, self.layers, trusted=self._trusted)
         other._stored = min(self._stored, len(stream.deltas))
         return other
+
+    @property
+    def foreign(self) -> int:
+        """How many changes, the first ones, are a stranger's."""
+        return 0 if self._trusted else self._stored
 
     # --- folding -----------------------------------------------------------------------------
 

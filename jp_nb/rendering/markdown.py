@@ -428,9 +428,9 @@ def code_span(text: str) -> str:
     return f"{fence}{pad}{text}{pad}{fence}" if text else "``` ```"
 
 
-def code_block(text: str, language: str = "text") -> str:
+def code_block(text: str, language: str = "text", *, limit: int = MAX_CHARS) -> str:
     """`text` as a block of code in `language`, whatever it holds."""
-    text = plain(text, limit=MAX_CHARS).rstrip("\n")
+    text = plain(text, limit=limit).rstrip("\n")
     longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"

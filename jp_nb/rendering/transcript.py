@@ -19,6 +19,7 @@ from jp_nb.agent.display_events import (
     Notice,
     PersonSays,
     QuestionEnds,
+    ShowRequest,
     ShowText,
     TokensSoFar,
     ToolBegins,
@@ -89,7 +90,7 @@ class Transcript:
                 self._end_tool(event)
             case Waits() | TokensSoFar() | FunctionBegins() | FunctionEnds() | InterruptHeard():
                 pass
-            case PersonSays() | ChangeEnds():
+            case ShowRequest() | PersonSays() | ChangeEnds():
                 self.pieces.append(event)
                 self._response = len(self.pieces)
             case QuestionEnds() | Notice():

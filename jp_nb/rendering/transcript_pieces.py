@@ -14,6 +14,7 @@ from jp_nb.agent.display_events import (
     Notice,
     PersonSays,
     QuestionEnds,
+    ShowRequest,
     ToolBegins,
     ToolEnds,
 )
@@ -64,7 +65,7 @@ class ToolPiece:
     ends: ToolEnds | None = None
 
 
-Piece = TextPiece | ToolPiece | QuestionEnds | ChangeEnds | Notice | PersonSays
+Piece = TextPiece | ToolPiece | QuestionEnds | ChangeEnds | Notice | ShowRequest | PersonSays
 
 MAX_NOTICE_LINES = 50
 NO_BREAK_SPACE = "\u00a0"
@@ -89,14 +90,8 @@ def piece_markdown(piece: Piece, style: PieceStyle, *, live: bool) -> str:
     With `live`, a tool call also says how long it took, which a saved cell never does.
     """
     match piece:
-        case TextPiece(kind="structured"):
-            return code_block(_pretty(piece.text))
-        case TextPiece(kind="reasoning"):
-            if not style.show_reasoning or not piece.text.strip():
-                return ""
-            return details_block("Reasoning", _safe(piece.text, style))
         case TextPiece():
-            return _safe(piece.text, style).strip("\n")
+            return _text_markdown(piece, style)
         case ToolPiece():
             return call_markdown(piece.begins, piece.ends, live=live)
         case QuestionEnds():
@@ -105,10 +100,24 @@ def piece_markdown(piece: Piece, style: PieceStyle, *, live: bool) -> str:
             return _change_markdown(piece)
         case Notice(text=text):
             return _notice_markdown(text)
+        case ShowRequest(text=text):
+            return details_block("Request", code_block(text, limit=len(text)))
         case PersonSays(text=text):
             return f"> 💬 {no_markup(one_line(text, limit=2000))}"
         case _:
             assert_never(piece)
+
+
+def _text_markdown(piece: TextPiece, style: PieceStyle) -> str:
+    match piece.kind:
+        case "structured":
+            return code_block(_pretty(piece.text))
+        case "reasoning":
+            if not style.show_reasoning or not piece.text.strip():
+                return ""
+            return details_block("Reasoning", _safe(piece.text, style))
+        case "message":
+            return _safe(piece.text, style).strip("\n")
 
 
 def _safe(text: str, style: PieceStyle) -> str:
@@ -132,6 +141,10 @@ def piece_plain(piece: Piece) -> str:
             return change_text(piece)
         case Notice(text=text):
             return _notice_text(text)
+        case ShowRequest(text=text):
+            return "\n".join(
+                f"> {line}".rstrip() for line in plain(text, limit=len(text)).split("\n")
+            )
         case PersonSays(text=text):
             return f"> {one_line(text, limit=2000)}"
         case _:

@@ -171,26 +171,36 @@ class ActiveConversation:
     # --- another one -------------------------------------------------------------------------
 
     def install(
-        self, stream: ConversationStream, *, ours: bool = True, made_here: bool = False
+        self,
+        stream: ConversationStream,
+        *,
+        ours: bool = True,
+        made_here: bool = False,
+        settings: Settings | None = None,
     ) -> None:
-        """Make `stream` the active conversation; the old one stays in the notebook."""
+        """Make `stream` the active conversation; the old one stays in the notebook.
+
+        Its `settings` are read anew if there are none.
+        """
         trust = self.trust
         self.document.shelve()
         self.document.conversation = stream
         trust.follow(ours=ours)
-        self.follow(made_here=made_here)
+        self.follow(made_here=made_here, settings=settings)
 
-    def follow(self, *, made_here: bool = False) -> None:
+    def follow(self, *, made_here: bool = False, settings: Settings | None = None) -> None:
         """Go on with what is the document's active conversation now; `trust` follows it already."""
         self.restored, self.made_here, self._ours = False, made_here, self.trust.trusted
         self.store.replaced()
-        self._adopt()
+        self._adopt(settings)
 
-    def _adopt(self) -> None:
+    def _adopt(self, settings: Settings | None = None) -> None:
         """Watch the document's active conversation, and note what is odd in one that was read."""
         self.document.conversation.on_change = self._changed
         self._heard = self.document.conversation.raw, len(self.document.conversation)
         self._read_settings_anew()
+        if settings is not None:
+            self.settings = settings
         if self.made_here:
             return
         found = notices_of(self.document.conversation)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from jp_nb.record.document import Document
     from jp_nb.record.timestamps import Clock
     from jp_nb.session.cell_loop import CellLoop
+    from jp_nb.session.last_error import LastError
     from jp_nb.tooling.notebook_access import NotebookAccess
 
 
@@ -224,6 +225,14 @@ class Host(Protocol):
 
     def keep_error(self, error: BaseException) -> None:
         """Have a debugger open where a tool raised `error`, the last one; on the cell's thread."""
+        ...
+
+    def last_error(self) -> LastError:
+        """Return the last error that left a cell of this kernel, as a model may be told of it.
+
+        Raises:
+            UsageError: If there is none; the message says what to do.
+        """
         ...
 
     def show_in_one_line(self, error: BaseException) -> None:

@@ -16,12 +16,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from jp_nb.errors import ConfigError, JpNbError
+from jp_nb.errors import ConfigError, JpNbError, UsageError
 from jp_nb.record.events import ChatRequest
 from jp_nb.record.timestamps import Clock, utc_now
 from jp_nb.safe_text import one_line
 from jp_nb.session.active_conversation import ActiveConversation
-from jp_nb.session.host import Host
+from jp_nb.session.host import CellRun, Host
 from jp_nb.workspace import variables
 from jp_nb.workspace.config_files import ConfigFiles
 from jp_nb.workspace.folder_trust import FolderTrust
@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from jp_nb.agent.model_events import ToolChoice
     from jp_nb.config.directives import Directive
     from jp_nb.config.tree.app_config import AppConfig
+    from jp_nb.image import Image
     from jp_nb.record.turn_view import Turn
     from jp_nb.session.conversation_list import ConversationList
+    from jp_nb.session.next_conversation import NextConversation
     from jp_nb.session.settings import Settings
     from jp_nb.session.tool_bench import ToolBench
     from jp_nb.session.turns import TurnRunner
@@ -234,44 +236,145 @@ class Session:
                 model cannot answer in it, no tool is as `tool_choice` says, or a turn runs
                 already; nothing was recorded.
             ConfigError: If an option or the configuration is wrong; nothing was recorded.
+            PromptCancelled: If the cell has asked before, and the person wants nothing to be asked
+                now; nothing was recorded.
             ProviderError: If the model could not be reached. What arrived is in the record.
             AnswerError: If a structured answer did not come, or does not fit. It is in the record.
             PromptUnavailable: If `strict` and nobody could decide something.
             KeyboardInterrupt: If the turn was interrupted, or the person stopped it where they were
                 asked. What arrived is in the record.
         """
-        active, turns = self.active, self.turns
-        active.refuse_while_running()
-        active.begin_with_files()
+        turns = self._ready()
         content = turns.content(text, interpolated=interpolate)
         cell = self.host.cell_run()
-        again = None if new else turns.beginnings.again(content, cell)
-        fresh = active.empty() if new else again
         wanted = turns.described(schema)
-        prepared = turns.prepare(
-            fresh, directives, model=model, schema=wanted, tool_choice=tool_choice
+        other = turns.next_conversation(content, cell, new=new)
+        metadata: dict[str, JsonValue] = {"cell_id": cell.cell_id} if cell.cell_id else {}
+        return self._run(
+            ChatRequest(content=content, schema=wanted, metadata=metadata),
+            other,
+            cell,
+            model=model,
+            directives=directives,
+            tool_choice=tool_choice,
+            strict=strict,
         )
-        left, old = self.settings.projection, self.document.conversation
-        if fresh is not None:
-            active.install(fresh, made_here=True)
-            active.settings = prepared.settings
-        if again is not None:
-            self.notices.append(
-                "this cell began the conversation, so a new one starts here; "
-                f"`%jp switch {old.id}` goes back to the earlier one"
+
+    def explain(self, question: str = "") -> Turn:
+        """Have the model explain the last error of this kernel, and show that in the cell.
+
+        What is sent is made of the failing cell, the traceback and what the names in it are; the
+        person sees all of it. `question` is what they want to know besides.
+
+        Raises:
+            UsageError: If no cell has failed; or as `run_turn` does.
+            JpNbError: As `run_turn` does.
+            KeyboardInterrupt: Likewise.
+        """
+        from jp_nb.session.explaining import error_request
+
+        turns = self._ready()
+        room = self.config.interpolation.max_chars
+        content = turns.hide_secrets(error_request(self.host.last_error(), question, room=room))
+        cell = self.host.cell_run()
+        other = turns.next_conversation(content, cell, same_text=True)
+        metadata: dict[str, JsonValue] = {"cell_id": cell.cell_id} if cell.cell_id else {}
+        return self._run(
+            ChatRequest(content=content, metadata=metadata), other, cell, shows_request=True
+        )
+
+    def retry(self, *, model: str | None = None) -> Turn:
+        """Ask the last request again, in a branch without the last turn, and show it in the cell.
+
+        What the person has set since counts, what the last turn's tools changed does not.
+
+        Args:
+            model: For this and later turns.
+
+        Raises:
+            UsageError: If there is no last turn; or as `run_turn` does.
+            JpNbError: As `run_turn` does.
+            KeyboardInterrupt: Likewise.
+        """
+        from jp_nb.record.recorded_images import IMAGES
+        from jp_nb.record.turn_marks import TOOL_CHOICE
+        from jp_nb.session.next_conversation import branch_before
+
+        self._ready()
+        turn = self.document.conversation.last_turn()
+        asked = (
+            next((x for x in turn.entries if isinstance(x, ChatRequest)), None) if turn else None
+        )
+        if turn is None or asked is None:
+            raise UsageError("there is nothing to ask again: this conversation has no turn yet")
+        metadata = {key: each for key, each in asked.metadata.items() if key != IMAGES}
+        choice = metadata.pop(TOOL_CHOICE, None)
+        return self._run(
+            ChatRequest(content=asked.content, schema=asked.response_schema, metadata=metadata),
+            branch_before(self.active, turn.number, why=f"turn {turn.number} is asked again"),
+            self.host.cell_run(),
+            model=model,
+            tool_choice=choice if isinstance(choice, str) else None,
+            images=self.document.conversation.images.shown_by(asked).images,
+            shows_request=True,
+        )
+
+    def _ready(self) -> TurnRunner:
+        """Return what runs turns, once one may begin."""
+        self.active.refuse_while_running()
+        self.active.begin_with_files()
+        return self.turns
+
+    def _run(
+        self,
+        request: ChatRequest,
+        other: NextConversation | None,
+        cell: CellRun,
+        *,
+        model: str | None = None,
+        directives: Sequence[Directive] = (),
+        tool_choice: ToolChoice | None = None,
+        strict: bool = False,
+        images: Sequence[Image] = (),
+        shows_request: bool = False,
+    ) -> Turn:
+        """Run `request` as a turn, in `other` if there is one: once all that it needs is there."""
+        active, turns = self.active, self.turns
+        prepared = turns.prepare(
+            other,
+            directives,
+            model=model,
+            schema=request.response_schema,
+            tool_choice=tool_choice,
+        )
+        left = self.settings.projection
+        if other is not None:
+            active.install(
+                other.stream,
+                ours=other.trusted,
+                made_here=other.begins,
+                settings=prepared.settings,
             )
+            self.notices += filter(None, [other.notice])
         turns.beginnings.remember(cell)
         draft = prepared.draft
         draft.record()
         self.notices += [*draft.notices, *self.files.take_notices()]
-        if fresh is not None:
+        if other is not None and other.begins:
             self.conversations.leave(left, asks=True)
-        metadata: dict[str, JsonValue] = {"cell_id": cell.cell_id} if cell.cell_id else {}
+        number, options = self.document.conversation.turn_count, len(draft.deltas)
         author = prepared.resolved.basis.config.user.name
-        request = ChatRequest(content=content, schema=wanted, author=author, metadata=metadata)
-        return turns.run(
-            request, resolved=prepared.resolved, strict=strict, changes=len(draft.deltas)
-        )
+        try:
+            return turns.run(
+                request.model_copy(update={"author": author}),
+                resolved=prepared.resolved,
+                strict=strict,
+                changes=options,
+                images=images,
+                shows_request=shows_request,
+            )
+        finally:
+            turns.reruns.remember(cell, turn=number, options=options)
 
     def _ended(self, turn: Turn) -> None:
         self.last = self.host.namespace["_jp"] = turn

@@ -43,6 +43,7 @@ class Settings:
         files: Files and environment.
         trusted: True if what the conversation holds already counts in full.
         made_here: True if this process made all of it.
+        foreign: So many of its first changes are not this process's; None: all that it holds.
     """
 
     def __init__(
@@ -52,12 +53,13 @@ class Settings:
         *,
         trusted: bool,
         made_here: bool = False,
+        foreign: int | None = None,
     ) -> None:
         self._stream = stream
         self._files = files
         self._lenient = False
         self.projection = Projection(
-            stream, self._layers_below, trusted=trusted, made_here=made_here
+            stream, self._layers_below, trusted=trusted, made_here=made_here, foreign=foreign
         )
 
     def _layers_below(self) -> list[Layer]:

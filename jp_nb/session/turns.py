@@ -12,10 +12,11 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.agent.display_events import Notice
+from jp_nb.agent.display_events import Notice, ShowRequest
 from jp_nb.agent.model_events import ToolChoice
 from jp_nb.agent.model_inquiry import LlmInquiryBackend
 from jp_nb.agent.prompts import (
+    ActionPrompt,
     FormPrompt,
     FormPromptEnd,
     PromptEnd,
@@ -40,8 +41,10 @@ from jp_nb.rendering.form_record import record_of
 from jp_nb.session.active_conversation import ActiveConversation
 from jp_nb.session.beginnings import Beginnings
 from jp_nb.session.cell_work import CellWork
-from jp_nb.session.host import Host
+from jp_nb.session.host import CellRun, Host
 from jp_nb.session.interpolate import interpolate
+from jp_nb.session.next_conversation import NextConversation
+from jp_nb.session.reruns import Reruns
 from jp_nb.session.resolving import Resolver
 from jp_nb.session.settings import Settings
 from jp_nb.tooling.base import RUN
@@ -97,6 +100,7 @@ class TurnRunner:
         self.sent: SentNote | None = None
         self.resolver = Resolver(active)
         self.beginnings = Beginnings(active)
+        self.reruns = Reruns(active)
 
     # --- what is asked -----------------------------------------------------------------------
 
@@ -113,6 +117,28 @@ class TurnRunner:
         limit = self._active.settings.config.interpolation.max_chars
         return interpolate(text, self._host.namespace, max_chars=limit).strip("\n")
 
+    def next_conversation(
+        self, content: str, cell: CellRun, *, new: bool = False, same_text: bool = False
+    ) -> NextConversation | None:
+        """Return the conversation in which `cell` asks `content`; None: the active one.
+
+        With `same_text`, a cell that asked something else before is not run again.
+
+        Raises:
+            ConfigError: If what it starts from is wrong.
+            PromptCancelled: If the person was asked, and wants nothing to be asked.
+        """
+        if new:
+            return NextConversation(self._active.empty())
+        if (again := self.beginnings.again(content, cell, same_text=same_text)) is not None:
+            return again
+        repeated = self.reruns.found(content, cell, same_text=same_text)
+        return None if repeated is None else self.reruns.decided(repeated, self.decide)
+
+    def hide_secrets(self, text: str) -> str:
+        """Return `text` without the secrets that the person has answered tools with."""
+        return self.work.secrets.hide(text)
+
     def described(self, schema: object) -> dict[str, JsonValue] | None:
         """Return the JSON schema that `schema` means, None: it is None.
 
@@ -127,14 +153,14 @@ class TurnRunner:
 
     def prepare(
         self,
-        fresh: ConversationStream | None,
+        other: NextConversation | None,
         directives: Sequence[Directive],
         *,
         model: str | None,
         schema: Mapping[str, JsonValue] | None,
         tool_choice: ToolChoice | None,
     ) -> Prepared:
-        """Resolve what a turn would run on in `fresh`, None: in the active conversation.
+        """Resolve what a turn would run on in `other`, None: in the active conversation.
 
         Raises:
             ConfigError: If an option or the configuration is wrong; nothing has changed.
@@ -142,8 +168,8 @@ class TurnRunner:
         """
         active = self._active
         stream, settings = active.document.conversation, active.settings
-        if fresh is not None:
-            stream, settings = fresh, Settings(fresh, active.files, trusted=True, made_here=True)
+        if other is not None:
+            stream, settings = other.stream, other.settings(active.files)
         draft = settings.draft(directives, model=model)
         resolved = self.resolve(settings.snapshot(draft), stream.id, tool_choice=tool_choice)
         if schema is not None:
@@ -184,11 +210,13 @@ class TurnRunner:
         strict: bool,
         changes: int = 0,
         images: Sequence[Image] = (),
+        shows_request: bool = False,
     ) -> Turn:
         """Run `request` as a turn of the active conversation and show it in the cell.
 
         The model is shown `images` with it, within the limits of the record. `resolved` counts
-        until tools change the configuration. Its last `changes` were made for this turn.
+        until tools change the configuration. Its last `changes` were made for this turn. With
+        `shows_request` the person sees what is asked: their cell does not say it.
 
         Raises:
             AnswerError: If the answer does not fit the schema of `request`.
@@ -218,6 +246,8 @@ class TurnRunner:
         with self.work.cell.sheltered():
             try:
                 with self.work.shown(output):
+                    if shows_request:
+                        output(ShowRequest(request.content))
                     end = self.work.serve(turn.run(request, images), turn)
                     status, why = ("interrupted", "") if end is None else (end.status, end.why)
             finally:
@@ -256,6 +286,11 @@ class TurnRunner:
         return read_turn(number, made.entries, status=status, images=turn.stream.images)
 
     # --- a question from ordinary code -------------------------------------------------------
+
+    def decide(self, prompt: ActionPrompt) -> PromptEnd:
+        """Put `prompt` to the person in the running cell, ahead of a turn."""
+        self._front_end.begin_question(self._active.settings.config)
+        return self._front_end.ask_here(prompt, keeps_record=True)
 
     def ask_person(self, question: Question, *, label: str | None, tool: str | None) -> Any:
         """Return the answer to `question` as `ask_together` has it."""

@@ -16,10 +16,12 @@ from pydantic import JsonValue
 from jp_nb.agent.display_events import DisplayEvent
 from jp_nb.agent.prompts import FormPrompt, FormPromptEnd, Prompt, PromptEnd
 from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.errors import UsageError
 from jp_nb.record.document import Document
 from jp_nb.record.timestamps import Clock
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.session.host import CellRun, Opened, RecordStore
+from jp_nb.session.last_error import LastError
 from jp_nb.tooling.notebook_access import CodeRun, NotebookCell, NotebookCells
 from tests.support.fakes import FakePrompter
 
@@ -148,6 +150,7 @@ class FakeHost:
         errors: What left a cell.
         shown: The text of what was displayed beside turns.
         kept: What tools raised.
+        failed: The last error that is not jp_nb's own.
     """
 
     def __init__(self, prompter: FakePrompter | None = None, home: FakeHome | None = None) -> None:
@@ -158,6 +161,7 @@ class FakeHost:
         self.errors: list[BaseException] = []
         self.shown: list[str] = []
         self.kept: list[BaseException] = []
+        self.failed: LastError | None = None
 
     def find_home(self) -> FakeHome:
         return self.home
@@ -178,6 +182,11 @@ class FakeHost:
 
     def keep_error(self, error: BaseException) -> None:
         self.kept.append(error)
+
+    def last_error(self) -> LastError:
+        if self.failed is None:
+            raise UsageError("no cell has failed")
+        return self.failed
 
     def show_in_one_line(self, error: BaseException) -> None:
         self.errors.append(error)

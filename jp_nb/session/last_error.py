@@ -1,0 +1,303 @@
+"""An error that left a cell, read: where it happened, through which calls, and with which values.
+
+Source: `docs/guide.md`, `docs/decisions.md` D99.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import io
+import keyword
+import linecache
+import sysconfig
+import textwrap
+import tokenize
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FrameType, ModuleType
+
+MAX_LINKS = 5
+"""Errors that led to one another."""
+MAX_FRAMES = 30
+"""Calls of one error: the first and the last of them."""
+MAX_NAMES = 24
+"""Names whose values are told, those nearest to the error first."""
+FRAMES_WITH_NAMES = 3
+"""Calls of the user's own code, the last ones, whose names are told."""
+MAX_FAILING_LINES = 20
+"""Lines of the statement that failed."""
+AROUND = 2
+"""Lines above and below it."""
+
+LabelOf = Callable[[str], "str | None"]
+"""Returns what a person calls the cell whose code has that file name; None: it is no cell's."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCall:
+    """One call on the way to an error.
+
+    Attributes:
+        where: Such as `Cell In[3], line 2, in f`.
+        source: Lines of the user's own code by number; none of a library's.
+        failing: The numbers of those that failed.
+    """
+
+    where: str
+    source: Mapping[int, str]
+    failing: range = range(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One of the errors that led to one another.
+
+    Attributes:
+        said: Its type and text.
+        calls: The calls to where it was raised, the last one last.
+        left_out: So many of them are left out.
+        left_out_at: In front of that one.
+        caused: True if it was named as the cause of the next one; else it was being handled.
+    """
+
+    said: str
+    calls: tuple[FailedCall, ...]
+    left_out: int = 0
+    left_out_at: int = 0
+    caused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NamedValue:
+    """A name in a line that failed, and its value where that line is."""
+
+    name: str
+    where: str
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class LastError:
+    """An error that left a cell.
+
+    Attributes:
+        cell: What a person calls the cell; "" if it is not known.
+        source: The cell's source.
+        line: The number of its line that failed; None if that is not known.
+        links: The errors that led to one another, the last one last.
+        names: What the names in the failing lines are.
+    """
+
+    cell: str
+    source: str
+    line: int | None
+    links: tuple[Link, ...]
+    names: tuple[NamedValue, ...]
+
+
+def read_error(error: BaseException, label_of: LabelOf, *, raw_cell: str | None) -> LastError:
+    """Return `error` with its causes, the cell that failed, and the names in the lines that did.
+
+    Args:
+        error: As it left the cell.
+        label_of: Names cells by the file names of their code.
+        raw_cell: The cell's source as the person wrote it, if known.
+    """
+    reader = _ErrorReader(label_of)
+    chain = list(_chain(error))
+    links = tuple(reader.link(each, caused=caused) for each, caused in chain)
+    label, source, line = reader.failing_cell(error, raw_cell)
+    return LastError(label, source, line, links, tuple(reader.names(reversed(chain))))
+
+
+def _chain(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
+    """Yield what led to `error`, it last, and and if each is named as the cause of the next."""
+    found, seen = [(error, False)], {id(error)}
+    while len(found) < MAX_LINKS:
+        last = found[-1][0]
+        before = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
+        if before is None or id(before) in seen:
+            break
+        seen.add(id(before))
+        found.append((before, last.__cause__ is before))
+    yield from reversed(found)
+
+
+class _ErrorReader:
+    """Reads the calls of errors; the user's own code is whatever is not installed."""
+
+    def __init__(self, label_of: LabelOf) -> None:
+        self._label_of = label_of
+        paths = sysconfig.get_paths()
+        kinds = ("purelib", "platlib", "platstdlib", "stdlib")  # packages lie below the library
+        self._libraries = [Path(paths[kind]) for kind in kinds]
+        self._libraries.append(Path(__file__).parents[2] / "jp_nb")
+
+    # --- calls -------------------------------------------------------------------------------
+
+    def link(self, error: BaseException, *, caused: bool) -> Link:
+        frames = self._frames(error)
+        left_out = max(len(frames) - MAX_FRAMES, 0)
+        at = MAX_FRAMES // 3
+        if left_out:
+            del frames[at : at + left_out]
+        calls = tuple(self._call(frame, summary) for frame, summary in frames)
+        return Link(self._said(error), calls, left_out, at, caused)
+
+    def _frames(self, error: BaseException) -> list[tuple[FrameType, traceback.FrameSummary]]:
+        """Return the calls of `error`, without what runs cells above the first own one."""
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        summaries = traceback.extract_tb(error.__traceback__)
+        both = list(zip(frames, summaries, strict=False))  # `sys.tracebacklimit` cuts the latter
+        nowhere = len(both) if isinstance(error, SyntaxError) else 0  # nothing of theirs was run
+        own = (n for n, (_, each) in enumerate(both) if self._is_own(each.filename))
+        return both[next(own, nowhere) :]
+
+    def _call(self, frame: FrameType, summary: traceback.FrameSummary) -> FailedCall:
+        where = self._where(summary)
+        if not self._is_own(summary.filename):
+            return FailedCall(where, {})
+        failing = _failing(summary)
+        around = 0 if summary.name == "<module>" else AROUND
+        first = max(failing.start - around, frame.f_code.co_firstlineno, 1)
+        lines = linecache.getlines(summary.filename, frame.f_globals)
+        last = min(failing.stop + around, len(lines) + 1, _last_line(frame.f_code) + 1)
+        wanted = range(first, max(last, failing.start))
+        return FailedCall(
+            where, {n: lines[n - 1].rstrip() for n in wanted if n <= len(lines)}, failing
+        )
+
+    def _where(self, summary: traceback.FrameSummary) -> str:
+        inside = "" if summary.name == "<module>" else f", in {summary.name}"
+        return f"{self._short(summary.filename)}, line {summary.lineno}{inside}"
+
+    def _said(self, error: BaseException) -> str:
+        said = "".join(traceback.format_exception_only(error)).rstrip()
+        if isinstance(error, SyntaxError) and error.filename:
+            said = said.replace(f'File "{error.filename}"', self._short(error.filename), 1)
+        if isinstance(error, BaseExceptionGroup):
+            parts = error.exceptions[:MAX_LINKS]
+            said += "".join(f"\n  [{n}] {self._said(each)}" for n, each in enumerate(parts))
+        return said
+
+    # --- files -------------------------------------------------------------------------------
+
+    def _is_own(self, filename: str) -> bool:
+        if self._label_of(filename) is not None:
+            return True
+        return not filename.startswith("<frozen ") and self._library_of(filename) is None
+
+    def _library_of(self, filename: str) -> Path | None:
+        path = Path(filename)
+        return next((base for base in self._libraries if path.is_relative_to(base)), None)
+
+    def _short(self, filename: str) -> str:
+        """Return `filename` as a person knows it: a cell's name, or a path from somewhere known."""
+        if (label := self._label_of(filename)) is not None:
+            return label
+        path, library = Path(filename), self._library_of(filename)
+        for base, sign in ((library, ""), (Path.cwd(), ""), (Path.home(), "~/")):
+            if base is not None and path.is_relative_to(base):
+                return f"{sign}{path.relative_to(base).as_posix()}"
+        return filename
+
+    # --- the cell ----------------------------------------------------------------------------
+
+    def failing_cell(
+        self, error: BaseException, raw_cell: str | None
+    ) -> tuple[str, str, int | None]:
+        """Return the name and the source of the cell that failed, and the line that did."""
+        for filename, line in self._places(error):
+            if (label := self._label_of(filename)) is None:
+                continue
+            source = "".join(linecache.getlines(filename))
+            written = None if raw_cell is None else _as_written(raw_cell, source, line)
+            return label, *(written or (source, line))
+        return "", raw_cell or "", None
+
+    def _places(self, error: BaseException) -> Iterator[tuple[str, int | None]]:
+        for _, summary in self._frames(error):
+            yield summary.filename, summary.lineno
+        if isinstance(error, SyntaxError) and error.filename:
+            yield error.filename, error.lineno
+
+    # --- names -------------------------------------------------------------------------------
+
+    def names(self, chain: Iterator[tuple[BaseException, bool]]) -> Iterator[NamedValue]:
+        """Yield what the names in the failing lines of the user's code are, the nearest first."""
+        seen: set[tuple[str, int]] = set()
+        for error, _ in chain:
+            own = [each for each in self._frames(error) if self._is_own(each[1].filename)]
+            for frame, summary in own[: -FRAMES_WITH_NAMES - 1 : -1]:
+                for name, value in _values(frame, summary):
+                    if (name, id(value)) in seen or len(seen) == MAX_NAMES:
+                        continue
+                    seen.add((name, id(value)))
+                    yield NamedValue(name, self._where(summary), value)
+
+
+def _failing(summary: traceback.FrameSummary) -> range:
+    first = summary.lineno or 1
+    last = max(summary.end_lineno or first, first)
+    return range(first, min(last, first + MAX_FAILING_LINES - 1) + 1)
+
+
+def _last_line(code: CodeType) -> int:
+    return max((line for *_, line in code.co_lines() if line is not None), default=0)
+
+
+def _as_written(raw_cell: str, source: str, line: int | None) -> tuple[str, int | None] | None:
+    """Return `raw_cell` with the line in it that is `line` of `source`, which IPython made of it.
+
+    None if that line is another one: then what was made tells more.
+    """
+    lines = raw_cell.splitlines()
+    while lines and not lines[0].strip():  # IPython leaves them out, and counts from there
+        del lines[0]
+    written, made = "\n".join(lines), source.splitlines()
+    if line is None or not 0 < line <= len(lines):
+        return None if made else (written, None)
+    same = not made or (line <= len(made) and lines[line - 1].strip() == made[line - 1].strip())
+    return (written, line) if same else None
+
+
+def _values(frame: FrameType, summary: traceback.FrameSummary) -> Iterator[tuple[str, object]]:
+    lines = linecache.getlines(summary.filename, frame.f_globals)
+    failing = _failing(summary)
+    code = "".join(lines[failing.start - 1 : failing.stop - 1])
+    known = frame.f_locals
+    for name in names_in(code):
+        if name in known or name in frame.f_globals:
+            value = known[name] if name in known else frame.f_globals[name]
+            if not isinstance(value, ModuleType) and value is not getattr(builtins, name, frame):
+                yield name, value
+
+
+def names_in(code: str) -> list[str]:
+    """Return the variables in `code`, lines of a program, in their order; attributes are none."""
+    code = textwrap.dedent(code)
+    for whole in (code, f"{code.rstrip()}\n    pass"):  # the head of a block
+        try:
+            tree = ast.parse(whole)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        found = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+        found.sort(key=lambda node: (node.lineno, node.col_offset))
+        return list(dict.fromkeys(node.id for node in found))
+    return list(dict.fromkeys(_words(code)))
+
+
+def _words(code: str) -> Iterator[str]:
+    """Yield the names in `code` that is no whole statement."""
+    before = ""
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(code).readline):
+            is_name = token.type == tokenize.NAME and not keyword.iskeyword(token.string)
+            if is_name and before != ".":
+                yield token.string
+            before = token.string
+    except (tokenize.TokenError, SyntaxError):  # it ends in the middle
+        return

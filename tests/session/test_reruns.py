@@ -1,0 +1,279 @@
+"""Cells that are run again, and requests that are asked again, with no Jupyter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.display_events import ShowRequest
+from jp_nb.agent.prompts import ActionPrompt, Answered, NotAnswered, PromptEnd
+from jp_nb.config.directives import Directive
+from jp_nb.errors import ConfigError, PromptCancelled, ProviderError, UsageError
+from jp_nb.session.host import CellRun
+from jp_nb.session.session import Session
+from tests.support.fake_host import FakeHome, FakeHost
+from tests.support.fakes import FakePrompter
+from tests.support.magic_shell import folder
+
+__all__ = ["folder"]
+REPLIES = "".join(f'[[replies]]\ntext = "{n}"\n' for n in range(9))
+
+
+class Cells:
+    """Cells of one notebook: each run is another execution, unless a test says so."""
+
+    def __init__(self, *ends: PromptEnd, home: FakeHome | None = None) -> None:
+        Path("talk.toml").write_text(REPLIES)
+        self.prompter = FakePrompter(*ends) if ends else FakePrompter(away="nobody is here")
+        self.host = FakeHost(self.prompter, home)
+        self.session = Session(self.host)
+        self.runs = 0
+
+    def enter(self, cell: str | None) -> None:
+        self.runs += 1
+        self.host.cell = CellRun(cell, f"run-{self.runs}")
+
+    def ask(self, cell: str | None, text: str, *directives: str) -> None:
+        self.enter(cell)
+        self.session.run_turn(text, directives=[Directive("cfg", x) for x in directives])
+
+    @property
+    def requests(self) -> list[str]:
+        return [turn.request for turn in self.session.conversations.log()]
+
+    @property
+    def asked(self) -> list[str]:
+        return [prompt.text for prompt in self.prompter.asked if isinstance(prompt, ActionPrompt)]
+
+    def everything(self) -> list[dict[str, Any]]:
+        """All entries of all conversations of the notebook."""
+        document = self.session.document
+        others: Any = document.others
+        return [
+            *document.conversation.raw,
+            *(entry for other in others for entry in other["events"]),
+        ]
+
+
+REPLACE, APPEND = Answered("replace", "form"), Answered("append", "form")
+
+
+def three(*ends: PromptEnd, home: FakeHome | None = None) -> Cells:
+    cells = Cells(*ends, home=home)
+    for name in "abc":
+        cells.ask(name, name.upper())
+    return cells
+
+
+def kept(cells: Cells, before: list[dict[str, Any]]) -> bool:
+    return all(entry in cells.everything() for entry in before)
+
+
+def test_replace_goes_on_before_the_turn_and_keeps_everything(folder: Path) -> None:
+    cells = three(REPLACE)
+    before, old = cells.everything(), cells.session.document.conversation.id
+    cells.ask("b", "B again")
+    assert cells.requests == ["A", "B again"]
+    assert cells.asked[0].startswith("This cell has asked already: turn 1, and 1 more turn behind")
+    assert kept(cells, before)
+    assert cells.session.notices[-1] == (
+        f"turns 1 to 2 are replaced in a branch; `%jp switch {old}` goes back to the conversation "
+        "with all turns"
+    )
+    cells.ask("c", "C")
+    assert cells.requests == ["A", "B again", "C"], "it was replaced, so nothing is asked"
+
+
+def test_append_is_one_more_turn(folder: Path) -> None:
+    cells = three(APPEND)
+    cells.ask("b", "B")
+    assert cells.requests == ["A", "B", "C", "B"]
+    assert len(cells.asked) == 1
+
+
+@pytest.mark.parametrize("end", [Answered("cancel", "form"), NotAnswered("cancelled", "form")])
+def test_cancelled_nothing_is_asked(folder: Path, end: PromptEnd) -> None:
+    cells = three(end)
+    before = cells.everything()
+    with pytest.raises(PromptCancelled, match="nothing was asked"):
+        cells.ask("b", "B")
+    assert cells.everything() == before
+
+
+def test_when_time_is_over_or_nobody_is_there_it_is_one_more_turn_and_said_so(
+    folder: Path,
+) -> None:
+    for ends in ((NotAnswered("timed_out", "form"),), ()):
+        cells = three(*ends)
+        cells.ask("b", "B")
+        assert cells.requests == ["A", "B", "C", "B"]
+        assert "so this is one more turn. `record.rerun`" in cells.session.notices[-1]
+
+
+@pytest.mark.parametrize(("how", "requests"), [("replace", ["A", "B"]), ("append", [*"ABCB"])])
+def test_the_setting_decides_without_a_question(
+    folder: Path, how: str, requests: list[str]
+) -> None:
+    cells = three(REPLACE)
+    cells.session.configure(Directive("cfg", f"record.rerun={how}"))
+    cells.ask("b", "B")
+    assert (cells.requests, cells.asked) == (requests, [])
+
+
+def test_one_run_that_asks_in_a_loop_is_replaced_as_a_whole_and_not_asked_about_itself(
+    folder: Path,
+) -> None:
+    cells = Cells(REPLACE)
+    cells.ask("a", "A")
+    for _ in range(2):
+        cells.enter("loop")
+        for text in "xyz":
+            cells.session.run_turn(text)
+        assert cells.requests == ["A", "x", "y", "z"]
+    assert len(cells.asked) == 1
+
+
+def test_of_several_runs_of_a_cell_the_latest_is_replaced(folder: Path) -> None:
+    cells = three(APPEND, REPLACE)
+    cells.ask("c", "C1")
+    cells.ask("c", "C2")
+    assert cells.requests == ["A", "B", "C", "C2"]
+
+
+def test_headless_it_is_one_more_turn_without_a_word(folder: Path) -> None:
+    cells = three(REPLACE, home=FakeHome(headless=True))
+    cells.ask("b", "B")
+    assert cells.requests == ["A", "B", "C", "B"]
+    assert not cells.asked
+    assert not cells.session.notices
+
+
+def test_all_cells_run_again_are_asked_about_nothing(folder: Path) -> None:
+    cells = three(REPLACE)
+    for _ in range(2):
+        for name in "abc":
+            cells.ask(name, name.upper())
+        assert cells.requests == ["A", "B", "C"]
+    assert not cells.asked
+
+
+def test_a_restored_conversation_knows_its_cells(folder: Path) -> None:
+    stored = three().session.document.to_json()
+    cells = Cells(REPLACE, home=FakeHome(stored=stored))
+    cells.ask("c", "C, edited")
+    assert cells.requests == ["A", "B", "C, edited"]
+
+
+def test_without_ids_of_cells_the_same_text_is_the_same_cell(folder: Path) -> None:
+    cells = Cells(REPLACE)
+    for text in ("A", "B", "C", "B"):
+        cells.ask(None, text)
+    assert cells.requests == ["A", "B"]
+
+
+def test_a_turn_without_an_answer_is_asked_again_without_a_question(folder: Path) -> None:
+    Path("broken.toml").write_text("[[replies]]\nerror = { status = 404 }\n")
+    cells = Cells(REPLACE)
+    cells.ask("a", "A")
+    with pytest.raises(ProviderError):
+        cells.ask("b", "B", "assistant.model.id=scripted/broken")
+    cells.ask("b", "B")
+    assert not cells.asked
+    assert cells.requests == ["A", "B", "B"]
+
+
+def test_what_was_set_ahead_of_the_cell_counts_and_its_old_options_do_not(folder: Path) -> None:
+    cells = Cells(REPLACE)
+    cells.ask("a", "A")
+    cells.session.configure(Directive("cfg", "user.name=Ada"))
+    cells.ask("b", "B", "assistant.name=Robo")
+    cells.ask("c", "C", "style.reasoning.display=hidden")
+    cells.session.configure(Directive("cfg", "prompt.notify=off"))
+    cells.ask("b", "B")
+    config = cells.session.config
+    assert (config.user.name, config.assistant.name) == ("Ada", None)
+    assert config.prompt.notify == "off", "set since the last turn"
+    assert config.style.reasoning.display != "hidden", "set for a turn that goes"
+
+
+# --- the last request again --------------------------------------------------------------------
+
+
+def test_retry_asks_the_same_in_a_branch_and_keeps_everything(folder: Path) -> None:
+    cells = three()
+    before, old = cells.everything(), cells.session.document.conversation.id
+    cells.enter("retry")
+    turn = cells.session.retry()
+    assert (turn.request, turn.number, turn.text) == ("C", 2, "2")
+    assert cells.host.namespace["_jp"] is turn
+    assert kept(cells, before)
+    assert f"turn 2 is asked again; `%jp switch {old}` goes back" in cells.session.notices[-1]
+    shown = cells.host.person.outputs[-1].events
+    assert [event.text for event in shown if isinstance(event, ShowRequest)] == ["C"]
+
+
+def test_retry_counts_what_was_set_for_the_turn_and_since(folder: Path) -> None:
+    Path("other.toml").write_text('[[replies]]\ntext = "other"\n' * 3)
+    cells = Cells()
+    cells.ask("a", "A")
+    cells.ask("b", "B", "user.name=Ada")
+    cells.session.configure(Directive("cfg", "assistant.model.id=scripted/other"))
+    assert cells.session.retry().text == "other"
+    assert cells.session.config.user.name == "Ada"
+    assert cells.session.retry(model="scripted/talk").text == "1"
+    assert cells.session.settings.model == "scripted/talk"
+
+
+def test_retry_keeps_schema_cell_and_forced_tool(folder: Path) -> None:
+    Path("data.toml").write_text("[[replies]]\ndata = { n = 1 }\n" * 2)
+    cells = Cells()
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    cells.enter("a")
+    cells.session.run_turn("Go.", schema=schema, model="scripted/data")
+    cells.enter("retry")
+    assert cells.session.retry().data == {"n": 1}
+    request = next(e for e in cells.session.document.conversation.raw if "content" in e)
+    assert request["metadata"] == {"cell_id": "a"}, "it is the request of that cell"
+
+
+def test_retry_of_a_failed_turn_drops_it(folder: Path) -> None:
+    Path("broken.toml").write_text("[[replies]]\nerror = { status = 404 }\n")
+    cells = Cells()
+    cells.ask("a", "A")
+    with pytest.raises(ProviderError):
+        cells.session.run_turn("B", model="scripted/broken")
+    assert cells.session.retry().text == "1"
+    assert cells.requests == ["A", "B"]
+
+
+def test_retry_that_cannot_begin_changes_nothing_and_one_that_fails_says_how_to_go_back(
+    folder: Path,
+) -> None:
+    Path("broken.toml").write_text("[[replies]]\nerror = { status = 404 }\n")
+    cells = three()
+    old = cells.session.document.conversation.id
+    with pytest.raises(ConfigError):
+        cells.session.retry(model="nonsense")
+    assert cells.session.document.conversation.id == old
+    with pytest.raises(ProviderError):
+        cells.session.retry(model="scripted/broken")
+    assert f"`%jp switch {old}` goes back" in cells.session.notices[-1]
+    cells.session.conversations.switch(old)
+    assert cells.requests == ["A", "B", "C"]
+
+
+def test_with_no_turn_there_is_nothing_to_ask_again(folder: Path) -> None:
+    with pytest.raises(UsageError, match="nothing to ask again"):
+        Cells().session.retry()
+
+
+def test_in_a_strangers_record_what_the_person_set_since_counts_in_full(folder: Path) -> None:
+    document: Any = three().session.document.to_json()
+    cells = Cells(home=FakeHome(stored={**document, "signature": None}))
+    assert not cells.session.active.trust.trusted
+    cells.session.configure(Directive("cfg", "conversation.tools.ask_user.run=unattended"))
+    cells.session.retry()
+    assert not cells.session.active.trust.trusted
+    assert cells.session.config.conversation.tools["ask_user"].run == "unattended"
