@@ -71,14 +71,14 @@ def _values(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
 
 
 def _plain_values(traced: TracedRequest) -> dict[str, JsonValue]:
-    schema = traced.request.schema
+    schema = traced.shown.schema
     headers: dict[str, JsonValue] = dict(traced.sent.headers)
     return {
         "model": traced.model,
         "goes to": traced.sent.url,
         **headers,
         **traced.parameters,
-        "tool choice": traced.request.tool_choice,
+        "tool choice": traced.shown.tool_choice,
         "response schema": dict(schema) if schema is not None else None,
     }
 
@@ -102,16 +102,16 @@ def _json(value: JsonValue) -> str | None:
 
 
 def _system(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
-    if before.system != after.system:
-        now, then = ("\n\n".join(each.system) or None for each in (before, after))
+    if before.shown.system != after.shown.system:
+        now, then = ("\n\n".join(each.shown.system) or None for each in (before, after))
         yield from _changed("system", now, then)
 
 
 def _attachments(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
     yield from _members(
         "attachment",
-        {each.source: _attached(each) for each in before.request.attachments},
-        {each.source: _attached(each) for each in after.request.attachments},
+        {each.source: _attached(each) for each in before.shown.attachments},
+        {each.source: _attached(each) for each in after.shown.attachments},
     )
 
 
@@ -125,10 +125,10 @@ def _attached(attachment: Attachment) -> JsonValue:
 def _tools(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
     yield from _members(
         "tool",
-        {tool.name: definition_json(tool) for tool in before.request.tools},
-        {tool.name: definition_json(tool) for tool in after.request.tools},
+        {tool.name: definition_json(tool) for tool in before.shown.tools},
+        {tool.name: definition_json(tool) for tool in after.shown.tools},
     )
-    names = [[tool.name for tool in each.request.tools] for each in (before, after)]
+    names = [[tool.name for tool in each.shown.tools] for each in (before, after)]
     if names[0] != names[1] and sorted(names[0]) == sorted(names[1]):
         yield line_report("tools: the same in another order")
 
@@ -187,10 +187,10 @@ def shared_beginning(before: TracedRequest, after: TracedRequest) -> str:
     if before.model != after.model:
         return f"{begins} nowhere: another model has a cache of its own"
     tokens, shared = 0, list[str]()
-    one, other = before.request, after.request
+    one, other = before.shown, after.shown
     for part, alike, count in (
         ("tools", one.tools == other.tools, sum(map(tool_tokens, one.tools))),
-        ("system", before.system == after.system, sum(map(text_tokens, before.system))),
+        ("system", one.system == other.system, sum(map(text_tokens, one.system))),
         (
             "attachments",
             one.attachments == other.attachments,

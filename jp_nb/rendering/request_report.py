@@ -40,7 +40,7 @@ def request_report(traced: TracedRequest, *, full: bool = False) -> Report:
     parts = [
         line_report(f"request {traced.name} · {traced.model} · {traced.remarks[0]}", strong=True),
         table(("what", "value"), list(_facts(traced)), limit=2_000),
-        *_section("system", list(traced.system), "text", traced.estimated["system"], full=full),
+        *_system(traced, full=full),
         *_attachments(traced, full=full),
         *_tools(traced, full=full),
         *_messages(traced, full=full),
@@ -85,9 +85,9 @@ def _facts(traced: TracedRequest) -> Iterator[tuple[str, str]]:
         yield "hidden", "what is secret in it was replaced by words"
     for name, parameter in traced.parameters.items():
         yield name, as_json(parameter)
-    yield "tool choice", traced.request.tool_choice
-    if traced.request.schema is not None:
-        yield "response schema", as_json(dict(traced.request.schema))
+    yield "tool choice", traced.shown.tool_choice
+    if traced.shown.schema is not None:
+        yield "response schema", as_json(dict(traced.shown.schema))
     for line in sent.left_out:
         yield "not sent", line
 
@@ -109,12 +109,11 @@ def as_json(value: JsonValue) -> str:
 # --- what is in it ---------------------------------------------------------------------------
 
 
-def _section(
-    title: str, texts: Sequence[str], word: str, tokens: int, *, full: bool
-) -> Iterator[Report]:
+def _system(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
+    texts = traced.shown.system
     if not texts:
         return
-    yield _heading(title, len(texts), word, tokens)
+    yield _heading("system", len(texts), "text", traced.estimated["system"])
     if full:
         yield from (_whole(str(number), text) for number, text in enumerate(texts, start=1))
         return
@@ -123,18 +122,17 @@ def _section(
 
 
 def _attachments(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
-    attachments = traced.request.attachments
+    attachments = traced.shown.attachments
     if not attachments:
         return
     yield _heading("attachments", len(attachments), "file", traced.estimated["attachments"])
-    hide = traced.sent.hide
     if full:
         for each in attachments:
             text = each.content if isinstance(each.content, str) else attachment_in_words(each)
-            yield _whole(hide(each.source), hide(text))
+            yield _whole(each.source, text)
         return
     rows = [
-        (hide(each.source), hide(attachment_in_words(each)), _count(attachment_tokens(each)))
+        (each.source, attachment_in_words(each), _count(attachment_tokens(each)))
         for each in attachments
     ]
     yield _rows(("from", "what", "tokens"), rows)
@@ -154,19 +152,19 @@ def _count(tokens: int) -> str:
 
 
 def _tools(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
-    tools, hide = traced.request.tools, traced.sent.hide
+    tools = traced.shown.tools
     if not tools:
         return
     yield _heading("tools", len(tools), "tool", traced.estimated["tools"])
     if full:
         for tool in tools:
             schema = as_json(dict(tool.parameters))
-            yield _whole(tool.name, hide(f"{tool.description}\n\n{schema}"))
+            yield _whole(tool.name, f"{tool.description}\n\n{schema}")
         return
     rows = [
         (
             tool.name,
-            hide(bounded(tool.description.strip().partition("\n")[0])),
+            bounded(tool.description.strip().partition("\n")[0]),
             ", ".join(parameters_in_words(tool.parameters)) or "-",
             f"{tool_tokens(tool):,}",
         )
@@ -206,8 +204,8 @@ def message_row(number: int, message: Message) -> tuple[str, str, str, str]:
 
 def _is_cut(traced: TracedRequest) -> bool:
     """Return True if something is left out unless all is wanted."""
-    request = traced.request
-    texts = [*traced.system, *(each.text for each in traced.messages)]
+    request = traced.shown
+    texts = [*request.system, *(each.text for each in traced.messages)]
     texts += [each.content for each in request.attachments if isinstance(each.content, str)]
     return (
         any(len(text) > MAX_TEXT or "\n" in text for text in texts)

@@ -9,8 +9,8 @@ Source: `docs/guide.md`; https://docs.anthropic.com/en/docs/build-with-claude/vi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
@@ -42,11 +42,19 @@ def text_tokens(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message of a request: who says it, in words, what, and about how many tokens it takes."""
+    """A message of a request.
+
+    Attributes:
+        role: Who says it, in words.
+        text: What, images in words.
+        tokens: About how many it takes.
+        images: The digests of its images.
+    """
 
     role: str
     text: str
     tokens: int
+    images: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,7 +80,7 @@ class TracedRequest:
     @property
     def model(self) -> str:
         """The model's name as it is configured: `provider/name`."""
-        return f"{self.provider}/{self.request.model}"
+        return f"{self.provider}/{self.shown.model}"
 
     @cached_property
     def body(self) -> dict[str, JsonValue]:
@@ -93,9 +101,25 @@ class TracedRequest:
         return found
 
     @cached_property
-    def system(self) -> tuple[str, ...]:
-        """The system texts."""
-        return tuple(map(self.sent.hide, self.request.system))
+    def shown(self) -> ModelRequest:
+        """The request without the key, should that be in it; `messages` has the thread."""
+        request, hide = self.request, self.sent.hide
+        if hide is str:
+            return request
+        return replace(
+            request,
+            model=hide(request.model),
+            system=tuple(map(hide, request.system)),
+            attachments=tuple(_hidden_attachment(each, hide) for each in request.attachments),
+            tools=tuple(
+                ToolDefinition(
+                    hide(tool.name), hide(tool.description), _hidden_json(tool.parameters, hide)
+                )
+                for tool in request.tools
+            ),
+            tool_choice=hide(request.tool_choice),
+            schema=None if request.schema is None else _hidden_json(request.schema, hide),
+        )
 
     @cached_property
     def messages(self) -> list[Message]:
@@ -121,7 +145,8 @@ class TracedRequest:
         text = hide(text)
         tokens = text_tokens(text) + sum(image_tokens(image.size) for image in item.images)
         shown = [text, *(hide(image_in_words(image)) for image in item.images)]
-        return Message(hide(role), " ".join(filter(None, shown)), tokens)
+        digests = tuple(image.digest for image in item.images)
+        return Message(hide(role), " ".join(filter(None, shown)), tokens, digests)
 
     @cached_property
     def measured(self) -> int | None:
@@ -142,14 +167,27 @@ class TracedRequest:
     @cached_property
     def estimated(self) -> dict[str, int]:
         """About how many tokens each part takes."""
-        schema = self.request.schema
+        shown, schema = self.shown, self.shown.schema
         return {
-            "tools": sum(map(tool_tokens, self.request.tools)),
-            "system": sum(map(text_tokens, self.system)),
-            "attachments": sum(map(attachment_tokens, self.request.attachments)),
+            "tools": sum(map(tool_tokens, shown.tools)),
+            "system": sum(map(text_tokens, shown.system)),
+            "attachments": sum(map(attachment_tokens, shown.attachments)),
             "messages": sum(message.tokens for message in self.messages),
             "schema": text_tokens(compact_json(schema)) if schema is not None else 0,
         }
+
+
+def _hidden_attachment(attachment: Attachment, hide: Callable[[str], str]) -> Attachment:
+    content = attachment.content
+    content = hide(content) if isinstance(content, str) else content
+    return replace(attachment, source=hide(attachment.source), content=content)
+
+
+def _hidden_json(
+    value: Mapping[str, JsonValue], hide: Callable[[str], str]
+) -> dict[str, JsonValue]:
+    hidden: dict[str, JsonValue] = json.loads(hide(json.dumps(dict(value), ensure_ascii=False)))
+    return hidden
 
 
 def image_tokens(size: tuple[int, int] | None) -> int:

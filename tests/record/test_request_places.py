@@ -1,0 +1,87 @@
+"""Where models were asked is read off the answers in a record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from jp_nb.record.request_places import request_places
+from jp_nb.record.thread import thread_of
+from tests.support.entries import ASKED, CHANGED, SAID, START, called, raw, result
+from tests.support.fakes import new_stream
+from tests.support.record_strategies import QUICK, records
+
+THOUGHT = raw("chat_response", reasoning="hm")
+GOES_ON = raw("chat_response", message="b", metadata={"continues": True})
+MARK = raw("config_delta", metadata={"no_answer": {"ended": "failed", "takes_back": 0}})
+
+
+@pytest.mark.parametrize(
+    ("entries", "places"),
+    [
+        ([], []),
+        ([START, ASKED, SAID], [("0.1", 2, 3, True)]),
+        ([START, ASKED, THOUGHT, SAID], [("0.1", 2, 4, True)]),
+        ([START, ASKED, SAID, START, ASKED, SAID], [("0.1", 2, 3, True), ("1.1", 5, 6, True)]),
+        (  # two calls in one answer, then what it made of the results
+            [START, ASKED, SAID, called("a"), called("b"), result("a"), result("b"), SAID],
+            [("0.1", 2, 5, True), ("0.2", 7, 8, True)],
+        ),
+        (  # the change that a tool made counts for the request behind it
+            [START, ASKED, called(), result(), CHANGED, SAID],
+            [("0.1", 2, 3, True), ("0.2", 5, 6, True)],
+        ),
+        ([START, ASKED, SAID, GOES_ON], [("0.1", 2, 3, True), ("0.2", 3, 4, False)]),
+        (  # what is thought ahead of a continuation is part of it
+            [START, ASKED, THOUGHT, SAID, THOUGHT, GOES_ON],
+            [("0.1", 2, 4, True), ("0.2", 4, 6, False)],
+        ),
+        ([START, ASKED, THOUGHT, GOES_ON], [("0.1", 2, 4, True)]),
+        (  # somebody spoke while the answer came
+            [START, ASKED, SAID, ASKED, SAID],
+            [("0.1", 2, 3, True), ("0.2", 4, 5, False)],
+        ),
+        ([START, ASKED, MARK], [("0.1", 2, 2, True)]),  # it got no answer
+        ([START, ASKED, MARK, START, ASKED, SAID], [("0.1", 2, 2, True), ("1.1", 5, 6, True)]),
+        ([ASKED, SAID], [("0.1", 1, 2, True)]),
+    ],
+)
+def test_where_models_were_asked(
+    entries: list[dict[str, Any]], places: list[tuple[Any, ...]]
+) -> None:
+    found = request_places(new_stream(*entries))
+    assert [(x.name, x.position, x.end, x.is_new_cycle) for x in found] == places
+
+
+@QUICK
+@given(records)
+def test_places_rise_and_lie_in_the_record(raw_entries: list[Any]) -> None:
+    stream = new_stream(*raw_entries)
+    found = request_places(stream)
+    positions = [place.position for place in found]
+    assert positions == sorted(set(positions))
+    assert all(0 < place.position <= place.end <= len(stream) or not place.turn for place in found)
+    for place in found:
+        earlier = stream.until(place.position)
+        assert earlier.entries == stream.entries[: place.position]
+        assert all(a is b for a, b in zip(earlier.raw, stream.raw, strict=False))
+        thread_of(earlier, in_turn=True)
+
+
+def test_an_earlier_state_shares_the_entries_and_changes_nothing() -> None:
+    stream = new_stream(START, ASKED, SAID, CHANGED, START, ASKED, SAID)
+    before = list(stream.raw)
+    earlier = stream.until(3)
+    assert (len(earlier), earlier.turn_count, len(earlier.deltas)) == (3, 1, 0)
+    assert all(a is b for a, b in zip(earlier.entries, stream.entries, strict=False))
+    assert stream.raw == before
+    assert stream.turn_count == 2
+
+
+def test_a_turn_under_way_is_seen_and_those_before_it_without_an_answer_are_not() -> None:
+    stream = new_stream(START, {**ASKED, "content": "lost"}, MARK, START, ASKED)
+    assert len(thread_of(stream)) == 0
+    (item,) = thread_of(stream, in_turn=True)
+    assert item.entry.to_raw()["content"] == "q"

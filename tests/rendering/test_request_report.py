@@ -1,0 +1,261 @@
+"""A request as a person reads it: safe, bounded, and what is compared."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jp_nb.agent.model_events import (
+    Attachment,
+    ModelRequest,
+    SentRequest,
+    ToolDefinition,
+)
+from jp_nb.image import Image
+from jp_nb.providers.registry import create
+from jp_nb.record.events import ChatRequest, ToolCallResponse
+from jp_nb.record.thread import Thread, ThreadItem, thread_of
+from jp_nb.rendering.request_difference import request_difference, shared_beginning
+from jp_nb.rendering.request_report import request_report
+from jp_nb.rendering.traced_request import TracedRequest, image_tokens, text_tokens
+from tests.support.fakes import new_stream
+from tests.support.markdown_readers import dangers, markdowns
+from tests.support.provider_helpers import TODAY, WEATHER, ask, called, result, said, thought, user
+from tests.support.record_strategies import QUICK, json_values, records
+from tests.support.reports import HOSTILE
+
+SIZE = (640).to_bytes(4, "big") + (480).to_bytes(4, "big")
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + SIZE + b"\x08\2" + b"\0" * 31_000
+TALK = (user("Weather?"), said("Looking."), called("c1", city="Delft"), result("c1", "sun"))
+
+
+def traced(request: ModelRequest, name: str = "0.1", provider: str = "openai") -> TracedRequest:
+    made = create(provider, {"base_url": "http://127.0.0.1:1"})
+    return TracedRequest(name, provider, request, made.preview(request), ("as it was sent",))
+
+
+def test_all_parts_are_there_with_their_tokens() -> None:
+    request = ask(
+        *TALK,
+        provider="openai",
+        system=("Be brief.",),
+        tools=(WEATHER,),
+        attachments=(
+            Attachment("notes.md", "text/plain", "a" * 400),
+            Attachment("sky.png", "image/png", PNG),
+            Attachment("old.bmp", "image/bmp", b"BM"),
+        ),
+        schema={"type": "object"},
+    )
+    request.thread.items.append(
+        ThreadItem(ChatRequest(content="See:"), "openai", (Image("image/png", PNG, "figure 1"),))
+    )
+    shown = traced(request)
+    text = request_report(shown).text
+    for line in (
+        "request 0.1 · openai/test-model · as it was sent",
+        "goes to          POST http://127.0.0.1:1/v1/chat/completions",
+        "stream           true",
+        "tool choice      auto",
+        'response schema  {"type": "object"}',
+        "not sent         conversation.attachments['old.bmp'] (image/bmp): this provider is sent",
+        "1  Be brief.  3",
+        "sky.png   [image 640×480 image/png 31.0 kB]",
+        "old.bmp   [file image/bmp 2 B]",
+        "weather  Forecast.  city?: string",
+        '3  assistant calls weather  {"city":"Delft"}',
+        "4  result of weather        sun",
+        "5  user                     See: [image 640×480 image/png 31.0 kB, figure 1]",
+    ):
+        assert line in text, text
+    assert shown.estimated["attachments"] == 100 + 2 + 410 + 2
+    assert "iVBOR" not in text + request_report(shown, full=True).text
+    assert f"about {sum(shown.estimated.values()):,} tokens" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"), [("", 0), ("word", 1), ("words", 2), ("日本語", 3), ("\ud800", 1)]
+)
+def test_four_bytes_are_a_token(text: str, tokens: int) -> None:
+    assert text_tokens(text) == tokens
+
+
+@pytest.mark.parametrize(
+    ("size", "tokens"), [((640, 480), 410), ((1, 1), 1), ((20_000, 20_000), 1_600), (None, 1_600)]
+)
+def test_an_image_takes_what_its_pixels_say(size: tuple[int, int] | None, tokens: int) -> None:
+    assert image_tokens(size) == tokens
+
+
+def test_what_a_server_counted_stands_beside_the_estimate() -> None:
+    plain = traced(ask(user("Hi")))
+    counted = TracedRequest(
+        *(plain.name, plain.provider, plain.request, plain.sent, plain.remarks),
+        ({}, {"usage": {"input_tokens": 1234, "output_tokens": 5}}),
+    )
+    assert "the provider counted" not in request_report(plain).text
+    assert "tokens (messages 1); the provider counted 1,234" in request_report(counted).text
+
+
+# --- whatever is in it ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_what_strangers_wrote_stays_text(full: bool) -> None:
+    tool = ToolDefinition("weather", HOSTILE, {"properties": {HOSTILE: {"type": HOSTILE}}})
+    request = ask(
+        *(user(HOSTILE), said(HOSTILE), thought(HOSTILE), called("c", HOSTILE, x=HOSTILE)),
+        result("c", HOSTILE),
+        system=(HOSTILE,),
+        tools=(tool,),
+        attachments=(Attachment(HOSTILE, "text/plain", HOSTILE),),
+        schema={"title": HOSTILE},
+    )
+    other = ask(user("Hi"), system=(HOSTILE * 9,), tools=(WEATHER,))
+    for report in (
+        request_report(traced(request), full=full),
+        request_difference(traced(request), traced(other)),
+    ):
+        assert dangers(report.markdown) == []
+        for shown in (report.markdown, report.text):
+            assert not {"\x1b", "\u202e", "\x07"} & set(shown)
+
+
+@QUICK
+@given(st.lists(markdowns, min_size=1, max_size=4), st.booleans())
+def test_no_text_is_markup(texts: list[str], full: bool) -> None:
+    request = ask(*(user(text) for text in texts), system=tuple(texts))
+    assert dangers(request_report(traced(request), full=full).markdown) == []
+
+
+@QUICK
+@given(records, st.dictionaries(st.text(max_size=5), json_values, max_size=3), st.booleans())
+def test_any_conversation_has_a_report(raw: list[Any], schema: Any, full: bool) -> None:
+    thread = thread_of(new_stream(*raw), ("openai",), in_turn=True)
+    tools = (ToolDefinition("t", "", schema), TODAY)
+    request = ModelRequest("m", thread, tools=tools, schema=schema)
+    sent = SentRequest("POST", "http://h", {}, json.dumps({"x": schema}).encode())
+    shown = TracedRequest("0.1", "openai", request, sent, ("as it was sent",))
+    before = traced(ask(user("Hi")))
+    assert request_report(shown, full=full).text
+    assert request_difference(before, shown).text
+    assert "nothing differs" in request_difference(shown, shown).text
+
+
+def test_a_huge_conversation_has_a_short_report() -> None:
+    entries = [user("x" * 5_000) for _ in range(2_000)]
+    request = ask(*entries, system=("y" * 20_000,) * 100, tools=(TODAY,) * 300)
+    shown = traced(request)
+    report = request_report(shown)
+    assert len(report.text) < 60_000
+    assert len(report.markdown) < 60_000
+    assert "… 1,985 messages that are not shown" in report.text
+    assert "… and 60 more" in report.text
+    assert "`%jp request 0.1 --full` shows all of every text" in report.text
+    full = request_report(shown, full=True)
+    assert "1999 · user" in full.text
+    assert "not shown" not in full.text
+
+
+def test_the_key_is_taken_out_of_every_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "k-0123456789abcdef0123"
+    monkeypatch.setenv("REPORT_KEY", key)
+    provider = create("openai", {"base_url": "http://127.0.0.1:1", "api_key_env": "REPORT_KEY"})
+    request = ask(
+        *(user(key), said(key), called("c", key, x=key), result("c", key)),
+        system=(key,),
+        tools=(ToolDefinition(key, key, {"properties": {key: {"description": key}}}),),
+        attachments=(Attachment(key, "text/plain", key),),
+        schema={"title": key},
+        tool_choice=f"tool:{key}",
+    )
+    sent = provider.preview(request)
+    shown = TracedRequest("0.1", "openai", request, sent, ("as it was sent",))
+    other = traced(ask(user("Hi")))
+    for report in (
+        request_report(shown),
+        request_report(shown, full=True),
+        request_difference(shown, other),
+        request_difference(other, shown),
+    ):
+        assert key not in report.text + report.markdown
+
+
+def test_a_parameter_that_is_called_like_a_secret_is_masked() -> None:
+    body = {"temperature": 1, "password": "hush", "extra": {"token": "hush"}}
+    sent = SentRequest("POST", "http://h", {}, json.dumps(body).encode())
+    shown = TracedRequest("0.1", "x", ask(user("Hi")), sent, ("as it was sent",))
+    assert "hush" not in request_report(shown).text
+    assert shown.body["password"] == "(set, not shown)"
+    assert shown.body["temperature"] == 1
+
+
+# --- two of them -------------------------------------------------------------------------------
+
+
+def test_what_differs_is_said_part_by_part() -> None:
+    long = "\n".join(f"Rule {number}." for number in range(40))
+    before = ask(*TALK, system=(long,), tools=(WEATHER, TODAY), attachments=())
+    after = ask(
+        *TALK[:3],
+        result("c1", "rain"),
+        said("Rain."),
+        model="other",
+        system=(long.replace("Rule 7.", "Rule seven."),),
+        tools=(WEATHER, ToolDefinition("later", "Later.", {})),
+        attachments=(Attachment("a.md", "text/plain", "A"),),
+        tool_choice="none",
+    )
+    text = request_difference(traced(before), traced(after, "1.1")).text
+    for part in (
+        "request 0.1 → request 1.1",
+        'model: "openai/test-model" → "openai/other"',
+        'tool choice: "auto" → "none"',
+        "system: text, 40 lines → text, 40 lines",
+        "    - Rule 7.",
+        "    + Rule seven.",
+        "attachments new: a.md",
+        "tools gone: today",
+        "tools new: later",
+        "messages: 3 alike, then 1 in 0.1 and 2 in 1.1",
+        'message 4: "sun" → "rain"',
+        "for a prompt cache both begin alike nowhere: another model has a cache of its own",
+    ):
+        assert part in text, text
+    assert "Rule 30." not in text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shared"),
+    [
+        ({}, {}, "for about 3 tokens (1 message): all of the first one"),
+        ({"tools": (WEATHER,)}, {}, "nowhere: tools differ"),
+        ({"tools": (WEATHER,)}, {"tools": (WEATHER,), "system": ("s",)}, "(tools): then system"),
+        ({"system": ("s",)}, {"system": ("s",)}, "(system, 1 message): all of the first one"),
+    ],
+)
+def test_a_cache_serves_what_both_begin_with(
+    before: dict[str, Any], after: dict[str, Any], shared: str
+) -> None:
+    one = traced(ask(user("Hello world."), **before))
+    other = traced(ask(user("Hello world."), said("Hi."), **after))
+    assert shared in shared_beginning(one, other)
+
+
+def test_messages_differ_by_what_they_show() -> None:
+    def with_image(content: bytes) -> TracedRequest:
+        item = ThreadItem(
+            ToolCallResponse(id="c", content="", is_error=False),
+            "openai",
+            (Image("image/png", content),),
+        )
+        return traced(ModelRequest("m", Thread([item])))
+
+    same = request_difference(with_image(PNG), with_image(PNG)).text
+    other = request_difference(with_image(PNG), with_image(PNG[:-1] + b"\1")).text
+    assert "nothing differs" in same
+    assert "messages: 0 alike" in other
