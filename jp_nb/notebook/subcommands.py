@@ -223,6 +223,14 @@ _TABLE: Final = (
                "commands:retry", what="nothing but -m MODEL",
                options=(MagicOption(("-m", "--model"), "with another model, for later turns, too",
                                     "MODEL", "model"),)),
+    Subcommand(
+        "code", "put a block of code of the last answer into a new cell, which does not run",
+        "code_commands:code", "[N]", "the number of a block, from 1",
+        options=(
+            MagicOption(("--call",), "or a call of the model, as Python; bare: the last one",
+                        "[CALL_ID]", reads=lambda _, call_id: call_id),
+        ),
+    ),
     Subcommand("new", "start a new conversation in this notebook", "conversation_commands:new",
                options=(MagicOption(("--keep-config",), "likewise, with what this one has set"),)),
     Subcommand("fork", "go on from a turn in a conversation of its own",

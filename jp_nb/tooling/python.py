@@ -90,6 +90,19 @@ class PythonTool(ToolDefaults):
     def __repr__(self) -> str:
         return f"<tool {self.name}{inspect.signature(self.function)}>"
 
+    @property
+    def context_name(self) -> str | None:
+        """The parameter that takes the context; None if there is none."""
+        return self._context_name
+
+    def values_of(self, arguments: Mapping[str, JsonValue]) -> dict[str, Any] | None:
+        """Return what the function gets for those `arguments`; None if they are invalid."""
+        try:
+            values = self._model.model_validate(dict(arguments))
+        except ValidationError:
+            return None
+        return {name: getattr(values, name) for name in arguments}
+
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
     ) -> Outcome:

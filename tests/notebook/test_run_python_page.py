@@ -94,7 +94,7 @@ def test_with_the_keyboard_alone_code_is_edited_put_back_and_refused(
     page.page.keyboard.press("End")
     page.page.keyboard.type("# more")
     page.page.keyboard.press("Escape")
-    page.form().get_by_text("code (python)").wait_for()
+    page.form().locator(".jp-nb-exact").wait_for()
     keys(page, "Escape")
     text = page.output_text(1, contains="That is all.")
     assert "⊘" in text

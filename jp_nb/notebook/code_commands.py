@@ -1,0 +1,130 @@
+"""`%jp code`: code of the last answer, or a call of the model, as a new cell.
+
+Source: `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jp_nb.errors import UsageError
+from jp_nb.notebook.commands import Invocation
+from jp_nb.notebook.document.finding import is_headless
+from jp_nb.record.turn_view import ToolCall
+from jp_nb.rendering.call_source import call_source
+from jp_nb.rendering.code_blocks import CodeBlock, code_blocks
+from jp_nb.safe_text import escape_unseen, one_line
+from jp_nb.tooling.python import REGISTRY
+
+MAX_LISTED = 30
+"""Blocks, where somebody has to choose one."""
+
+
+def code(call: Invocation) -> None:
+    """Put a block of the last answer, or the call that `--call` names, into a new cell."""
+    if call.options.call:
+        if call.word is not None:
+            raise UsageError("%jp code takes a number, or --call and the id of a call, not both")
+        _insert(call.shell, *_call(call, call.options.call[-1]))
+    else:
+        _insert(call.shell, *_block(call))
+
+
+def _block(call: Invocation) -> tuple[str, str]:
+    """Return the text of the block that is wanted, and what to say of it."""
+    number = call.number(at_least=1)
+    turns = call.session.conversations.log(1)
+    if not turns:
+        raise UsageError("there is no answer yet: ask with %%jp first")
+    blocks = code_blocks(turns[-1].text)
+    if not blocks:
+        raise UsageError(f"the last answer (turn {turns[-1].number}) has no block of code")
+    if number is None and len(blocks) > 1:
+        raise UsageError(
+            f"which block of the last answer? `%jp code N`, with N of\n{_list(blocks)}"
+        )
+    if number is not None and number > len(blocks):
+        raise UsageError(f"the last answer has {_many(blocks)}, not {number}:\n{_list(blocks)}")
+    number = number or 1
+    block = blocks[number - 1]
+    said = f"block {number} of the last answer ({_about(block)})"
+    if not block.is_python:
+        said += (
+            f", which says that it is {block.language}, not Python, and is as the model wrote it"
+        )
+    return block.text, said
+
+
+def _list(blocks: Sequence[CodeBlock]) -> str:
+    rows = [
+        f"  {number}  {_about(block)}: {escape_unseen(one_line(block.first_line, limit=60))}"
+        for number, block in enumerate(blocks[:MAX_LISTED], start=1)
+    ]
+    left = len(blocks) - len(rows)
+    return "\n".join([*rows, f"  … and {left} more"] if left else rows)
+
+
+def _about(block: CodeBlock) -> str:
+    lines = block.text.count("\n") + 1
+    count = f"{lines} line{'' if lines == 1 else 's'}"
+    return f"{block.language}, {count}" if block.language else count
+
+
+def _many(blocks: Sequence[CodeBlock]) -> str:
+    return "1 block of code" if len(blocks) == 1 else f"{len(blocks)} blocks of code"
+
+
+def _call(call: Invocation, wanted: str | None) -> tuple[str, str]:
+    """Return code that calls a tool as the model did, and what to say of it."""
+    calls = [made for turn in call.session.conversations.log() for made in turn.tool_calls]
+    made = _found(calls, wanted)
+    tool = REGISTRY.all().get(made.name)
+    source = call_source(made, tool, call.shell.user_ns)
+    return source, f"the call {escape_unseen(made.id)} of {escape_unseen(made.name)}"
+
+
+def _found(calls: Sequence[ToolCall], wanted: str | None) -> ToolCall:
+    if not calls:
+        raise UsageError("the model has called no tool in this conversation")
+    if wanted is None:
+        return calls[-1]
+    shown = one_line(wanted, limit=80)
+    exact = [made for made in calls if made.id == wanted]
+    found = exact or [made for made in calls if made.id.startswith(wanted)]
+    if not found:
+        raise UsageError(f"no call in this conversation has an id that begins with {shown}")
+    if len({made.id for made in found}) > 1:
+        ids = ", ".join(one_line(made.id, limit=80) for made in found[:10])
+        raise UsageError(f"several calls have an id that begins with {shown}: {ids}")
+    return found[-1]
+
+
+def _insert(shell: Any, text: str, what: str) -> None:
+    """Have the front end put `text` into a new cell, which does not run; or print it."""
+    kernel = getattr(shell, "kernel", None)
+    if kernel is not None and is_headless(kernel):
+        print(f"jp_nb: nobody is there to get a new cell; {what}:\n\n{text}")
+        return
+    shell.set_next_input(text, replace=False)
+    print(f"jp_nb: a new cell has {what}. It has not run.")
+    if hidden := _hidden(text):
+        print(f"jp_nb: look before you run it: {hidden}")
+
+
+def _hidden(text: str) -> str:
+    """Say which lines hold characters that nobody sees; "" if none does."""
+    numbers = [
+        str(number)
+        for number, line in enumerate(text.split("\n"), start=1)
+        if not line.isascii() and escape_unseen(line.replace("\t", " ")) != line.replace("\t", " ")
+    ]
+    if not numbers:
+        return ""
+    more = f" and {len(numbers) - 10} more" if len(numbers) > 10 else ""
+    which = (
+        f"line {numbers[0]} has"
+        if len(numbers) == 1
+        else f"lines {', '.join(numbers[:10])}{more} have"
+    )
+    return f"{which} characters that cannot be seen, or that look like others"

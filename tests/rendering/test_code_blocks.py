@@ -1,0 +1,55 @@
+"""The blocks of code in an answer: found as CommonMark finds them, taken as they are."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jp_nb.rendering.code_blocks import CodeBlock, code_blocks
+
+
+@pytest.mark.parametrize(
+    ("text", "blocks"),
+    [
+        ("no code, `x` and ``y``", []),
+        ("```python\nx = 1\n```", [("python", "x = 1")]),
+        ("a\n```\nx\n\ny\n```\nb\n~~~ SQL title\n1\n~~~~\nc", [("", "x\n\ny"), ("sql", "1")]),
+        ("```py\nx\n~~~\n``\n````\nafter", [("py", "x\n~~~\n``")]),
+        ("````markdown\n```python\nx\n```\n````", [("markdown", "```python\nx\n```")]),
+        ("```python\nnever ends\n\nx", [("python", "never ends\n\nx")]),
+        ("```\n```", [("", "")]),
+        ("``` not `code`\nx", []),
+        ("  ```python\n  if x:\n      y\n z\n  ```", [("python", "if x:\n    y\nz")]),
+        ("- a:\n  ```python\n  if x:\n\n      y\n  ```\n- b", [("python", "if x:\n\n    y")]),
+        ("1. ~~~\n   x\n\nleft", [("", "x\n")]),
+        ("- ```\n  x\n  ```", [("", "x")]),
+        ("> ```python\n> x\n> > y\n> ```\nz", [("python", "x\n> y")]),
+        ("> ```\n> x\nz", [("", "x")]),
+        ("\t```\n\tx\n\t  y\n\t```", [("", "x\n  y")]),
+        ("```{.python .numberLines}\nx\n```", [("python", "x")]),
+        ("```{python}\nx\n```", [("python", "x")]),
+        ("```c++\nx\n```\n```python title=\"a\"\ny\n```", [("c++", "x"), ("python", "y")]),
+        ("```\r\nx\r\ny\r\n```", [("", "x\ny")]),
+        ("```\n\u202ex\u200b \n```", [("", "\u202ex\u200b ")]),
+    ],
+)  # fmt: skip
+def test_blocks_are_found_and_taken_as_they_are(text: str, blocks: list[tuple[str, str]]) -> None:
+    assert code_blocks(text) == [CodeBlock(*block) for block in blocks]
+
+
+@given(st.text(alphabet="`~> -1.\n\tx", max_size=60))
+def test_any_text_has_blocks(text: str) -> None:
+    for block in code_blocks(text):
+        assert block.text.replace("\n", "").strip("> \t") == "" or set(block.text) & set(text)
+
+
+@given(st.text(max_size=80).filter(lambda x: "\r" not in x and "`" not in x))
+def test_what_is_fenced_comes_back(text: str) -> None:
+    assert code_blocks(f"a\n```python\n{text}\n```\nb") == [CodeBlock("python", text)]
+
+
+@pytest.mark.parametrize("line", ["`" * 50, "> " * 50, "- " * 50, "```", "~~~ x", "1. ", " "])
+def test_a_long_hostile_text_takes_no_longer_than_its_length(line: str) -> None:
+    code_blocks(line * 20_000)
+    code_blocks(f"{line}\n" * 100_000)
