@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
+from jp_nb.agent.model_info import ModelList
 from jp_nb.record.thread import Thread
 
 
@@ -230,6 +231,14 @@ class Provider(Protocol):
 
         Raises:
             ProviderError: If `request` cannot be sent as it is.
+        """
+        ...
+
+    async def models(self, *, seconds: float) -> ModelList:
+        """Ask the server what it offers, for at most so many `seconds`.
+
+        Raises:
+            ProviderError: If it does not say.
         """
         ...
 

@@ -65,7 +65,7 @@ class Facts(Protocol):
         """Names for models."""
 
     def models(self) -> Sequence[str]:
-        """Models that are in use or have an alias, as `provider/name`."""
+        """Models in use, with an alias, or told of by a provider before, as `provider/name`."""
 
     def config_files(self, folder: str) -> Sequence[str]:
         """Return what `-c` finds by name in `folder`; folders end with `/`."""
@@ -463,6 +463,7 @@ OFFERED: Final[Mapping[Offer, Callable[[str, Facts], Completions]]] = {
     "setting": _setting,
     "change": _change,
     "model": lambda text, facts: _starting(text, _models(text, facts)),
+    "provider": lambda text, facts: _starting(text, PROVIDER_NAMES),
     "tool": lambda text, facts: _starting(text, facts.tools()),
     "tool or toolset": _tools,
     "conversation": lambda text, facts: _starting(text, facts.conversations(damaged=False)),

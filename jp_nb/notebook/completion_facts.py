@@ -83,9 +83,15 @@ class SessionFacts:
         return list(self._config.providers.llm.aliases)
 
     def models(self) -> Sequence[str]:
-        """The model in force, and those that aliases mean."""
+        """The model in force, those that aliases mean, and what `%jp models` was told."""
         known = [self._config.assistant.model.id, *self._config.providers.llm.aliases.values()]
+        known += self._told()
         return list(dict.fromkeys(str(model) for model in known if "/" in str(model)))
+
+    def _told(self) -> list[str]:
+        """Return what providers told in this kernel. Tab itself asks nobody."""
+        session = self._session
+        return list(session.turns.catalog.told(self._config)) if "turns" in vars(session) else []
 
     # --- files -------------------------------------------------------------------------------
 

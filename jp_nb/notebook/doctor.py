@@ -17,7 +17,7 @@ from jp_nb.workspace.config_files import listed, workspace_files
 
 
 def examine(session: Session) -> list[tuple[str, str]]:
-    """One row per finding; nothing is sent to a provider and no key is shown."""
+    """One row per finding; the provider in force is asked for its models. No key is shown."""
     looks: dict[str, Callable[[Session], str]] = {
         "versions": lambda _: ", ".join(versions()),
         "kernel": _kernel,
@@ -27,6 +27,7 @@ def examine(session: Session) -> list[tuple[str, str]]:
         "answers": lambda session: session.active.questions.where(),
         "folder": _folder,
         "model": _model,
+        "offered": lambda session: session.turns.catalog.standing(session.config),
         "attachments": _attachments,
     }
     return [(name, _finding(look, session)) for name, look in looks.items()]

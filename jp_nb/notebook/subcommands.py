@@ -17,7 +17,7 @@ from jp_nb.errors import UsageError
 
 Offer = Literal[
     "path", "setting", "change", "model", "tool", "tool or toolset", "conversation",
-    "stored conversation", "turn", "folder", "file", "schema", "answer",
+    "stored conversation", "turn", "folder", "file", "schema", "answer", "provider",
 ]  # fmt: skip
 """What Tab may offer. A `stored conversation` may be damaged; a `setting` is a path or an
 assignment, a `change` a configuration file's name besides."""
@@ -195,6 +195,11 @@ _TABLE: Final = (
         "qna_commands:qna", "[list | get ID | search TEXT… | import FILE]",
         verbs={"list": None, "get": "answer", "search": None, "import": "file"},
         options=(MagicOption(("--limit",), "so many of the newest", "N"),),
+    ),
+    Subcommand(
+        "models", "what a provider or local server offers, the one in force if none is named",
+        "model_commands:models", "[PROVIDER [WORD…]]", "a provider, and words to look for",
+        "provider", options=(MagicOption(("--refresh",), "ask again what was told before"),),
     ),
     Subcommand("usage", "the tokens that were used, by turn and by model",
                "report_commands:usage", "[N]", "a number of turns"),

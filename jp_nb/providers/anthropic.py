@@ -16,6 +16,7 @@ from jp_nb.agent.model_events import (
     Retry,
     SentRequest,
 )
+from jp_nb.agent.model_info import ModelList
 from jp_nb.errors import ProviderError
 from jp_nb.providers import answer_schema as schemas
 from jp_nb.providers.anthropic_decoder import AnthropicDecoder
@@ -36,6 +37,7 @@ from jp_nb.providers.messages import (
     Renderings,
     encode_body,
 )
+from jp_nb.providers.model_queries import list_anthropic
 from jp_nb.providers.parameters import LeftOut, Warnings
 from jp_nb.providers.streaming import StreamDecoder, events
 
@@ -109,6 +111,10 @@ class AnthropicProvider:
         )
         after = closing_messages(request.thread)
         return encode_body(head, rendering.messages.encode(front=attached.front, after=after))
+
+    async def models(self, *, seconds: float) -> ModelList:
+        """Ask what there is; see `Provider`."""
+        return await list_anthropic(self._http, seconds)
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
         """Refuse what cannot be enforced; see `Provider`."""

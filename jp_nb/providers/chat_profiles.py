@@ -35,6 +35,7 @@ class Profile:
     Attributes:
         name: The provider's name in the configuration.
         path: Below the base URL.
+        local: Which local server it is, that says more about its models than others.
         max_tokens: Name of the field.
         reasoning_field: Field of assistant messages that takes its own reasoning back; None if
             it takes none, and reasoning is replayed as text.
@@ -58,6 +59,7 @@ class Profile:
 
     name: str
     path: str = "/v1/chat/completions"
+    local: Literal["llamacpp", "ollama"] | None = None
     max_tokens: str = "max_tokens"
     reasoning_field: str | None = None
     reasoning_lasts: bool = True
@@ -148,6 +150,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
         ),
         Profile(
             "llamacpp",
+            local="llamacpp",
             reasoning_field="reasoning_content",
             reasoning=_llamacpp_reasoning,
             tool_choices="words",
@@ -158,6 +161,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
         ),
         Profile(
             "ollama",
+            local="ollama",
             reasoning_field="reasoning",
             reasoning=_three_levels,
             tool_choices="nothing",

@@ -18,10 +18,11 @@ from typing import Final, cast
 from urllib.parse import urlsplit
 
 import httpx
+from pydantic import JsonValue
 
 from jp_nb.agent.model_events import KeyReference, SentRequest
 from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
-from jp_nb.json_values import to_utf8
+from jp_nb.json_values import compact_json, read_json, to_utf8
 from jp_nb.providers.advice import advice
 from jp_nb.providers.endpoint import Endpoint, public_url
 from jp_nb.providers.redaction import Redaction
@@ -29,6 +30,8 @@ from jp_nb.providers.retry import classify
 
 CONNECT_SECONDS: Final = 10.0
 MAX_ERROR_BYTES: Final = 64 * 1024
+MAX_JSON_BYTES: Final = 16 * 2**20
+"""Of one answer that is no stream."""
 ERROR_BODY_SECONDS: Final = 10.0
 _LOGGERS: Final = (
     "httpx",
@@ -76,6 +79,59 @@ class HttpClient:
                 await response.aclose()
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
             raise _translated(exc, endpoint, url) from exc
+
+    async def fetch(self, url: str, body: JsonValue = None) -> JsonValue:
+        """Return the JSON that is at `url`, an address of this endpoint's server.
+
+        Args:
+            url: Where it is.
+            body: What is posted; None: nothing is, it is got.
+
+        Raises:
+            ProviderError: If there is no key, no connection, an error status, or the answer
+                breaks off.
+            ProtocolError: If the answer is no JSON, or too much of it.
+        """
+        endpoint = self.endpoint
+        key = _KeyHeader(endpoint)
+        key.check()
+        method, content = ("GET", None) if body is None else ("POST", to_utf8(compact_json(body)))
+        headers = {**self._headers(), "accept": "application/json"}
+        try:
+            client = await self._open(url)
+            request = client.build_request(method, url, content=content, headers=headers)
+            response = await client.send(request, auth=key, stream=True)
+            try:
+                return await self._read_json(response, self.redaction())
+            finally:
+                await response.aclose()
+        except (httpx.HTTPError, httpx.InvalidURL) as exc:
+            raise _translated(exc, endpoint, url) from exc
+
+    async def _read_json(self, response: httpx.Response, redaction: Redaction) -> JsonValue:
+        if response.status_code != 200:
+            body = redaction(await _bounded_text(response))
+            raise classify(
+                response.status_code, response.headers, body, provider=self.endpoint.provider
+            )
+        received = bytearray()
+        async with aclosing(_chunks(response)) as chunks:
+            async for chunk in chunks:
+                received += chunk
+                if len(received) > MAX_JSON_BYTES:
+                    raise self._no_json(response, f"more than {MAX_JSON_BYTES // 2**20} MiB")
+        text = received.decode(errors="replace")
+        text = redaction(text) if redaction.in_answers else text
+        try:
+            return read_json(text)
+        except ValueError as exc:
+            raise self._no_json(response, f"{redaction(text[:200])!r}") from exc
+
+    def _no_json(self, response: httpx.Response, what: str) -> ProtocolError:
+        return ProtocolError(
+            f"{self.endpoint.provider} answered with {what} where JSON was expected. Check "
+            f"{self.endpoint.setting}.base_url ({public_url(str(response.request.url))})."
+        )
 
     def preview(self, body: bytes, *, left_out: Sequence[str] = ()) -> SentRequest:
         """Return what `post` sends for `body`, without the key; `left_out` is not in it.

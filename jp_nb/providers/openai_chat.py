@@ -15,6 +15,7 @@ from jp_nb.agent.model_events import (
     ProviderEvent,
     SentRequest,
 )
+from jp_nb.agent.model_info import ModelList
 from jp_nb.config.tree.provider_table import DIALECTS_NOT_BUILT
 from jp_nb.errors import ConfigError
 from jp_nb.providers import answer_schema as schemas
@@ -37,6 +38,7 @@ from jp_nb.providers.messages import (
     Renderings,
     encode_body,
 )
+from jp_nb.providers.model_queries import list_chat
 from jp_nb.providers.parameters import LeftOut, Warnings
 from jp_nb.providers.streaming import StreamDecoder, events
 
@@ -93,6 +95,10 @@ class ChatProvider:
                 before=(*system, *attached.messages), after=closing_messages(request.thread)
             ),
         )
+
+    async def models(self, *, seconds: float) -> ModelList:
+        """Ask what there is; see `Provider`."""
+        return await list_chat(self._http, seconds, self._profile.local)
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
         """Every schema is taken, as strict as it can be; see `Provider`."""

@@ -40,6 +40,7 @@ from jp_nb.agent.model_events import (
     ToolCallStart,
     Usage,
 )
+from jp_nb.agent.model_info import ModelInfo, ModelList
 from jp_nb.agent.model_inquiry import MARK
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.providers.endpoint import ProviderSettings
@@ -52,6 +53,7 @@ NAME: Final = "scripted"
 POSITION: Final = "scripted_reply"
 """Metadata of what a reply said: `SCRIPT:NUMBER`, so that another kernel can go on after it."""
 
+MAX_LOOKED_AT: Final = 64 * 1024
 _PIECES: Final = 3
 _WORD: Final = re.compile(r"\s*\S+|\s+$")
 _EXCERPT: Final = 400
@@ -216,6 +218,25 @@ def find_script(
     )
 
 
+def scripts(folders: Sequence[Path]) -> list[str]:
+    """Return the names of the scripts in `folders`, in `scripts/` there, and shipped with us."""
+    names = {
+        name for folder in folders for name in _names(folder) if _is_script(folder / f"{name}.toml")
+    }
+    for place in (*(f / "scripts" for f in folders), resources.files("jp_nb").joinpath("scripts")):
+        names.update(_names(place))
+    return sorted(names)
+
+
+def _is_script(file: Path) -> bool:
+    """Return whether `file`, which may be anything that ends in `.toml`, looks like a script."""
+    try:
+        with file.open(encoding="utf-8", errors="replace") as text:
+            return "[[replies]]" in text.read(MAX_LOOKED_AT)
+    except OSError:
+        return False
+
+
 def _names(place: Path | Traversable) -> Iterator[str]:
     if place.is_dir():
         for file in place.iterdir():
@@ -320,6 +341,11 @@ class ScriptedProvider:
         }
         said = {key: value for key, value in body.items() if value not in ([], None)}
         return SentRequest("", f"the script {request.model}", {}, encode(said))
+
+    async def models(self, *, seconds: float) -> ModelList:
+        """Return the scripts that there are; see `Provider`."""
+        found = scripts(self._folders) if self._script is None else [self._script.name]
+        return ModelList(tuple(ModelInfo(name) for name in found))
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
         """Every schema is taken; see `Provider`."""

@@ -130,7 +130,24 @@ class Resolver:
             ConfigError: If there is none such.
         """
         model = resolve_model(config.assistant.model.id, config.providers.llm.aliases)
-        return model, self._provider(model.provider, config.providers.llm)
+        return model, self.provider(model.provider, config.providers.llm)
+
+    def provider(self, name: str, llm: Llm) -> Provider:
+        """Return a provider with its settings: the same one as long as they are the same.
+
+        Raises:
+            ConfigError: If there is none such, or a setting of it is wrong.
+        """
+        settings: dict[str, Any]
+        if name == "scripted":
+            settings = {"folders": [str(self._active.files.folder)]}
+        else:
+            given = getattr(llm, name, None)  # a known name may have no settings
+            settings = given.model_dump() if given is not None else {}
+        key = json.dumps([name, settings], sort_keys=True)
+        if key not in self._providers:
+            self._providers[key] = registry.create(name, settings)
+        return self._providers[key]
 
     def attachments(self, config: AppConfig) -> tuple[Attachment, ...]:
         """Return what `config` attaches, as it is now.
@@ -207,7 +224,7 @@ class Resolver:
     def _override(self, assistant: Assistant, llm: Llm, path: str) -> tuple[Provider, ModelId]:
         try:
             model = resolve_model(assistant.model.id, llm.aliases, path=path)
-            return self._provider(model.provider, llm), model
+            return self.provider(model.provider, llm), model
         except ConfigError as exc:
             text = exc.problems[0].message if exc.path == path else str(exc)
             raise ConfigError(
@@ -224,19 +241,6 @@ class Resolver:
         closing.append(self._sources.aclose())
         self._providers.clear()
         return closing
-
-    def _provider(self, name: str, llm: Llm) -> Provider:
-        """Return a provider with its settings: the same one as long as they are the same."""
-        settings: dict[str, Any]
-        if name == "scripted":
-            settings = {"folders": [str(self._active.files.folder)]}
-        else:
-            given = getattr(llm, name, None)  # a known name may have no settings
-            settings = given.model_dump() if given is not None else {}
-        key = json.dumps([name, settings], sort_keys=True)
-        if key not in self._providers:
-            self._providers[key] = registry.create(name, settings)
-        return self._providers[key]
 
 
 def _attached_by(layer: Layer) -> list[str]:

@@ -43,6 +43,7 @@ from jp_nb.session.beginnings import Beginnings
 from jp_nb.session.cell_work import CellWork
 from jp_nb.session.host import CellRun, Host
 from jp_nb.session.interpolate import interpolate
+from jp_nb.session.model_catalog import ModelCatalog
 from jp_nb.session.next_conversation import NextConversation
 from jp_nb.session.reruns import Reruns
 from jp_nb.session.resolving import Resolver
@@ -99,6 +100,7 @@ class TurnRunner:
         self._threads: tuple[ConversationStream, Thread] | None = None
         self.sent: SentNote | None = None
         self.resolver = Resolver(active)
+        self.catalog = ModelCatalog(self.resolver, self._agent.wait_for)
         self.beginnings = Beginnings(active)
         self.reruns = Reruns(active)
 

@@ -26,6 +26,7 @@ import pytest
 
 from jp_nb.agent.display_events import DisplayEvent, QuestionEnds, ToolBegins, ToolEnds
 from jp_nb.agent.model_events import ModelParameters, ModelRequest, ProviderEvent, SentRequest
+from jp_nb.agent.model_info import ModelList
 from jp_nb.agent.model_inquiry import InquiryError, ModelInquiry
 from jp_nb.agent.prompts import (
     ActionPrompt,
@@ -285,6 +286,9 @@ class Model:
 
     def check_schema(self, schema: Mapping[str, Any]) -> None:
         return None
+
+    async def models(self, *, seconds: float) -> ModelList:
+        return ModelList()
 
     async def aclose(self) -> None:
         return None

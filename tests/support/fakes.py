@@ -25,6 +25,7 @@ from jp_nb.agent.model_events import (
     ToolCallArguments,
     ToolCallStart,
 )
+from jp_nb.agent.model_info import ModelList
 from jp_nb.agent.model_inquiry import InquiryBackend, InquiryError, ModelInquiry
 from jp_nb.agent.prompts import (
     Answered,
@@ -158,6 +159,9 @@ class EventProvider:
 
     def check_schema(self, schema: Mapping[str, Any]) -> None:
         return None
+
+    async def models(self, *, seconds: float) -> ModelList:
+        return ModelList()
 
     async def aclose(self) -> None:
         return None

@@ -1,0 +1,155 @@
+"""`%jp models`, Tab, `%jp doctor`: what providers told, and who is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.model_info import ModelList
+from jp_nb.errors import ProviderError, UsageError
+from jp_nb.notebook.completion import complete_cell
+from jp_nb.notebook.completion_facts import SessionFacts
+from jp_nb.session.model_catalog import KEPT_SECONDS, ModelCatalog
+from tests.support.magic_shell import Notebook
+from tests.support.model_server import CLAUDE, OLD_CLAUDE, ModelServer, anthropic_page
+
+KEY = "sk-test-0123456789abcdefghij"
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer({"/v1/models": anthropic_page(CLAUDE, OLD_CLAUDE)}) as server:
+        yield server
+
+
+@pytest.fixture
+def notebook(
+    folder: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Notebook]:
+    for name in ("OPENAI_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY", "CEREBRAS_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    made = Notebook(folder)
+    made.jp(f"config providers.llm.anthropic.base_url={server.url}")
+    yield made
+    made.session.close()
+
+
+def use(notebook: Notebook, name: str) -> None:
+    notebook.jp(f"config assistant.model.id=anthropic/{name}")
+
+
+def offered(notebook: Notebook, line: str) -> list[str]:
+    found = complete_cell(line, 0, len(line), SessionFacts(notebook.session))
+    return [each for text in found.texts if (each := line[: found.start] + text) != line]
+
+
+def test_the_provider_in_force_is_shown_and_the_model_marked(
+    notebook: Notebook, server: ModelServer
+) -> None:
+    use(notebook, "claude-opus-3")
+    notebook.jp("config providers.llm.aliases.opus=anthropic/claude-opus-4-5")
+    shown = notebook.jp("models")
+    first, second = shown.splitlines()[1:3]
+    assert first.startswith("anthropic/claude-opus-3 ")
+    assert first.endswith("in force")
+    assert "2027-01-05" in first
+    assert second.startswith("anthropic/claude-opus-4-5 ")
+    assert second.endswith("opus")
+    assert "2 models of anthropic." in shown
+    assert KEY not in shown
+
+
+def test_a_bare_call_asks_nobody_but_the_provider_in_force(
+    notebook: Notebook, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    shown = notebook.jp("models")
+    assert "scripted/talk" in shown
+    assert "others, which were not asked: `%jp models anthropic`, `%jp models openai`." in shown
+    assert server.asked == []
+
+
+def test_words_behind_a_provider_look_in_its_list(notebook: Notebook) -> None:
+    shown = notebook.jp("models anthropic OPUS 4")
+    assert "claude-opus-4-5" in shown
+    assert "claude-opus-3" not in shown
+    with pytest.raises(UsageError, match=r"did you mean `%jp models anthropic`\?"):
+        notebook.jp("models antropic")
+
+
+def test_what_was_told_is_kept_and_asked_again_on_demand(
+    notebook: Notebook, server: ModelServer
+) -> None:
+    notebook.jp("models anthropic")
+    notebook.jp("models anthropic claude")
+    assert len(server.asked) == 1
+    notebook.jp("models anthropic --refresh")
+    assert len(server.asked) == 2
+    notebook.jp("config providers.llm.anthropic.beta_headers=x")
+    notebook.jp("models anthropic")
+    assert len(server.asked) == 3  # other settings are another server
+
+
+def test_what_was_told_is_kept_for_some_minutes(notebook: Notebook) -> None:
+    now, asked = [0.0], list[float]()
+
+    def wait_for(work: Any) -> ModelList:
+        work.close()
+        asked.append(now[0])
+        return ModelList()
+
+    catalog = ModelCatalog(notebook.session.turns.resolver, wait_for, lambda: now[0])
+    for moment in (0.0, KEPT_SECONDS - 1, KEPT_SECONDS + 1):
+        now[0] = moment
+        catalog.models("anthropic", notebook.session.config)
+    assert asked == [0.0, KEPT_SECONDS + 1]
+
+
+def test_tab_offers_what_was_told_and_asks_nobody(notebook: Notebook, server: ModelServer) -> None:
+    line = "%%jp -m anthropic/"
+    assert offered(notebook, line) == []
+    assert server.asked == []
+    notebook.jp("models anthropic")
+    told = [f"{line}claude-opus-4-5", f"{line}claude-opus-3"]
+    assert offered(notebook, line) == told
+    assert offered(notebook, "%jp config assistant.model.id=anthropic/claude-opus-4") == [
+        "%jp config assistant.model.id=anthropic/claude-opus-4-5"
+    ]
+    assert len(server.asked) == 1
+    assert offered(notebook, "%jp models anth") == ["%jp models anthropic"]
+    notebook.jp("config providers.llm.anthropic.base_url=http://127.0.0.1:9")
+    assert offered(notebook, line) == []  # another server told that
+
+
+def test_the_doctor_warns_of_a_model_that_ends_or_is_not_listed(
+    notebook: Notebook, server: ModelServer
+) -> None:
+    use(notebook, "claude-opus-4-5")
+    assert "anthropic offers it" in notebook.jp("doctor")
+    use(notebook, "claude-opus-3")
+    assert "⚠ claude-opus-3 ends on 2027-01-05, its provider says" in notebook.jp("doctor")
+    use(notebook, "claude-opus-9")
+    assert "⚠ anthropic does not list claude-opus-9" in notebook.jp("doctor")
+    assert len(server.asked) == 1
+
+
+def test_the_doctor_says_when_it_could_not_find_out(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(notebook, "claude-opus-3")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "")
+    notebook.jp("config providers.llm.anthropic.api_key_env=MY_KEY")
+    shown = notebook.jp("doctor")
+    assert "not known whether it is offered: anthropic needs a key" in shown
+    assert "MY_KEY" in shown
+
+
+def test_a_server_that_fails_is_an_error_with_what_to_do(notebook: Notebook) -> None:
+    notebook.jp("config providers.llm.anthropic.base_url=http://127.0.0.1:9")
+    with pytest.raises(ProviderError, match=r"no server of anthropic runs at .*base_url"):
+        notebook.jp("models anthropic")

@@ -1,0 +1,55 @@
+"""The table of `%jp models`."""
+
+from __future__ import annotations
+
+from jp_nb.agent.model_info import ModelInfo, ModelList
+from jp_nb.rendering.model_table import MAX_ROWS, model_table
+from tests.support.markdown_readers import dangers
+
+
+def ids(text: str) -> list[str]:
+    """The first column, without its head and what is below the table."""
+    return [line.split("  ")[0].strip() for line in text.splitlines()[1:-1] if line.strip()]
+
+
+OLD = ModelInfo("old", created=1.0, state="deprecated", ends="2027-01-05")
+NEW = ModelInfo("new", "New One", context_window=200_000, tools=True, created=3.0)
+GONE = ModelInfo("gone", created=9.0, state="retired")
+
+
+def test_what_is_in_use_stands_first_then_what_is_new_and_what_ended_last() -> None:
+    listed = ModelList((OLD, GONE, NEW, ModelInfo("mine", created=0.0)))
+    shown = model_table(listed, "p", in_force="old", aliases={"mine": ["fast", "f"]})
+    assert ids(shown.text) == ["p/old", "p/mine", "p/new", "p/gone"]
+    head, first, second, *_ = shown.text.splitlines()
+    assert head.split() == ["model", "name", "context", "tools", "ends", "used", "as"]
+    assert first.split() == ["p/old", "2027-01-05", "in", "force"]
+    assert second.split() == ["p/mine", "fast,", "f"]
+    assert "4 models of p." in shown.text
+
+
+def test_a_column_of_which_nothing_is_known_is_left_out() -> None:
+    assert model_table(ModelList((ModelInfo("m"),)), "p").text.splitlines()[0] == "model"
+
+
+def test_words_look_for_models_by_id_and_name() -> None:
+    listed = ModelList((NEW, OLD, GONE))
+    assert ids(model_table(listed, "p", words=["EW o"]).text) == ["p/new"]
+    none = model_table(listed, "p", words=["o", "zz"]).text
+    assert "None of p's 3 models has 'o zz' in it." in none
+    assert "p lists no models." in model_table(ModelList(), "p").text
+
+
+def test_a_long_list_is_cut_and_says_how_to_look_in_it() -> None:
+    many = ModelList(tuple(ModelInfo(f"m{n}") for n in range(400)), is_cut=True)
+    shown = model_table(many, "p").text
+    assert len(ids(shown)) == MAX_ROWS
+    assert "350 are not shown: `%jp models p WORD` looks for one; its list goes on" in shown
+
+
+def test_what_a_server_says_is_shown_and_not_run() -> None:
+    name = "<img src=x onerror=alert(1)>|[a](javascript:x)`\u202e\x1b[31m"
+    shown = model_table(ModelList((ModelInfo(name, name, parameters=name, ends=name),)), "p")
+    assert not dangers(shown.markdown)
+    for sign in ("\u202e", "\x1b"):
+        assert sign not in shown.markdown + shown.text
