@@ -25,6 +25,7 @@ from jp_nb.record.projection import Projection
 from jp_nb.record.thread import thread_of
 from jp_nb.record.timestamps import utc_now
 from jp_nb.record.turn_view import read_turn
+from tests.support.images import figure
 
 T = "2025-01-31 09:00:00.0"
 Json = dict[str, Any]
@@ -129,8 +130,31 @@ SHAPES: dict[str, Callable[[int], Json]] = {
             *[delta({"user": {"name": str(i)}}) for i in range(n)],
         ]
     ),
+    "one image, shown again and again": lambda n: jp(
+        [START, ASKED, picture(500_000), *[each for i in range(n) for each in shown(i)]]
+    ),
+    "one result that shows very many": lambda n: jp(
+        [START, ASKED, call("a"), result("a") | {"metadata": {"images": ["sha256:"] * n * 10}}]
+    ),
+    "many copies of a damaged image": lambda n: jp(
+        [START, ASKED, *[picture(5_000, "sha256:0")] * n, *[x for i in range(n) for x in shown(i)]]
+    ),
+    "images of one digest between what shows them": lambda n: jp(
+        [START, ASKED, *[x for i in range(n) for x in (picture(5_000, "sha256:0"), *shown(i))]]
+    ),
     "huge ids": lambda n: jp([START, ASKED, call("x" * n * 100), result("x" * n * 100)]),
 }
+
+
+def picture(size: int, digest: str | None = None) -> Json:
+    image = figure(padding=size)
+    fields = {"digest": digest or image.digest, "media_type": "image/png", "data": image.text}
+    return entry("image", **fields)
+
+
+def shown(i: int) -> list[Json]:
+    digests = [figure(padding=500_000).digest, "sha256:0", ""]
+    return [call(i), result(i) | {"metadata": {"images": digests}}]
 
 
 def nested(depth: int) -> Any:
@@ -149,7 +173,7 @@ def read_all(stored: Json) -> None:
     thread_of(stream, projection.providers())
     listing(document)
     for turn in stream.turns():
-        read_turn(turn.number, turn.entries)
+        read_turn(turn.number, turn.entries, images=stream.images)
     Claims(projection.steps()).owned_by(frozenset(["ab"]))
     stream.repair()
     fork(stream, keep_turns=None, clock=utc_now, made="live", not_ids=())

@@ -1,0 +1,214 @@
+"""Images in a record: one entry each, checked when read, left by branches that show none."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from jp_nb.image import MAX_BYTES, MAX_SIDE, Image
+from jp_nb.interop.jp_files import read_directory, write_directory
+from jp_nb.record import thread as threads
+from jp_nb.record.document import Document
+from jp_nb.record.events import ChatRequest, ChatResponse, Compaction, ImageEntry, ToolCallPolicy
+from jp_nb.record.recorded_images import MAX_READ
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.thread import Thread, thread_of
+from jp_nb.record.timestamps import utc_now
+from jp_nb.record.trust import Trust
+from jp_nb.record.turn_view import read_turn
+from tests.interop.test_jp_dialect import entries, for_head
+from tests.record.test_fork import forked, undone
+from tests.record.test_trust import Keyring
+from tests.support.entries import ASKED, SAID, START, called, raw, result
+from tests.support.fakes import FakeClock, new_stream
+from tests.support.images import figure
+
+ONE, TWO = figure("one", shade=1), figure("two", shade=2)
+
+
+def kept(image: Image, **other: Any) -> dict[str, Any]:
+    fields = {"digest": image.digest, "media_type": image.media_type, "name": image.name}
+    return raw("image", **{**fields, "data": image.text, **other})
+
+
+def showing(entry: dict[str, Any], *images: Any) -> dict[str, Any]:
+    named = [image.digest if isinstance(image, Image) else image for image in images]
+    return {**entry, "metadata": {"images": named}}
+
+
+def turn(*images: Any, before: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
+    return [START, ASKED, called(), *before, showing(result(), *images), SAID]
+
+
+def ask(stream: ConversationStream, *images: Image) -> None:
+    stream.start_turn(ChatRequest(content="Look."), images)
+    stream.append(ChatResponse(message="I see."))
+
+
+def shown(thread: Thread) -> list[Image]:
+    return [image for item in thread for image in item.images]
+
+
+def text(thread: Thread) -> str:
+    found = [item.entry.content for item in thread if hasattr(item.entry, "content")]
+    return "\n".join(found)
+
+
+# --- what is not to be sent --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        (kept(ONE, data=TWO.text), "its bytes are not those of its digest"),
+        (kept(ONE, data="🖼"), "it is not Base64"),
+        (kept(ONE, data=ONE.text[:-3]), "it is not Base64"),
+        (kept(ONE, media_type="image/jpeg"), "its bytes are not image/jpeg"),
+        (kept(ONE, media_type="text/html"), "models take image/png"),
+        (kept(ONE, data="A" * (2 * MAX_BYTES)), f"longer than {MAX_BYTES} bytes"),
+    ],
+)
+def test_a_damaged_image_is_not_sent_and_the_model_reads_why(
+    entry: dict[str, Any], why: str
+) -> None:
+    stream = new_stream(*turn(ONE, before=[entry]))
+    thread = thread_of(stream)
+    assert not shown(thread)
+    assert why in text(thread)
+    assert "[1 image left out, because the record of it" in text(thread)
+    (call,) = read_turn(0, stream.entries, images=stream.images).tool_calls
+    assert call.images == ()
+    assert why in str(call.content)
+
+
+def test_a_picture_that_providers_refuse_is_not_sent_whoever_put_it_there() -> None:
+    planted = Image("image/png", b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + b"\x7f" * 20)
+    thread = thread_of(new_stream(*turn(planted, before=[kept(planted)])))
+    assert not shown(thread)
+    assert f"models take {MAX_SIDE} pixels a side" in text(thread)
+
+
+def test_an_image_that_is_not_there_is_said_to_be_missing() -> None:
+    thread = thread_of(new_stream(*turn(ONE, "sha256:0", "", before=[kept(ONE)])))
+    assert shown(thread) == [ONE]
+    assert "[2 images left out, because the record does not hold it]" in text(thread)
+
+
+@pytest.mark.parametrize("images", ["sha256:0", {"a": 1}, [None, 1, ["x"]], 7, None])
+def test_what_is_no_list_of_digests_shows_nothing(images: Any) -> None:
+    entry = {**result(), "metadata": {"images": images}}
+    thread = thread_of(new_stream(START, ASKED, called(), entry))
+    assert not shown(thread)
+    assert "left out" not in text(thread)
+
+
+def test_a_damaged_entry_does_not_hide_a_good_one() -> None:
+    bad = kept(ONE, data=TWO.text)
+    assert shown(thread_of(new_stream(bad, *turn(ONE, before=[kept(ONE)])))) == [ONE]
+    stream = new_stream(bad, *turn(ONE))
+    assert not shown(thread_of(stream))
+    ask(stream, ONE)
+    assert shown(thread_of(stream)) == [ONE, ONE]
+
+
+def test_a_view_has_room_for_so_many_images_and_says_what_makes_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    many = turn(*[ONE] * MAX_READ * 2, before=[kept(ONE)])
+    thread = thread_of(new_stream(*many, *turn(ONE)))
+    assert len(shown(thread)) == MAX_READ == threads.MAX_IMAGES
+    assert f"[{MAX_READ} images left out, because one entry shows at most" in text(thread)
+    assert "`%jp compact`" in text(thread)
+    monkeypatch.setattr(threads, "MAX_IMAGE_BYTES", 3 * len(ONE.content))
+    assert len(shown(thread_of(new_stream(*many)))) == 3
+
+
+# --- one entry each ------------------------------------------------------------------------------
+
+
+def test_an_image_is_written_once_and_only_when_it_is_shown() -> None:
+    stream = new_stream()
+    ask(stream, ONE, TWO, ONE)
+    ask(stream, ONE)
+    first = ["turn_start", "image", "image", "chat_request", "chat_response"]
+    again = ["turn_start", "chat_request", "chat_response"]
+    assert [entry.type for entry in stream.entries] == [*first, *again]
+    read = ConversationStream(stream.head, clock=FakeClock(), raw=list(stream.raw))
+    assert shown(thread_of(read)) == [ONE, TWO, ONE, ONE]
+    assert not read.repair()
+
+
+def test_images_belong_to_no_turn() -> None:
+    stream = new_stream(kept(ONE), *turn(ONE), kept(TWO), *turn(TWO))
+    assert stream.turn_count == 2
+    assert not any(
+        isinstance(entry, ImageEntry) for each in stream.turns() for entry in each.entries
+    )
+    last = stream.last_turn()
+    assert last is not None
+    assert read_turn(1, last.entries, images=stream.images).tool_calls[0].images == (TWO,)
+
+
+def test_a_branch_keeps_the_images_that_its_turns_show() -> None:
+    stream = new_stream(*turn(ONE, before=[kept(ONE)]), *turn(TWO, ONE, before=[kept(TWO)]))
+    branch = undone(stream)
+    assert [entry.digest for entry in branch.entries if isinstance(entry, ImageEntry)] == [
+        ONE.digest
+    ]
+    assert forked(stream).raw == stream.raw
+    ask(branch, ONE, TWO)  # the second one anew
+    assert shown(thread_of(branch)) == [ONE, ONE, TWO]
+    assert sum(entry.type == "image" for entry in branch.entries) == 2
+
+
+def test_a_blanked_response_shows_no_images() -> None:
+    stream = new_stream(*turn(ONE, before=[kept(ONE)]))
+    policy = ToolCallPolicy(policy="strip", request=False, response=True)
+    stream.append(Compaction(from_turn=0, to_turn=0, tool_calls=policy))
+    assert not shown(thread_of(stream))
+    assert "[compacted]" in text(thread_of(stream))
+
+
+# --- other readers -------------------------------------------------------------------------------
+
+
+def test_an_exchanged_picture_makes_the_record_a_strangers() -> None:
+    def trusted(stored: Any, keys: Keyring) -> bool:
+        return Trust(Document.load(stored, clock=utc_now), keys, ours=False).trusted
+
+    keys = Keyring()
+    document = Document.new(clock=utc_now, made="live")
+    trust = Trust(document, keys, ours=True)
+    ask(document.conversation, ONE)
+    trust.sign()
+    stored = json.loads(json.dumps(document.to_json()))
+    assert trusted(stored, keys)
+    stored["events"][1]["data"] = b64encode(TWO.content).decode()
+    assert not trusted(stored, keys)
+
+
+def test_an_export_for_jp_leaves_images_out_and_lists_them() -> None:
+    other = {**showing(result(), ONE), "metadata": {"images": [ONE.digest], "more": 1}}
+    written = for_head([START, ASKED, called(), kept(ONE), other, showing(ASKED, ONE)])
+    assert written.dropped == [
+        "events[3]: JP has no images: it is left out",
+        "events[4-5].metadata.images: JP has no images: they are left out",
+    ]
+    told = json.dumps(entries(written))
+    assert ONE.digest not in told
+    assert [entry.get("metadata") for entry in entries(written)][-2:] == [{"more": 1}, None]
+
+
+def test_a_native_export_gives_images_back() -> None:
+    events = turn(ONE, before=[kept(ONE)])
+    jp = {"conversation": {"id": "jp-c17700000001", "made": "live"}, "events": events}
+    written = write_directory(jp)
+    read = read_directory("17700000001", written.files, clock=utc_now)
+    again = write_directory(read)
+    assert again.files == written.files
+    stream = Document.load(read, clock=utc_now).conversation
+    assert shown(thread_of(stream)) == [ONE]
