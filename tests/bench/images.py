@@ -1,0 +1,114 @@
+"""What images cost: the notebook's size, and the time to record, to read and to send them.
+
+    python -m tests.bench.images
+
+Twenty figures as matplotlib draws them (640×480 pixels), one figure in twenty results, and the same
+twenty results without any. Times are medians; those of a request are for a thread that was sent
+before, and grew by one result.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import statistics
+from collections.abc import Callable, Sequence
+from time import perf_counter
+
+from pydantic import SecretBytes
+
+from jp_nb.agent.turn_record import TurnRecord
+from jp_nb.image import Image
+from jp_nb.providers.anthropic_request import AnthropicRendering
+from jp_nb.record.document import Document
+from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.record.recorded_images import shows
+from jp_nb.record.signature import Signer
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.thread import Thread, thread_of
+from jp_nb.record.timestamps import utc_now
+
+RESULTS = 20
+RUNS = 9
+
+
+def figures(count: int) -> list[Image]:
+    """Figures of a curve each."""
+    from matplotlib.figure import Figure
+
+    found = []
+    for number in range(count):
+        figure = Figure()
+        figure.subplots().plot([x**2 % (7 + number) for x in range(200)])
+        file = io.BytesIO()
+        figure.savefig(file, format="png")
+        found.append(Image("image/png", file.getvalue(), f"figure {number + 1}"))
+    return found
+
+
+def recorded(images: Sequence[Sequence[Image]]) -> tuple[ConversationStream, Thread, list[float]]:
+    """A conversation with a result for each of `images`, and the seconds that each took."""
+    stream, thread = ConversationStream.new(clock=utc_now, made="live"), Thread()
+    record, took = TurnRecord(stream, thread), []
+    record.start_turn(ChatRequest(content="Draw."))
+    for number, shown in enumerate(images):
+        call = f"call_{number}"
+        record.add(ToolCallRequest(id=call, name="plot"))
+        response = ToolCallResponse(id=call, content="", is_error=False, metadata=shows(shown))
+        began = perf_counter()
+        record.add(response, images=shown)
+        took.append(perf_counter() - began)
+    record.add(ChatResponse(message="Done."))
+    return stream, thread, took
+
+
+def median_ms(action: Callable[[], object]) -> float:
+    """Milliseconds of `action`."""
+    found = []
+    for _ in range(RUNS):
+        began = perf_counter()
+        action()
+        found.append(perf_counter() - began)
+    return 1000 * statistics.median(found)
+
+
+def resend_ms(thread: Thread) -> float:
+    """Milliseconds to encode a thread again that grew by its last result."""
+    found = []
+    for _ in range(RUNS):
+        growing, rendering = Thread(thread.items[:-2]), AnthropicRendering()
+        rendering.follow(growing)
+        rendering.messages.encode()
+        growing.items.append(thread.items[-2])
+        began = perf_counter()
+        rendering.follow(growing)
+        rendering.messages.encode()
+        found.append(perf_counter() - began)
+    return 1000 * statistics.median(found)
+
+
+def line(name: str, images: Sequence[Sequence[Image]]) -> str:
+    """The figures of one case."""
+    stream, thread, took = recorded(images)
+    stored = Document(stream).to_json()
+    size = len(json.dumps(stored, ensure_ascii=False).encode())
+    shown = {image.digest: len(image.content) for each in images for image in each}
+    ratio = f"{size / sum(shown.values()):.2f}x" if shown else "-"
+    append = 1000 * statistics.median(took)
+    sign = median_ms(lambda: Signer.of(SecretBytes(bytes(32)), stream).signature())
+    read = median_ms(lambda: thread_of(Document.load(stored, clock=utc_now).conversation))
+    parts = [f"{size / 1000:8.0f} kB", f"{ratio:>7}", f"{append:9.3f} ms", f"{sign:8.2f} ms"]
+    return f"{name:<36}{' '.join(parts)} {read:8.2f} ms {resend_ms(thread):8.3f} ms"
+
+
+def main() -> None:
+    """Print the figures."""
+    twenty = figures(RESULTS)
+    print(f"{'':<36}{'in .ipynb':>11} {'/PNGs':>7} {'append':>12} {'sign':>11} {'read':>11} resend")
+    print(line(f"{RESULTS} results, a figure each", [[image] for image in twenty]))
+    print(line(f"{RESULTS} results, the same figure", [twenty[:1]] * RESULTS))
+    print(line(f"{RESULTS} results, no image", [[]] * RESULTS))
+
+
+if __name__ == "__main__":
+    main()
