@@ -32,8 +32,8 @@ MAX_IMAGES = 100
 MAX_IMAGE_BYTES = 20_000_000
 """Of one thread, all images together: with Base64 and text, Anthropic takes 32 MB in a request."""
 FULL = (
-    f"a request takes {MAX_IMAGES} images of {MAX_IMAGE_BYTES // 1_000_000} MB in all: the user "
-    "makes room with `%jp compact`"
+    f"a conversation shows {MAX_IMAGES} images of {MAX_IMAGE_BYTES // 1_000_000} MB in all: the "
+    "user may begin another one with `%jp new`, or branch before them with `%jp fork TURN`"
 )
 
 

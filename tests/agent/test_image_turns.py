@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.display_events import Notice, ToolEnds
+from jp_nb.agent.model_inquiry import ModelInquiry, paused
 from jp_nb.agent.prompts import ActionPrompt
 from jp_nb.image import Image
 from jp_nb.record.events import ImageEntry, ToolCallResponse
@@ -200,6 +201,15 @@ async def test_a_request_shows_its_images() -> None:
     (line,) = (notice.text for notice in made.shown_of(Notice))
     assert line.removeprefix("⚠ ") in made.turn.request
     assert made.turn.images == (figure(),)
+
+
+async def test_a_model_that_answers_a_tools_question_sees_the_images_too() -> None:
+    made = bench(plot(figure()))
+    await made.run("Look.", [figure("asked", shade=9)])
+    inquiry = ModelInquiry("c.q.1", "c", "t", Question.boolean("q", "Sure?"))
+    seen_then = [item.images for item in paused(made.loop.thread, inquiry)]
+    assert seen_then == [*(item.images for item in made.loop.thread), ()]
+    assert sum(map(len, seen_then)) == 2
 
 
 async def test_a_secret_is_hidden_in_the_name_of_an_image() -> None:

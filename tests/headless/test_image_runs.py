@@ -9,31 +9,10 @@ from typing import Any
 import nbformat
 import pytest
 
+from tests.support.figure_tools import CLOSED, OPEN
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 from tests.support.notebook_runs import notebook, outputs, record, run
 
-TOOL = """
-import io
-import jp_nb as jp
-import matplotlib.pyplot as plt
-
-@jp.tool
-def plot(power: int) -> jp.Outcome:
-    '''Draw a curve.
-
-    Args:
-        power: Of x.
-    '''
-    fig, axes = plt.subplots(figsize=(4, 3))
-    axes.plot([x**power for x in range(20)])
-    file = io.BytesIO()
-    fig.savefig(file, format="png", metadata={"Software": None})
-    CLOSE
-    image = jp.Image("image/png", file.getvalue(), f"power {power}")
-    return jp.Success(f"x**{power}", images=(image,))
-"""
-CLOSED = TOOL.replace("CLOSE", "plt.close(fig)")
-OPEN = TOOL.replace("CLOSE", "")
 CALL = Reply(tool_calls=(ToolCall("plot", {"power": 2}),))
 PROTOCOLS = ["anthropic", "openai"]
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.headless.test_image_runs import CLOSED
 from tests.support.browser import Lab, NotebookPage, OpenNotebook
+from tests.support.figure_tools import CLOSED
 from tests.support.page_actions import LOAD, load, outputs, picture
 
 pytestmark = pytest.mark.browser

@@ -8,21 +8,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from pydantic import JsonValue, SecretBytes
 
 from jp_nb.image import MAX_BYTES, MAX_SIDE, Image
 from jp_nb.interop.jp_files import read_directory, write_directory
 from jp_nb.record import thread as threads
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest, ChatResponse, Compaction, ImageEntry, ToolCallPolicy
+from jp_nb.record.fork import fork
 from jp_nb.record.recorded_images import MAX_READ
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, thread_of
 from jp_nb.record.timestamps import utc_now
 from jp_nb.record.trust import Trust
 from jp_nb.record.turn_view import read_turn
-from tests.interop.test_jp_dialect import entries, for_head
-from tests.record.test_fork import forked, undone
-from tests.record.test_trust import Keyring
 from tests.support.entries import ASKED, SAID, START, called, raw, result
 from tests.support.fakes import FakeClock, new_stream
 from tests.support.images import figure
@@ -42,6 +41,19 @@ def showing(entry: dict[str, Any], *images: Any) -> dict[str, Any]:
 
 def turn(*images: Any, before: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
     return [START, ASKED, called(), *before, showing(result(), *images), SAID]
+
+
+class Key:
+    """A key in memory, as `KeyFile` has it in a file."""
+
+    def read(self) -> SecretBytes:
+        return SecretBytes(bytes(32))
+
+    obtain = read
+
+
+def branch_of(stream: ConversationStream, keep_turns: int | None = None) -> ConversationStream:
+    return fork(stream, keep_turns=keep_turns, clock=FakeClock(), made="live", not_ids=set())
 
 
 def ask(stream: ConversationStream, *images: Image) -> None:
@@ -122,7 +134,7 @@ def test_a_view_has_room_for_so_many_images_and_says_what_makes_room(
     thread = thread_of(new_stream(*many, *turn(ONE)))
     assert len(shown(thread)) == MAX_READ == threads.MAX_IMAGES
     assert f"[{MAX_READ} images left out, because one entry shows at most" in text(thread)
-    assert "`%jp compact`" in text(thread)
+    assert "`%jp new`" in text(thread)
     monkeypatch.setattr(threads, "MAX_IMAGE_BYTES", 3 * len(ONE.content))
     assert len(shown(thread_of(new_stream(*many)))) == 3
 
@@ -155,11 +167,11 @@ def test_images_belong_to_no_turn() -> None:
 
 def test_a_branch_keeps_the_images_that_its_turns_show() -> None:
     stream = new_stream(*turn(ONE, before=[kept(ONE)]), *turn(TWO, ONE, before=[kept(TWO)]))
-    branch = undone(stream)
+    branch = branch_of(stream, 1)
     assert [entry.digest for entry in branch.entries if isinstance(entry, ImageEntry)] == [
         ONE.digest
     ]
-    assert forked(stream).raw == stream.raw
+    assert branch_of(stream).raw == stream.raw
     ask(branch, ONE, TWO)  # the second one anew
     assert shown(thread_of(branch)) == [ONE, ONE, TWO]
     assert sum(entry.type == "image" for entry in branch.entries) == 2
@@ -173,40 +185,48 @@ def test_a_blanked_response_shows_no_images() -> None:
     assert "[compacted]" in text(thread_of(stream))
 
 
+def stored(events: list[Any]) -> dict[str, JsonValue]:
+    return {"conversation": {"id": "jp-c17700000001", "made": "live"}, "events": events}
+
+
 # --- other readers -------------------------------------------------------------------------------
 
 
 def test_an_exchanged_picture_makes_the_record_a_strangers() -> None:
-    def trusted(stored: Any, keys: Keyring) -> bool:
-        return Trust(Document.load(stored, clock=utc_now), keys, ours=False).trusted
+    def trusted(stored: Any) -> bool:
+        return Trust(Document.load(stored, clock=utc_now), Key(), ours=False).trusted
 
-    keys = Keyring()
     document = Document.new(clock=utc_now, made="live")
-    trust = Trust(document, keys, ours=True)
+    trust = Trust(document, Key(), ours=True)
     ask(document.conversation, ONE)
     trust.sign()
     stored = json.loads(json.dumps(document.to_json()))
-    assert trusted(stored, keys)
+    assert trusted(stored)
     stored["events"][1]["data"] = b64encode(TWO.content).decode()
-    assert not trusted(stored, keys)
+    assert not trusted(stored)
 
 
 def test_an_export_for_jp_leaves_images_out_and_lists_them() -> None:
     other = {**showing(result(), ONE), "metadata": {"images": [ONE.digest], "more": 1}}
-    written = for_head([START, ASKED, called(), kept(ONE), other, showing(ASKED, ONE)])
+    events = [START, ASKED, called(), kept(ONE), other, showing(ASKED, ONE)]
+    model: JsonValue = {"provider": "anthropic", "name": "m-1"}
+    base: JsonValue = {
+        "assistant": {"model": {"id": model}},
+        "conversation": {"tools": {"*": {"run": "ask"}}},
+    }
+    written = write_directory(stored(events) | {"base_config": base}, dialect="jp-head")
     assert written.dropped == [
         "events[3]: JP has no images: it is left out",
         "events[4-5].metadata.images: JP has no images: they are left out",
     ]
-    told = json.dumps(entries(written))
-    assert ONE.digest not in told
-    assert [entry.get("metadata") for entry in entries(written)][-2:] == [{"more": 1}, None]
+    told = json.loads(written.files["events.json"])
+    assert ONE.digest not in json.dumps(told)
+    assert "image" not in [entry["type"] for entry in told]
+    assert [entry.get("metadata") for entry in told][-2:] == [{"more": 1}, None]
 
 
 def test_a_native_export_gives_images_back() -> None:
-    events = turn(ONE, before=[kept(ONE)])
-    jp = {"conversation": {"id": "jp-c17700000001", "made": "live"}, "events": events}
-    written = write_directory(jp)
+    written = write_directory(stored(turn(ONE, before=[kept(ONE)])))
     read = read_directory("17700000001", written.files, clock=utc_now)
     again = write_directory(read)
     assert again.files == written.files
