@@ -295,6 +295,8 @@ def _words(code: str) -> Iterator[str]:
     before = ""
     try:
         for token in tokenize.generate_tokens(io.StringIO(code).readline):
+            if token.type == tokenize.ERRORTOKEN and token.string[0] in "'\"":
+                return  # in a text that does not end, Python 3.11 goes on
             is_name = token.type == tokenize.NAME and not keyword.iskeyword(token.string)
             if is_name and before != ".":
                 yield token.string

@@ -275,7 +275,8 @@ class Session:
 
         turns = self._ready()
         room = self.config.interpolation.max_chars
-        content = turns.hide_secrets(error_request(self.host.last_error(), question, room=room))
+        error, names = self.host.last_error(), self.host.namespace
+        content = turns.hide_secrets(error_request(error, question, room=room, namespace=names))
         cell = self.host.cell_run()
         other = turns.next_conversation(content, cell, same_text=True)
         metadata: dict[str, JsonValue] = {"cell_id": cell.cell_id} if cell.cell_id else {}

@@ -292,7 +292,7 @@ class TurnRunner:
     def decide(self, prompt: ActionPrompt) -> PromptEnd:
         """Put `prompt` to the person in the running cell, ahead of a turn."""
         self._front_end.begin_question(self._active.settings.config)
-        return self._front_end.ask_here(prompt, keeps_record=True)
+        return self._front_end.ask_here(prompt, keeps_record=False)
 
     def ask_person(self, question: Question, *, label: str | None, tool: str | None) -> Any:
         """Return the answer to `question` as `ask_together` has it."""

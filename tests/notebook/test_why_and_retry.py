@@ -45,17 +45,17 @@ def test_why_sends_cell_traceback_and_values_and_shows_all_of_it(user: FrontEnd)
     user.run("\n\nparts = 0\nshare(12, parts)", cell_id="fails")
     request = run(user, "%jp why Is it the data?", cell_id="why")
     sent = requests(user)[-1]
-    assert sent.startswith("Is it the data?\n\nWhat follows is data of the notebook")
-    assert "which failed at line 2:\n\n```python\n  1 parts = 0\n→ 2 share(12, parts)\n```" in sent
+    assert sent.startswith("Is it the data?\n\nWhat stands below, up to the line")
+    assert ", which failed at line 2 ---\n  1 parts = 0\n→ 2 share(12, parts)\n---" in sent
     assert ", line 2, in share\n    1 def share" in sent
     assert "→ 2     each = total / parts\n" in sent
-    assert "\nZeroDivisionError: division by zero\n```" in sent
+    assert "\nZeroDivisionError: division by zero\n---" in sent
     assert ", in share): 12\n" in sent
     assert "ipykernel" not in sent, "no file of the kernel's own"
     quoted = "\n".join(f"> {line}".rstrip() for line in sent.split("\n"))
     assert shown(user, request) == f"{quoted}\nanswer 0"
     markdown = user.displays(request)[0]["text/markdown"]
-    assert markdown.startswith("<details><summary>Request</summary>\n\n````text\nIs it the data?")
+    assert markdown.startswith("<details><summary>Request</summary>\n\n```text\nIs it the data?")
 
 
 def test_why_explains_the_same_error_until_there_is_another(user: FrontEnd) -> None:

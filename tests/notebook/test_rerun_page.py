@@ -1,0 +1,106 @@
+"""A cell that is run again in a real page: each choice, and a page that is loaded meanwhile.
+
+`%jp why` and `%jp retry` there, too: the request stands folded above the answer.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.browser import Lab, NotebookPage, OpenNotebook
+from tests.support.page_actions import click, keys, load, picture
+
+pytestmark = pytest.mark.browser
+
+ANSWERS = "".join(f'[[replies]]\ntext = "answer {n}"\n' for n in range(6))
+LOAD = "%load_ext jp_nb\n%jp new\n%jp config assistant.model.id=scripted/answers"
+REQUESTS = "import jp_nb as jp; print('asked', [t.request for t in jp.conversation().turns])"
+REPLACE = "Replace: go on from before it, in a branch"
+APPEND = "Append: ask as one more turn"
+CANCEL = "Cancel: ask nothing"
+
+
+@pytest.fixture(autouse=True)
+def script(lab: Lab) -> None:
+    (lab.root / "answers.toml").write_text(ANSWERS, encoding="utf-8")
+
+
+def asked_again(open_notebook: OpenNotebook) -> NotebookPage:
+    """A page in which the second of three cells asks what to do, now that it runs again."""
+    page = open_notebook(LOAD, "%%jp\nFirst.", "%%jp\nSecond.", "%%jp\nThird.", REQUESTS)
+    load(page)
+    for cell in (1, 2, 3):
+        page.run_cell(cell)
+        page.output_text(cell, contains=f"answer {cell - 1}")
+    page.run_cell(2)
+    page.form().get_by_text("This cell has asked already").wait_for()
+    return page
+
+
+def requests(page: NotebookPage, cell: int = 4) -> str:
+    page.run_cell(cell)
+    return page.output_text(cell, contains="asked").strip()
+
+
+def test_replace_by_mouse_goes_on_in_a_branch(open_notebook: OpenNotebook) -> None:
+    page = asked_again(open_notebook)
+    picture(page, "rerun")
+    click(page, REPLACE)
+    said = page.output_text(2, contains="goes back")
+    assert "turns 1 to 2 are replaced in a branch" in said
+    assert "answer 1" in said
+    picture(page, "rerun-replaced")
+    assert requests(page) == "asked ['First.', 'Second.']"
+
+
+def test_append_by_keyboard_is_one_more_turn(open_notebook: OpenNotebook) -> None:
+    page = asked_again(open_notebook)
+    keys(page, "Tab", "Tab", "Enter")
+    page.output_text(2, contains="answer 3")
+    assert requests(page) == "asked ['First.', 'Second.', 'Third.', 'Second.']"
+
+
+def test_cancel_by_mouse_asks_nothing_and_is_no_error(open_notebook: OpenNotebook) -> None:
+    page = asked_again(open_notebook)
+    click(page, CANCEL)
+    said = page.output_text(2, contains="nothing was asked")
+    assert "Traceback" not in said
+    assert "PromptCancelled" not in said
+    picture(page, "rerun-cancelled")
+    assert requests(page) == "asked ['First.', 'Second.', 'Third.']"
+
+
+def test_escape_asks_nothing(open_notebook: OpenNotebook) -> None:
+    page = asked_again(open_notebook)
+    keys(page, "Escape")
+    page.output_text(2, contains="nothing was asked")
+    assert requests(page) == "asked ['First.', 'Second.', 'Third.']"
+
+
+def test_a_page_that_is_loaded_again_has_the_question(open_notebook: OpenNotebook) -> None:
+    page = asked_again(open_notebook)
+    page.save()
+    page.reload(status="")
+    click(page, REPLACE)
+    page.output_text(2, contains="answer 1")
+    assert requests(page) == "asked ['First.', 'Second.']"
+
+
+def test_why_and_retry_show_what_is_sent_folded(open_notebook: OpenNotebook) -> None:
+    page = open_notebook(LOAD, "rows = {'first': 1}\nrows['second']", "%jp why", "%jp retry")
+    load(page)
+    page.run_cell(1)
+    page.output_text(1, contains="KeyError")
+    for cell in (2, 3):
+        page.run_cell(cell)
+        page.output_text(cell, contains="answer 0")
+        request = page.outputs(cell).locator("details")
+        assert request.locator("summary").inner_text() == "Request"
+        assert not request.locator("pre").is_visible()
+        picture(page, f"why-{cell}")
+        request.locator("summary").click()
+        sent = request.locator("pre").inner_text()
+        assert "→ 2 rows['second']" in sent
+        assert "KeyError: 'second'" in sent
+        picture(page, f"why-{cell}-open")
+    assert "turn 0 is asked again" in page.output_text(3, contains="goes back")
