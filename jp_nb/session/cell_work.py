@@ -80,6 +80,7 @@ class CellWork:
             "conversation_id": stream.id,
             "history": self._active.questions.read,
             "notebook": self._host.notebook_access(self._active.store),
+            "image_side": self._active.settings.projection.config().values.image_side,
         }
 
     def faulted(self, call: Call, error: BaseException) -> None:

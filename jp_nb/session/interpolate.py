@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jp_nb.errors import UsageError
+from jp_nb.image import Image
+from jp_nb.values.describing import describe
+from jp_nb.values.description import Description, ValueBudget
 from jp_nb.values.value_path import (
     NoSuchName,
     NotAValuePath,
@@ -17,26 +20,25 @@ from jp_nb.values.value_path import (
 )
 
 
-def interpolate(text: str, namespace: Mapping[str, Any], *, max_chars: int) -> str:
-    r"""Return `text` with the values of names in place of their expressions.
+def interpolate(text: str, namespace: Mapping[str, Any], budget: ValueBudget) -> Description:
+    r"""Return `text` with the values of names in place of their expressions, and their images.
 
     Those are `{{name}}`, `{{name.attr}}`, `{{name["key"]}}`, `{{name[0]}}` and `{{name[1:5]}}`. A
-    text is put in as it is, any other value as its `str`; longer than `max_chars` it is cut and
-    says so. `\{{` stands for itself, single braces are never touched.
+    text is put in as it is, any other value as `describe` has it, each within `budget`. `\{{`
+    stands for itself, single braces are never touched.
 
     Raises:
         UsageError: If a name is unknown, a part of it is missing, or it is no such expression.
     """
+    images: list[Image] = []
 
     def value(expression: str) -> str:
-        found = look_up(expression, namespace)
-        shown = found if isinstance(found, str) else _text_of(found, expression)
-        if len(shown) > max_chars:
-            cut = len(shown) - max_chars
-            shown = f"{shown[:max_chars]}… ({cut} more characters of {expression} left out)"
-        return shown
+        said = describe(look_up(expression, namespace), budget, name=expression)
+        images.extend(image for image in said.images if image not in images)
+        return said.text
 
-    return "\n".join("".join(_replaced(line, value)) for line in text.split("\n"))
+    lines = ["".join(_replaced(line, value)) for line in text.split("\n")]
+    return Description("\n".join(lines), tuple(images))
 
 
 def _replaced(line: str, value: Callable[[str], str]) -> Iterator[str]:
@@ -53,15 +55,6 @@ def _replaced(line: str, value: Callable[[str], str]) -> Iterator[str]:
             yield line[at:start] + value(line[start + 2 : end].strip())
             at = end + 2
     yield line[at:].replace("\\{{", "{{")
-
-
-def _text_of(value: Any, expression: str) -> str:
-    try:
-        return str(value)
-    except Exception as exc:  # whatever the value's own code raises
-        raise UsageError(
-            f"{{{{{expression}}}}}: its text cannot be had: {type(exc).__name__}: {exc}"
-        ) from exc
 
 
 def look_up(expression: str, namespace: Mapping[str, Any]) -> Any:

@@ -245,15 +245,16 @@ class Session:
                 asked. What arrived is in the record.
         """
         turns = self._ready()
-        content = turns.content(text, interpolated=interpolate)
+        asked = turns.content(text, interpolated=interpolate)
         cell = self.host.cell_run()
         wanted = turns.described(schema)
-        other = turns.next_conversation(content, cell, new=new)
+        other = turns.next_conversation(asked.text, cell, new=new)
         metadata: dict[str, JsonValue] = {"cell_id": cell.cell_id} if cell.cell_id else {}
         return self._run(
-            ChatRequest(content=content, schema=wanted, metadata=metadata),
+            ChatRequest(content=asked.text, schema=wanted, metadata=metadata),
             other,
             cell,
+            images=asked.images,
             model=model,
             directives=directives,
             tool_choice=tool_choice,

@@ -50,6 +50,7 @@ from jp_nb.session.resolving import Resolver
 from jp_nb.session.settings import Settings
 from jp_nb.tooling.base import RUN
 from jp_nb.tooling.question import Question
+from jp_nb.values.description import Description, ValueBudget
 from jp_nb.workspace import variables
 
 STOPPED = "You stopped the turn"
@@ -106,7 +107,7 @@ class TurnRunner:
 
     # --- what is asked -----------------------------------------------------------------------
 
-    def content(self, text: str, *, interpolated: bool) -> str:
+    def content(self, text: str, *, interpolated: bool) -> Description:
         """Return `text` as it is asked: if `interpolated`, with the notebook's values in it.
 
         Raises:
@@ -115,9 +116,11 @@ class TurnRunner:
         if not text.strip():
             raise UsageError("there is nothing to ask: write the request below %%jp")
         if not interpolated:
-            return text.strip("\n")
-        limit = self._active.settings.config.interpolation.max_chars
-        return interpolate(text, self._host.namespace, max_chars=limit).strip("\n")
+            return Description(text.strip("\n"))
+        config = self._active.settings.config
+        budget = ValueBudget(config.interpolation.max_chars, config.values.image_side)
+        asked = interpolate(text, self._host.namespace, budget)
+        return Description(asked.text.strip("\n"), asked.images)
 
     def next_conversation(
         self, content: str, cell: CellRun, *, new: bool = False, same_text: bool = False

@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from jp_nb.record.question_history import QuestionHistory
 from jp_nb.tooling.notebook_access import NotebookAccess
+from jp_nb.values.description import DEFAULT_SIDE
 
 ReadHistory = Callable[[], Awaitable[QuestionHistory]]
 
@@ -86,6 +87,7 @@ class ToolContext:
         history: Reads the questions that were answered so far; None if nobody keeps them. To be
             awaited.
         notebook: The notebook around the turn; None where there is none.
+        image_side: Pixels of the longest side of an image that is made of what it returns.
     """
 
     name: str
@@ -103,6 +105,7 @@ class ToolContext:
     catalog: Mapping[str, str] = field(default_factory=dict)
     history: ReadHistory | None = field(default=None, repr=False)
     notebook: NotebookAccess | None = field(default=None, repr=False)
+    image_side: int = field(default=DEFAULT_SIDE, repr=False)
 
 
 class SharedContext(TypedDict, total=False):
@@ -112,3 +115,4 @@ class SharedContext(TypedDict, total=False):
     conversation_id: str
     history: ReadHistory
     notebook: NotebookAccess
+    image_side: int

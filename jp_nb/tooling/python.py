@@ -18,18 +18,20 @@ import typing
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Final, overload
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, create_model
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import to_json
 
 from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.config.tree.tool_config import RunMode, ToolConfig
-from jp_nb.errors import ToolError, UsageError
+from jp_nb.errors import UsageError
 from jp_nb.tooling.base import CellThread, Tool, ToolDefaults
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.tooling.sources import SourceDefaults
+from jp_nb.values.description import Description, ValueBudget
 
 TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
@@ -114,13 +116,18 @@ class PythonTool(ToolDefaults):
         call = {name: getattr(values, name) for name in type(values).model_fields}
         if self._context_name is not None:
             call[self._context_name] = context
+        budget = ValueBudget(side=context.image_side)
         if self.is_async:
-            result = await self.function(**call)
-        elif self.thread:
-            result = await _in_own_thread(lambda: self.function(**call), self.name)
-        else:
-            result = await cell.call(lambda: self.function(**call))
-        return as_outcome(self.name, result)
+            return as_outcome(await self.function(**call), budget)
+
+        def outcome() -> Outcome:
+            # Where the value lives: describing it may run its code.
+            return as_outcome(self.function(**call), budget)
+
+        if self.thread:
+            found: Outcome = await _in_own_thread(outcome, self.name)
+            return found
+        return await cell.call(outcome)
 
 
 def _toolset_name(name: str, toolset: str) -> str:
@@ -154,16 +161,26 @@ async def _in_own_thread(function: Callable[[], Any], name: str) -> Any:
     return await asyncio.wrap_future(future)
 
 
-def as_outcome(name: str, result: object) -> Outcome:
-    """Return what a function returned as an outcome: text as it is, other values as JSON."""
+def as_outcome(result: object, budget: ValueBudget | None = None) -> Outcome:
+    """Return what a function returned as an outcome: whatever it is, a model can be told of it.
+
+    Text stays as it is, and plain data becomes JSON. A value of another kind is described within
+    `budget`, and so is one with such values in it; of a list or a tuple of texts and such values
+    each is told in its place.
+    """
     if isinstance(result, (Success, Failure, NeedsInput)):
         return result
     if isinstance(result, str):
         return Success(result)
-    try:
-        return Success(to_json(result).decode())
-    except PydanticSerializationError as exc:
-        raise ToolError(f"{name} returned {type(result).__name__}, which is not JSON") from exc
+    if isinstance(result, Description):
+        return Success(result.text, images=result.images)
+    from jp_nb.values.results import describe_result, is_plain  # most results are texts
+
+    if is_plain(result):
+        with suppress(Exception):  # what is not JSON, or holds what is not, is described
+            return Success(to_json(result).decode())
+    said = describe_result(result, budget or ValueBudget())
+    return Success(said.text, images=said.images)
 
 
 def _bad_arguments(name: str, exc: ValidationError) -> str:
@@ -399,7 +416,8 @@ def tool(
     8
     >>> remove_tool("double")
 
-    What it returns is what the model reads: a text as it is, an `Outcome`, other values as JSON.
+    What it returns is what the model reads: a text as it is, an `Outcome`, plain data as JSON; of
+    anything else, such as a frame or a figure, a description with its image (`jp.describe`).
     What it raises is an error that the model reads. Defined again, it takes the place of the first.
 
     Args:

@@ -14,17 +14,25 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+| id='?\d{5,}'?(?=[>), ])")
 _HEX_AT_START = re.compile(r"[0-9a-fA-Fx]*")
 
 
-def cut_middle(text: str, limit: int) -> str:
-    """Return `text` in at most `limit` characters: its beginning and its end, and what is cut."""
+def cut_middle(text: str, limit: int, expression: str = "") -> str:
+    """Return `text` in at most `limit` characters: its beginning and its end, and what is cut.
+
+    `expression` is one for the text, if it is a value: what is cut is a slice of it.
+    """
     if len(text) <= limit:
         return text
-    note = f"\n… ({len(text) - limit:,} characters left out) …\n"
-    room = limit - len(note) - 12  # the number may get longer
+    longest = len(_left_out(len(text), len(text), len(text), expression))
+    room = limit - longest
     if room < 20:
-        return cut_end(text, limit)
+        return cut_end(text, limit) if not expression else cut_middle(text, limit)
     head = room * 2 // 3
-    note = f"\n… ({len(text) - room:,} characters left out) …\n"
-    return f"{text[:head]}{note}{text[len(text) - (room - head) :]}"
+    tail = len(text) - (room - head)
+    return f"{text[:head]}{_left_out(tail - head, head, tail, expression)}{text[tail:]}"
+
+
+def _left_out(number: int, start: int, end: int, expression: str) -> str:
+    where = f"; {expression}[{start}:{end}] has them" if expression else ""
+    return f"\n… ({number:,} characters left out{where}) …\n"
 
 
 def cut_end(text: str, limit: int) -> str:

@@ -76,7 +76,7 @@ def _known(value: object, telling: Telling) -> Description | str | None:
         return kind.describe(value, telling)
     if has_own_repr(value) and contents(value) is not None:
         return None
-    return describe_container(value, telling, _special(telling), _is_rich)
+    return describe_container(value, telling, _special(telling), is_rich)
 
 
 def _special(telling: Telling) -> Special:
@@ -87,6 +87,7 @@ def _special(telling: Telling) -> Special:
     return special
 
 
-def _is_rich(value: object) -> bool:
+def is_rich(value: object) -> bool:
+    """Return True for a frame, a figure, an array, or what somebody has words of their own for."""
     kind = kind_of(value)
     return (kind is not None and kind.is_rich) or has_own_words(value)

@@ -12,7 +12,7 @@ import io
 import os
 from typing import Any
 
-from jp_nb.values.cutting import count, cut_end, in_one_line, without_addresses
+from jp_nb.values.cutting import count, cut_end, cut_middle, in_one_line, without_addresses
 from jp_nb.values.description import Description
 from jp_nb.values.own_text import FAILURES, type_name
 from jp_nb.values.telling import Telling
@@ -136,8 +136,7 @@ def describe_displayed(value: Any, telling: Telling) -> str | Description:
     if isinstance(data, bytes):
         return telling.inner(data, telling)
     if isinstance(data, str):
-        return f"{type(value).__name__}: {cut_end(data, max(telling.chars - 30, 20))}"
+        return cut_middle(data, telling.chars)
     if isinstance(data, dict | list):
-        inner = telling.inner(data, telling.part(max(telling.chars - 30, 20)))
-        return f"{type(value).__name__}: {inner.text}"
+        return telling.inner(data, telling)
     return without_addresses(f"IPython {type(value).__name__}")

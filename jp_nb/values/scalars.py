@@ -23,7 +23,9 @@ MAX_IMAGE_BYTES = 5_000_000
 def describe_text(value: str, telling: Telling) -> str:
     """Return the text itself; a long one is cut in its middle."""
     text = str.__str__(value)
-    return repr(cut_end(text, telling.chars)) if telling.brief else cut_middle(text, telling.chars)
+    if telling.brief:
+        return repr(cut_end(text, telling.chars))
+    return cut_middle(text, telling.chars, telling.name)
 
 
 def describe_bytes(value: bytes | bytearray, telling: Telling) -> str | Description:

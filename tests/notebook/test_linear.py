@@ -17,6 +17,7 @@ from jp_nb.rendering.markdown import code_block, code_span, safe_markdown
 from jp_nb.rendering.tool_calls import call_markdown, call_plain, no_markup, stable_traceback
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.session.interpolate import interpolate
+from jp_nb.values.description import ValueBudget
 
 UNIT = 5_000
 """Characters of the shorter text; the longer one is sixteen times as long."""
@@ -110,7 +111,7 @@ def shown(text: str) -> None:
 
 def asked(text: str) -> None:
     with suppress(UsageError):
-        interpolate(text, {}, max_chars=10)
+        interpolate(text, {}, ValueBudget(10))
 
 
 @pytest.mark.parametrize("kind", HOSTILE)

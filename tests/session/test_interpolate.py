@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import struct
 from typing import Any
 
 import pytest
@@ -10,6 +12,8 @@ from hypothesis import strategies as st
 
 from jp_nb.errors import UsageError
 from jp_nb.session.interpolate import interpolate
+from jp_nb.values.description import ValueBudget
+from tests.support.sample_values import figure
 
 
 class Table:
@@ -33,11 +37,13 @@ NAMESPACE: dict[str, Any] = {
     "table": Table(),
     "rows": [{"key": 1}, {"key": 2}],
     "mute": Mute(),
+    "long": "0123456789" * 100,
+    "figure": figure(),
 }
 
 
 def put_in(text: str, max_chars: int = 100) -> str:
-    return interpolate(text, NAMESPACE, max_chars=max_chars)
+    return interpolate(text, NAMESPACE, ValueBudget(chars=max_chars)).text
 
 
 @given(st.text(alphabet="{} ab\n\"':", max_size=20).filter(lambda t: "{{" not in t))
@@ -70,7 +76,6 @@ def test_names_with_attributes_and_subscripts_are_replaced(text: str, result: st
         ("{{table.rows}}", "'rows' cannot be taken of it: AttributeError"),
         ("{{table.broken}}", "'broken' cannot be taken of it: RuntimeError: no"),
         ("{{rows[9]}}", "9 cannot be taken of it: IndexError"),
-        ("{{mute}}", "its text cannot be had: RuntimeError: no text"),
         ("{{print('x')}}", "nothing is called"),
         ("{{rows[name:1]}}", "is not a name"),
         ("{{rows['a':]}}", "is not a name"),
@@ -88,5 +93,23 @@ def test_anything_else_is_an_error_before_anything_is_sent(text: str, says: str)
     assert says in str(caught.value)
 
 
-def test_a_long_value_is_cut_and_says_so() -> None:
-    assert put_in("{{name}}", max_chars=3) == "Ada… (9 more characters of name left out)"
+def test_a_value_without_a_text_is_told_as_one() -> None:
+    assert "Mute: its text cannot be had: RuntimeError: no text" in put_in("{{mute}}")
+
+
+def test_a_long_text_is_cut_in_its_middle_and_says_where_the_rest_is() -> None:
+    text = put_in("<{{long}}>", max_chars=100)
+    assert len(text) <= 102
+    found = re.search(r"characters left out; long\[(\d+):(\d+)\] has them", text)
+    assert found is not None
+    start, end = map(int, found.groups())
+    assert text.startswith(f"<{NAMESPACE['long'][:start]}\n…")
+    assert text.endswith(f"…\n{NAMESPACE['long'][end:]}>")
+
+
+def test_a_figure_is_an_image_beside_the_text_once() -> None:
+    asked = interpolate("{{figure}} and {{ figure }}", NAMESPACE, ValueBudget(side=300))
+    assert asked.text.count("matplotlib.Figure, 600 x 400 pixels") == 2
+    [image] = asked.images
+    assert (image.media_type, image.name) == ("image/png", "figure")
+    assert struct.unpack(">II", image.content[16:24]) == (300, 200)

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+import IPython.display
+import numpy as np
+import pandas as pd
 import pytest
 from pydantic import BaseModel, Field
 
 import jp_nb as jp
-from jp_nb.errors import ToolError, UsageError
+from jp_nb.errors import UsageError
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.tooling.python import REGISTRY, PythonTool, read_docstring
 from jp_nb.tooling.question import Question
+from jp_nb.values.describing import describe
 from tests.support.fakes import InlineCell
+from tests.support.sample_values import figure
 
 
 @pytest.fixture(autouse=True)
@@ -139,9 +145,50 @@ async def test_a_result_becomes_an_outcome(returned: Any, outcome: Outcome) -> N
     assert await run(PythonTool(lambda: returned, name="t")) == outcome
 
 
-async def test_a_result_that_is_no_json_is_an_error_that_names_its_type() -> None:
-    with pytest.raises(ToolError, match="t returned object, which is not JSON"):
-        await run(PythonTool(lambda: object(), name="t"))
+@pytest.mark.parametrize(
+    ("returned", "text", "images"),
+    [
+        (object(), "<object object>", 0),
+        (pd.DataFrame({"a": [1]}), "pandas.DataFrame, 1 row x 1 column", 0),
+        ({"n": 1, "frame": pd.DataFrame({"a": [1]})}, "['n']: 1\n['frame']: pandas.DataFrame", 0),
+        (np.arange(3), "numpy.ndarray, shape (3,), int64", 0),
+        (np.int64(4), "4", 0),
+        (figure(), "matplotlib.Figure, 600 x 400 pixels", 1),
+        (("See:", figure(), "Done."), "See:\n\nmatplotlib.Figure, 600 x 400", 1),
+        (describe(figure()), "matplotlib.Figure", 1),
+        (IPython.display.Markdown("# Title"), "# Title", 0),  # type: ignore[no-untyped-call]
+        (ValueError("bad"), "ValueError: bad", 0),
+        (b"\xff\x00", "b'\\xff\\x00'", 0),
+    ],
+)
+async def test_a_result_that_is_not_plain_data_is_described(
+    returned: Any, text: str, images: int
+) -> None:
+    outcome = await run(PythonTool(lambda: returned, name="t"))
+    assert isinstance(outcome, Success)
+    assert outcome.content.startswith(text) or text in outcome.content
+    assert len(outcome.images) == images
+
+
+async def test_an_image_of_a_result_is_no_longer_than_configured() -> None:
+    tool = PythonTool(lambda: figure(), name="t")
+    outcome = await tool.run({}, ToolContext("t", image_side=300), InlineCell())
+    assert isinstance(outcome, Success)
+    [image] = outcome.images
+    assert struct.unpack(">II", image.content[16:24]) == (300, 200)
+
+
+async def test_a_result_is_described_on_the_thread_that_made_it() -> None:
+    seen: list[str] = []
+
+    class Watched:
+        def __repr__(self) -> str:
+            seen.append(threading.current_thread().name)
+            return "watched"
+
+    outcome = await run(PythonTool(Watched, name="t", thread=True))
+    assert outcome == Success("watched")
+    assert seen == ["jp_nb tool t"]
 
 
 # --- where it runs ---------------------------------------------------------------------------
