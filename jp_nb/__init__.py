@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from jp_nb.tooling.python import PythonTool, remove_tool, tool
     from jp_nb.tooling.question import Question
     from jp_nb.tooling.select_kind import Option
+    from jp_nb.values.describing import describe
+    from jp_nb.values.own_words import describer
 
 __version__ = "0.1.0"
 
@@ -68,6 +70,8 @@ _HOMES = {
     "tool": "jp_nb.tooling.python",
     "Question": "jp_nb.tooling.question",
     "Option": "jp_nb.tooling.select_kind",
+    "describe": "jp_nb.values.describing",
+    "describer": "jp_nb.values.own_words",
 }
 
 __all__ = [
@@ -94,6 +98,8 @@ __all__ = [
     "ask",
     "call",
     "conversation",
+    "describe",
+    "describer",
     "last",
     "query",
     "remove_tool",

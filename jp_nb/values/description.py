@@ -5,10 +5,12 @@ Source: `docs/values.md`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from jp_nb.image import Image
+from jp_nb.safe_text import plain
 
 DEFAULT_CHARS = 20_000
 DEFAULT_SIDE = 768
@@ -32,9 +34,9 @@ class ValueBudget:
     mask: Callable[[str], str | None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Description:
-    """What is said of a value.
+    """What is said of a value. In a cell it is shown as a model is told it: text, then images.
 
     Attributes:
         text: At most as long as the budget. What is left out is said in it.
@@ -43,3 +45,14 @@ class Description:
 
     text: str
     images: tuple[Image, ...] = ()
+
+    def __repr__(self) -> str:
+        shown = [f"[{image.media_type}: {image.name or 'no name'}]" for image in self.images]
+        return "\n".join([plain(self.text, limit=sys.maxsize), *map(plain, shown)])
+
+    def _ipython_display_(self) -> None:
+        """Show text and images, each as an output of its own."""
+        display = sys.modules["IPython.display"].display
+        display({"text/plain": repr(self)}, raw=True)
+        for image in self.images:
+            display({image.media_type: image.text, "text/plain": plain(image.name)}, raw=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import contextvars
 import inspect
 import json
@@ -206,6 +205,6 @@ def _bundled(content: Any) -> Image:
     if isinstance(content, str):
         try:
             content = base64.b64decode(content, validate=False)
-        except binascii.Error as exc:
+        except ValueError as exc:
             raise TypeError("its image is not Base64") from exc
     return _as_image(content)
