@@ -5,19 +5,30 @@ Source: `docs/notebook-tools.md`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from jp_nb.errors import StorageError
+from jp_nb.notebook.document.live import LiveStore
+from jp_nb.notebook.document.page_cells import read_cells
 from jp_nb.session.host import RecordStore
 from jp_nb.tooling.notebook_access import CodeRun, NotebookCell, NotebookCells
 
+PATIENCE_S: Final = 3.0
+"""Seconds that a page has to tell its cells: it takes 0.1 as a rule."""
+
 
 class KernelNotebook:
-    """An IPython shell and the store of its notebook; implements `NotebookAccess`."""
+    """An IPython shell and the store of its notebook; implements `NotebookAccess`.
+
+    Made in the cell's thread, while the cell runs that tools look from.
+    """
 
     def __init__(self, shell: Any, store: RecordStore) -> None:
         self._shell = shell
         self._store = store
+        self._running = len(self._sources()) - 1 if _keeps_history(shell) else None
 
     @property
     def namespace(self) -> Mapping[str, Any]:
@@ -26,29 +37,53 @@ class KernelNotebook:
         return namespace
 
     async def cells(self, whole: int | str | None = None) -> NotebookCells:
-        """Return the cells as the page has them, or what this kernel ran, in order."""
-        return self._history("no page is open that shows this notebook")
+        """Return the cells as the page has them, or what this kernel ran, in order.
+
+        The page is asked now and at no other time. It answers on the control channel, so the cell
+        may run meanwhile.
+        """
+        store = self._store
+        if not isinstance(store, LiveStore):
+            return self._history("no page is open that shows this notebook")
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                text = await asyncio.wrap_future(store.ask_cells(whole))
+                running = store.running_cells()
+                cells = await asyncio.to_thread(read_cells, text, running)
+        except TimeoutError:
+            return self._history(f"the open page did not answer within {PATIENCE_S:g} s")
+        except StorageError as exc:
+            return self._history(str(exc))
+        return NotebookCells(cells, "page")
 
     def _history(self, why: str) -> NotebookCells:
         """Return the cells that this kernel ran and keeps in its history."""
-        history = getattr(self._shell, "history_manager", None)
-        sources = list(history.input_hist_raw) if history is not None else []
-        # While a cell runs the counter is still its own, and its source is in the history.
-        running = self._shell.execution_count
-        ran = [(count, text) for count, text in enumerate(sources) if count and text]
+        ran = [(count, text) for count, text in enumerate(self._sources()) if count and text]
         cells = (
             NotebookCell(
                 number,
                 text,
                 execution_count=count,
-                state="running" if count == running else "ran",
+                state="running" if count == self._running else "ran",
             )
             for number, (count, text) in enumerate(ran)
         )
         return NotebookCells(tuple(cells), "kernel", why)
+
+    def _sources(self) -> list[str]:
+        """Return what was run, by execution count; there is none with the number 0."""
+        history = getattr(self._shell, "history_manager", None)
+        return list(history.input_hist_raw) if history is not None else []
 
     def execute(self, code: str) -> CodeRun:
         """Run `code` in the user's namespace; on the cell's thread."""
         from jp_nb.notebook.code_runs import run_code  # few turns run any
 
         return run_code(self._shell, code)
+
+
+def _keeps_history(shell: Any) -> bool:
+    """Return whether the running cell is in the history: its request may say that it is not."""
+    kernel: Any = getattr(shell, "kernel", None)
+    request = (kernel.get_parent("shell") if hasattr(kernel, "get_parent") else None) or {}
+    return request.get("content", {}).get("store_history", True) is not False

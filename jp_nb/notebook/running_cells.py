@@ -98,6 +98,11 @@ class RunningCells:
                 if shown.cell and shown.outputs:
                     show(shown)
 
+    def cell_ids(self) -> frozenset[str]:
+        """Return the ids of the cells that run now, as far as their pages name them."""
+        with self._lock:
+            return frozenset(name for x in self._cells.values() if (name := _shown(x).cell))
+
     def _begins(self, request: Any) -> None:
         if (name := _id(request)) and request["header"].get("msg_type") == "execute_request":
             self._cells.setdefault(name, _Running(request))

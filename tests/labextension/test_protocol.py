@@ -36,6 +36,7 @@ def test_every_message_of_both_sides_is_as_the_table_says(open_notebook: OpenNot
     page = open_notebook(
         SETUP,
         "say('one'); flushed()",
+        "print(len(in_cell.opened.store.ask_cells(None).result(30)) > 100)\n"
         "print(in_cell.opened.store.save())",
         f"{long}; new(); say('two'); flushed(60); print(bool(in_cell.opened.store.pull(60)))",
         "from jp_nb.notebook.display_publisher import DisplayPublisher\n"

@@ -28,6 +28,7 @@ FIELDS: Mapping[str, Mapping[str, Mapping[str, Fits]]] = {
         "chunk": {"id": NUMBER, "i": NUMBER, "of": NUMBER, "text": TEXT},
         "pull": {},
         "save": {"to": TEXT},
+        "cells": {"to": TEXT, "whole": ANY},
         "show": {"to": TEXT, "request": TEXT, "cell": TEXT, "code": TEXT, "outputs": LIST},
     },
     "page": {
@@ -39,11 +40,13 @@ FIELDS: Mapping[str, Mapping[str, Mapping[str, Fits]]] = {
             "n": NUMBER,
             "doc?": ANY,
             "chunks?": NUMBER,
+            "tells": LIST,
         },
         "chunk": {"i": NUMBER, "of": NUMBER, "text": TEXT},
         "ack": {"seq": NUMBER, "stream": TEXT, "n": NUMBER, "dirty": FLAG},
         "nack": {"seq": NUMBER, "stream": TEXT, "n": NUMBER, "why?": TEXT},
         "saved": {"seq": NUMBER},
+        "cells": {"seq": NUMBER, "i": NUMBER, "of": NUMBER, "text": TEXT},
         "save_failed": {"seq": NUMBER, "why": TEXT},
     },
 }

@@ -40,6 +40,8 @@ class View:
     forget: int = 0
     slow: float = 0.0
     save_error: str | None = None
+    tells: list[str] = field(default_factory=list)
+    cells: list[dict[str, Any]] = field(default_factory=list)
     saves: int = 0
     received: list[dict[str, Any]] = field(default_factory=list)
     pieces: dict[int, str] = field(default_factory=dict)
@@ -52,6 +54,7 @@ class View:
 
     def hello(self) -> dict[str, Any]:
         message = {"type": "hello", "path": self.path, "readOnly": self.read_only}
+        message |= {"tells": self.tells} if self.tells else {}
         return message if self.jp is None else {**message, "doc": self.jp}
 
     def answer(self, data: dict[str, Any]) -> dict[str, Any] | None:
@@ -77,9 +80,14 @@ class View:
                 return self._reply("ack", data)
             case "chunk":
                 return self._chunk(data)
-            case "show":
-                return None
+            case "cells" | "show":
+                return self._cells(data)
         raise AssertionError(f"unknown message {data['type']}")
+
+    def _cells(self, data: dict[str, Any]) -> dict[str, Any] | None:
+        if data["type"] == "show" or not self.cells or data["to"] != self.page:
+            return None
+        return {"type": "cells", "seq": data["seq"], **self.cells.pop(0)}
 
     def _chunk(self, data: dict[str, Any]) -> dict[str, Any]:
         self.pieces[data["i"]] = data["text"]

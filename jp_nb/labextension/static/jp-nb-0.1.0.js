@@ -11,7 +11,7 @@
  * What the kernel sends is data. Names that come from it are compared, never used as keys of our
  * own objects. Code that runs in the kernel may say all that our own code says there, so a message
  * can do no more than this: in the one notebook whose path it names, replace `jp` (and our own
- * carrier in `widgets`), save the file, and show output in a cell that runs.
+ * carrier in `widgets`), save the file, show output in a cell that runs, and have its cells read.
  */
 (function () {
   "use strict";
@@ -24,6 +24,10 @@
   const INLINE_CHARS = 4 * 1024 * 1024; // a longer document travels in pieces
   const PIECE_CHARS = 1024 * 1024; // messages above 10 MB never reach the kernel
   const MAX_PIECES = 4096; // of a document that the kernel sends
+  // Of the cells that the kernel asks for: characters of one text, and of all together.
+  const LISTED = { source: 20e3, sources: 2e6, output: 10e3, outputs: 1.5e6, images: 0 };
+  const LOOKED_AT = { source: 200e3, sources: 200e3, output: 200e3, outputs: 200e3, images: 6e6 };
+  const IMAGES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
   // --- reading what a notebook holds; the rules are those of `document/merge.py` ---------------
 
@@ -271,6 +275,91 @@
   function setRunning(cell, runs) {
     // Older pages have no such state, and show no star.
     if (cell.executionState !== undefined) cell.executionState = runs ? "running" : "idle";
+  }
+
+  // --- what tools read of the cells -------------------------------------------------------------
+
+  const joined = (text) => (Array.isArray(text) ? text.join("") : text);
+
+  /** Hands out a number of characters: a huge notebook never becomes a huge message. */
+  class Room {
+    constructor(bounds) {
+      this.bounds = bounds;
+      this.sources = bounds.sources;
+      this.outputs = bounds.outputs;
+      this.images = bounds.images;
+      this.leftOut = 0;
+    }
+
+    source(text) {
+      const most = Math.min(this.bounds.source, this.sources);
+      this.sources -= Math.min(text.length, most);
+      this.leftOut += Math.max(0, text.length - most);
+      return cut(text, most);
+    }
+
+    /** The beginning and the end of an output: errors stand at the end. */
+    output(text) {
+      const most = Math.min(this.bounds.output, this.outputs);
+      this.outputs -= Math.min(text.length, most);
+      if (text.length <= most) return text;
+      this.leftOut += text.length - most;
+      const half = Math.floor(most / 2);
+      return `${cut(text, half)}\n…\n${text.slice(text.length - half)}`;
+    }
+
+    image(text) {
+      if (typeof text !== "string" || text.length > this.images) return false;
+      this.images -= text.length;
+      return true;
+    }
+  }
+
+  /** The beginning of `text`, but never a half of a character outside the basic plane. */
+  function cut(text, most) {
+    const last = text.length > most ? text.charCodeAt(most - 1) : 0;
+    return text.slice(0, last >= 0xd800 && last <= 0xdbff ? most - 1 : most);
+  }
+
+  const KINDS = { stream: "stream", execute_result: "result", error: "error" };
+
+  function outputOf(output, room) {
+    const { output_type: type, text, data, ename, evalue, traceback } = output.toJSON();
+    const error = () => joined(list(traceback).map((line) => `${line}\n`)) || `${ename}: ${evalue}`;
+    const shown = () => joined(own(data, "text/plain")) ?? `(${Object.keys(data ?? {}).join(", ")})`;
+    const plain = type === "stream" ? joined(text) : type === "error" ? error() : shown();
+    const images = IMAGES.map((mime) => ({ type: mime, data: joined(own(data, mime)) }));
+    return {
+      kind: KINDS[type] ?? "display",
+      text: room.output(String(plain)),
+      images: images.filter((image) => room.image(image.data)),
+    };
+  }
+
+  function cellAsRead(cell, number, room) {
+    const { id, type } = cell;
+    room.leftOut = 0;
+    const read = { number, id, type, source: room.source(cell.sharedModel.getSource()) };
+    if (type === "code") {
+      read.execution_count = cell.executionCount;
+      read.busy = cell.executionState === "running"; // also while it waits for its turn
+      read.edited = cell.isDirty === true;
+      read.outputs = [];
+      for (let i = 0; i < cell.outputs.length; i++) {
+        read.outputs.push(outputOf(cell.outputs.get(i), room));
+      }
+    }
+    return { ...read, left_out: room.leftOut };
+  }
+
+  /** All cells in short, or one (by number or id) at length and of the others what names them. */
+  function cellsAsRead(model, whole) {
+    const room = new Room(whole === null ? LISTED : LOOKED_AT);
+    return Array.from(model.cells, (cell, number) => {
+      const { id, type } = cell;
+      const wanted = whole === null || [number, String(number), id].includes(whole);
+      return wanted ? cellAsRead(cell, number, room) : { number, id, type };
+    });
   }
 
   // --- one open document ------------------------------------------------------------------------
@@ -561,6 +650,8 @@
           return this.hello();
         case "show":
           return this.onShow(data);
+        case "cells":
+          return data.to === this.page ? this.onCells(data) : undefined;
         case "save":
           // Two pages that write one file at once may leave a mixture of both.
           return data.to && data.to !== this.page ? undefined : void this.onSave(data);
@@ -658,6 +749,11 @@
       this.onSwitch(data, next);
     }
 
+    onCells({ seq, whole }) {
+      const pieces = split(JSON.stringify(cellsAsRead(this.context.model, whole ?? null)));
+      pieces.forEach((text, i) => this.send({ type: "cells", seq, i, of: pieces.length, text }));
+    }
+
     async onSave({ seq }) {
       const { context } = this;
       if (this.readOnly) {
@@ -695,6 +791,7 @@
         collaborative: Boolean(this.context.model.collaborative),
         stream: idOf(doc),
         n: eventsOf(doc).length,
+        tells: ["cells"],
       };
       const text = doc === undefined ? "" : JSON.stringify(doc);
       if (text.length <= INLINE_CHARS) {

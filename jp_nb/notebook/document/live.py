@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import deque
+from concurrent.futures import Future
 from threading import Condition, Thread
 from typing import Any
 
@@ -22,6 +23,7 @@ from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject
 from jp_nb.notebook.document import control
 from jp_nb.notebook.document.cell_context import CellContext
+from jp_nb.notebook.document.page_cells import PageCells
 from jp_nb.notebook.document.page_delivery import PageDelivery
 from jp_nb.notebook.document.page_saving import PageSaving
 from jp_nb.notebook.document.pages import Pages
@@ -64,6 +66,7 @@ class LiveStore:
         self._document: Document | None = None
         self._refusal: PageRefusal | None = PageRefusal(control.why_not(kernel) or NO_PAGE)
         self._at_once: deque[JsonObject] = deque()
+        self._cells = PageCells()
         self._saving = PageSaving(self._state, self._numbering, self._send)
         self._notices: list[str] = []
 
@@ -185,6 +188,34 @@ class LiveStore:
         self.flush(timeout)
         return self.pull(timeout) is not None
 
+    def ask_cells(self, whole: int | str | None) -> Future[str]:
+        """Ask the page for its cells; the JSON of its answer comes from the control thread.
+
+        Args:
+            whole: Number or id of the one cell that is looked at closely.
+
+        Raises:
+            StorageError: If no page is there that would answer.
+        """
+        with self._state:
+            hello = self._pages.hello
+            if hello is None or self._comm is None or self._closed:
+                raise StorageError("no page is open that shows this notebook")
+            if not hello.tells_cells:
+                raise StorageError(
+                    "the open page has an older jp_nb extension, which does not tell its cells: "
+                    "load the page again"
+                )
+            message = self._numbering.message("cells", to=hello.page, whole=whole)
+            answer = self._cells.expect(self._numbering.last, hello.page)
+        self._send(message)
+        return answer
+
+    def running_cells(self) -> frozenset[str]:
+        """Return the ids of the cells that this kernel runs now."""
+        publish = getattr(self._kernel, "_publish_status", None)
+        return publish.cell_ids() if isinstance(publish, RunningCells) else frozenset()
+
     def take_notices(self) -> list[str]:
         """Return what the person should be told since the last call."""
         with self._state:
@@ -271,11 +302,10 @@ class LiveStore:
                     self._delivery.acknowledged(data.get("seq"), time.monotonic())
                 case "nack":
                     self._delivery.rejected(data)
-                case "saved":
-                    self._saving.hear(data.get("seq"), None)
-                case "save_failed":
-                    why_not = str(data.get("why") or "the page could not save")
-                    self._saving.hear(data.get("seq"), why_not)
+                case "cells":
+                    self._cells.hear(data)
+                case "saved" | "save_failed":
+                    self._saving.hear(data)
             self._state.notify_all()
 
     def _consider(self, hello: Hello) -> None:

@@ -6,14 +6,15 @@ Source: `docs/protocol.md`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Condition
-
-from pydantic import JsonValue
+from typing import Any
 
 from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject
 from jp_nb.notebook.document.wire import Numbering
+
+NOT_SAVED = "the page could not save"
 
 
 class PageSaving:
@@ -52,10 +53,12 @@ class PageSaving:
                     return
         raise StorageError("the record is not saved: the page did not answer in time")
 
-    def hear(self, seq: JsonValue, why_not: str | None) -> None:
-        """Take the answer to message `seq`, with the state held; `why_not` is None if it saved."""
+    def hear(self, data: Mapping[str, Any]) -> None:
+        """Take a page's answer, `saved` or `save_failed`, with the state held."""
+        seq = data.get("seq")
         if isinstance(seq, int) and seq <= self._numbering.last:
-            self._answers[seq] = why_not
+            failed = data.get("type") == "save_failed"
+            self._answers[seq] = str(data.get("why") or NOT_SAVED) if failed else None
 
     def _ask(self, to: str) -> int:
         """Have the page `to`, or whichever there are, save; return the number of the message."""

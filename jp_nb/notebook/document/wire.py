@@ -53,6 +53,7 @@ class Hello:
         path: Where the notebook is, as the server names it.
         has_document: Whether the notebook's metadata has the key `jp` (or a carrier) at all.
         document: What is there: unchecked.
+        tells_cells: Whether the page answers when it is asked for cells.
     """
 
     page: str
@@ -61,6 +62,7 @@ class Hello:
     collaborative: bool = False
     has_document: bool = False
     document: JsonValue = None
+    tells_cells: bool = False
     protocol: JsonValue = PROTOCOL
 
     @classmethod
@@ -73,8 +75,13 @@ class Hello:
             collaborative=bool(data.get("collaborative")),
             has_document="doc" in data,
             document=data.get("doc"),
+            tells_cells="cells" in _list(data.get("tells")),
             protocol=data.get("v"),
         )
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 @dataclass(slots=True)
@@ -92,15 +99,18 @@ class Pieces:
             raise StorageError("the notebook's record is too long to be read", place="jp")
         return len(self._parts) == self.count
 
+    def text(self) -> str:
+        """Return the pieces in their order, once all are there."""
+        return "".join(self._parts[i] for i in range(self.count))
+
     def document(self) -> JsonValue:
         """Return what the pieces say.
 
         Raises:
             StorageError: If it is not JSON.
         """
-        text = "".join(self._parts[i] for i in range(self.count))
         try:
-            return json.loads(text)  # type: ignore[no-any-return]
+            return json.loads(self.text())  # type: ignore[no-any-return]
         except ValueError as exc:
             raise StorageError(f"the page sent no JSON: {exc}", place="jp") from exc
 

@@ -1,0 +1,136 @@
+"""In a real page the model reads the notebook as it stands there, while its cell runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.support.browser import Lab, NotebookPage, OpenNotebook
+from tests.support.page_actions import LOAD
+
+pytestmark = pytest.mark.browser
+
+MODEL = "window.jupyterapp.shell.currentWidget.context.model"
+PLOT = (
+    "from IPython.display import Image, display\nimport base64\n"
+    "display(Image(base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
+    "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==')))\nprint('drawn')"
+)
+BROKEN = "print('before')\n1/0"
+
+
+def calls(*asked: tuple[str, dict[str, Any]]) -> str:
+    """A script whose model calls these tools, one after the other."""
+    fields = [
+        ", ".join(f"{key} = {json.dumps(value)}" for key, value in arguments.items())
+        for _, arguments in asked
+    ]
+    return (
+        "".join(
+            f'[[replies]]\ntool_calls = [{{ name = "{name}", arguments = {{ {given} }} }}]\n'
+            for (name, _), given in zip(asked, fields, strict=True)
+        )
+        + '[[replies]]\ntext = "I have looked."\n'
+    )
+
+
+def results(page: NotebookPage, count: int) -> list[str]:
+    """What the model read, in order."""
+    page.wait_for_record(
+        f"record.events.filter(e => e.type === 'tool_call_response').length === {count}"
+    )
+    events = page.page.evaluate(f"{MODEL}.getMetadata('jp').events")
+    return [event["content"] for event in events if event["type"] == "tool_call_response"]
+
+
+@pytest.fixture(autouse=True)
+def scripts(lab: Lab) -> None:
+    look = calls(
+        ("notebook_cells", {}),
+        ("notebook_cell", {"cell": 3}),
+        ("notebook_cell", {"cell": 4, "part": "outputs"}),
+        ("notebook_search", {"text": "WRITTEN JUST"}),
+        ("notebook_cell", {"cell": 1}),
+    )
+    (lab.root / "look.toml").write_text(look, encoding="utf-8")
+
+
+def test_the_model_sees_cells_edits_states_and_images_as_the_page_has_them(
+    open_notebook: OpenNotebook,
+) -> None:
+    ask = "%%jp -m scripted/look -t notebook\nLook around."
+    page = open_notebook(LOAD, "old = 1", ask, PLOT, BROKEN, "'queued'", "'not run'")
+    for cell in (0, 1, 3):
+        page.run_cell(cell)
+    page.output_text(3, contains="drawn")
+    page.run_cell(4)
+    page.output_text(4, contains="ZeroDivisionError")
+    page.page.evaluate(
+        f"""() => {{
+            const {{ sharedModel, cells }} = {MODEL};
+            cells.get(1).sharedModel.setSource("new = 1  # written just now");
+            const source = "# A *heading*\\n\\nText.";
+            sharedModel.insertCell(7, {{ cell_type: "markdown", source }});
+        }}"""
+    )
+    page.run_cell(2)
+    page.run_cell(5)
+    page.output_text(2, contains="I have looked.")
+    listed, plot, broken, found, edited = results(page, 5)
+    assert listed.startswith("Cells 0 to 7 of 8. The notebook is seen as the open page has it")
+    lines = listed.split("\n")[3:-1]
+    assert [re.sub(r"ran as \d+|failed as \d+", lambda m: m[0].split()[0], x) for x in lines] == [
+        "0 [code, ran] %load_ext jp_nb",
+        "1 [code, ran, edited since] new = 1  # written just now",
+        "2 [code, runs now] %%jp -m scripted/look -t notebook (+1 line)",
+        "3 [code, ran] from IPython.display import Image, display (+3 lines)",
+        "4 [code, failed] print('before') (+1 line)",
+        "5 [code, waits to run] 'queued'",
+        "6 [code, not run] 'not run'",
+        "7 [markdown] # A *heading* (+1 line)",
+    ]
+    assert "Its images come with this result: 1." in plot
+    assert "display, with an image]\n<IPython.core.display.Image object>" in plot
+    assert "stream]\ndrawn" in plot
+    assert "[1: stream]\nbefore" in broken
+    assert "ZeroDivisionError" in broken
+    assert "\x1b" not in broken
+    assert "cell 1, source, line 1: new = 1  # written just now" in found
+    assert "new = 1  # written just now" in edited
+    record = page.page.evaluate(f"{MODEL}.getMetadata('jp')")
+    assert sum(event["type"] == "image" for event in record["events"]) == 1
+
+
+def test_a_huge_notebook_is_told_in_a_few_megabytes(
+    open_notebook: OpenNotebook,
+) -> None:
+    page = open_notebook(LOAD, "from jp_nb.session.current import loaded\n"
+        "import json\n"
+        "store = loaded().active.store\n"
+        "told = [store.ask_cells(whole).result(60) for whole in (None, 4000, 'nobody')]\n"
+        "first = json.loads(told[0])\n"
+        "print([len(x) < 5_000_000 for x in told], len(first), first[3]['left_out'] > 900_000)\n"
+        "one, none = map(json.loads, told[1:])\n"
+        "print(len(one[4000]['outputs'][0]['text']), 'source' in one[1], 'source' in none[1])",
+    )  # fmt: skip
+    page.run_cell(0)
+    page.output_text(0, contains="jp_nb")
+    page.page.evaluate(
+        f"""() => {{
+            const {{ sharedModel }} = {MODEL};
+            const text = "y".repeat(1e6);
+            const output = {{ output_type: "stream", name: "stdout", text }};
+            const outputs = (n) => n % 100 ? [] : [output];
+            sharedModel.insertCells(2, Array.from({{ length: 5000 }}, (_, n) => ({{
+                cell_type: "code", source: n === 1 ? text : `x = ${{n}}\\n`.repeat(50),
+                outputs: outputs(n + 2), execution_count: n,
+            }})));
+        }}"""
+    )
+    page.run_cell(1)
+    text = page.output_text(1, contains="False False")
+    assert "[True, True, True] 5002 True" in text
+    assert "200003 False False" in text
