@@ -110,10 +110,10 @@ async def _in_time(
         async with asyncio.timeout(seconds):
             return await ask()
     except TimeoutError as exc:
-        raise ProviderError(
-            f"{http.endpoint.provider} did not list its models within {seconds:g} s",
-            kind="timeout",
-        ) from exc
+        late = f"{http.endpoint.provider} did not list its models within {seconds:g} s"
+        error = ProviderError(late, kind="timeout")
+        error.__cause__ = exc  # its frames hold the key's header
+        raise http.told(error) from exc
     except ProviderError as exc:
         raise http.told(exc) from exc.__cause__
 

@@ -66,3 +66,27 @@ def test_the_record_is_the_same_twice_and_the_output_of_a_turn_has_no_count(tmp_
         {"model": "scripted/talk", "input_tokens": 1300, "output_tokens": 8},
     ]  # fmt: skip
     assert "tokens" not in texts(path)
+
+
+CALLS = """
+[[replies]]
+tool_calls = [{ name = "look" }]
+usage = { input_tokens = 1200, output_tokens = 30 }
+[[replies]]
+text = "Never said."
+"""
+LOOK = 'import jp_nb as jp\n@jp.tool\ndef look() -> str:\n    """Look."""\n    return "x"'
+
+
+def test_a_limit_of_tokens_fails_the_cell_and_says_what_to_do(tmp_path: Path) -> None:
+    limit = "assistant.request.max_total_tokens"
+    path = written(tmp_path, LOAD, LOOK, f"%jp config {limit}=1000", "%%jp\nGo.")
+    (tmp_path / "talk.toml").write_text(CALLS, encoding="utf-8")
+    assert run_notebook(path).failure is not None
+    failure = nbformat.read(path, as_version=4).cells[3].outputs[-1]
+    assert failure.ename == "KeyboardInterrupt"
+    said = f"The turn took 1230 tokens, {limit} is 1000: it ends here, and the calls of the last "
+    assert said in failure.evalue
+    assert f"`%jp config {limit}=N` allows more" in failure.evalue
+    *_, response = record(path)
+    assert response["is_error"]

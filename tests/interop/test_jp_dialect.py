@@ -543,3 +543,15 @@ def test_a_tool_that_is_new_does_not_change_how_a_delta_is_written() -> None:
 def test_half_a_model_that_jp_knows_is_written_whole(half: dict[str, str]) -> None:
     written = for_head([delta({"assistant": {"model": {"id": half}}})])
     assert entries(written)[0]["delta"] == {"assistant": {"model": {"id": MODEL | half}}}
+
+
+def test_what_a_response_took_goes_along_and_comes_back() -> None:
+    usage = {"model": "anthropic/m-1", "input_tokens": 1200, "output_tokens": 48}
+    said = at(3, "chat_response", message="Rain.", metadata={"usage": usage})
+    mark = at(4, "config_delta", delta={}, metadata={"usage": usage})
+    written = for_head([START, ASKED, said, mark])
+    [_, _, kept, changed] = entries(written)
+    assert list(kept["metadata"]) == ["usage"]
+    assert "usage" not in changed.get("metadata", {})  # JP has no metadata there
+    back = imported(written.files)
+    assert back["events"][2]["metadata"] == {"usage": usage}

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.support.browser import Lab, OpenNotebook
-from tests.support.page_actions import LOAD, answer, load, outputs, question
+from tests.support.page_actions import LOAD, answer, load, outputs, picture, question
 
 pytestmark = pytest.mark.browser
 
@@ -102,3 +102,38 @@ def test_a_person_sees_what_is_waited_for_and_that_an_interrupt_was_heard(
     (lab.root / "gate").touch()
     text = page.output_text(2, contains="Done.")
     assert "Waiting" not in text
+
+
+COUNTED = """
+[[replies]]
+text = "Let me look."
+tool_calls = [{ name = "hold", arguments = { gate = "gate" } }]
+usage = { input_tokens = 12300, output_tokens = 480, cache_read_tokens = 9225 }
+[[replies]]
+text = "Done."
+usage = { input_tokens = 12900, output_tokens = 20 }
+"""
+
+
+def test_tokens_are_counted_while_a_turn_runs_and_known_after_a_restart(
+    open_notebook: OpenNotebook, lab: Lab
+) -> None:
+    (lab.root / "counted.toml").write_text(COUNTED, encoding="utf-8")
+    page = open_notebook(LOAD, TOOLS, "%%jp -m scripted/counted\nGo.", "%jp usage")
+    load(page)
+    page.run_cell(1)
+    page.run_cell(2)
+    page.output_text(2, contains="Waiting for hold")
+    page.output_text(2, contains="· 12,300 tokens in, 480 out")
+    picture(page, "tokens")
+    (lab.root / "gate").touch()
+    assert "tokens" not in page.output_text(2, contains="Done.")
+    page.wait_for_kernel_status("idle")
+    page.save()
+    assert "tokens" not in json.dumps(outputs(page, 2))
+    page.restart_kernel()
+    load(page)
+    page.run_cell(3)
+    shown = page.output_text(3, contains="scripted/counted")
+    assert "25,200" in shown
+    assert "37%" in shown  # of what was sent came from the cache

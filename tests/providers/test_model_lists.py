@@ -277,6 +277,8 @@ async def test_a_server_that_is_silent_is_given_up() -> None:
             await listed("openai", server.url, seconds=0.2)
         server.closing.set()
     assert found.value.kind == "timeout"
+    assert found.value.__cause__ is not None
+    assert found.value.__cause__.__traceback__ is None  # frames of httpx hold the key's header
 
 
 async def test_nobody_there_says_how_to_start_it() -> None:
