@@ -71,7 +71,9 @@ def test_why_explains_the_same_error_until_there_is_another(user: FrontEnd) -> N
     run(user, "%jp config no.such.path=1")
     assert "KeyError: 'first'" in shown(user, run(user, "%jp why"))
     user.run("def f(:\n    pass")
-    assert "SyntaxError: invalid syntax" in shown(user, run(user, "%jp why"))
+    other = run(user, "%jp why", cell_id="why")
+    assert "SyntaxError: invalid syntax" in shown(user, other)
+    assert "this cell began" not in user.printed(other), "another error is another request"
 
 
 def test_why_with_only_an_error_of_ours_says_what_to_do(user: FrontEnd) -> None:
@@ -127,3 +129,33 @@ def test_a_cell_run_again_replaces_where_it_is_set_so(user: FrontEnd) -> None:
     printed = user.run("%jp q edited", cell_id="b")
     assert "turns 1 to 2 are replaced in a branch; `%jp switch " in printed
     assert requests(user) == ["a", "edited"]
+
+
+def test_on_stdin_the_question_has_a_key_for_each_choice(user: FrontEnd) -> None:
+    user.run("%jp config prompt.channel=stdin")
+    for cell in "abc":
+        user.run(f"%jp q {cell}", cell_id=cell)
+    for key, left in (
+        ("c", ["a", "b", "c"]),
+        ("a", ["a", "b", "c", "b"]),
+        ("r", ["a", "b", "c", "b"]),
+    ):
+        request = user.start("%jp q b", cell_id="b")
+        asked = user.input_request()["prompt"]
+        assert "?" in asked
+        user.type("")  # nothing is preselected
+        user.input_request()
+        user.type(key)
+        user.finish(request)
+        assert error(user, request) is None
+        assert requests(user) == left
+
+
+def test_an_interrupt_of_the_question_asks_nothing(user: FrontEnd) -> None:
+    user.run("%jp config prompt.channel=stdin")
+    for cell in "ab":
+        user.run(f"%jp q {cell}", cell_id=cell)
+    request = user.start("%jp q b", cell_id="b")
+    user.input_request()
+    user.interrupt(request)
+    assert requests(user) == ["a", "b"]

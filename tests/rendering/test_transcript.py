@@ -17,6 +17,7 @@ from jp_nb.agent.display_events import (
     EndOfText,
     Notice,
     QuestionEnds,
+    ShowRequest,
     ShowText,
     ToolBegins,
     ToolEnds,
@@ -45,6 +46,16 @@ def tool(name: str = "t", *, error: bool = False, **more: Any) -> list[DisplayEv
 
 def question(**fields: Any) -> QuestionEnds:
     return QuestionEnds("c", "t", Question.boolean("q", "Ship it?"), **fields)
+
+
+def test_a_request_is_folded_whole_and_stays_when_an_answer_is_withdrawn() -> None:
+    asked = "```\n</details><img src=x>\n" + "word " * 10_000 + "end"
+    shown = folded(ShowRequest(asked), *text("a"), DiscardText(), Notice("refused"))
+    markdown = shown.markdown()
+    assert markdown.startswith("<details><summary>Request</summary>\n\n````text\n```\n</details>")
+    assert "end\n````\n\n</details>" in markdown
+    assert "refused" in markdown
+    assert shown.plain_text().startswith("> ```\n> </details><img src=x>\n> word word")
 
 
 def test_text_tools_questions_and_notices_come_in_order() -> None:

@@ -6,15 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from jp_nb.agent.display_events import ShowRequest
 from jp_nb.agent.prompts import ActionPrompt, Answered, NotAnswered, PromptEnd
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ConfigError, PromptCancelled, ProviderError, UsageError
+from jp_nb.image import Image
+from jp_nb.record.events import ChatRequest
 from jp_nb.session.host import CellRun
 from jp_nb.session.session import Session
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter
+from tests.support.images import png
 from tests.support.magic_shell import folder
 
 __all__ = ["folder"]
@@ -226,7 +231,7 @@ def test_retry_counts_what_was_set_for_the_turn_and_since(folder: Path) -> None:
     assert cells.session.settings.model == "scripted/talk"
 
 
-def test_retry_keeps_schema_cell_and_forced_tool(folder: Path) -> None:
+def test_retry_keeps_schema_and_cell(folder: Path) -> None:
     Path("data.toml").write_text("[[replies]]\ndata = { n = 1 }\n" * 2)
     cells = Cells()
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -234,8 +239,31 @@ def test_retry_keeps_schema_cell_and_forced_tool(folder: Path) -> None:
     cells.session.run_turn("Go.", schema=schema, model="scripted/data")
     cells.enter("retry")
     assert cells.session.retry().data == {"n": 1}
-    request = next(e for e in cells.session.document.conversation.raw if "content" in e)
-    assert request["metadata"] == {"cell_id": "a"}, "it is the request of that cell"
+    assert last_request(cells)["metadata"] == {"cell_id": "a"}, "it is the request of that cell"
+
+
+def test_retry_forces_the_tool_that_was_forced(folder: Path) -> None:
+    cells = Cells()
+    cells.enter("a")
+    cells.session.run_turn("Go.", tool_choice="tool:describe_tools")
+    cells.session.retry()
+    assert last_request(cells)["metadata"]["tool_choice"] == "tool:describe_tools"
+
+
+def test_retry_shows_the_same_images(folder: Path) -> None:
+    cells = Cells()
+    cells.ask("a", "A")
+    stream, image = cells.session.document.conversation, Image("image/png", png())
+    stream.start_turn(ChatRequest(content="B", metadata={"cell_id": "b"}), [image])
+    cells.session.retry()
+    assert cells.session.document.conversation is not stream
+    assert last_request(cells)["metadata"] == {"cell_id": "b", "images": [image.digest]}
+    assert cells.session.document.conversation.images.find(image.digest) == image
+
+
+def last_request(cells: Cells) -> Any:
+    raw = cells.session.document.conversation.raw
+    return next(entry for entry in reversed(raw) if entry["type"] == "chat_request")
 
 
 def test_retry_of_a_failed_turn_drops_it(folder: Path) -> None:
@@ -269,11 +297,57 @@ def test_with_no_turn_there_is_nothing_to_ask_again(folder: Path) -> None:
         Cells().session.retry()
 
 
-def test_in_a_strangers_record_what_the_person_set_since_counts_in_full(folder: Path) -> None:
-    document: Any = three().session.document.to_json()
+def test_in_a_strangers_record_what_the_person_set_counts_and_what_the_stranger_set_does_not(
+    folder: Path,
+) -> None:
+    path = "providers.llm.openai.base_url"
+    theirs = three()
+    theirs.session.configure(Directive("cfg", f"{path}=http://theirs.example"))
+    theirs.ask("d", "D")
+    document: Any = theirs.session.document.to_json()
     cells = Cells(home=FakeHome(stored={**document, "signature": None}))
-    assert not cells.session.active.trust.trusted
-    cells.session.configure(Directive("cfg", "conversation.tools.ask_user.run=unattended"))
+    cells.session.retry()
+    before = cells.session.config.providers.llm.openai.base_url
+    assert before != "http://theirs.example"
+    cells.session.configure(Directive("cfg", f"{path}=http://mine.example"))
+    cells.session.retry()
     cells.session.retry()
     assert not cells.session.active.trust.trusted
-    assert cells.session.config.conversation.tools["ask_user"].run == "unattended"
+    assert cells.session.config.providers.llm.openai.base_url == "http://mine.example"
+
+
+# --- nothing is ever deleted -------------------------------------------------------------------
+
+CELL = st.sampled_from("abc")
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("ask"), CELL, st.sampled_from(["replace", "append"])),
+        st.tuples(st.just("retry"), CELL, st.just("")),
+        st.tuples(st.just("undo"), CELL, st.just("")),
+        st.tuples(st.just("back"), CELL, st.just("")),
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS)
+def test_whatever_is_asked_again_nothing_is_deleted(
+    folder: Path, steps: list[tuple[str, str, str]]
+) -> None:
+    cells = Cells()
+    cells.session.configure(Directive("cfg", "assistant.model.id=scripted/wordy"))
+    Path("wordy.toml").write_text('[[replies]]\ntext = "x"\n' * 30)
+    cells.ask("a", "A")
+    for step, cell, how in steps:
+        before = cells.everything()
+        if step == "ask":
+            cells.session.configure(Directive("cfg", f"record.rerun={how}"))
+            cells.ask(cell, cell)
+        elif step == "back" and (others := cells.session.document.others):
+            found: Any = others[-1]
+            cells.session.conversations.switch(found["conversation"]["id"])
+        elif cells.session.document.conversation.turn_count:
+            cells.session.retry() if step == "retry" else cells.session.conversations.undo()
+        assert kept(cells, before)
+    cells.session.close()
