@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from threading import get_ident
-from typing import Any
+from typing import Any, Literal
 
 from jp_nb.notebook.figures import open_figures, show_figures
 from jp_nb.notebook.output_capture import flush_streams
@@ -18,6 +18,7 @@ KINDS = frozenset(
     ("stream", "display_data", "update_display_data", "execute_result", "error", "clear_output")
 )
 Send = Callable[[], Any]
+Clears = Literal["now", "next"] | None
 
 
 class ToolOutput:
@@ -34,11 +35,13 @@ class ToolOutput:
     Attributes:
         watches: Whether tools run, so that what is shown is theirs.
         function_has_pictured: Whether the last function has shown an image.
+        cleared: Is called, on whichever thread, when a tool has cleared the cell's outputs.
     """
 
     def __init__(self, kernel: Any, *, hold: bool) -> None:
         self.watches = False
         self.function_has_pictured = False
+        self.cleared: Callable[[], None] = _nothing_to_show
         self._holds = hold
         self._session = kernel.session
         self._cell = (kernel.get_parent("shell").get("header") or {}).get("msg_id")
@@ -47,8 +50,8 @@ class ToolOutput:
         self._ours: set[int] = set()
         self._figures: frozenset[int] = frozenset()
         self._seen_of_function = self._seen = False
-        self._held_of_function: list[Send] = []
-        self._held: list[Send] = []
+        self._held_of_function = _Held()
+        self._held = _Held()
 
     def open(self) -> None:
         """See what is shown from now on."""
@@ -97,10 +100,7 @@ class ToolOutput:
 
     def take(self, *, of_function: bool) -> list[Send]:
         """Return what is held back, for `release`."""
-        held = self._held_of_function if of_function else self._held
-        taken = list(held)
-        del held[: len(taken)]
-        return taken
+        return (self._held_of_function if of_function else self._held).take()
 
     def _pass_on(self, stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
         """Stand in for `Session.send`."""
@@ -114,10 +114,14 @@ class ToolOutput:
             self.function_has_pictured |= _is_picture(message, *args, **kwargs)
         else:
             self._seen = True
-        if not self._holds:
-            return send()
-        (self._held_of_function if of_function else self._held).append(send)
-        return message
+        clears = _clears(message, *args, **kwargs)
+        if self._holds:
+            (self._held_of_function if of_function else self._held).add(send, clears)
+            return message
+        sent = send()
+        if clears is not None:
+            self.cleared()
+        return sent
 
     def _is_of_tool(self, message: Any, parent: Any) -> bool:
         if not self.watches or get_ident() in self._ours:
@@ -128,6 +132,47 @@ class ToolOutput:
         if kind not in KINDS or not isinstance(parent, dict):
             return False
         return bool(parent.get("header", parent).get("msg_id") == self._cell)
+
+
+class _Held:
+    """What one tool or several have shown, and nobody has seen yet.
+
+    Clearing takes that away alone: what is above it in the cell is the turn's.
+    """
+
+    def __init__(self) -> None:
+        self._sends: list[Send] = []
+        self._clears_next = False
+
+    def add(self, send: Send, clears: Clears) -> None:
+        """Keep `send`; or, as it clears, drop what is kept."""
+        if clears == "now" or (clears is None and self._clears_next):
+            self._sends.clear()
+            self._clears_next = False
+        if clears == "next":
+            self._clears_next = True
+        elif clears is None:
+            self._sends.append(send)
+
+    def take(self) -> list[Send]:
+        """Return what is kept, and keep it no longer."""
+        taken = list(self._sends)
+        del self._sends[: len(taken)]
+        return taken
+
+
+def _clears(message: Any, content: Any = None, *_: Any, **__: Any) -> Clears:
+    """Return when a message clears the outputs, in one of the forms that `Session.send` takes."""
+    kind = message
+    if isinstance(message, dict):
+        kind, content = message.get("msg_type"), message.get("content")
+    if kind != "clear_output":
+        return None
+    return "next" if isinstance(content, dict) and content.get("wait") else "now"
+
+
+def _nothing_to_show() -> None:
+    """Do nothing: nothing of ours was cleared."""
 
 
 def _is_picture(message: Any, content: Any = None, *_: Any, **__: Any) -> bool:

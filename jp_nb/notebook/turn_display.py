@@ -112,6 +112,7 @@ class TurnDisplay:
     def begin(self) -> None:
         """Begin to show the turn; on the cell's thread."""
         if self._tools is not None:
+            self._tools.cleared = self._show_again
             self._tools.open()
         if self._live:
             self._clock.schedule(PATIENCE)
@@ -183,6 +184,12 @@ class TurnDisplay:
             # A form belongs to the cell's thread, which serves while it is shown.
             if self._function is not None and self._so_far is None:
                 self._update()
+
+    def _show_again(self) -> None:
+        """Put the turn back: a tool has cleared the cell, to show something in place of its own."""
+        with self._lock:
+            if not self._done:
+                self._outputs.show_again()
 
     def _show_live(self) -> int:
         """Show all parts as they are; return how much was looked at for that."""

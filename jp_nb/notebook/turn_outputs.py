@@ -92,6 +92,12 @@ class TurnOutputs:
         self._parts[-1].release()
         return size
 
+    def show_again(self) -> None:
+        """Show anew, in order, what is shown: the outputs of the cell were cleared."""
+        for part in self._parts:
+            if part.shown is not None:
+                part.publish(part.shown, update=False, final=False)
+
     def show_last(self, bundle: dict[str, Any]) -> None:
         """Show `bundle` in the last output."""
         self._parts[-1].show(bundle)

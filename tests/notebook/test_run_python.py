@@ -153,6 +153,9 @@ def test_each_figure_is_shown_below_its_code_and_the_model_gets_the_picture(
     assert responses(kernel) == [("drawn\n<Figure size 640x480 with 1 Axes>", False)]
     pictures = [data for data in kernel.displays(request) if "image/png" in data]
     assert len(pictures) == 1
+    entries = events(kernel)
+    (digests,) = [e["metadata"]["images"] for e in entries if e["type"] == "tool_call_response"]
+    assert [e["digest"] for e in entries if e["type"] == "image"] == digests
     run = json.loads(
         kernel.run(
             "from jp_nb.notebook.kernel_notebook import KernelNotebook\n"
