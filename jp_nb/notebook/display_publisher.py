@@ -10,8 +10,8 @@ from contextlib import nullcontext
 from typing import Any, Protocol
 from uuid import uuid4
 
+from jp_nb.notebook.output_capture import ours
 from jp_nb.notebook.running_cells import RunningCells
-from jp_nb.notebook.tool_output import ToolOutput
 
 
 class Publish(Protocol):
@@ -30,14 +30,14 @@ class DisplayPublisher:
 
     Each has a display id. While the turn runs the metadata have it too: a page finds by it the
     output to go on with. A `kernel` keeps what is shown for pages that are loaded again while its
-    cell runs. Made on the cell's thread.
+    cell runs. What is shown `of_turn` is no tool's. Made on the cell's thread.
     """
 
     def __init__(
-        self, publish: Callable[..., None], tools: ToolOutput | None = None, kernel: Any = None
+        self, publish: Callable[..., None], kernel: Any = None, *, of_turn: bool = False
     ) -> None:
         self._publish = publish
-        self._tools = tools
+        self._around = ours if of_turn else nullcontext
         self._turn = f"jp-nb-{uuid4().hex}"
         self._parts = 0
         self._cells = RunningCells.of(kernel)
@@ -53,7 +53,7 @@ class DisplayPublisher:
             transient = {"display_id": display_id}
             if self._cells is not None:
                 self._cells.shows(self._request, display_id, bundle, metadata)
-            with self._tools.ours() if self._tools is not None else nullcontext():
+            with self._around():
                 self._publish(data=bundle, metadata=metadata, transient=transient, update=update)
 
         return show

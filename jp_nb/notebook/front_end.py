@@ -84,7 +84,7 @@ class NotebookFrontEnd:
         return TurnDisplay(
             transcript,
             self._cell,
-            DisplayPublisher(self._shell.display_pub.publish, tools, kernel),
+            DisplayPublisher(self._shell.display_pub.publish, kernel, of_turn=True),
             elsewhere=self._elsewhere,
             tools=tools,
             interval=interval,

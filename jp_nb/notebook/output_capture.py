@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
+from threading import local
 from typing import Any, Final, Literal
 
 from jp_nb.image import MEDIA_TYPES, Image, media_type_of
@@ -218,8 +219,8 @@ def _sent(capture: OutputCapture, session: Any, kernel: Any) -> Iterator[None]:
         if isinstance(message, dict):
             kind, content = message.get("msg_type"), message.get("content")
             parent = message.get("parent_header")
-        if isinstance(kind, str) and isinstance(content, dict) and _message_id(parent) == cell:
-            capture.take(kind, content)
+        if _message_id(parent) == cell and not is_ours() and isinstance(content, dict):
+            capture.take(str(kind), content)
         return outer(stream, message, *args, **kwargs)
 
     flush_streams()
@@ -263,6 +264,24 @@ class _Tee:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+_OURS = local()
+
+
+@contextmanager
+def ours() -> Iterator[None]:
+    """Open a block in which what this thread shows is the turn's own, and not kept."""
+    outer, _OURS.inside = is_ours(), True
+    try:
+        yield
+    finally:
+        _OURS.inside = outer
+
+
+def is_ours() -> bool:
+    """Return True if what this thread shows is the turn's own."""
+    return getattr(_OURS, "inside", False)
 
 
 def flush_streams() -> None:

@@ -5,14 +5,13 @@ What a cell shows leaves the kernel through one method, from whichever thread it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from threading import get_ident
 from typing import Any, Literal
 
 from jp_nb.notebook.figures import open_figures, show_figures
-from jp_nb.notebook.output_capture import flush_streams
+from jp_nb.notebook.output_capture import flush_streams, is_ours
 
 KINDS = frozenset(
     ("stream", "display_data", "update_display_data", "execute_result", "error", "clear_output")
@@ -25,7 +24,7 @@ class ToolOutput:
     """Watches whether tools show anything; with `hold`, keeps it for later.
 
     A function on the cell's thread is told from other tools. `publish` of others is theirs, what
-    is published in `ours` is not.
+    is published in `output_capture.ours` is not.
 
     Args:
         kernel: The kernel, in a cell.
@@ -47,7 +46,6 @@ class ToolOutput:
         self._cell = (kernel.get_parent("shell").get("header") or {}).get("msg_id")
         self._send: Callable[..., Any] = self._session.send
         self._thread: int | None = None
-        self._ours: set[int] = set()
         self._figures: frozenset[int] = frozenset()
         self._seen_of_function = self._seen = False
         self._held_of_function = _Held()
@@ -61,15 +59,6 @@ class ToolOutput:
         """See nothing any more."""
         if self._session.__dict__.get("send") == self._pass_on:
             del self._session.send
-
-    @contextmanager
-    def ours(self) -> Iterator[None]:
-        """Open a block in which what this thread shows is no tool's."""
-        self._ours.add(get_ident())
-        try:
-            yield
-        finally:
-            self._ours.discard(get_ident())
 
     def function_begins(self) -> None:
         """Note that a tool's function begins, on this thread."""
@@ -124,7 +113,7 @@ class ToolOutput:
         return sent
 
     def _is_of_tool(self, message: Any, parent: Any) -> bool:
-        if not self.watches or get_ident() in self._ours:
+        if not self.watches or is_ours():
             return False
         kind = message
         if isinstance(message, dict):
