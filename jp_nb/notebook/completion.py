@@ -314,6 +314,13 @@ def _config_file(text: str, facts: Facts) -> Completions:
     return _file(text, facts.config_files, suffixes=("",))
 
 
+def _attachment(text: str, facts: Facts) -> Completions:
+    """A file; or a variable, once its name has begun."""
+    found = _file(text, facts.entries, suffixes=("",))
+    names = [name for name in facts.variables() if text and not name.startswith("_")]
+    return _either(found, _starting(text, sorted(names)))
+
+
 def _file(
     text: str, entries: Callable[[str], Sequence[str]], *, suffixes: tuple[str, ...]
 ) -> Completions:
@@ -472,6 +479,7 @@ OFFERED: Final[Mapping[Offer, Callable[[str, Facts], Completions]]] = {
     "turn": lambda text, facts: _starting(text, map(str, reversed(range(facts.turns())))),
     "folder": lambda text, facts: _file(text, facts.entries, suffixes=()),
     "file": lambda text, facts: _file(text, facts.entries, suffixes=("",)),
+    "attachment": lambda text, facts: _attachment(text, facts),
     "schema": lambda text, facts: _starting(text, sorted(facts.schemas())),
 }
 """What Tab offers for each word of `Offer`, where a text has been typed."""

@@ -89,6 +89,6 @@ def _model(session: Session) -> str:
 
 
 def _attachments(session: Session) -> str:
-    found = session.turns.resolver.attachments(session.config)
+    found = session.turns.attachments(session.config)
     size = sum(len(a.content) for a in found)
     return f"{len(found)}, {size / 1000:,.1f} kB in all" if found else "none"

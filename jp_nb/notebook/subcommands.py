@@ -17,7 +17,8 @@ from jp_nb.errors import UsageError
 
 Offer = Literal[
     "path", "setting", "change", "model", "tool", "tool or toolset", "conversation",
-    "stored conversation", "turn", "folder", "file", "schema", "answer", "provider",
+    "stored conversation", "turn", "folder", "file", "attachment", "schema", "answer",
+    "provider",
 ]  # fmt: skip
 """What Tab may offer. A `stored conversation` may be damaged; a `setting` is a path or an
 assignment, a `change` a configuration file's name besides."""
@@ -154,7 +155,8 @@ ASK_OPTIONS: Final = (
             "[NAME]", "tool or toolset"),
     _change("no_tool", ("-T", "--no-tool"), "disable a tool likewise", "[NAME]", "tool or toolset"),
     _change("attach", ("-a", "--attachment"),
-            "attach a file or a pattern, for this and later turns", "FILE", "file"),
+            "attach a file, a pattern or a variable, for this and later turns", "FILE",
+            "attachment"),
     MagicOption(("-u", "--tool-use"),
            "force a tool for the first request of this turn; bare: any tool", "[NAME]", "tool",
            into="tool_uses", reads=lambda _, name: True if name is None else name),

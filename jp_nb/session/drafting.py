@@ -25,6 +25,7 @@ from jp_nb.record.claims import Source, claims_for, revert_source, revert_value
 from jp_nb.record.draft import Draft
 from jp_nb.record.projection import Projection
 from jp_nb.record.provenance import BASE
+from jp_nb.session.attached_values import is_value
 from jp_nb.session.requested_changes import load_paths, model_set, requested_changes
 from jp_nb.session.starting_config import to_store, with_model
 from jp_nb.workspace.attachment_files import AttachmentError, Attachments
@@ -105,6 +106,8 @@ class Drafting:
             url = attachment_argument(text, within=within)
         except ValueError as exc:
             raise UsageError(f"-a: {exc}") from exc
+        if is_value(url):
+            return url  # it is looked at where the variables are
         try:
             Attachments().read([url], root)
         except AttachmentError as exc:

@@ -33,6 +33,7 @@ from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.providers import registry
 from jp_nb.session.active_conversation import ActiveConversation
+from jp_nb.session.attached_values import AttachedValues, is_value
 from jp_nb.tooling.builtin import BUILTINS, BuiltinTools
 from jp_nb.tooling.command import CommandTools
 from jp_nb.tooling.python import REGISTRY, PythonFunctions
@@ -56,6 +57,9 @@ class Resolver:
     Args:
         active: The conversation.
         sources: Returns the sources of tools that a configuration has.
+
+    Attributes:
+        values: What is said of the variables that are attached.
     """
 
     def __init__(
@@ -67,6 +71,8 @@ class Resolver:
         self._sources = ToolSources(sources)
         self._providers: dict[str, Provider] = {}
         self._attachments = Attachments()
+        self._attached: tuple[Attachment, ...] = ()
+        self.values = AttachedValues()
 
     def for_turn(self, first: Resolved) -> Callable[[], Awaitable[Resolved]]:
         """Return what gives `first`, and then what the configuration in force resolves to."""
@@ -156,10 +162,17 @@ class Resolver:
             ConfigError: If something of it cannot be had; the path names it.
         """
         urls = config.conversation.attachments
+        files = [url for url in urls if not is_value(url)]
         try:
-            return self._attachments.read(urls, self._active.files.root)
+            found = self._attachments.read(files, self._active.files.root)
+            if len(files) == len(urls):
+                return found
+            values = [each for url in urls if is_value(url) for each in self.values.of(url)]
         except AttachmentError as exc:
             raise self._wrong_attachment(exc) from exc
+        if self._attached != (*found, *values):
+            self._attached = (*found, *values)
+        return self._attached
 
     def _wrong_attachment(self, error: AttachmentError) -> ConfigError:
         """Return `error` with the place that attached it, and what takes it away there."""

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.agent.display_events import Notice, ShowRequest
-from jp_nb.agent.model_events import ToolChoice
+from jp_nb.agent.model_events import Attachment, ToolChoice
 from jp_nb.agent.model_inquiry import LlmInquiryBackend
 from jp_nb.agent.prompts import (
     ActionPrompt,
@@ -39,6 +39,7 @@ from jp_nb.record.thread import Thread, thread_of
 from jp_nb.record.turn_view import Turn, read_turn
 from jp_nb.rendering.form_record import record_of
 from jp_nb.session.active_conversation import ActiveConversation
+from jp_nb.session.attached_values import choose_variables
 from jp_nb.session.beginnings import Beginnings
 from jp_nb.session.cell_work import CellWork
 from jp_nb.session.host import CellRun, Host
@@ -175,7 +176,9 @@ class TurnRunner:
         stream, settings = active.document.conversation, active.settings
         if other is not None:
             stream, settings = other.stream, other.settings(active.files)
-        draft = settings.draft(directives, model=model)
+        chosen, notices = choose_variables(directives, self._host.namespace, active.files.folder)
+        draft = settings.draft(chosen, model=model)
+        draft.notices.extend(notices)
         resolved = self.resolve(settings.snapshot(draft), stream.id, tool_choice=tool_choice)
         if schema is not None:
             resolved.provider.check_schema(schema)
@@ -192,6 +195,7 @@ class TurnRunner:
     ) -> Resolved:
         """Resolve `basis` from the cell's thread; see `Resolver.resolve`."""
         nobody = self._front_end.nobody(basis.config)
+        self._look_at_values(basis.config)
         return self._agent.wait_for(
             self.resolver.resolve(basis, conversation_id, tool_choice=tool_choice, nobody=nobody)
         )
@@ -201,8 +205,20 @@ class TurnRunner:
         nobody = self._front_end.nobody(config)
         return self._agent.wait_for(self.resolver.tools(config, nobody=nobody))
 
+    def attachments(self, config: AppConfig) -> tuple[Attachment, ...]:
+        """Return what `config` attaches, from the cell's thread; see `Resolver.attachments`."""
+        self._look_at_values(config)
+        return self.resolver.attachments(config)
+
+    def _look_at_values(self, config: AppConfig) -> None:
+        """Describe the variables that are attached, as they are now."""
+        budget = ValueBudget(config.interpolation.max_chars, config.values.image_side)
+        urls = config.conversation.attachments
+        self.resolver.values.look(urls, self._host.namespace, budget)
+
     def inquiry(self, config: AppConfig, tools: ToolSet, conversation_id: str) -> LlmInquiryBackend:
         """Return what answers the questions of `tools`; see `Resolver.inquiry`."""
+        self._look_at_values(config)
         return self._agent.wait_for(self.resolver.inquiry(config, tools, conversation_id))
 
     # --- one turn ----------------------------------------------------------------------------

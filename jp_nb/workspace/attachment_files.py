@@ -94,7 +94,8 @@ def _find(url: str, folder: Path) -> Iterator[_AttachedFile]:
     if parts.type.lower() != "file":
         kind = escape_unseen(parts.type)
         raise AttachmentError(
-            url, f"attachments of the kind '{kind}' cannot be read here: file:PATH can"
+            url,
+            f"attachments of the kind '{kind}' cannot be read here: file:PATH and value:NAME can",
         )
     if parts.params:
         raise AttachmentError(url, "a file takes no parameters; write a ? in its name as %3F")

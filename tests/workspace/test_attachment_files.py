@@ -217,7 +217,7 @@ def test_a_file_may_be_another_one_in_its_place(folder: Path) -> None:
         ("file:[a", "there is no file"),
         ("file:odd[1]", "folder; file://odd[[]1]/* attaches its files"),
         ("https://example.org/a", "attachments of the kind 'https' cannot be read here"),
-        ("bear://x", "attachments of the kind 'bear' cannot be read here: file:PATH can"),
+        ("bear://x", "attachments of the kind 'bear' cannot be read here: file:PATH and "),
     ],
 )
 def test_what_cannot_be_read_says_why(folder: Path, url: str, why: str) -> None:

@@ -1,0 +1,104 @@
+"""`-a NAME` of a variable: described anew for each turn, text and images."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from jp_nb.agent.model_events import Attachment
+from jp_nb.config.directives import Directive
+from jp_nb.errors import ConfigError, UsageError
+from jp_nb.session.session import Session
+from jp_nb.workspace import config_files
+from tests.support.fake_host import FakeHost
+from tests.support.sample_values import figure
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
+    for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
+    monkeypatch.setenv("JP_NB_KEY_FILE", str(tmp_path / "key"))
+    monkeypatch.chdir(tmp_path)
+    replies = "\n".join(['[[replies]]\ntext = "one"'] * 4)
+    (tmp_path / "talk.toml").write_text(replies)
+    made = FakeHost()
+    made.namespace |= {"table": pd.DataFrame({"a": [1]}), "rows": [[1, 2], [3]], "fig": figure()}
+    return made
+
+
+def ask(session: Session, *attach: str) -> tuple[Attachment, ...]:
+    """Run a turn, and return what was attached to its request."""
+    session.run_turn(
+        "Go.", model="scripted/talk", directives=[Directive("attach", text) for text in attach]
+    )
+    provider: Any = session.turns.resolver.provider("scripted", session.config.providers.llm)
+    return tuple(provider.requests[-1].attachments)
+
+
+def test_a_variable_is_described_anew_for_each_turn(host: FakeHost) -> None:
+    session = Session(host)
+    [first] = ask(session, "table")
+    assert (first.source, first.media_type) == ("table", "text/plain")
+    assert str(first.content).startswith("pandas.DataFrame, 1 row x 1 column")
+    assert session.config.conversation.attachments == ["value://table"]
+    assert "the variable table is attached, described anew for each turn" in session.notices
+    host.namespace["table"] = pd.DataFrame({"a": [1, 2]})
+    [second] = ask(session)
+    assert "2 rows" in str(second.content)
+    assert ask(session)[0] is second
+
+
+def test_a_path_to_a_part_of_it_and_its_images(host: FakeHost) -> None:
+    part, words, picture = ask(Session(host), "rows[0]", "fig")
+    assert (part.source, part.content) == ("rows[0]", "[1, 2]")
+    assert words.source == "fig"
+    assert (picture.source, picture.media_type) == ("fig, image 1", "image/png")
+    assert isinstance(picture.content, bytes)
+
+
+def test_a_file_goes_before_a_variable_of_its_name_and_that_is_said(
+    host: FakeHost, tmp_path: Path
+) -> None:
+    (tmp_path / "table").write_text("the file", encoding="utf-8")
+    session = Session(host)
+    assert ask(session, "table") == (Attachment("table", "text/plain", "the file"),)
+    assert any("attaches the file of that name, not the variable" in x for x in session.notices)
+    assert [each.source for each in ask(session, "value:rows")] == ["table", "rows"]
+
+
+def test_what_is_neither_a_file_nor_a_variable_is_an_error(host: FakeHost) -> None:
+    session = Session(host)
+    with pytest.raises(UsageError, match="there is no file"):
+        ask(session, "tabel")
+    with pytest.raises(ConfigError, match="there is no 'tabel' in this notebook; did you mean"):
+        ask(session, "value:tabel")
+    assert session.config.conversation.attachments == []
+
+
+def test_without_the_variable_the_error_says_how_to_take_it_away(host: FakeHost) -> None:
+    session = Session(host)
+    ask(session, "table")
+    del host.namespace["table"]
+    with pytest.raises(ConfigError) as caught:
+        ask(session)
+    assert "there is no 'table' in this notebook" in str(caught.value)
+    assert caught.value.path == 'conversation.attachments["value://table"]'
+    fix = """`%jp config 'conversation.attachments["value://table"]:=null'` leaves it out"""
+    assert fix in str(caught.value)
+    session.configure(Directive("cfg", 'conversation.attachments["value://table"]:=null'))
+    assert ask(session) == ()
+
+
+@pytest.mark.parametrize("url", ["value:table", "VALUE:table", "value://fig"])
+def test_a_folders_file_cannot_attach_a_variable_before_the_user_agreed(
+    host: FakeHost, tmp_path: Path, url: str
+) -> None:
+    (tmp_path / ".jp").mkdir()
+    (tmp_path / ".jp" / "config.toml").write_text(f'conversation.attachments = ["{url}"]')
+    assert ask(Session(host)) == ()
