@@ -166,14 +166,16 @@ async def test_images_that_are_not_delivered_take_no_place() -> None:
 
 
 async def test_only_the_last_run_of_a_tool_shows_images() -> None:
-    def asks(ctx: ToolContext) -> Outcome:
+    def proposes(ctx: ToolContext) -> Outcome:
         if not ctx.answers:
             return NeedsInput(Question.boolean("sure", "Sure?"))
-        return Success("sure", images=(figure(),))
+        if ctx.delta_rejection is None:  # it may not: it is run again
+            return Success("", config={"user": {"name": "Ada"}}, images=(figure(shade=1),))
+        return Success("refused", images=(figure(shade=2),))
 
-    made = bench(PythonTool(asks, name="plot"), person=FakePrompter(yes(True)))
+    made = bench(PythonTool(proposes, name="plot"), person=FakePrompter(yes(True)))
     await made.run()
-    assert seen(made.loop.thread) == [("sure", (figure(),))]
+    assert seen(made.loop.thread) == [("refused", (figure(shade=2),))]
 
 
 async def test_a_change_that_is_decided_first_does_not_lose_the_images() -> None:

@@ -165,6 +165,13 @@ def test_a_hostile_name_says_nothing_else() -> None:
     assert len(line) < 200
 
 
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+async def test_a_request_of_images_alone_is_sent(provider: str) -> None:
+    (message,) = await sent(provider, request((user(" "), (FIRST,))))
+    assert message["content"][0]["text"].startswith("[image: figure 1")
+    assert len(message["content"]) == 2
+
+
 async def test_a_result_that_answers_nothing_sends_no_image() -> None:
     loose = ((user("Go."), ()), (result("c9", "loose"), (FIRST,)), (user("And?"), ()))
     for provider in ("anthropic", "openai"):
