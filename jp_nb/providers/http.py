@@ -125,7 +125,7 @@ class HttpClient:
         try:
             return read_json(text)
         except ValueError as exc:
-            raise self._no_json(response, f"{redaction(text[:200])!r}") from exc
+            raise self._no_json(response, f"{redaction(text)[:200]!r}") from exc
 
     def _no_json(self, response: httpx.Response, what: str) -> ProtocolError:
         return ProtocolError(

@@ -12,7 +12,7 @@ https://github.com/ggml-org/llama.cpp/tree/master/tools/server
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Final, Literal
@@ -34,7 +34,7 @@ _STATES: Final[Mapping[str, Literal["deprecated", "retired"]]] = {
 
 def anthropic_models(page: JsonValue) -> list[ModelInfo]:
     """Return the models of one page of Anthropic's list."""
-    return [_anthropic(entry) for entry in _entries(page, "data")]
+    return [_anthropic(entry) for entry in _objects(page, "data") if _id(entry.get("id"))]
 
 
 def _anthropic(entry: Mapping[str, JsonValue]) -> ModelInfo:
@@ -60,7 +60,7 @@ def _supported(value: JsonValue) -> bool | None:
 
 def chat_models(page: JsonValue) -> list[ModelInfo]:
     """Return the models of a list in OpenAI's form, with what servers of that protocol add."""
-    return [_chat(entry) for entry in _entries(page, "data")]
+    return [_chat(entry) for entry in _objects(page, "data") if _id(entry.get("id"))]
 
 
 def _chat(entry: Mapping[str, JsonValue]) -> ModelInfo:
@@ -116,13 +116,17 @@ def with_props(model: ModelInfo, props: JsonValue) -> ModelInfo:
 
 def ollama_models(tags: JsonValue) -> list[ModelInfo]:
     """Return the models of Ollama's `/api/tags`."""
-    return [_ollama(entry) for entry in _entries(tags, "models", "model")]
+    return [
+        _ollama(identifier, entry)
+        for entry in _objects(tags, "models")
+        if (identifier := _id(entry.get("model")) or _id(entry.get("name")))  # in older ones
+    ]
 
 
-def _ollama(entry: Mapping[str, JsonValue]) -> ModelInfo:
+def _ollama(identifier: str, entry: Mapping[str, JsonValue]) -> ModelInfo:
     details = as_object(entry.get("details"))
     return ModelInfo(
-        _text(entry.get("model")),
+        identifier,
         created=_moment(entry.get("modified_at")),
         parameters=_word(details.get("parameter_size")),
         quantization=_word(details.get("quantization_level")),
@@ -150,14 +154,16 @@ def with_details(model: ModelInfo, shown: JsonValue) -> ModelInfo:
 # --- fields of strangers -----------------------------------------------------------------------
 
 
-def _entries(page: JsonValue, key: str, name: str = "id") -> Iterator[dict[str, JsonValue]]:
-    """Yield the entries of a list that can be named in a request."""
+def _objects(page: JsonValue, key: str) -> list[dict[str, JsonValue]]:
+    """Return the objects in a list of `page`."""
     found = as_object(page).get(key)
-    for entry in found[: MAX_MODELS + 1] if isinstance(found, list) else ():
-        if isinstance(entry, dict):
-            identifier = entry.get(name)
-            if isinstance(identifier, str) and 0 < len(identifier) <= MAX_ID_CHARS:
-                yield entry
+    entries = found[: MAX_MODELS + 1] if isinstance(found, list) else []
+    return [entry for entry in entries if isinstance(entry, dict)]
+
+
+def _id(value: JsonValue) -> str:
+    """Return what a model is called in requests; "" if that cannot be its name."""
+    return whole_text(value) if isinstance(value, str) and len(value) <= MAX_ID_CHARS else ""
 
 
 def _text(value: JsonValue) -> str:

@@ -153,6 +153,11 @@ async def test_ollama_tells_sizes_and_what_each_model_can(base: str) -> None:
     assert (broken.id, broken.quantization, broken.tools) == ("broken", "Q4_K_M", None)
 
 
+async def test_an_older_ollama_gives_only_names() -> None:
+    with ModelServer({"/api/tags": {"models": [{"name": "llama2"}]}}) as server:
+        assert (await listed("ollama", server.url)).models == (ModelInfo("llama2"),)
+
+
 async def test_ollama_is_asked_for_details_of_so_many_models_and_no_more() -> None:
     many = tags(*(f"m{n}" for n in range(100)))
     with ModelServer({"/api/tags": many, "/api/show": show}) as server:
