@@ -1,0 +1,40 @@
+"""The entry that says what a response took which left no entry: it changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jp_nb.record.events import ConfigDelta
+from jp_nb.record.fork import undo
+from jp_nb.record.timestamps import utc_now
+from jp_nb.record.unanswered import counting_deltas
+from jp_nb.record.usage import ModelUsage, TurnUsage, is_usage_mark, usage_in, with_usage
+from tests.support.entries import ASKED, CHANGED, SAID, START, raw
+from tests.support.fakes import new_stream
+
+TOOK: dict[str, Any] = {"usage": {"model": "p/m", "input_tokens": 3}}
+MARK = raw("config_delta", delta={}, metadata=TOOK)
+
+
+def test_it_is_no_change_of_the_configuration() -> None:
+    stream = new_stream(START, ASKED, SAID, MARK, CHANGED)
+    assert [number for number, _ in counting_deltas(stream.deltas)] == [1]
+    both = raw("config_delta", delta={"user": {"name": "Ada"}}, metadata=TOOK)
+    assert counting_deltas(new_stream(both).deltas)
+
+
+def test_it_goes_with_the_turn_that_it_ends() -> None:
+    stream = new_stream(START, ASKED, SAID, START, ASKED, MARK, CHANGED)
+    first, second = stream.turns()
+    assert [is_usage_mark(entry) for entry in second.entries] == [False, False, True]
+    assert not any(map(is_usage_mark, first.entries))
+    kept = undo(stream, clock=utc_now, made="live", not_ids=())
+    assert not any(map(is_usage_mark, kept.entries))
+
+
+def test_what_is_written_is_read_and_nothing_is_written_of_nothing() -> None:
+    mark = ConfigDelta()
+    assert with_usage(mark, ModelUsage("p/m")) is mark
+    one, other = ModelUsage("p/m", TurnUsage(3)), ModelUsage("p/n", TurnUsage(None, 4))
+    for used in ((one,), (one, other)):
+        assert usage_in(with_usage(mark, *used).metadata) == used
