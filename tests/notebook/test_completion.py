@@ -198,7 +198,7 @@ def test_tab_knows_what_every_word_of_the_tables_offers() -> None:
         ("%%jp --tool-use=^f", ["fs_read"]),
         ("%%jp -u ^--st", ["--strict"]),
         ("%%jp -a ^", ["a.toml", "b.txt", "docs/", r"my\ notes/"]),
-        ("%%jp -a ^Tri", ["Trip"]),
+        ("%%jp -a ^na", ["name", "names"]),
         ("%%jp --attachment=docs/^x", ["x.json"]),
         ("%%jp -U as", []),
         ("%jp config ^-", ["--explain", "--unset", "-c", "--cfg", "-C", "--no-cfg", "--user",
