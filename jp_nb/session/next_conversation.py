@@ -65,8 +65,16 @@ def branch_before(
     made.append(*(delta for _, delta in again))
     return NextConversation(
         made,
-        f"{why}; `%jp switch {old.id}` goes back to the conversation with all turns",
+        f"{why}; {_way_back(active)}",
         begins=False,
         trusted=active.trust.trusted,
         foreign=kept,
     )
+
+
+def _way_back(active: ActiveConversation) -> str:
+    """Return how to get at the conversation with all turns; no id where runs are compared."""
+    if active.headless:
+        return "the conversation with all turns stays in the notebook, and `%jp log` names it"
+    identifier = active.document.conversation.id
+    return f"`%jp switch {identifier}` goes back to the conversation with all turns"

@@ -36,10 +36,10 @@ def test_why_and_retry_leave_the_same_record_twice(tmp_path: Path) -> None:
         done = run(["-m", "jp_nb.cli", "run", path.name], path.parent)
         assert done.returncode == 0, done.stderr
         stored = nbformat.read(path, as_version=4).metadata["jp"]
-        shown = [x["data"]["text/plain"] for x in outputs(path) if "data" in x]
-        found.append((record(path), shown, len(stored["others"])))
-    assert found[0] == found[1]
-    entries, shown, others = found[0]
+        found.append((record(path), outputs(path), len(stored["others"])))
+    assert found[0] == found[1], "what is said names no conversation by its id"
+    entries, all_shown, others = found[0]
+    shown = [x["data"]["text/plain"] for x in all_shown if "data" in x]
     requests = [entry["content"] for entry in entries if entry["type"] == "chat_request"]
     assert [requests[0].split("\n")[0], *requests[1:]] == [
         "Explain this error, and how to mend it.",
