@@ -41,6 +41,8 @@ _PATIENCE_S: Final = 3.0
 """Seconds for one list: the texts of some values take long."""
 _LISTED: Final = 30
 _OF_IPYTHON: Final = frozenset({"In", "Out", "exit", "quit"})
+_OF_IPYTHON_TOO: Final = frozenset({"get_ipython", "open"})
+"""If nobody bound something of their own to them."""
 _ERROR: Final = 500
 NO_PATH: Final = (
     "That is no path to a value: write a name with attributes and subscripts, such as "
@@ -64,7 +66,8 @@ def variables(namespace: Mapping[str, Any], match: str, first: int, hide: Hiding
         raise ToolError(f"There are {len(listed)} variables: `first` is 0 to {len(listed) - 1}.")
     about = _about(first, len(shown), len(listed), match)
     sections = [DataSection("variables", "\n".join(_lines(shown, hide)) or "(none)")]
-    if imported := [name for name, value in known if _is_imported(value)]:
+    others = (name for name, value in known if _is_imported(value))
+    if imported := [name for name in others if name not in _OF_IPYTHON_TOO]:
         more = f" and {len(imported) - _LISTED} more" if len(imported) > _LISTED else ""
         names = ", ".join(one_line(name, limit=_NAME) for name in imported[:_LISTED])
         sections.append(DataSection("imported modules, functions and classes", f"{names}{more}"))
