@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final, Literal
 
 from jp_nb.errors import ToolError
@@ -194,16 +195,13 @@ def with_results(
 def search(cells: NotebookCells, text: str, hide: Hiding) -> Success:
     """Return the lines of sources and outputs that hold `text`, whatever its case."""
     find = re.compile(re.escape(text), re.IGNORECASE).search
-    found: list[str] = []
-    total = 0
-    for cell in cells.cells:
-        for hit in _hits(cell, find, hide):
-            total += 1
-            if total <= MAX_HITS:
-                found.append(hit)
-    count = f"{total} line{'' if total == 1 else 's'} in {len(cells.cells)} cells"
-    about = f"Found in {count}. {seen(cells)}"
-    if total > MAX_HITS:
+    hits = (hit for cell in cells.cells for hit in _hits(cell, find, hide))
+    found = list(islice(hits, MAX_HITS + 1))  # what is beyond is not even looked at
+    more = len(found) > MAX_HITS
+    del found[MAX_HITS:]
+    count = f"{'more than ' if more else ''}{len(found)} line{'' if len(found) == 1 else 's'}"
+    about = f"Found in {count} of {len(cells.cells)} cells. {seen(cells)}"
+    if more:
         about += f" The first {MAX_HITS} are listed: look for something that is more exact."
     if cut := [str(cell.number) for cell in cells.cells if cell.left_out][:MAX_HITS]:
         about += f" Not searched to their ends, for they are very long: cells {', '.join(cut)}."

@@ -145,7 +145,7 @@ def variable(
         raise ToolError(NO_PATH) from None
     except ValuePathError as exc:
         why = DataSection("error", hide(one_line(str(exc), limit=_ERROR)))
-        raise ToolError(framed("There is no such value.", [why])) from exc
+        raise ToolError(framed("That value cannot be had.", [why])) from exc
     about = "The value"
     if part is not None:
         what = {"head": "The first", "tail": "The last", "sample": "A sample, spread evenly, of"}

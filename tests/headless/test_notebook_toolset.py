@@ -36,7 +36,7 @@ def turn(folder: Path, *cells: str) -> tuple[list[dict[str, Any]], list[str]]:
     done = run(["-m", "jp_nb.cli", "run", path.name], path.parent)
     assert done.returncode == 0, done.stderr
     entries = [dict(entry) for entry in load_conversation(path).conversation.raw]
-    return entries, [e["content"] for e in entries if e["type"] == "tool_call_response"]
+    return entries, [str(e["content"]) for e in entries if e["type"] == "tool_call_response"]
 
 
 def test_headless_the_model_sees_what_this_kernel_ran(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ Source: `docs/notebook-tools.md`, `docs/decisions.md` D91 to D93.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, cast
 
@@ -110,7 +111,7 @@ async def _search(
     hide, cells = await cell.call(
         lambda: (Hiding(notebook.namespace), with_results(cells, notebook.namespace, latest, 0))
     )
-    return search(cells, text, hide)
+    return await asyncio.to_thread(search, cells, text, hide)  # megabytes of text, no values
 
 
 # --- variables -------------------------------------------------------------------------------
