@@ -47,7 +47,8 @@ def request_report(traced: TracedRequest, *, full: bool = False) -> Report:
         line_report(tokens_in_words(traced)),
     ]
     if not full and _is_cut(traced):
-        parts.append(line_report(f"`%jp request {traced.name} --full` shows all of every text"))
+        how = f"`%jp request {traced.name} --full` shows all of every text"
+        parts.append(Report(how, how))
     return joined(parts)
 
 

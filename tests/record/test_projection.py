@@ -80,6 +80,27 @@ def test_base_and_deltas_count_in_order_over_the_layers_below() -> None:
     assert (found.config().user.name, found.config().style.tool_call.show) == (None, True)
 
 
+@pytest.mark.parametrize("trusted", [True, False])
+def test_an_earlier_state_trusts_as_much_as_the_present_one(trusted: bool) -> None:
+    stream = new_stream(
+        delta(
+            {"assistant": {"name": "A"}, "providers": {"llm": {"openai": {"base_url": "http://a"}}}}
+        ),
+        delta({"assistant": {"name": "B"}}),
+    )
+    now = projection(stream, trusted=trusted)
+    stream.append(decode(delta({"providers": {"llm": {"openai": {"base_url": "http://mine"}}}}), 2))
+    assert host(now) == "http://mine"
+    names = [now.until(stream.until(count)).config().assistant.name for count in range(4)]
+    hosts = [host(now.until(stream.until(count))) for count in range(1, 4)]
+    assert names == [None, "A", "B", "B"]
+    theirs = "http://a" if trusted else None
+    assert [each if each in ("http://a", "http://mine") else None for each in hosts] == [
+        *(theirs, theirs, "http://mine")
+    ]
+    assert host(now) == "http://mine"
+
+
 def test_layers_below_are_asked_again_when_they_changed() -> None:
     below = [Layer("file", {"user": {"name": "A"}})]
     found = Projection(new_stream(), lambda: below, trusted=True)

@@ -181,6 +181,28 @@ def test_a_tool_that_changes_the_configuration_changes_the_request_behind_it(
         jp.remove_tool("switch")
 
 
+def test_a_tool_choice_that_a_tool_made_counts_for_the_request_behind_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @jp.tool(access=[jp.ConfigRule("assistant.tool_choice", write=True, apply="unattended")])
+    def rest() -> Success:
+        """Call nothing any more."""
+        return Success("Done.", config={"assistant": {"tool_choice": "none"}})
+
+    try:
+        with LoopbackServer([Reply(tool_calls=(ToolCall("rest"),)), "One.", "Two."]) as server:
+            notebook = notebook_at(server, folder, monkeypatch, "openai")
+            notebook.ask("First.")
+            notebook.ask("Second.")
+            arrived = [received.raw for received in server.requests]
+            choices = [received.body["tool_choice"] for received in server.requests]
+            assert choices == ["auto", "none", "none"]
+            assert [body(notebook, name) for name in ("0.1", "0.2", "1.1")] == arrived
+            notebook.session.close()
+    finally:
+        jp.remove_tool("rest")
+
+
 def test_what_is_attached_no_more_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "notes.md").write_text("Notes")
     with LoopbackServer(["One.", "Two."]) as server:
