@@ -85,7 +85,8 @@ def test_four_bytes_are_a_token(text: str, tokens: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "tokens"), [((640, 480), 410), ((1, 1), 1), ((20_000, 20_000), 1_600), (None, 1_600)]
+    ("size", "tokens"),
+    [((640, 480), 410), ((1, 1), 1), ((3_136, 784), 820), ((20_000, 20_000), 1_600), (None, 1_600)],
 )
 def test_an_image_takes_what_its_pixels_say(size: tuple[int, int] | None, tokens: int) -> None:
     assert image_tokens(size) == tokens

@@ -146,15 +146,34 @@ def test_a_request_after_tools_that_failed_is_known_while_the_kernel_lives(
 
 
 def test_a_continued_answer_is_one_request_more(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tools: None
 ) -> None:
     cut = Reply(text="The first half of it,", finish="max_tokens")
     with LoopbackServer([cut, " and the second.", "Next."]) as server:
         notebook = notebook_at(server, folder, monkeypatch, "anthropic")
-        notebook.ask("First.")
+        notebook.ask("First.", tool_choice="none")
         notebook.ask("Second.")
         arrived = [received.raw for received in server.requests]
+        choices = [received.body["tool_choice"]["type"] for received in server.requests]
+        assert choices == ["none", "none", "auto"]
         assert [body(notebook, name) for name in ("0.1", "0.2", "1.1")] == arrived
+        notebook.session.close()
+
+
+def test_reasoning_goes_back_to_whom_it_is_from(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tools: None
+) -> None:
+    thinks = Reply(reasoning="Hm.", text="One.")
+    with LoopbackServer([thinks, "Two.", "Three."]) as server:
+        notebook = notebook_at(server, folder, monkeypatch, "anthropic")
+        openai = Directive("cfg", f"providers.llm.openai.base_url={server.url}")
+        notebook.ask("First.")
+        notebook.ask("Second.")
+        notebook.ask("Third.", openai, model="openai/x")
+        notebook.jp("undo")
+        assert b'"signature"' in body(notebook, "1")
+        arrived = [received.raw for received in server.requests]
+        assert [body(notebook, name) for name in ("0", "1")] == arrived[:2]
         notebook.session.close()
 
 
@@ -170,8 +189,11 @@ def test_a_tool_that_changes_the_configuration_changes_the_request_behind_it(
     try:
         with LoopbackServer([calls, "One.", "Two."]) as server:
             notebook = notebook_at(server, folder, monkeypatch, "openai")
-            notebook.ask("First.", tool_choice="required")
+            required = Directive("cfg", "assistant.tool_choice=required")
+            notebook.ask("First.", required)  # it is not forced again: the turn would never end
             notebook.ask("Second.")
+            choices = [received.body["tool_choice"] for received in server.requests]
+            assert choices == ["required", "auto", "required"]
             arrived = [received.raw for received in server.requests]
             assert b"Be Bo." not in arrived[0]
             assert b"Be Bo." in arrived[1]
