@@ -26,6 +26,7 @@ from jp_nb.rendering.markdown import code_block
 from jp_nb.rendering.report import Report, table
 from jp_nb.safe_text import plain
 from jp_nb.tooling.documentation import Parameter, parameters
+from jp_nb.tooling.python import PythonTool
 
 MAX_VALUE_CHARS = 2000
 """Of one value of one tool."""
@@ -94,6 +95,7 @@ def tool(name: str, config: AppConfig, offer: MakeOffer) -> Report:
         *([("missing", possible.missing[name])] if name in possible.missing else []),
         *([("command", _command(configured.command))] if configured.command else []),
         *(_settings(found) if found else ()),
+        *(("advice", each) for each in _advice(found)),
         ("grants", grants(configured.access)),
     ]
     parts = [table(("setting", "value"), facts, limit=MAX_VALUE_CHARS)]
@@ -111,6 +113,14 @@ def tool(name: str, config: AppConfig, offer: MakeOffer) -> Report:
     return Report(
         "\n\n".join(part.markdown for part in parts), "\n\n".join(part.text for part in parts)
     )
+
+
+def _advice(found: OfferedTool | None) -> tuple[str, ...]:
+    if found is None or not isinstance(found.executor, PythonTool):
+        return ()
+    from jp_nb.tooling.tool_advice import advice
+
+    return advice(found.executor)
 
 
 # --- one tool --------------------------------------------------------------------------------

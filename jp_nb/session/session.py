@@ -64,6 +64,7 @@ class Session:
         self.notices: list[str] = []
         self.last: Turn | None = previous.last if previous is not None else None
         self._clashes: dict[str, str] = {}
+        self._advised: set[tuple[str, ...]] = set()
         home = host.find_home()
         folder = (home.path.parent if home.path else Path.cwd()).resolve()
         self.files = ConfigFiles(folder, None if home.headless else FolderTrust())
@@ -179,6 +180,7 @@ class Session:
     def say_notices(self, *more: str) -> None:
         """Print what the person should be told once, and `more`."""
         self._note_clashes()
+        self._note_advice()
         self.notices += self.files.take_notices()
         notices = [*self.notices, *more]
         self.notices.clear()
@@ -204,6 +206,17 @@ class Session:
             if self._clashes.get(name) != text
         ]
         self._clashes = found
+
+    def _note_advice(self) -> None:
+        """Say once of each definition of a Python tool what a model is not told about it."""
+        python = sys.modules.get("jp_nb.tooling.python")
+        for tool in python.REGISTRY.all().values() if python is not None else ():
+            if tool.definition in self._advised:
+                continue
+            from jp_nb.tooling.tool_advice import advice
+
+            self._advised.add(tool.definition)
+            self.notices += [f"tool {tool.name}: {sentence}" for sentence in advice(tool)]
 
     # --- a turn ------------------------------------------------------------------------------
 

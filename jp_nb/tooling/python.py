@@ -85,6 +85,11 @@ class PythonTool(ToolDefaults):
         self.__name__, self.__doc__ = self.name, function.__doc__
         self.__wrapped__ = function
 
+    @property
+    def definition(self) -> tuple[str, ...]:
+        """What a model learns of it: its name, its parameters, its docstring."""
+        return self.name, str(inspect.signature(self.function)), self.__doc__ or ""
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself, with nothing of a tool around it."""
         return self.function(*args, **kwargs)
@@ -211,10 +216,11 @@ def _arguments_model(function: Callable[..., Any], name: str) -> tuple[str | Non
             context_name = parameter.name
             continue
         default = ... if parameter.default is parameter.empty else parameter.default
-        fields[parameter.name] = (
-            annotation,
-            Field(default, description=described.get(parameter.name)),
-        )
+        # Without one, a description in the hint (`Annotated`) counts.
+        said: dict[str, Any] = {}
+        if text := described.get(parameter.name):
+            said["description"] = text
+        fields[parameter.name] = (annotation, Field(default, **said))
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=False, protected_namespaces=())
     try:
         return context_name, create_model(name, __config__=config, **fields)

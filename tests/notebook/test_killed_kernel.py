@@ -63,21 +63,25 @@ async def passed(gate: str) -> None:
 
 @jp.tool(access=[ConfigRule("user", write=True, apply="unattended")])
 async def settle() -> jp.Outcome:
+    '''Settle it.'''
     await passed("settle")
     return jp.Success("Settled.", config={{"user": {{"name": VALUE}}}})
 
 @jp.tool(access=[ConfigRule("assistant", write=True)])
 async def rename() -> jp.Outcome:
+    '''Rename it.'''
     await passed("rename")
     return jp.Success("Renamed.", config={{"assistant": {{"name": VALUE}}}})
 
 @jp.tool
 async def look() -> str:
+    '''Look at it.'''
     await passed("look")
     return "Looked."
 
 @jp.tool
 async def last() -> str:
+    '''Do what comes last.'''
     await passed("last")
     return "Last."
 """
@@ -91,11 +95,11 @@ def held(gate: str) -> None:
     while not (GATES / gate).exists():
         time.sleep(0.01)
 
-def add(record, *entries, add=TurnRecord.add):
+def add(record, *entries, add=TurnRecord.add, **more):
     if not any(isinstance(entry, ToolCallResponse) for entry in entries):
-        return add(record, *entries)
+        return add(record, *entries, **more)
     held("the commit")
-    add(record, *entries)
+    add(record, *entries, **more)
     held("what is after the commit")
 
 TurnRecord.add = add

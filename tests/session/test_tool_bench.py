@@ -199,3 +199,20 @@ parameters.name = { type = "string" }
 def test_a_function_that_is_no_tool_says_so(notebook: Notebook) -> None:
     with pytest.raises(UsageError, match=r"len is not a tool: @jp\.tool"):
         jp.call(len)
+
+
+def test_a_tool_that_says_too_little_is_told_so_once(
+    notebook: Notebook, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def halve(number):  # type: ignore[no-untyped-def]
+        return number / 2
+
+    jp.tool(halve)
+    notebook.session.say_notices()
+    printed = capsys.readouterr().out
+    assert "jp_nb: tool halve: number has no type hint" in printed
+    assert "jp_nb: tool halve: halve has no docstring" in printed
+    jp.tool(halve)
+    notebook.session.say_notices()
+    assert capsys.readouterr().out == ""
+    assert "number has no type hint" in notebook.jp("tools halve")

@@ -1,0 +1,155 @@
+"""What is said of a tool that a model is told too little about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import pytest
+from pydantic import Field
+
+from jp_nb.tooling.context import ToolContext
+from jp_nb.tooling.python import PythonTool
+from jp_nb.tooling.tool_advice import advice
+
+
+def whole(city: str, days: Annotated[int, Field(description="How many.")] = 1) -> str:
+    """Forecast for a city.
+
+    Args:
+        city: Name, as on a map.
+    """
+    return f"{city} {days}"
+
+
+def with_context(city: str, ctx: ToolContext) -> str:
+    """Forecast for a city.
+
+    Args:
+        city: Name, as on a map.
+        ctx: What the tool is told.
+    """
+    return city + ctx.name
+
+
+def no_docstring(city: str) -> str:
+    return city
+
+
+def no_hints(city, days=1):  # type: ignore[no-untyped-def]
+    """Forecast.
+
+    Args:
+        city: Name.
+        days: Days.
+    """
+    return city, days
+
+
+def anything(city: Any) -> str:
+    """Forecast.
+
+    Args:
+        city: Name.
+    """
+    return str(city)
+
+
+def forgets(city: str, days: int, hours: int) -> str:
+    """Forecast.
+
+    Args:
+        city: Name.
+    """
+    return f"{city}{days}{hours}"
+
+
+def misnames(city: str) -> str:
+    """Forecast.
+
+    Args:
+        city: Name.
+        cty: Name.
+        other: Name.
+    """
+    return city
+
+
+def bare(names: list, table: dict[str, list] | None = None) -> str:  # type: ignore[type-arg]
+    """Count.
+
+    Args:
+        names: Names.
+        table: A table.
+    """
+    return f"{names}{table}"
+
+
+def odd_default(days: int = None, city: str = 3) -> str:  # type: ignore[assignment]  # noqa: RUF013
+    """Forecast.
+
+    Args:
+        days: Days.
+        city: Name.
+    """
+    return f"{days}{city}"
+
+
+@pytest.mark.parametrize("function", [whole, with_context])
+def test_a_tool_that_is_described_well_hears_nothing(function: Callable[..., Any]) -> None:
+    assert advice(PythonTool(function)) == ()
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (
+            no_docstring,
+            [
+                "no_docstring has no docstring: the model is told its name alone. Write one that "
+                "says what it does"
+            ],
+        ),
+        (
+            no_hints,
+            [
+                "city and days have no type hint: the model may send anything. Write one, such as "
+                "`city: str`"
+            ],
+        ),
+        (
+            anything,
+            [
+                "city may be anything (`Any`): write the type that anything takes, such as "
+                "`city: str`"
+            ],
+        ),
+        (forgets, ["the docstring says nothing about days and hours: describe them under `Args:`"]),
+        (
+            misnames,
+            [
+                "the docstring describes cty, which misnames does not take: did you mean city?",
+                "the docstring describes other, which misnames does not take",
+            ],
+        ),
+        (
+            bare,
+            [
+                "names does not say what its list holds: write that, such as `list[str]`",
+                "table does not say what its list holds: write that, such as `list[str]`",
+            ],
+        ),
+        (
+            odd_default,
+            [
+                "the default of days is None, which is not `int`: write `days: int | None = None`",
+                "the default of city is a value of type int, which is not `str`: write a default "
+                "that fits",
+            ],
+        ),
+    ],
+)
+def test_what_is_missing_is_said_with_what_to_write(
+    function: Callable[..., Any], said: list[str]
+) -> None:
+    assert list(advice(PythonTool(function))) == said
