@@ -8,7 +8,8 @@ JpNbError
 ├── AnswerError         a structured answer did not come, or does not fit its schema
 ├── StorageError        the notebook holds something we cannot read
 ├── PromptUnavailable   a question that only a person may answer, and nobody is there
-└── PromptCancelled     a question that somebody was asked and did not answer
+├── PromptCancelled     a question that somebody was asked and did not answer
+└── ReplayError         the tools of a recorded turn answer otherwise than they did
 ToolError               raised by a tool for the model to read; never reaches the user
 """
 
@@ -33,6 +34,10 @@ class JpNbError(Exception):
 
 class UsageError(JpNbError):
     """A magic, a command or a function was called wrongly; nothing was done."""
+
+
+class ReplayError(JpNbError):
+    """The tools of a recorded turn do not answer what they answered then."""
 
 
 @dataclass(frozen=True, slots=True)

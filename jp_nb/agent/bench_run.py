@@ -33,7 +33,7 @@ from jp_nb.tooling.process_log import PROCESS_LOG, ProcessRun
 
 @dataclass(slots=True)
 class BenchRun:
-    """Runs batches of calls, one after the other, as a turn would; `outcomes` has what came of it.
+    """Runs batches of calls, one after the other, as a turn would; `ended` has what came of it.
 
     What a call asks is recorded in `record`, which nobody keeps. Changes that are approved are in
     `approved`, one for each batch, and count nowhere.
@@ -121,13 +121,13 @@ class BenchRun:
                 event = replace(event, counts=False)
         self.display(event)
 
-    def outcomes(self) -> Iterator[CallOutcome]:
-        """Yield what came of each call that has ended, in call order."""
+    def ended(self) -> Iterator[tuple[Call, CallOutcome]]:
+        """Yield each call that has ended and what came of it, in call order."""
         turn = read_turn(0, self.record.stream.current_turn())
         for number, calls in enumerate(self.batches):
             for call in calls:
                 if call.response is not None:
-                    yield self._outcome(number, call, turn.inquiries)
+                    yield call, self._outcome(number, call, turn.inquiries)
 
     def _outcome(self, batch: int, call: Call, inquiries: Sequence[Inquiry]) -> CallOutcome:
         assert call.response is not None

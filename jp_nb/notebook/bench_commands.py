@@ -1,4 +1,4 @@
-"""`%jp call`: a tool run outside of the conversation.
+"""`%jp call` and `%jp replay`: tools run outside of the conversation.
 
 Source: `docs/guide.md`.
 """
@@ -34,6 +34,21 @@ def call(line: Invocation) -> None:
     arguments: dict[str, JsonValue] = dict(known.arguments) if known else {}
     arguments |= read_assignments(options.words, tool.definition.parameters)
     bench.call(tools, tool, arguments)
+
+
+def replay(line: Invocation) -> None:
+    """Run the tool calls of a turn again, and show what they answer now beside what they did."""
+    from jp_nb.session.tool_replay import TurnReplay
+
+    session, number = line.session, line.number()
+    turns = list(session.document.conversation.turns())
+    if not turns:
+        raise UsageError("there is no turn in this conversation")
+    wanted = len(turns) - 1 if number is None else number
+    if wanted >= len(turns):
+        raise UsageError(f"there is no turn {wanted}: the last one is {len(turns) - 1}")
+    options = line.options
+    TurnReplay(session.bench, turns[wanted]).run(asks=options.ask, strict=options.strict)
 
 
 def _options(line: Invocation) -> Namespace:

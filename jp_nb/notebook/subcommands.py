@@ -238,6 +238,14 @@ _TABLE: Final = (
                         "[CALL_ID]", reads=lambda _, call_id: call_id),
         ),
     ),
+    Subcommand(
+        "replay", "run the tool calls of a turn again, beside what they answered then",
+        "bench_commands:replay", "[N]", "the number of a turn", "turn",
+        options=(
+            MagicOption(("--ask",), "with its questions asked anew"),
+            MagicOption(("--strict",), "what is not the same fails the cell"),
+        ),
+    ),
     Subcommand("new", "start a new conversation in this notebook", "conversation_commands:new",
                options=(MagicOption(("--keep-config",), "likewise, with what this one has set"),)),
     Subcommand("fork", "go on from a turn in a conversation of its own",

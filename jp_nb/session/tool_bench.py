@@ -32,6 +32,7 @@ from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, thread_of
 from jp_nb.record.timestamps import utc_now
 from jp_nb.rendering.bench_report import NOT_OFFERED, call_report, image_words, joined, said
+from jp_nb.rendering.report import Report
 from jp_nb.safe_text import one_line
 from jp_nb.session.active_conversation import ActiveConversation
 from jp_nb.session.host import Host
@@ -146,18 +147,22 @@ class ToolBench:
             raise UsageError(f"the arguments of {tool.name} have to be JSON values")
         request = ToolCallRequest(id=CALL_ID, name=tool.name, arguments=json_copy(arguments))
         run = self.run(tools, [[Call(request, tool)]], {})
-        outcome = next(run.outcomes(), None)
+        outcome = next((outcome for _, outcome in run.ended()), None)
         if outcome is not None:
             self._show(outcome, tools.why_not_offered(tool.name))
         check_end(run)
         assert outcome is not None  # a run that nobody stopped has ended
         return outcome
 
+    def show(self, report: Report) -> None:
+        """Display `report` in the running cell."""
+        self._host.show({"text/markdown": report.markdown, "text/plain": report.text})
+
     def _show(self, outcome: CallOutcome, why_not: str | None) -> None:
         report = call_report(outcome, timed=not self._active.headless)
         if why_not is not None:
             report = joined([said(NOT_OFFERED.format(outcome.name, why_not)), report])
-        self._host.show({"text/markdown": report.markdown, "text/plain": report.text})
+        self.show(report)
         for image in outcome.images:
             self._host.show({image.media_type: image.text, "text/plain": image_words(image)})
 

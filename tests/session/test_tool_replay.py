@@ -1,0 +1,125 @@
+"""A recorded turn again, with today's tools: what they answer now beside what they did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import jp_nb as jp
+from jp_nb.config.tree.access_config import ConfigRule
+from jp_nb.errors import ReplayError, UsageError
+from tests.session.test_tool_bench import kept, notebook
+from tests.support.magic_shell import Notebook, folder
+
+__all__ = ["folder", "notebook"]
+
+TWO_BATCHES = """
+[[replies]]
+tool_calls = [
+  { name = "weather", arguments = { city = "Delft" } },
+  { name = "sights", arguments = { city = "Delft" } },
+]
+[[replies]]
+tool_calls = [{ name = "weather", arguments = { city = "Leiden" } }]
+[[replies]]
+text = "Done."
+"""
+
+
+def one_call(name: str) -> str:
+    return f'[[replies]]\ntool_calls = [{{ name = "{name}" }}]\n[[replies]]\ntext = "Done."\n'
+
+
+def define(weather_says: str) -> None:
+    @jp.tool
+    def weather(city: str) -> str:
+        """Forecast."""
+        return f"{city}: {weather_says}"
+
+    @jp.tool
+    def sights(city: str) -> str:
+        """What there is to see."""
+        return "\n".join(f"{city} {number}" for number in range(40))
+
+
+@pytest.fixture
+def asked(notebook: Notebook) -> Notebook:
+    (notebook.folder / "talk.toml").write_text(TWO_BATCHES)
+    define("sunny")
+    notebook.ask("Plan a day.")
+    return notebook
+
+
+def test_the_same_tools_answer_the_same(asked: Notebook) -> None:
+    before = kept(asked.session)
+    shown = asked.jp("replay")
+    assert "Turn 0 with the tools of today: 3 of 3 results are the same." in shown
+    assert kept(asked.session) == before
+    asked.jp("replay 0 --strict")
+
+
+def test_what_differs_is_shown_and_fails_a_strict_replay(asked: Notebook) -> None:
+    define("rainy")
+    shown = asked.jp("replay")
+    assert '≠ 1 weather: "Delft: sunny" → "Delft: rainy"' in shown
+    assert '≠ 3 weather: "Leiden: sunny" → "Leiden: rainy"' in shown
+    assert "1 of 3 results are the same" in shown
+    assert "differs" in shown
+    with pytest.raises(ReplayError, match="2 of 3 results of turn 0 are not what they were"):
+        asked.jp("replay --strict")
+
+
+def test_a_tool_that_is_gone_is_said(asked: Notebook) -> None:
+    jp.remove_tool("sights")
+    shown = asked.jp("replay")
+    assert "the tool is gone" in shown
+    assert "2 of 3 results are the same" in shown
+
+
+def test_a_recorded_answer_counts_where_nobody_is(notebook: Notebook) -> None:
+    (notebook.folder / "talk.toml").write_text(one_call("rename"))
+    notebook.jp("config conversation.tools.rename.questions.name.answer=Dunes")
+
+    @jp.tool
+    def rename(ctx: jp.ToolContext) -> Any:
+        """Rename it."""
+        if "name" in ctx.answers:
+            return f"Named {ctx.answers['name']}, by {ctx.ends['name'].channel}."
+        return jp.NeedsInput(jp.Question.text("name", "Which name?").with_exclusive())
+
+    notebook.ask("Rename it.")
+    notebook.jp("config --unset conversation.tools.rename.questions.name.answer")
+    shown = notebook.jp("replay")
+    assert "Which name? → Dunes (recorded)" in shown
+    assert "1 of 1 results are the same" in shown
+    assert "nobody could be asked" in notebook.jp("replay --ask")
+
+
+def test_proposed_changes_are_compared(notebook: Notebook) -> None:
+    (notebook.folder / "talk.toml").write_text(one_call("change"))
+    wanted = "Ada"
+
+    @jp.tool(access=[ConfigRule("user", write=True, apply="unattended")])
+    def change() -> jp.Outcome:
+        """Change the name."""
+        return jp.Success("Changed.", config={"user": {"name": wanted}})
+
+    notebook.ask("Change it.")
+    assert "2 of 2 results are the same" in notebook.jp("replay")
+    wanted = "Bob"
+    before = kept(notebook.session)
+    shown = notebook.jp("replay")
+    assert "≠ 2 configuration" in shown
+    assert kept(notebook.session) == before
+
+
+def test_a_turn_without_calls_has_nothing_to_replay(notebook: Notebook) -> None:
+    with pytest.raises(UsageError, match="no turn in this conversation"):
+        notebook.jp("replay")
+    (notebook.folder / "talk.toml").write_text('[[replies]]\ntext = "Hi."\n')
+    notebook.ask("Hi")
+    with pytest.raises(UsageError, match="called no tool"):
+        notebook.jp("replay")
+    with pytest.raises(UsageError, match="there is no turn 1"):
+        notebook.jp("replay 1")
