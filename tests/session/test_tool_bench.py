@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
+from jp_nb.agent.prompts import Answered
 from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.errors import UsageError
 from jp_nb.session.current import set_current
 from jp_nb.session.session import Session
 from jp_nb.tooling.python import REGISTRY
+from tests.support.fake_host import FakeHome, FakeHost
+from tests.support.fakes import FakePrompter
 from tests.support.magic_shell import Notebook, folder
 
 __all__ = ["folder"]
@@ -216,3 +219,32 @@ def test_a_tool_that_says_too_little_is_told_so_once(
     notebook.session.say_notices()
     assert capsys.readouterr().out == ""
     assert "number has no type hint" in notebook.jp("tools halve")
+
+
+def test_what_is_remembered_for_the_turn_ends_with_the_call(folder: Path) -> None:
+    person = FakePrompter(
+        Answered("run_turn", channel="form"),
+        Answered("Dunes", channel="form"),
+        Answered("run", channel="form"),
+        Answered("Heath", channel="form"),
+    )
+    session = Session(FakeHost(person, FakeHome(folder / "n.ipynb")))
+    set_current(session)
+
+    @jp.tool(run="ask")
+    def rename(ctx: jp.ToolContext) -> Any:
+        """Rename it."""
+        if "name" in ctx.answers:
+            return f"Named {ctx.answers['name']}."
+        return jp.NeedsInput(jp.Question.text("name", "Which name?"))
+
+    try:
+        before = kept(session)
+        assert jp.call(rename).content == "Named Dunes."
+        assert jp.call(rename).content == "Named Heath."  # asked again: both
+        assert kept(session) == before
+        assert not list(folder.rglob("qna.jsonl"))
+    finally:
+        set_current(None)
+        session.close()
+        jp.remove_tool("rename")
