@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,48 +14,12 @@ from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.errors import UsageError
 from jp_nb.session.current import set_current
 from jp_nb.session.session import Session
-from jp_nb.tooling.python import REGISTRY
+from tests.support.bench_notebook import kept, notebook
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter
 from tests.support.magic_shell import Notebook, folder
 
-__all__ = ["folder"]
-
-SCRIPT = """
-[[replies]]
-text = "Let me look."
-tool_calls = [{ name = "weather", arguments = { city = "Delft", days = 3 } }]
-[[replies]]
-text = "Sunny."
-"""
-
-
-@pytest.fixture
-def notebook(folder: Path) -> Iterator[Notebook]:
-    (folder / "talk.toml").write_text(SCRIPT)
-    made = Notebook(folder)
-    set_current(made.session)
-    yield made
-    set_current(None)
-    made.session.close()
-    for name in REGISTRY.all():
-        REGISTRY.remove(name)
-
-
-def kept(session: Session) -> str:
-    """All that a call outside of the conversation may not touch."""
-    document = session.document
-    return json.dumps(
-        [
-            document.conversation.head,
-            document.conversation.base_config,
-            document.conversation.raw,
-            document.others,
-            session.config.model_dump(mode="json"),
-            repr(session.last),
-            repr(session.host.namespace.get("_jp")),
-        ]
-    )
+__all__ = ["folder", "notebook"]
 
 
 def define_weather() -> None:

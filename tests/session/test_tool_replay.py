@@ -9,7 +9,7 @@ import pytest
 import jp_nb as jp
 from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.errors import ReplayError, UsageError
-from tests.session.test_tool_bench import kept, notebook
+from tests.support.bench_notebook import kept, notebook
 from tests.support.magic_shell import Notebook, folder
 
 __all__ = ["folder", "notebook"]

@@ -1,0 +1,50 @@
+"""A notebook in which tools are called outside of the conversation, and what that may not touch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jp_nb.session.current import set_current
+from jp_nb.session.session import Session
+from jp_nb.tooling.python import REGISTRY
+from tests.support.magic_shell import Notebook
+
+SCRIPT = """
+[[replies]]
+text = "Let me look."
+tool_calls = [{ name = "weather", arguments = { city = "Delft", days = 3 } }]
+[[replies]]
+text = "Sunny."
+"""
+
+
+@pytest.fixture
+def notebook(folder: Path) -> Iterator[Notebook]:
+    (folder / "talk.toml").write_text(SCRIPT)
+    made = Notebook(folder)
+    set_current(made.session)
+    yield made
+    set_current(None)
+    made.session.close()
+    for name in REGISTRY.all():
+        REGISTRY.remove(name)
+
+
+def kept(session: Session) -> str:
+    """All that a call outside of the conversation may not touch."""
+    document = session.document
+    return json.dumps(
+        [
+            document.conversation.head,
+            document.conversation.base_config,
+            document.conversation.raw,
+            document.others,
+            session.config.model_dump(mode="json"),
+            repr(session.last),
+            repr(session.host.namespace.get("_jp")),
+        ]
+    )
