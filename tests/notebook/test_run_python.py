@@ -226,3 +226,42 @@ def test_it_is_off_until_it_is_named(kernel: FrontEnd) -> None:
     ((content, is_error),) = responses(kernel)
     assert is_error
     assert "is not available" in content
+
+
+def test_code_may_ask_for_a_line(kernel: FrontEnd) -> None:
+    folder: Any = kernel.folder  # type: ignore[attr-defined]
+    script = calls(("run_python", {"code": "name = input('Who? ')\nname.upper()"}))
+    (folder / "asks.toml").write_text(f'{script}[[replies]]\ntext = "Done."\n', encoding="utf-8")
+    request = start(kernel, "asks", UNATTENDED)
+    assert kernel.input_request()["prompt"] == "Who? "
+    kernel.type("ada")
+    kernel.finish(request)
+    assert contents(kernel) == ["'ADA'"]
+
+
+def test_with_nobody_there_two_runs_show_and_tell_the_same(kernel: FrontEnd) -> None:
+    codes = (
+        "print('one')\n1 + 1",
+        "import matplotlib.pyplot as plt\nplt.close('all')\nplt.plot([1, 2]);",
+        "print('before')\nhalf(0)",
+    )
+    seen = []
+    for _ in range(2):
+        request = run_code(kernel, *codes, allow_stdin=False, cell_id=None)
+        shown = [output.get("data", output) for output in kernel.outputs(request)]
+        seen.append((shown, responses(kernel)))
+        kernel.messages.clear()
+    assert seen[0] == seen[1]
+    assert [text for text, _ in seen[0][1]][:2] == ["one\n2", "<Figure size 640x480 with 1 Axes>"]
+
+
+def test_frames_of_earlier_code_are_told_apart(kernel: FrontEnd) -> None:
+    run_code(kernel, "def third(x):\n    return 1 / x", "third(0)")
+    content, is_error = responses(kernel)[1]
+    assert is_error
+    assert content.endswith(
+        "line 1, in <module>: third(0)\nline 2, in third, of code that ran earlier: return 1 / x"
+    )
+    assert "of code that ran earlier" in content
+    kernel.run("import sys; frame = sys.last_traceback\nwhile frame.tb_next: frame = frame.tb_next")
+    assert value(kernel, "frame.tb_frame.f_code.co_name") == "third"  # where %debug begins
