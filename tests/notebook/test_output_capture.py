@@ -1,0 +1,97 @@
+"""What is kept of what code shows: the same as a page has in the end, and bounded."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from jp_nb.notebook.output_capture import (
+    MAX_CHARS,
+    MAX_IMAGES,
+    MAX_OUTPUTS,
+    KeptText,
+    OutputCapture,
+)
+
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n123").decode()
+
+
+def kept(*pieces: str) -> str:
+    text = KeptText()
+    for piece in pieces:
+        text.add(piece)
+    return str(text)
+
+
+def display(text: str, name: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"data": {"text/plain": text, **more}, "transient": {"display_id": name}}
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        (["a\n", "b"], "a\nb"),
+        (["10%\r", "20%\r", "30%"], "30%"),
+        (["\r10%", "\r20%", "\n", "done\n"], "20%\ndone\n"),
+        (["a\r\nb\r\n"], "a\nb\n"),
+        (["x\r"], "x"),
+        (["a\rb\nc\rd"], "b\nd"),
+    ],
+)
+def test_a_text_is_as_a_terminal_leaves_it(pieces: list[str], text: str) -> None:
+    assert kept(*pieces) == text
+    assert kept(*"".join(pieces)) == text  # however it is cut
+
+
+@pytest.mark.parametrize("line", ["a line\n", "\r50%", "x"])
+def test_a_flood_is_kept_at_its_ends_alone(line: str) -> None:
+    text = KeptText()
+    for _ in range(200_000):
+        text.add(line)
+    sizes = [len(part) for part in vars(text).values() if isinstance(part, str)]
+    assert sum(sizes) + len("".join(vars(text)["_tail"])) <= 4 * MAX_CHARS
+    assert len(str(text)) <= 3 * MAX_CHARS + 100
+    assert ("characters are left out here" in str(text)) is ("\r" not in line)
+
+
+def test_many_outputs_are_kept_at_both_ends() -> None:
+    capture = OutputCapture()
+    for number in range(10_000):
+        capture.take("display_data", display(str(number)))
+    outputs = capture.outputs()
+    assert len(outputs) == 2 * MAX_OUTPUTS + 1
+    assert [outputs[0].text, outputs[-1].text] == ["0", "9999"]
+    assert outputs[MAX_OUTPUTS].text == "[… 9800 outputs are left out here …]"
+
+
+def test_pictures_are_kept_if_they_are_some_and_the_first_ones_alone() -> None:
+    capture = OutputCapture()
+    capture.take("display_data", display("lies", **{"image/png": "bm90IGEgcGljdHVyZQ=="}))
+    for _ in range(MAX_IMAGES + 3):
+        capture.take("display_data", display("figure", **{"image/png": PNG}))
+    lies, *figures = capture.outputs()
+    assert lies.images == ()
+    assert [len(each.images) for each in figures] == [1] * MAX_IMAGES + [0] * 3
+    assert figures[-1].text.startswith("figure [image left out")
+
+
+def test_updates_and_clearing_leave_what_a_page_has() -> None:
+    capture = OutputCapture()
+    capture.print("stdout", "gone\n")
+    capture.take("clear_output", {"wait": True})
+    assert [each.text for each in capture.outputs()] == ["gone\n"]
+    capture.take("display_data", display("1", "a"))
+    capture.print("stderr", "x")
+    capture.take("update_display_data", display("2", "a"))
+    capture.take("update_display_data", display("nobody's", "b"))
+    assert [each.text for each in capture.outputs()] == ["2", "x"]
+    capture.take("clear_output", {})
+    assert capture.outputs() == ()
+
+
+def test_no_terminal_escape_and_no_reordering_is_left() -> None:
+    capture = OutputCapture()
+    capture.print("stdout", "\x1b[31mred\x1b[0m \u202eback\x1b]0;title\x07\x00")
+    assert capture.outputs()[0].text == "red ⟨U+202E⟩back"
