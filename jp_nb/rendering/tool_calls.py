@@ -9,6 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from pydantic import JsonValue
 
@@ -31,6 +32,8 @@ MAX_REASON_CHARS = 300
 MAX_LINE_CHARS = 1000
 """Of one line of arguments or of a result."""
 MAX_BLOCK_CHARS = 100_000
+MAX_OPEN_LINES = 40
+"""Of code among the arguments; longer code is folded."""
 _CELL_FILE = re.compile(r'File "[^"]*ipykernel_\d+/\d+\.py"')
 _INPUT_FILE = re.compile(r'File "<ipython-input-[^"]*>"')
 
@@ -39,7 +42,7 @@ def call_markdown(begins: ToolBegins, ends: ToolEnds | None, *, live: bool) -> s
     """The call in Markdown; `live` also says how long it took. `ends` is None while it runs."""
     mark, tail = _state(ends, live=live)
     parts = [f"{mark} {code_span(_head(begins))}{_edited(begins)}{no_markup(tail)}"]
-    parts += [code_block(text, language) for text, language in _below(begins, ends)]
+    parts += [block.markdown for block in _below(begins, ends)]
     if ends is not None and ends.traceback:
         parts.append(details_block("Traceback", code_block(stable_traceback(ends.traceback))))
     return "\n\n".join(parts)
@@ -48,7 +51,7 @@ def call_markdown(begins: ToolBegins, ends: ToolEnds | None, *, live: bool) -> s
 def call_plain(begins: ToolBegins, ends: ToolEnds | None) -> str:
     """The call as text. What is below its line is indented: nothing there looks like a call."""
     mark, tail = _state(ends, live=False)
-    below = [line for text, _ in _below(begins, ends) for line in text.split("\n")]
+    below = [line for block in _below(begins, ends) for line in block.text.split("\n")]
     head = f"{mark} {_head(begins)}{_edited(begins)}{tail}"
     return "\n".join([head, *(f"    {line}".rstrip() for line in below)])
 
@@ -101,27 +104,42 @@ def _size(text: JsonValue) -> str:
     return f"…{count} line{'' if count == 1 else 's'}"
 
 
-def _below(begins: ToolBegins, ends: ToolEnds | None) -> list[tuple[str, str]]:
-    """The blocks below the line of a call, bounded, each with its language."""
+class _Block(NamedTuple):
+    """What stands below the line of a call; one that `folds` is folded where it is long."""
+
+    text: str
+    language: str
+    folds: bool = False
+
+    @property
+    def markdown(self) -> str:
+        block, lines = code_block(self.text, self.language), self.text.count("\n") + 1
+        if not self.folds or lines <= MAX_OPEN_LINES:
+            return block
+        return details_block(f"{lines} lines of {self.language}", block)
+
+
+def _below(begins: ToolBegins, ends: ToolEnds | None) -> list[_Block]:
+    """The blocks below the line of a call, bounded."""
     blocks = []
     if begins.formatted is not None:
-        blocks.append((bounded(begins.formatted), "text"))
+        blocks.append(_Block(bounded(begins.formatted), "text"))
     elif begins.parameters != "off":
         blocks += _arguments(begins, asked=begins.asked and ends is None)
     if ends is not None:
-        blocks.append((_result(ends), "text"))
-    return [(text, language) for text, language in blocks if text]
+        blocks.append(_Block(_result(ends), "text"))
+    return [block for block in blocks if block.text]
 
 
-def _arguments(begins: ToolBegins, *, asked: bool) -> Iterator[tuple[str, str]]:
+def _arguments(begins: ToolBegins, *, asked: bool) -> Iterator[_Block]:
     """Yield the texts of their own as they are, and the other arguments where they are shown."""
     below = {each.name for each in begins.texts}
     others = {k: v for k, v in _said(begins.arguments).items() if k not in below}
     if begins.parameters == "json" and others:
-        yield bounded(to_text(others)), "json"
+        yield _Block(bounded(to_text(others)), "json")
     for each in () if asked else begins.texts:
         _, lines = spelled_lines(str(begins.arguments[each.name]))
-        yield bounded("\n".join(lines)), each.language
+        yield _Block(bounded("\n".join(lines)), each.language, folds=True)
 
 
 def _said(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -138,9 +138,18 @@ def test_hostile_code_stays_in_its_block(text: str) -> None:
     markdown = call_markdown(begins, None, live=False)
     assert len(markdown) < 110_000
     fence = next(line for line in markdown.split("\n") if line.startswith("```"))
-    assert markdown.endswith("\n" + fence.removesuffix("python"))
+    assert markdown.removesuffix("\n\n</details>").endswith("\n" + fence.removesuffix("python"))
     assert markdown.count(fence.removesuffix("python")) == 2
     assert "\x1b" not in markdown
+
+
+@pytest.mark.parametrize(("lines", "folded"), [(40, False), (41, True)])
+def test_long_code_is_folded(lines: int, folded: bool) -> None:
+    text = "\n".join(["x"] * lines)
+    begins = ToolBegins("c", "run", {"code": text}, texts=(TextArgument("code", "python"),))
+    markdown = call_markdown(begins, None, live=False)
+    assert ("<details><summary>41 lines of python</summary>" in markdown) is folded
+    assert call_plain(begins, None).count("\n    x") == lines
 
 
 @pytest.mark.parametrize(
