@@ -104,7 +104,7 @@ def _size(text: JsonValue) -> str:
     return f"…{count} line{'' if count == 1 else 's'}"
 
 
-class _Block(NamedTuple):
+class _BlockBelow(NamedTuple):
     """What stands below the line of a call; one that `folds` is folded where it is long."""
 
     text: str
@@ -119,27 +119,27 @@ class _Block(NamedTuple):
         return details_block(f"{lines} lines of {self.language}", block)
 
 
-def _below(begins: ToolBegins, ends: ToolEnds | None) -> list[_Block]:
+def _below(begins: ToolBegins, ends: ToolEnds | None) -> list[_BlockBelow]:
     """The blocks below the line of a call, bounded."""
     blocks = []
     if begins.formatted is not None:
-        blocks.append(_Block(bounded(begins.formatted), "text"))
+        blocks.append(_BlockBelow(bounded(begins.formatted), "text"))
     elif begins.parameters != "off":
         blocks += _arguments(begins, asked=begins.asked and ends is None)
     if ends is not None:
-        blocks.append(_Block(_result(ends), "text"))
+        blocks.append(_BlockBelow(_result(ends), "text"))
     return [block for block in blocks if block.text]
 
 
-def _arguments(begins: ToolBegins, *, asked: bool) -> Iterator[_Block]:
+def _arguments(begins: ToolBegins, *, asked: bool) -> Iterator[_BlockBelow]:
     """Yield the texts of their own as they are, and the other arguments where they are shown."""
     below = {each.name for each in begins.texts}
     others = {k: v for k, v in _said(begins.arguments).items() if k not in below}
     if begins.parameters == "json" and others:
-        yield _Block(bounded(to_text(others)), "json")
+        yield _BlockBelow(bounded(to_text(others)), "json")
     for each in () if asked else begins.texts:
         _, lines = spelled_lines(str(begins.arguments[each.name]))
-        yield _Block(bounded("\n".join(lines)), each.language, folds=True)
+        yield _BlockBelow(bounded("\n".join(lines)), each.language, folds=True)
 
 
 def _said(arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
