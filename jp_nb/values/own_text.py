@@ -72,7 +72,8 @@ def own_text(value: object, limit: int) -> str:
 
 def _text(value: object, limit: int) -> str:
     printed = method_of(value, "__str__")
-    if method_of(value, "__repr__") is object.__repr__:
+    is_bare = method_of(value, "__repr__") is object.__repr__
+    if is_bare and method_of(value, "_repr_pretty_") is None:
         if printed not in (None, object.__str__):
             return _exact(str(value))
         return attributes_text(value)

@@ -1,0 +1,76 @@
+"""Values in a real kernel: in a request, as a tool's result, with pictures, shown once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.cells import calls, error, events, kernel_with, start, value
+from tests.support.kernel_client import FrontEnd
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+
+SETUP = """
+import jp_nb as jp
+import pandas as pd
+from matplotlib.figure import Figure
+frame = pd.DataFrame({"a": [1, 2, None]})
+fig = Figure(figsize=(6, 4))
+fig.add_subplot().plot([1, 2])
+
+class Place:
+    def _repr_pretty_(self, printer, cycle):
+        printer.text("a pretty place")
+
+@jp.tool
+def draw() -> object:
+    return "See:", fig, frame
+"""
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
+    folder = tmp_path_factory.mktemp("values")
+    talk = '[[replies]]\ntext = "Done."\n'
+    with kernel_with(folder, {"talk": talk, "tool": calls(("draw", {})) + talk}, SETUP) as user:
+        yield user
+
+
+def test_a_request_has_texts_and_pictures_of_its_values(kernel: FrontEnd) -> None:
+    request = kernel.start("%%jp -n -m scripted/talk\nLook: {{frame}} and {{fig}}.")
+    kernel.finish(request)
+    assert error(kernel, request) is None
+    [asked] = [each for each in events(kernel) if each["type"] == "chat_request"]
+    assert "Look: pandas.DataFrame, 3 rows x 1 column\n" in asked["content"]
+    assert "matplotlib.Figure, 600 x 400 pixels, 1 axes" in asked["content"]
+    assert len(asked["metadata"]["images"]) == 1
+    assert value(kernel, "[[i.media_type, i.name] for i in jp.last.images]") == [
+        ["image/png", "fig"]
+    ]
+
+
+def test_the_result_of_a_tool_may_be_texts_figures_and_frames(kernel: FrontEnd) -> None:
+    request = start(kernel, "tool")
+    kernel.finish(request)
+    assert error(kernel, request) is None
+    [answer] = [each for each in events(kernel) if each["type"] == "tool_call_response"]
+    assert answer["content"].startswith("See:\n\nmatplotlib.Figure, 600 x 400 pixels, 1 axes")
+    assert "\n\npandas.DataFrame, 3 rows x 1 column" in answer["content"]
+    assert not answer.get("is_error", False)
+    assert len(answer["metadata"]["images"]) == 1
+
+
+def test_what_ipython_would_print_is_told_and_nothing_is_printed_meanwhile(
+    kernel: FrontEnd,
+) -> None:
+    assert value(kernel, "jp.describe(Place()).text") == "a pretty place"
+
+
+def test_a_cell_shows_a_description_as_text_and_then_its_images(kernel: FrontEnd) -> None:
+    request = kernel.start("jp.describe(fig, name='fig')")
+    kernel.finish(request)
+    shown: list[Any] = list(kernel.displays(request))
+    assert [sorted(each) for each in shown] == [["text/plain"], ["image/png", "text/plain"]]
+    assert shown[0]["text/plain"].startswith("matplotlib.Figure, 600 x 400 pixels, 1 axes")
