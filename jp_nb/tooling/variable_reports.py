@@ -18,7 +18,7 @@ from jp_nb.tooling.notebook_frame import DataSection, Hiding, framed, mask
 from jp_nb.tooling.outcome import Success
 from jp_nb.values.describing import describe
 from jp_nb.values.description import Description, ValueBudget
-from jp_nb.values.value_parts import Part, part_of
+from jp_nb.values.value_parts import Part, part_of, pieces_of
 from jp_nb.values.value_path import (
     NotAValuePath,
     PathStep,
@@ -28,6 +28,8 @@ from jp_nb.values.value_path import (
 )
 
 VARIABLES_AT_ONCE: Final = 100
+ROWS_AT_ONCE: Final = 20
+"""Of a frame: the description of more shows the first and the last ones alone."""
 MAX_CHARS: Final = 20_000
 """Of the description of one value."""
 MAX_IMAGES: Final = 4
@@ -139,8 +141,7 @@ def variable(
     """
     try:
         value = _value_at(read_value_path(expression), namespace)
-        if part is not None:
-            value = part_of(value, *part)
+        pieces = pieces_of(part_of(value, *part), ROWS_AT_ONCE) if part else [value]
     except NotAValuePath:
         raise ToolError(NO_PATH) from None
     except ValuePathError as exc:
@@ -150,10 +151,11 @@ def variable(
     if part is not None:
         what = {"head": "The first", "tail": "The last", "sample": "A sample, spread evenly, of"}
         about = f"{what[part[0]]} {part[1]} items of the value (fewer if it has fewer)"
-    made = _described(value, hide, MAX_CHARS, MAX_IMAGES)
+    told = [_described(piece, hide, MAX_CHARS // len(pieces), MAX_IMAGES) for piece in pieces]
+    made = Description("\n\n".join(each.text for each in told), told[0].images)
     if made.images:
         about += f", with {len(made.images)} image{'s' if made.images[1:] else ''}"
-    kind = one_line(type(value).__name__, limit=_NAME)
+    kind = one_line(type(pieces[0]).__name__, limit=_NAME)
     sections = [DataSection("type", kind), DataSection("value", hide(made.text))]
     return Success(framed(f"{about}.", sections), images=made.images)
 

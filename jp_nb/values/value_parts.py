@@ -41,6 +41,23 @@ def part_of(value: Any, part: Part, count: int) -> Any:
     raise ValuePathError(f"this {kind} has no {part}: it has no items in an order")
 
 
+def pieces_of(value: Any, size: int) -> list[Any]:
+    """Return a frame or a series in pieces of `size` rows, as a description shows all of; else it.
+
+    Raises:
+        ValuePathError: If it cannot be cut.
+    """
+    of_pandas = hasattr(type(value), "iloc")
+    if not of_pandas and not (hasattr(type(value), "columns") and hasattr(type(value), "shape")):
+        return [value]
+    try:
+        starts = range(0, max(len(value), 1), size)
+        rows = value.iloc if of_pandas else value
+        return [rows[start : start + size] for start in starts]
+    except Exception as exc:  # whatever the value's own code raises
+        raise ValuePathError(f"its rows cannot be taken: {type(exc).__name__}: {exc}") from exc
+
+
 def _places(part: Part, count: int, length: int) -> range | list[int]:
     count = min(count, length)
     match part:

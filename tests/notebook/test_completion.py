@@ -456,3 +456,7 @@ def test_unloading_takes_it_away_and_loading_brings_it_back_once(kernel: FrontEn
     kernel.run("%reload_ext jp_nb")
     assert tab(kernel, "%jp config as|") == ["%jp config assistant."]
     assert kernel.run("print(len(get_ipython().Completer.custom_matchers))") == "1\n"
+
+
+def test_toolsets_come_with_their_number_of_tools() -> None:
+    assert complete("%%jp -t ", FACTS).notes == {"geo": "2 tools", "fs": "1 tool"}

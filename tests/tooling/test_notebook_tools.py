@@ -205,6 +205,14 @@ async def test_a_value_by_its_path_and_some_of_its_items(
     assert said in data(await use("notebook_variable", names, **arguments))
 
 
+async def test_all_rows_that_were_asked_for_are_told() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"n": range(1000, 2000), "password": "hunter22"})
+    found = data(await use("notebook_variable", {"frame": frame}, name="frame", head=50))
+    assert [n for n in range(1000, 1100) if str(n) in found] == list(range(1000, 1050))
+    assert "hunter22" not in found
+
+
 class Answers:
     """Answers everything; counts what was called."""
 
