@@ -52,7 +52,7 @@ def test_every_runner_gives_the_stored_outputs_and_the_record(
     assert [e["content"] for e in refused] == [REFUSAL]
     (closing,) = [e for e in entries if e["type"] == "inquiry_response"]
     assert (closing["outcome"], closing["reason"]) == ("cancelled", "no_prompt_backend")
-    assert sum(e["type"] == "turn_start" for e in entries) == 4
+    assert sum(e["type"] == "turn_start" for e in entries) == 5
 
 
 def test_running_twice_gives_the_same_outputs_and_record(

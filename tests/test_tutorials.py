@@ -214,3 +214,28 @@ def _run_cell(reader: FrontEnd, cell: Any, button: str) -> str:
         reader.form("Configuration delta proposed by tool")
         reader.click(button)
     return _shown_by(reader, request)
+
+
+# --- the bench for tools -----------------------------------------------------------------------
+
+BENCH = "05-tool-bench.ipynb"
+
+
+def test_the_bench_tutorial_keeps_what_is_tried_out_of_the_conversation(
+    tutorial_run: Callable[[str], Path],
+) -> None:
+    written = json.loads(tutorial_run(BENCH).read_text(encoding="utf-8"))
+    entries = written["metadata"]["jp"]["events"]
+    called = [(e["name"], e["arguments"]) for e in entries if e["type"] == "tool_call_request"]
+    assert called == [
+        ("reading_plan", {"title": "Sanditon", "days": 0}),
+        ("reading_plan", {"title": "Sanditon", "days": 1}),
+        ("notebook_variables", {}),
+        ("notebook_variable", {"name": "shelf"}),
+    ]
+    said = [e["content"] for e in entries if e["type"] == "tool_call_response"]
+    assert said[:2] == ["Today counts: give at least 1 for `days`.", '{"pages a day":128.0}']
+    assert "a shelf of 3 books, 851 pages in all" in said[3]
+    (before,) = written["metadata"]["jp"]["others"]
+    failed = [e["content"] for e in before["events"] if e["type"] == "tool_call_response"]
+    assert failed == ["ZeroDivisionError: division by zero"]

@@ -25,7 +25,7 @@ def advice(tool: PythonTool) -> tuple[str, ...]:
     >>> from jp_nb.tooling.python import PythonTool
     >>> def halve(number): return number / 2
     >>> for sentence in advice(PythonTool(halve)): print(sentence)
-    halve has no docstring: the model is told its name alone. Write one that says what it does
+    there is no docstring: the model is told its name alone. Write one that says what it does
     number has no type hint: the model may send anything. Write one, such as `number: str`
     """
     return tuple(_sentences(tool))
@@ -39,8 +39,8 @@ def _sentences(tool: PythonTool) -> Iterator[str]:
     documented = bool((tool.function.__doc__ or "").strip())
     if not documented:
         yield (
-            f"{tool.name} has no docstring: the model is told its name alone. Write one that says "
-            "what it does"
+            "there is no docstring: the model is told its name alone. Write one that says what "
+            "it does"
         )
     if names := [name for name in taken if name not in hints]:
         yield (

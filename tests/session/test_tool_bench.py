@@ -177,7 +177,7 @@ def test_a_tool_that_says_too_little_is_told_so_once(
     notebook.session.say_notices()
     printed = capsys.readouterr().out
     assert "jp_nb: tool halve: number has no type hint" in printed
-    assert "jp_nb: tool halve: halve has no docstring" in printed
+    assert "jp_nb: tool halve: there is no docstring" in printed
     jp.tool(halve)
     notebook.session.say_notices()
     assert capsys.readouterr().out == ""

@@ -106,8 +106,8 @@ def test_a_tool_that_is_described_well_hears_nothing(function: Callable[..., Any
         (
             no_docstring,
             [
-                "no_docstring has no docstring: the model is told its name alone. Write one that "
-                "says what it does"
+                "there is no docstring: the model is told its name alone. Write one that says "
+                "what it does"
             ],
         ),
         (
