@@ -6,7 +6,7 @@ Source: `docs/notebook-tools.md`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from jp_nb.errors import StorageError
@@ -22,13 +22,16 @@ PATIENCE_S: Final = 3.0
 class KernelNotebook:
     """An IPython shell and the store of its notebook; implements `NotebookAccess`.
 
-    Made in the cell's thread, while the cell runs that tools look from.
+    Args:
+        shell: The IPython shell.
+        store: Keeps the record, and knows the page.
+        ran: The cells that this kernel ran.
     """
 
-    def __init__(self, shell: Any, store: RecordStore) -> None:
+    def __init__(self, shell: Any, store: RecordStore, ran: Iterable[NotebookCell]) -> None:
         self._shell = shell
         self._store = store
-        self._running = len(self._sources()) - 1 if _keeps_history(shell) else None
+        self._ran = ran
 
     @property
     def namespace(self) -> Mapping[str, Any]:
@@ -57,33 +60,11 @@ class KernelNotebook:
         return NotebookCells(cells, "page")
 
     def _history(self, why: str) -> NotebookCells:
-        """Return the cells that this kernel ran and keeps in its history."""
-        ran = [(count, text) for count, text in enumerate(self._sources()) if count and text]
-        cells = (
-            NotebookCell(
-                number,
-                text,
-                execution_count=count,
-                state="running" if count == self._running else "ran",
-            )
-            for number, (count, text) in enumerate(ran)
-        )
-        return NotebookCells(tuple(cells), "kernel", why)
-
-    def _sources(self) -> list[str]:
-        """Return what was run, by execution count; there is none with the number 0."""
-        history = getattr(self._shell, "history_manager", None)
-        return list(history.input_hist_raw) if history is not None else []
+        """Return the cells that this kernel ran."""
+        return NotebookCells(tuple(self._ran), "kernel", why)
 
     def execute(self, code: str) -> CodeRun:
         """Run `code` in the user's namespace; on the cell's thread."""
         from jp_nb.notebook.code_runs import run_code  # few turns run any
 
         return run_code(self._shell, code)
-
-
-def _keeps_history(shell: Any) -> bool:
-    """Return whether the running cell is in the history: its request may say that it is not."""
-    kernel: Any = getattr(shell, "kernel", None)
-    request = (kernel.get_parent("shell") if hasattr(kernel, "get_parent") else None) or {}
-    return request.get("content", {}).get("store_history", True) is not False

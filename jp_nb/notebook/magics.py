@@ -9,7 +9,7 @@ import atexit
 import io
 import re
 import tokenize
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -139,10 +139,18 @@ def load(shell: Any, *, version: str) -> None:
     if complete not in shell.Completer.custom_matchers:
         shell.Completer.custom_matchers.append(complete)
     shell.events.register("post_run_cell", _after_a_cell)
-    if isinstance(session.host, NotebookHost):
-        shell.events.register("post_run_cell", session.host.errors.after_cell)
+    for event, callback in _watching(session):
+        shell.events.register(event, callback)
     print(f"jp_nb {version} · {one_line(session.summary())}")
     session.say_notices(*session.store.take_notices())
+
+
+def _watching(session: Session | None) -> Iterator[tuple[str, Callable[[Any], None]]]:
+    """Yield what the host of `session` wants to know of each cell, by IPython's names of events."""
+    if session is not None and isinstance(host := session.host, NotebookHost):
+        yield "post_run_cell", host.errors.after_cell
+        yield "pre_run_cell", host.ran_cells.cell_begins
+        yield "post_run_cell", host.ran_cells.cell_ended
 
 
 def _after_a_cell(_: object = None) -> None:
@@ -157,10 +165,9 @@ def unload(shell: Any) -> None:
     """Take the magics away; the conversation is kept for the next load."""
     session = current()
     set_current(None)
-    if session is not None and isinstance(session.host, NotebookHost):
-        after_cell = session.host.errors.after_cell
-        if after_cell in shell.events.callbacks["post_run_cell"]:
-            shell.events.unregister("post_run_cell", after_cell)
+    for event, callback in _watching(session):
+        if callback in shell.events.callbacks[event]:
+            shell.events.unregister(event, callback)
     if _after_a_cell in shell.events.callbacks["post_run_cell"]:
         shell.events.unregister("post_run_cell", _after_a_cell)
     if keep_question_marks in shell.input_transformers_cleanup:

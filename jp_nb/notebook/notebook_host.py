@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jp_nb.notebook.document.finding import find
 from jp_nb.notebook.last_errors import LastErrors
+from jp_nb.notebook.ran_cells import RanCells
 from jp_nb.safe_text import plain
 from jp_nb.session.host import CellRun, Home
 
@@ -28,6 +29,7 @@ class NotebookHost:
     def __init__(self, shell: Any) -> None:
         self.shell = shell
         self.errors = LastErrors(shell)
+        self.ran_cells = RanCells(shell)
 
     @property
     def namespace(self) -> dict[str, Any]:
@@ -60,7 +62,7 @@ class NotebookHost:
         """Return what tools may see of the notebook; at the first turn."""
         from jp_nb.notebook.kernel_notebook import KernelNotebook
 
-        return KernelNotebook(self.shell, store)
+        return KernelNotebook(self.shell, store, self.ran_cells)
 
     def show(self, bundle: Mapping[str, str]) -> None:
         """Display a MIME `bundle` in the running cell."""
