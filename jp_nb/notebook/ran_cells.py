@@ -44,16 +44,15 @@ class RanCells:
 
     def cell_begins(self, info: Any) -> None:
         """Note that a cell runs."""
-        if info.silent or not info.raw_cell:
-            return
-        count = self._shell.execution_count if info.store_history else None
-        self._ran.append((info.raw_cell, count, "running"))
+        if info.raw_cell and not info.silent:
+            self._ran.append((info.raw_cell, None, "running"))
 
     def cell_ended(self, result: Any) -> None:
         """Note how the cell that ran last ended."""
         if self._ran and self._ran[-1][2] == "running":
-            source, count, _ = self._ran[-1]
-            self._ran[-1] = source, count, "done" if result.success else "failed"
+            state: CellState = "done" if result.success else "failed"
+            count = result.execution_count if result.info.store_history else None
+            self._ran[-1] = self._ran[-1][0], count, state
 
     def __iter__(self) -> Iterator[NotebookCell]:
         """Yield the cells, the running one last."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import nbformat
+
 from jp_nb.headless.show import load_conversation
 from tests.support.notebook_runs import notebook, run
 
@@ -69,3 +71,17 @@ def test_one_line_in_the_workspaces_file_switches_it_on(tmp_path: Path) -> None:
 def test_it_is_off_until_somebody_switches_it_on(tmp_path: Path) -> None:
     _, read = turn(tmp_path, *CELLS, "%%jp -m scripted/look\nLook.")
     assert all("not" in said and "rows" not in said for said in read), read
+
+
+def test_a_runner_that_keeps_cells_out_of_the_history_hides_none_from_tools(tmp_path: Path) -> None:
+    """`pytest --nbval` asks the kernel to store no history."""
+    looks = "import jp_nb as jp\nseen = jp.call('notebook_cells').content"
+    check = "assert '1 [code, failed] 1 / 0' in seen and '0 [code, ran] %load_ext' in seen, seen"
+    path = notebook(tmp_path, "%load_ext jp_nb", "1 / 0", looks, check)
+    written = nbformat.read(path, as_version=4)
+    written.cells[1].metadata.tags = ["raises-exception"]
+    nbformat.write(written, path)
+    done = run(
+        ["-m", "pytest", "--nbval-lax", "-q", "-p", "no:cacheprovider", path.name], path.parent
+    )
+    assert done.returncode == 0, done.stdout
