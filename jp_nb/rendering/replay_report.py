@@ -40,8 +40,8 @@ class Replayed:
         return not self.note and self.then == self.now
 
 
-def replay_report(number: int, results: Sequence[Replayed]) -> Report:
-    """Return what differs, one result after the other, and a table of all of them."""
+def replay_report(number: int, results: Sequence[Replayed], note: str = "") -> Report:
+    """Return what differs, one result after the other, a table of all of them, and `note`."""
     same = sum(each.same for each in results)
     head = said(
         f"Turn {number} with the tools of today: {same} of {len(results)} results are the same. "
@@ -52,7 +52,7 @@ def replay_report(number: int, results: Sequence[Replayed]) -> Report:
         for place, each in enumerate(results, 1)
     ]
     listed = table(("call", "tool", "then", "now", "same?"), rows, limit=MAX_RESULT_CHARS)
-    return joined([*_differences(results), head, listed])
+    return joined([*_differences(results), head, listed, *([said(note)] if note else [])])
 
 
 def _differences(results: Sequence[Replayed]) -> Iterator[Report]:

@@ -19,7 +19,6 @@ from jp_nb.agent.asking import BatchContext
 from jp_nb.agent.bench_run import BenchRun
 from jp_nb.agent.call_outcome import CallOutcome
 from jp_nb.agent.calls import Call
-from jp_nb.agent.model_events import Usage
 from jp_nb.agent.model_inquiry import InquiryBackend, InquiryError, ModelInquiry
 from jp_nb.agent.questions import RecordedAnswer, TurnState
 from jp_nb.agent.tool_set import NEEDS_PERSON, OfferedTool, ToolSet, switched_on
@@ -48,8 +47,6 @@ STOPPED = "You stopped the call. Nothing of it is in the conversation."
 
 class NoInquiry:
     """Answers no question: the configured model cannot be had."""
-
-    on_usage: Callable[[Usage], None] | None = None
 
     def __init__(self, problem: ConfigError) -> None:
         self._problem = problem
@@ -124,6 +121,11 @@ class ToolBench:
         self._host = host
         self._turns = turns
         self._active = active
+
+    @property
+    def trusts_record(self) -> bool:
+        """True if what the conversation holds is the user's own, or they trust it."""
+        return self._active.trust.trusted
 
     def tools(self) -> BenchTools:
         """Return the tools as they are configured now."""

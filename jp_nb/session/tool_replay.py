@@ -1,7 +1,7 @@
 """The tool calls of a recorded turn, run anew with today's tools, beside what they answered then.
 
 The model is not asked: what it said stands in the record. Answers that people gave count again for
-the questions that are the same.
+the questions that are the same; those in a record that is not trusted may be nobody's, and do not.
 
 Source: `docs/guide.md`, `docs/decisions.md` D101.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -32,6 +33,11 @@ from jp_nb.record.turn_entries import TurnEntries
 from jp_nb.record.turn_view import ToolCall, read_turn
 from jp_nb.rendering.replay_report import Replayed, replay_report
 from jp_nb.session.tool_bench import BenchTools, ToolBench, check_end
+
+NOT_YOURS: Final = (
+    "The answers in this record did not count: it is not trusted, so anybody may have written "
+    "them. `%jp trust` shows what it sets, and asks."
+)
 
 
 @dataclass(slots=True)
@@ -104,9 +110,12 @@ class TurnReplay:
         recorded = read_turn(self._turn.number, self._turn.entries).tool_calls
         calls = list(self._calls(tools, recorded))
         answers = {} if asks else answers_of(self._turn.entries)
+        note = ""
+        if answers and not self._bench.trusts_record:
+            answers, note = {}, NOT_YOURS
         run = self._bench.run(tools, calls, answers)
         found = list(self._compared(run, recorded))
-        self._bench.show(replay_report(self._turn.number, found))
+        self._bench.show(replay_report(self._turn.number, found, note))
         check_end(run)
         if strict and (others := [each.name for each in found if not each.same]):
             raise ReplayError(

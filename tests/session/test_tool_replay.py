@@ -94,6 +94,11 @@ def test_a_recorded_answer_counts_where_nobody_is(notebook: Notebook) -> None:
     assert "Which name? → Dunes (recorded)" in shown
     assert "1 of 1 results are the same" in shown
     assert "nobody could be asked" in notebook.jp("replay --ask")
+    notebook.jp("trust --revoke")
+    of_anybody = notebook.jp("replay")
+    assert "(recorded)" not in of_anybody
+    assert "nobody could be asked" in of_anybody
+    assert "The answers in this record did not count: it is not trusted" in of_anybody
 
 
 def test_proposed_changes_are_compared(notebook: Notebook) -> None:
