@@ -20,7 +20,7 @@ from jp_nb.tooling.outcome import Success
 from jp_nb.values.describing import describe
 from jp_nb.values.description import ValueBudget
 
-Part = Literal["all", "source", "outputs"]
+CellPart = Literal["all", "source", "outputs"]
 CELLS_AT_ONCE: Final = 50
 MAX_TEXT: Final = 20_000
 """Characters of a source, and of outputs, in one result."""
@@ -105,7 +105,7 @@ def _no_cell(wanted: str, total: int) -> str:
 
 
 def one_cell(
-    cells: NotebookCells, cell: NotebookCell, part: Part, first_line: int, hide: Hiding
+    cells: NotebookCells, cell: NotebookCell, part: CellPart, first_line: int, hide: Hiding
 ) -> Success:
     """Return source, outputs or both of `cell`, from a line on if it is one of them."""
     name = f", id {cell.cell_id}" if _CELL_ID.fullmatch(cell.cell_id) else ""

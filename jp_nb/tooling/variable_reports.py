@@ -17,7 +17,7 @@ from jp_nb.safe_text import one_line
 from jp_nb.tooling.notebook_frame import DataSection, Hiding, framed, mask
 from jp_nb.tooling.outcome import Success
 from jp_nb.values.describing import describe
-from jp_nb.values.description import Description, ValueBudget
+from jp_nb.values.description import DEFAULT_SIDE, Description, ValueBudget
 from jp_nb.values.value_parts import Part, part_of, pieces_of
 from jp_nb.values.value_path import (
     NotAValuePath,
@@ -65,7 +65,8 @@ def variables(namespace: Mapping[str, Any], match: str, first: int, hide: Hiding
     listed = [(name, value) for name, value in known if not _is_imported(value)]
     shown = listed[first : first + VARIABLES_AT_ONCE]
     if first and not shown:
-        raise ToolError(f"There are {len(listed)} variables: `first` is 0 to {len(listed) - 1}.")
+        bound = f"0 to {len(listed) - 1}" if listed else "0"
+        raise ToolError(f"There are {len(listed)} of these variables: `first` is {bound}.")
     about = _about(first, len(shown), len(listed), match)
     sections = [DataSection("variables", "\n".join(_lines(shown, hide)) or "(none)")]
     others = (name for name, value in known if _is_imported(value))
@@ -116,7 +117,7 @@ def _lines(shown: list[tuple[str, Any]], hide: Hiding) -> Iterator[str]:
         elif time.monotonic() > ends:
             said = "(not looked at: the texts of those above took long)"
         else:
-            said = _cut(hide(_described(value, hide, _LINE + _ROOM, 0).text))
+            said = _cut(hide(_described(value, hide, _LINE + _ROOM).text))
         yield f"{one_line(name, limit=_NAME)} ({kind}): {said}"
 
 
@@ -133,6 +134,7 @@ def variable(
     expression: str,
     part: tuple[Part, int] | None,
     hide: Hiding,
+    side: int = DEFAULT_SIDE,
 ) -> Success:
     """Return what the value at `expression` is, or some of its items.
 
@@ -151,7 +153,7 @@ def variable(
     if part is not None:
         what = {"head": "The first", "tail": "The last", "sample": "A sample, spread evenly, of"}
         about = f"{what[part[0]]} {part[1]} items of the value (fewer if it has fewer)"
-    told = [_described(piece, hide, MAX_CHARS // len(pieces), MAX_IMAGES) for piece in pieces]
+    told = [_described(piece, hide, MAX_CHARS // len(pieces), MAX_IMAGES, side) for piece in pieces]
     made = Description("\n\n".join(each.text for each in told), told[0].images)
     if made.images:
         about += f", with {len(made.images)} image{'s' if made.images[1:] else ''}"
@@ -197,10 +199,12 @@ def _is_environment(value: Any) -> bool:
     return value is os.environ or value is getattr(os, "environb", None)
 
 
-def _described(value: Any, hide: Hiding, chars: int, images: int) -> Description:
+def _described(
+    value: Any, hide: Hiding, chars: int, images: int = 0, side: int = DEFAULT_SIDE
+) -> Description:
     if _is_environment(value):
         names = ", ".join(sorted(os.environ))
         return Description(f"the environment, without what it holds: {names}"[:chars])
     if type(value) is str and len(value) <= MAX_HIDDEN:
         value = hide(value)  # before it is cut, perhaps through a key
-    return describe(value, ValueBudget(chars, images=images, mask=mask))
+    return describe(value, ValueBudget(chars, side, images, mask))

@@ -175,6 +175,26 @@ async def test_variables_are_listed_in_parts_and_by_name() -> None:
     assert len(data(last).split("\n")) == 50
     assert "For more" not in last.content
     assert data(await use("notebook_variables", names, match="V24")).startswith("v240 (int): 240")
+    with pytest.raises(ToolError, match=r"There are 0 of these variables: `first` is 0\.$"):
+        await use("notebook_variables", names, match="none", first=1)
+    with pytest.raises(ToolError, match=r"`first` is 0 to 249\.$"):
+        await use("notebook_variables", names, first=250)
+
+
+async def test_pictures_of_values_are_as_large_as_is_configured() -> None:
+    pil = pytest.importorskip("PIL.Image")
+    names = {"picture": pil.new("RGB", (400, 200)), "Out": {}}
+    context = ToolContext("t", notebook=FakeNotebook(names, ()), image_side=100)
+    found = await BUILTINS["notebook_variable"].run({"name": "picture"}, context, InlineCell())
+    assert isinstance(found, Success)
+    assert [image.size for image in found.images] == [(100, 50)]
+    kept = [NotebookCell(0, "picture", execution_count=1, state="ran")]
+    names["Out"] = {1: names["picture"]}
+    seen = FakeNotebook(names, tuple(kept))
+    context = ToolContext("t", notebook=seen, image_side=100)
+    found = await BUILTINS["notebook_cell"].run({"cell": 0}, context, InlineCell())
+    assert isinstance(found, Success)
+    assert [image.size for image in found.images] == [(100, 50)]
 
 
 Login = namedtuple("Login", "user password")

@@ -22,13 +22,12 @@ from jp_nb.tooling.outcome import Outcome, Success
 TOOLSET: Final = "notebook"
 MAX_ITEMS: Final = 200
 MAX_SEARCHED: Final = 200
-SIDE: Final = 768
 
-_Read = Callable[[Mapping[str, JsonValue], NotebookAccess, CellThread], Awaitable[Success]]
+_Read = Callable[[Mapping[str, JsonValue], NotebookAccess, CellThread, int], Awaitable[Success]]
 
 
 class NotebookTool(ToolDefaults):
-    """One tool of the set: `read` does it."""
+    """One tool of the set: `read` does it, with images of at most so many pixels a side."""
 
     def __init__(self, read: _Read, description: str, parameters: Mapping[str, JsonValue]) -> None:
         self._read = read
@@ -51,14 +50,14 @@ class NotebookTool(ToolDefaults):
         if context.notebook is None:
             raise ToolError("There is no notebook around this conversation.")
         given = {name: value for name, value in arguments.items() if value is not None}
-        return await self._read(given, context.notebook, cell)
+        return await self._read(given, context.notebook, cell, context.image_side)
 
 
 # --- cells -----------------------------------------------------------------------------------
 
 
 async def _cells(
-    given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread
+    given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
     from jp_nb.tooling.cell_reports import listing
     from jp_nb.tooling.notebook_frame import Hiding
@@ -70,9 +69,9 @@ async def _cells(
 
 
 async def _cell(
-    given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread
+    given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
-    from jp_nb.tooling.cell_reports import Part, cell_at, one_cell, with_results
+    from jp_nb.tooling.cell_reports import CellPart, cell_at, one_cell, with_results
     from jp_nb.tooling.notebook_frame import Hiding
 
     wanted, part = given.get("cell"), given.get("part", "all")
@@ -89,14 +88,14 @@ async def _cell(
     hide, cells = await cell.call(
         lambda: (
             Hiding(notebook.namespace),
-            with_results(cells, notebook.namespace, [place], SIDE),
+            with_results(cells, notebook.namespace, [place], side),
         )
     )
-    return one_cell(cells, cell_at(cells, number), cast(Part, part), first_line, hide)
+    return one_cell(cells, cell_at(cells, number), cast(CellPart, part), first_line, hide)
 
 
 async def _search(
-    given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread
+    given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
     from jp_nb.tooling.cell_reports import search, with_results
     from jp_nb.tooling.notebook_frame import Hiding
@@ -118,7 +117,7 @@ async def _search(
 
 
 async def _variables(
-    given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread
+    given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
     from jp_nb.tooling.notebook_frame import Hiding
     from jp_nb.tooling.variable_reports import variables
@@ -131,7 +130,7 @@ async def _variables(
 
 
 async def _variable(
-    given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread
+    given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
     from jp_nb.tooling.notebook_frame import Hiding
     from jp_nb.tooling.variable_reports import variable
@@ -148,7 +147,7 @@ async def _variable(
         raise ToolError("Give one of `head`, `tail` and `sample`, not several.")
     part = parts[0] if parts else None
     names = notebook.namespace
-    return await cell.call(lambda: variable(names, name, part, Hiding(names)))
+    return await cell.call(lambda: variable(names, name, part, Hiding(names), side))
 
 
 def _whole(
