@@ -69,10 +69,11 @@ class Reruns:
         """Return the turns of an earlier run of `cell`, which asks `text`; None if there are none.
 
         One run may ask several times. A turn that got no answer is not sent again, so that there
-        is nothing to decide. Without the ids of cells, the same text is the same cell; with
-        `same_text`, only the same text is the same request.
+        is nothing to decide. Where the record has no id of the cell, the same text is the same
+        cell; with `same_text`, only the same text is the same request. A front end that names no
+        cells, such as a console, runs none again: whoever types a text twice means it.
         """
-        if self._active.headless or cell.execution is None:
+        if self._active.headless or cell.execution is None or cell.cell_id is None:
             return None
         stream = self._active.document.conversation
         if not any(_is_of(entry, text, cell, same_text=same_text) for entry in stream.entries):
@@ -165,7 +166,7 @@ def _is_of(entry: object, text: str, cell: CellRun, *, same_text: bool) -> bool:
     if not isinstance(entry, ChatRequest):
         return False
     asked = entry.metadata.get("cell_id")
-    if asked and cell.cell_id and asked != cell.cell_id:
+    if asked and asked != cell.cell_id:
         return False
     alike = entry.content == text
-    return alike if same_text else alike or bool(asked and cell.cell_id)
+    return alike if same_text else alike or bool(asked)

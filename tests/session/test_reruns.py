@@ -171,11 +171,22 @@ def test_a_restored_conversation_knows_its_cells(folder: Path) -> None:
     assert cells.requests == ["A", "B", "C, edited"]
 
 
-def test_without_ids_of_cells_the_same_text_is_the_same_cell(folder: Path) -> None:
+def test_a_record_without_ids_of_cells_knows_them_by_their_text(folder: Path) -> None:
+    first = Cells()
+    for text in ("A", "B", "C"):
+        first.ask(None, text)
+    cells = Cells(REPLACE, home=FakeHome(stored=first.session.document.to_json()))
+    cells.ask("b", "B")
+    assert cells.requests == ["A", "B"]
+
+
+def test_a_front_end_that_names_no_cells_runs_none_again(folder: Path) -> None:
+    """In a console a text that is typed twice is meant twice."""
     cells = Cells(REPLACE)
     for text in ("A", "B", "C", "B"):
         cells.ask(None, text)
-    assert cells.requests == ["A", "B"]
+    assert cells.requests == ["A", "B", "C", "B"]
+    assert not cells.asked
 
 
 def test_a_turn_without_an_answer_is_asked_again_without_a_question(folder: Path) -> None:
