@@ -215,7 +215,12 @@ def answer_as_json(answer_type: JsonValue, answer: JsonValue) -> str:
     if kind.get("type") == "select" and not is_deeper(answer, MAX_SHOWN_LEVELS):
         return _picks_as_json(_picked(answer), kind, several=isinstance(answer, list))
     fields = kind.get("fields")
-    if kind.get("type") == "form" and isinstance(fields, list) and isinstance(answer, dict):
+    if (
+        kind.get("type") == "form"
+        and isinstance(fields, list)
+        and answer
+        and isinstance(answer, dict)
+    ):
         found = {str(field.get("id")): field for field in map(as_object, fields)}
         return ", ".join(
             f"{_name(found.get(key, {}), key)}: "

@@ -256,6 +256,7 @@ ANSWERS = JSON | st.fixed_dictionaries({"selected": JSON, "custom": JSON})
 @given(DAMAGED, ANSWERS, st.booleans())
 @example({"type": "select", "options": [{"label": "no value"}]}, "a", True)
 @example({"type": "select"}, {"selected": [], "custom": None}, True)
+@example({"type": "form", "fields": []}, {}, True)
 @settings(max_examples=300, deadline=None)
 def test_whatever_a_record_holds_is_shown(kind: Any, answer: Any, answered: bool) -> None:
     card = question_card(kind, answer, answered=answered)
