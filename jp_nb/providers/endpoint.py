@@ -150,13 +150,15 @@ class ProviderSettings:
             raise self._wrong(key, "a number", value)
         return value
 
-    def flag(self, key: str) -> bool:
-        """Return whether it is on; what is not set is off.
+    def flag(self, key: str, *, default: bool = False) -> bool:
+        """Return whether it is on; what is not set is as `default` says.
 
         Raises:
             ConfigError: If it is something else.
         """
-        value = self._values.get(key, False)
+        value = self._values.get(key)
+        if value is None:
+            return default
         if not isinstance(value, bool):
             raise self._wrong(key, "true or false", value)
         return value

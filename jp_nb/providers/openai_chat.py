@@ -7,6 +7,7 @@ https://platform.openai.com/docs/api-reference/chat
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
+from dataclasses import replace
 
 from pydantic import JsonValue
 
@@ -19,9 +20,7 @@ from jp_nb.agent.model_info import ModelList
 from jp_nb.config.tree.provider_table import DIALECTS_NOT_BUILT
 from jp_nb.errors import ConfigError
 from jp_nb.providers import answer_schema as schemas
-from jp_nb.providers.attachment_parts import (
-    AttachedOnce,
-)
+from jp_nb.providers.attachment_parts import IMAGES, AttachedOnce
 from jp_nb.providers.chat_decoder import ChatDecoder
 from jp_nb.providers.chat_profiles import PROFILES, Profile
 from jp_nb.providers.chat_request import (
@@ -121,6 +120,8 @@ def create(settings: ProviderSettings) -> ChatProvider:
             path=f"providers.llm.{settings.provider}.dialect",
         )
     profile = PROFILES[settings.provider]
+    if settings.flag("images", default=profile.takes_images) != profile.takes_images:
+        profile = replace(profile, media_types=profile.media_types ^ IMAGES)
     attribution = {
         "x-title": settings.text("app_name"),
         "http-referer": settings.text("app_referrer"),

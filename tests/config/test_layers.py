@@ -382,6 +382,8 @@ AUTHORITY = [
         "openrouter", "xai") for key in ("api_key_env", "base_url")),
     "providers.llm.anthropic.chain_on_max_tokens", "providers.llm.anthropic.beta_headers",
     "providers.llm.openai.base_url_env", "providers.llm.openai.dialect",
+    *(f"providers.llm.{name}.images" for name in (
+        "cerebras", "deepseek", "llamacpp", "ollama", "openai", "openrouter")),
     "providers.llm.openrouter.app_name", "providers.llm.openrouter.app_referrer",
     "prompt.channel", "prompt.rendered_timeout_s", "prompt.timeout_s", "prompt.notify",
     "record.headless", "record.project_log", "record.project_log_archives",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +12,7 @@ from anthropic.types import MessageParam
 from openai.types.chat import ChatCompletionMessageParam
 from pydantic import TypeAdapter
 
-from jp_nb.agent.model_events import ModelRequest
+from jp_nb.agent.model_events import Attachment, ModelRequest
 from jp_nb.image import Image
 from jp_nb.providers.anthropic_request import AnthropicRendering
 from jp_nb.providers.chat_profiles import PROFILES
@@ -51,9 +52,9 @@ def request(*entries: tuple[Any, tuple[Image, ...]]) -> ModelRequest:
     return ModelRequest(model="m", thread=thread(*entries), tools=(WEATHER,))
 
 
-async def sent(provider: str, asked: ModelRequest) -> Any:
+async def sent(provider: str, asked: ModelRequest, **settings: object) -> Any:
     with LoopbackServer(["Good."]) as server:
-        made = create(provider, {"base_url": server.url, "base_url_env": None})
+        made = create(provider, {"base_url": server.url, "base_url_env": None, **settings})
         try:
             await collect(made, asked)
         finally:
@@ -109,6 +110,14 @@ async def test_who_takes_no_images_is_told_in_words(provider: str) -> None:
     assert asked["content"] == f"Compare these.\n{words.format('mine')}"
     assert one["content"] == f"one\n{words.format('figure 1')}"
     assert two["content"] == "\n".join(map(words.format, ("figure 2", "figure 1")))
+
+
+@pytest.mark.parametrize(("provider", "images"), [("ollama", True), ("openai", False)])
+async def test_who_knows_the_model_says_whether_it_sees(provider: str, images: bool) -> None:
+    attached = (Attachment("plan.png", "image/png", FIRST.content),)
+    asked = replace(request(*PLOTS), attachments=attached)
+    messages = json.dumps(await sent(provider, asked, images=images))
+    assert messages.count("data:image/png;base64,") == (5 if images else 0)
 
 
 def whole(value: Any) -> Any:

@@ -61,9 +61,14 @@ class ProviderConfig(ConfigTable):
 
 
 class SpeaksChat(ProviderConfig):
-    """A server that speaks chat completions; its profile is in `providers/chat_profiles.py`."""
+    """A server that speaks chat completions; its profile is in `providers/chat_profiles.py`.
+
+    `images` says whether its models are sent images; unset, the profile knows what is usual there.
+    """
 
     MADE_BY: ClassVar[str] = "openai_chat:create"
+
+    images: Flag | None = None
 
 
 class Anthropic(ProviderConfig):
