@@ -60,23 +60,21 @@ def _range(value: Any) -> str:
     limit = MAX_MAPPED if type(value).__name__ == "memmap" else MAX_SAMPLED
     sample, is_all = _sample(value, limit)
     if sample.dtype.kind == "b":
-        return f"{count(int(sample.sum()), 'element')} True{_of(sample, is_all)}"
+        of = f" of {sample.size:,}" if is_all else _of_sample(limit)
+        return f"{count(int(sample.sum()), 'element')} True{of}"
     if sample.dtype.kind == "c":
         return ""
     missing = 0
+    known = sample
     if sample.dtype.kind == "f":
-        missing = int((sample != sample).sum())
-        sample = sample[sample == sample]
-    if not sample.size:
-        return f"every element is nan{_of(sample, is_all)}"
-    mean = float(sample.mean(dtype="float64"))
-    facts = f"min {_number(sample.min())}, max {_number(sample.max())}, mean {mean:.6g}"
+        known = sample[sample == sample]
+        missing = sample.size - known.size
+    if not known.size:
+        return f"every element is nan{'' if is_all else _of_sample(limit)}"
+    mean = float(known.mean(dtype="float64"))
+    facts = f"min {_number(known.min())}, max {_number(known.max())}, mean {mean:.6g}"
     nan = f", {missing:,} nan" if missing else ""
     return facts + nan + ("" if is_all else _of_sample(limit))
-
-
-def _of(sample: Any, is_all: bool) -> str:
-    return f" of {sample.size:,}" if is_all else _of_sample(sample.size)
 
 
 def _of_sample(size: int) -> str:

@@ -125,8 +125,8 @@ def _smaller(value: Any, side: int) -> bytes:
     """Return a PNG of a copy: without what the file of the image said beside its pixels."""
     shown = value
     if shown.mode not in _MODES:
-        clear = shown.mode in ("PA", "La", "RGBa") or "transparency" in shown.info
-        shown = shown.convert("RGBA" if clear else "RGB")
+        clear = shown.mode in ("PA", "RGBa") or "transparency" in shown.info
+        shown = shown.convert("LA" if shown.mode == "La" else "RGBA" if clear else "RGB")
     shown = shown.copy()
     shown.info = {}
     if max(shown.size) > side:

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import io
 import sys
+from collections import namedtuple
+from dataclasses import dataclass
+from reprlib import recursive_repr
 from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any, Final
 
@@ -17,7 +20,10 @@ from jp_nb.values.cutting import cut_end, in_one_line, without_addresses
 
 FAILURES: Final = (Exception, SystemExit, GeneratorExit)
 """What a value's own code may raise; a `KeyboardInterrupt` is the person's."""
-_GENERATED: Final = ("reprlib.py", "collections/__init__.py", "collections\\__init__.py")
+_GENERATORS: Final = frozenset(
+    maker.__code__.co_filename for maker in (dataclass, namedtuple, recursive_repr)
+)
+"""Files of what writes the `__repr__` of a class, or wraps one that it wrote."""
 _MRO: Final = type.__dict__["__mro__"]
 _MODULE: Final = type.__dict__["__module__"]
 _QUALNAME: Final = type.__dict__["__qualname__"]
@@ -55,9 +61,13 @@ def has_own_repr(value: object) -> bool:
     method = method_of(value, "__repr__")
     if type(method) is not FunctionType:
         return type(method) not in (WrapperDescriptorType, MethodDescriptorType)
-    file = method.__code__.co_filename
+    wrapped = method.__dict__.get("__wrapped__")  # of a dataclass: what `recursive_repr` guards
+    file = (wrapped if type(wrapped) is FunctionType else method).__code__.co_filename
     return not (
-        file.endswith(_GENERATED) or file == "<string>" or file.startswith(("<attrs", "<frozen"))
+        file in _GENERATORS
+        or file == "<string>"
+        or file.startswith(("<attrs", "<frozen"))
+        or method.__globals__.get("__name__") == "pydantic.main"
     )
 
 
