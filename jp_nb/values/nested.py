@@ -19,6 +19,7 @@ MAX_DEPTH: Final = 12
 MAX_BITS: Final = 8_000
 _LEAST = 24
 _SHARES = 16
+_KEY = 120
 _EXACT: Final = frozenset((list, tuple, dict, set, frozenset))
 _SIMPLE: Final = (bool, float, complex, type(None), type(...), type(NotImplemented))
 
@@ -132,7 +133,7 @@ class NestedText:
         texts: list[str] = []
         used = len(inside.begin) + len(inside.end)
         for index, (key, item) in enumerate(self._ordered(inside)):
-            label = self._label(key)
+            label = self._label(key, room - used if self._greedy else _KEY)
             last = index == inside.length - 1
             left = room - used - len(label) - (0 if last else _LEAST)
             if left < (1 if last else 8) or (self._greedy and self.is_cut):
@@ -161,12 +162,12 @@ class NestedText:
             return ((None, item) for item in self.sorted(inside.items()))
         return inside.items()
 
-    def _label(self, key: object) -> str:
+    def _label(self, key: object, room: int) -> str:
         if key is None:
             return ""
         if type(key) is FieldName:
             return f"{key}="
-        return f"{self.write(key.key, 120)}: "  # type: ignore[attr-defined]
+        return f"{self.write(key.key, room)}: "  # type: ignore[attr-defined]
 
     def sorted(self, items: Iterable[tuple[Any, object]]) -> list[object]:
         """Return the elements of a set in an order that is the same in every process."""

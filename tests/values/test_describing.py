@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from jp_nb.values.describing import describe
@@ -201,6 +201,7 @@ def test_the_budget_is_kept_whatever_the_value(value: Any, chars: int, name: str
     assert said == describe(value, ValueBudget(chars=chars), name=name)
 
 
+@example({"k" * 500: None})
 @given(_NESTED.filter(lambda value: not isinstance(value, str | bytes)))
 @settings(max_examples=100, deadline=None)
 def test_what_fits_is_told_as_python_writes_it(value: Any) -> None:
