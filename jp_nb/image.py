@@ -53,7 +53,7 @@ class Image:
     name: str = field(default="", compare=False)
 
     def __repr__(self) -> str:
-        return f"<{self.words}, {amount(len(self.content))}>"
+        return f"<{self.words_with_size}>"
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         shown = {"text/plain": repr(self)}
@@ -80,11 +80,16 @@ class Image:
         name = one_line(self.name, limit=MAX_NAME_CHARS).replace("[", "(").replace("]", ")")
         pixels = "" if self.size is None else f" {self.size[0]}×{self.size[1]}"
         kind = one_line(self.media_type, limit=MAX_NAME_CHARS)
-        return f"{name or 'image'}, {kind}{pixels}"
+        return f"{name}, {kind}{pixels}" if name else f"{kind}{pixels}"
+
+    @property
+    def words_with_size(self) -> str:
+        """Return the same and its bytes: `figure 1, image/png 640×480, 31.2 kB`."""
+        return f"{self.words}, {amount(len(self.content))}"
 
     def left_out(self, why: str) -> str:
         """Return what a model reads in its place."""
-        return f"[image: {self.words}, {amount(len(self.content))}: left out, because {why}]"
+        return f"[image: {self.words_with_size}: left out, because {why}]"
 
 
 def amount(count: int) -> str:

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jp_nb.agent.call_outcome import CallOutcome
-from jp_nb.image import Image
 from jp_nb.json_values import indented_json
 from jp_nb.rendering.markdown import code_block
-from jp_nb.rendering.report import Report
+from jp_nb.rendering.report import Report, joined
 from jp_nb.rendering.tool_calls import MAX_BLOCK_CHARS, no_markup
 from jp_nb.safe_text import one_line, plain
 from jp_nb.tooling.process_log import ProcessRun
@@ -27,13 +26,6 @@ def call_report(outcome: CallOutcome, *, timed: bool) -> Report:
     """
     parts = [*_processes(outcome), *_result(outcome, timed=timed)]
     return joined(parts)
-
-
-def joined(parts: list[Report]) -> Report:
-    """Return `parts` below one another."""
-    return Report(
-        "\n\n".join(part.markdown for part in parts), "\n".join(part.text for part in parts)
-    )
 
 
 def said(text: str) -> Report:
@@ -56,7 +48,7 @@ def _result(outcome: CallOutcome, *, timed: bool) -> Iterator[Report]:
         yield said("The record would keep this beside it:")
         yield block(indented_json(outcome.structured), "json")
     for image in outcome.images:
-        yield said(f"And it sees {image_words(image)}")
+        yield said(f"And it sees {image.words_with_size}")
     if outcome.exception is not None:
         yield said(DEBUG)
 
@@ -70,12 +62,6 @@ def _heading(outcome: CallOutcome, *, timed: bool) -> str:
         facts.append(f"{outcome.seconds:.1f} s")
     kind = " as an error" if outcome.is_error else ""
     return f"The model reads{kind} ({', '.join(facts)})"
-
-
-def image_words(image: Image) -> str:
-    """Return name, kind and size of an image."""
-    name = one_line(image.name, limit=80) or "an image"
-    return f"{name} ({image.media_type}, {len(image.content):,} bytes)"
 
 
 def _processes(outcome: CallOutcome) -> Iterator[Report]:

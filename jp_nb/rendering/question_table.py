@@ -11,7 +11,7 @@ from typing import Final
 from jp_nb.json_values import sorted_json
 from jp_nb.record.question_entry import PastAnswer
 from jp_nb.rendering.markdown import code_block
-from jp_nb.rendering.report import Report, table
+from jp_nb.rendering.report import Report, joined, table
 from jp_nb.safe_text import escape_markdown, one_line, plain
 
 QUESTION_CHARS: Final = 60
@@ -36,10 +36,7 @@ def question_table(answers: Sequence[PastAnswer]) -> Report:
 
 def question_sheets(answers: Sequence[PastAnswer]) -> Report:
     """Return each of `answers` whole, with what is known about it."""
-    sheets = [_sheet(answer) for answer in answers]
-    return Report(
-        "\n\n".join(sheet.markdown for sheet in sheets), "\n\n".join(x.text for x in sheets)
-    )
+    return joined([_sheet(answer) for answer in answers], between="\n\n")
 
 
 def with_note(shown: Report, note: str) -> Report:

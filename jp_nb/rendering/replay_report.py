@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from jp_nb.agent.prompts import ProposedChange
 from jp_nb.rendering import wording
-from jp_nb.rendering.bench_report import joined, said
+from jp_nb.rendering.bench_report import said
 from jp_nb.rendering.markdown import code_block, code_span
-from jp_nb.rendering.report import Report, table
+from jp_nb.rendering.report import Report, joined, table
 from jp_nb.safe_text import one_line
 
 MAX_RESULT_CHARS = 80

@@ -21,6 +21,13 @@ class Report:
     text: str
 
 
+def joined(parts: Sequence[Report], *, between: str = "\n") -> Report:
+    """Return `parts` below one another; as plain text with `between` them."""
+    return Report(
+        "\n\n".join(part.markdown for part in parts), between.join(part.text for part in parts)
+    )
+
+
 def table(
     head: Sequence[str], rows: Sequence[Sequence[str]], *, limit: int = MAX_CELL_CHARS
 ) -> Report:

@@ -16,11 +16,10 @@ from jp_nb.agent.model_events import Attachment
 from jp_nb.agent.prompts import UNSET, ProposedChange
 from jp_nb.image import amount
 from jp_nb.rendering.difference import difference
-from jp_nb.rendering.report import Report, table
+from jp_nb.rendering.report import Report, joined, table
 from jp_nb.rendering.request_report import (
     as_json,
     bounded,
-    joined,
     line_report,
     lines_report,
     message_row,
@@ -56,7 +55,7 @@ def request_difference(before: TracedRequest, after: TracedRequest) -> Report:
     parts.append(line_report(shared_beginning(before, after)))
     for each in (before, after):
         parts.append(line_report(f"{each.name}: {tokens_in_words(each)}; {each.remarks[0]}"))
-    return joined(parts)
+    return joined(parts, between="\n\n")
 
 
 # --- the parts -------------------------------------------------------------------------------

@@ -14,12 +14,11 @@ from pydantic import JsonValue
 from jp_nb.agent.model_events import Attachment, SentRequest
 from jp_nb.image import MEDIA_TYPES, Image, amount
 from jp_nb.rendering.markdown import code_block
-from jp_nb.rendering.report import Report, table
+from jp_nb.rendering.report import Report, joined, table
 from jp_nb.rendering.traced_request import (
     Message,
     TracedRequest,
     attachment_tokens,
-    image_in_words,
     parameters_in_words,
     text_tokens,
     tool_tokens,
@@ -49,14 +48,7 @@ def request_report(traced: TracedRequest, *, full: bool = False) -> Report:
     if not full and _is_cut(traced):
         how = f"`%jp request {traced.name} --full` shows all of every text"
         parts.append(Report(how, how))
-    return joined(parts)
-
-
-def joined(parts: Sequence[Report]) -> Report:
-    """Return `parts` below each other."""
-    return Report(
-        "\n\n".join(part.markdown for part in parts), "\n\n".join(part.text for part in parts)
-    )
+    return joined(parts, between="\n\n")
 
 
 def tokens_in_words(traced: TracedRequest) -> str:
@@ -144,7 +136,7 @@ def attachment_in_words(attachment: Attachment) -> str:
     if isinstance(attachment.content, str):
         return bounded(attachment.content)
     if attachment.media_type in MEDIA_TYPES:
-        return image_in_words(Image(attachment.media_type, attachment.content))
+        return f"[image: {Image(attachment.media_type, attachment.content).words_with_size}]"
     return f"[file {attachment.media_type} {amount(len(attachment.content))}]"
 
 

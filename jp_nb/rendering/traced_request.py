@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.model_events import Attachment, ModelRequest, SentRequest, ToolDefinition
 from jp_nb.config.masking import masked
-from jp_nb.image import MEDIA_TYPES, Image, amount, size_of
+from jp_nb.image import MEDIA_TYPES, size_of
 from jp_nb.json_values import compact_json
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.thread import ThreadItem
@@ -144,7 +144,7 @@ class TracedRequest:
                 role, text = _said(entry)
         text = hide(text)
         tokens = text_tokens(text) + sum(image_tokens(image.size) for image in item.images)
-        shown = [text, *(hide(image_in_words(image)) for image in item.images)]
+        shown = [text, *(hide(f"[image: {image.words_with_size}]") for image in item.images)]
         digests = tuple(image.digest for image in item.images)
         return Message(hide(role), " ".join(filter(None, shown)), tokens, digests)
 
@@ -200,13 +200,6 @@ def image_tokens(size: tuple[int, int] | None) -> int:
     width, height = size
     scale = min(1.0, LONGEST_SIDE / max(width, height))
     return min(-(-int(width * height * scale * scale) // PIXELS_PER_TOKEN), MOST_IMAGE_TOKENS)
-
-
-def image_in_words(image: Image) -> str:
-    """Return `[image 640×480 image/png 31 KB, figure 1]`, never its bytes."""
-    pixels = "" if image.size is None else f" {image.size[0]}×{image.size[1]}"
-    name = f", {image.name}" if image.name else ""
-    return f"[image{pixels} {image.media_type} {amount(len(image.content))}{name}]"
 
 
 def _said(response: ChatResponse) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_entries import TurnEntries
 from jp_nb.record.usage import USAGE, ModelUsage, TurnUsage, usage_in
 from jp_nb.rendering.question_table import with_note
-from jp_nb.rendering.report import Report, table
+from jp_nb.rendering.report import Report, joined, table
 from jp_nb.rendering.waiting import tokens_line
 from jp_nb.safe_text import one_line
 
@@ -70,9 +70,7 @@ def usage_report(document: Document, last: int) -> Report:
     if sums:
         rows = [row for turn in turns[-last:] for row in _turn_rows(turn)]
         parts = [table(_BY_TURN, rows), table(_BY_MODEL, list(_model_rows(sums)))]
-    shown = Report(
-        "\n\n".join(part.markdown for part in parts), "\n\n".join(part.text for part in parts)
-    )
+    shown = joined(parts, between="\n\n")
     for note in _notes(stream, len(turns), last, elsewhere):
         shown = with_note(shown, note)
     return shown

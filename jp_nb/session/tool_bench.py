@@ -30,8 +30,8 @@ from jp_nb.record.events import ChatRequest, ToolCallRequest
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, thread_of
 from jp_nb.record.timestamps import utc_now
-from jp_nb.rendering.bench_report import NOT_OFFERED, call_report, image_words, joined, said
-from jp_nb.rendering.report import Report
+from jp_nb.rendering.bench_report import NOT_OFFERED, call_report, said
+from jp_nb.rendering.report import Report, joined
 from jp_nb.safe_text import one_line
 from jp_nb.session.active_conversation import ActiveConversation
 from jp_nb.session.host import Host
@@ -166,7 +166,7 @@ class ToolBench:
             report = joined([said(NOT_OFFERED.format(outcome.name, why_not)), report])
         self.show(report)
         for image in outcome.images:
-            self._host.show({image.media_type: image.text, "text/plain": image_words(image)})
+            self._host.show({image.media_type: image.text, "text/plain": image.words_with_size})
 
     def run(
         self,

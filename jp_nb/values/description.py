@@ -47,7 +47,7 @@ class Description:
     images: tuple[Image, ...] = ()
 
     def __repr__(self) -> str:
-        shown = [f"[{image.media_type}: {image.name or 'no name'}]" for image in self.images]
+        shown = [f"[image: {image.words_with_size}]" for image in self.images]
         return "\n".join([plain(self.text, limit=sys.maxsize), *map(plain, shown)])
 
     def _ipython_display_(self) -> None:

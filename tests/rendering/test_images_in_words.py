@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from jp_nb.agent.call_outcome import CallOutcome
 from jp_nb.agent.display_events import ToolBegins, ToolEnds
 from jp_nb.image import Image
 from jp_nb.record.document import Document
 from jp_nb.record.turn_view import ToolCall, Turn
+from jp_nb.rendering.bench_report import call_report
 from jp_nb.rendering.conversation_log import log
 from jp_nb.rendering.tool_calls import call_markdown, call_plain
+from jp_nb.values.description import Description
 from tests.support.fakes import new_stream
 from tests.support.images import figure
 
@@ -46,3 +49,12 @@ def test_the_log_names_the_images_of_requests_and_results() -> None:
 def test_a_call_names_its_images_only_where_there_are_some() -> None:
     assert "images" not in repr(ToolCall("c", "plot", {}))
     assert "figure 1, image/png 4×3" in repr(ToolCall("c", "plot", {}, images=(figure(),)))
+
+
+def test_an_image_is_called_the_same_wherever_a_person_reads_of_it() -> None:
+    image = Image("image/gif", b"GIF89a\x04\0\x03\0\0", "[figure] 1")
+    words = "(figure) 1, image/gif 4×3, 11 B"
+    assert repr(image) == f"<{words}>"
+    assert words in call_report(CallOutcome("plot", {}, "Here.", images=(image,)), timed=False).text
+    assert f"[image: {words}]" in repr(Description("Here.", (image,)))
+    assert repr(Image("image/gif", image.content)) == "<image/gif 4×3, 11 B>"

@@ -64,12 +64,12 @@ def test_all_parts_are_there_with_their_tokens() -> None:
         'response schema  {"type": "object"}',
         "not sent         conversation.attachments['old.bmp'] (image/bmp): this provider is sent",
         "1  Be brief.  3",
-        "sky.png   [image 640×480 image/png 31.0 kB]",
+        "sky.png   [image: image/png 640×480, 31.0 kB]",
         "old.bmp   [file image/bmp 2 B]",
         "weather  Forecast.  city?: string",
         '3  assistant calls weather  {"city":"Delft"}',
         "4  result of weather        sun",
-        "5  user                     See: [image 640×480 image/png 31.0 kB, figure 1]",
+        "5  user                     See: [image: figure 1, image/png 640×480, 31.0 kB]",
     ):
         assert line in text, text
     assert shown.estimated["attachments"] == 100 + 2 + 410 + 2
