@@ -15,6 +15,7 @@ from jp_nb.notebook.options import OptionParser, split
 from jp_nb.record.events import ToolCallRequest
 from jp_nb.safe_text import one_line
 from jp_nb.session.bench_arguments import read_assignments, read_object
+from jp_nb.session.recorded_calls import call_with_id
 
 
 def call(line: Invocation) -> None:
@@ -70,18 +71,12 @@ def _recorded(line: Invocation, options: Namespace) -> ToolCallRequest | None:
     if not options.last and options.id is None:
         return None
     entries = line.session.document.conversation.entries
-    calls = [entry for entry in reversed(entries) if isinstance(entry, ToolCallRequest)]
+    calls = [entry for entry in entries if isinstance(entry, ToolCallRequest)]
     if options.name is not None:
         calls = [each for each in calls if each.name == options.name]
     about = f" of {one_line(options.name, limit=80)}" if options.name is not None else ""
     if options.last:
         if not calls:
             raise UsageError(f"there is no call{about} in this conversation")
-        return calls[0]
-    found = {each.id: each for each in reversed(calls) if each.id.startswith(options.id)}
-    shown = one_line(options.id, limit=80)
-    if not found:
-        raise UsageError(f"no call{about} in this conversation has an id that begins with {shown}")
-    if options.id not in found and len(found) > 1:
-        raise UsageError(f"{len(found)} calls{about} have an id that begins with {shown}")
-    return found.get(options.id) or next(iter(found.values()))
+        return calls[-1]
+    return call_with_id(calls, options.id, about=about)

@@ -11,10 +11,10 @@ from typing import Any
 from jp_nb.errors import UsageError
 from jp_nb.notebook.commands import Invocation
 from jp_nb.notebook.document.finding import is_headless
-from jp_nb.record.turn_view import ToolCall
 from jp_nb.rendering.call_source import call_source
 from jp_nb.rendering.code_blocks import CodeBlock, code_blocks
 from jp_nb.safe_text import escape_unseen, one_line
+from jp_nb.session.recorded_calls import call_with_id
 from jp_nb.tooling.python import REGISTRY
 
 MAX_LISTED = 30
@@ -78,26 +78,12 @@ def _many(blocks: Sequence[CodeBlock]) -> str:
 def _call(call: Invocation, wanted: str | None) -> tuple[str, str]:
     """Return code that calls a tool as the model did, and what to say of it."""
     calls = [made for turn in call.session.conversations.log() for made in turn.tool_calls]
-    made = _found(calls, wanted)
+    if not calls:
+        raise UsageError("the model has called no tool in this conversation")
+    made = calls[-1] if wanted is None else call_with_id(calls, wanted)
     tool = REGISTRY.all().get(made.name)
     source = call_source(made, tool, call.shell.user_ns)
     return source, f"the call {escape_unseen(made.id)} of {escape_unseen(made.name)}"
-
-
-def _found(calls: Sequence[ToolCall], wanted: str | None) -> ToolCall:
-    if not calls:
-        raise UsageError("the model has called no tool in this conversation")
-    if wanted is None:
-        return calls[-1]
-    shown = one_line(wanted, limit=80)
-    exact = [made for made in calls if made.id == wanted]
-    found = exact or [made for made in calls if made.id.startswith(wanted)]
-    if not found:
-        raise UsageError(f"no call in this conversation has an id that begins with {shown}")
-    if len({made.id for made in found}) > 1:
-        ids = ", ".join(one_line(made.id, limit=80) for made in found[:10])
-        raise UsageError(f"several calls have an id that begins with {shown}: {ids}")
-    return found[-1]
 
 
 def _insert(shell: Any, text: str, what: str) -> None:

@@ -12,7 +12,9 @@ import jp_nb as jp
 from jp_nb.agent.prompts import Answered
 from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.errors import UsageError
+from jp_nb.record.events import ToolCallRequest
 from jp_nb.session.current import set_current
+from jp_nb.session.recorded_calls import call_with_id
 from jp_nb.session.session import Session
 from tests.support.bench_notebook import kept, notebook
 from tests.support.fake_host import FakeHome, FakeHost
@@ -70,6 +72,18 @@ def test_the_arguments_that_the_model_used_are_used_again(notebook: Notebook) ->
     assert "Delft: sunny for 5 days" in notebook.jp("call weather --last days=5")
     call_id = notebook.session.last.tool_calls[0].id  # type: ignore[union-attr]
     assert "Delft: sunny for 3 days" in notebook.jp(f"call --id {call_id[:-1]}")
+
+
+def test_a_call_is_named_by_the_beginning_of_its_id_if_that_is_one_calls_alone() -> None:
+    calls = [ToolCallRequest(id=name, name="t", arguments={}) for name in ("a", "ab", "abc", "x")]
+    again = ToolCallRequest(id="x", name="later", arguments={})
+    assert call_with_id([*calls, again], "x") is again
+    assert call_with_id(calls, "ab").id == "ab"  # the whole id goes first
+    assert call_with_id([*calls, calls[0]], "abc").id == "abc"
+    with pytest.raises(UsageError, match=r"several calls have an id that begins with : a, ab, abc"):
+        call_with_id(calls, "")
+    with pytest.raises(UsageError, match="no call of t in this conversation has an id"):
+        call_with_id(calls, "z", about=" of t")
 
 
 @pytest.mark.parametrize(
