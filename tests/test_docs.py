@@ -26,7 +26,7 @@ SOURCES = sorted(
 )
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 FILE = re.compile(r"`((?:jp_nb|tests|docs|notebooks|binder|\.ci)/[\w./*-]*)`")
-DECISION = re.compile(r"\bD(\d{1,2})\b")
+DECISION = re.compile(r"\bD(\d{1,3})\b")
 
 
 def name(path: Path) -> str:
