@@ -15,12 +15,13 @@ import inspect
 import linecache
 import sys
 import traceback
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
 from types import CodeType, TracebackType
 from typing import Any, Final
 
 from jp_nb.notebook.figures import open_figures, show_figures
+from jp_nb.notebook.last_errors import CODE_FILE
 from jp_nb.notebook.output_capture import OutputCapture, capturing
 from jp_nb.safe_text import plain
 from jp_nb.tooling.faults import summary
@@ -32,8 +33,10 @@ MAX_ERROR_CHARS: Final = 10_000
 _ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
 
 
-def run_code(shell: Any, code: str) -> CodeRun:
-    """Run `code` in the namespace of `shell`; on the cell's thread.
+def run_code(
+    shell: Any, code: str, failed: Callable[[BaseException, str], None] | None = None
+) -> CodeRun:
+    """Run `code` in the namespace of `shell`; on the cell's thread. `failed` gets what ended it.
 
     Raises:
         KeyboardInterrupt: If the kernel is interrupted meanwhile.
@@ -54,6 +57,8 @@ def run_code(shell: Any, code: str) -> CodeRun:
         return CodeRun(capture.outputs())
     told = _Told(shell, error, name)
     told.remember()
+    if failed is not None:
+        failed(error, code)
     told.show()
     return CodeRun(capture.outputs(), told.summary, told.frames())
 
@@ -61,7 +66,7 @@ def run_code(shell: Any, code: str) -> CodeRun:
 def _file_for(code: str) -> str:
     """Return the file name of `code`, under which debuggers and tracebacks find its lines."""
     digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    name = f"<code {digest}>"
+    name = f"{CODE_FILE}{digest}>"
     # Without a time of its last change nobody looks for the file.
     linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
     return name
@@ -245,7 +250,7 @@ class _Told:
         """Return whose code is in `file`; None if it is nobody's here."""
         if file == self._name:
             return ""
-        if file.startswith("<code "):
+        if file.startswith(CODE_FILE):
             return ", of code that ran earlier"
         return ", of a cell" if _is_cell(self._shell, file) else None
 

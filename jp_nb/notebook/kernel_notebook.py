@@ -6,7 +6,7 @@ Source: `docs/notebook-tools.md`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from jp_nb.errors import StorageError
@@ -26,12 +26,21 @@ class KernelNotebook:
         shell: The IPython shell.
         store: Keeps the record, and knows the page.
         ran: The cells that this kernel ran.
+        failed: Is given what ended code, and the code.
     """
 
-    def __init__(self, shell: Any, store: RecordStore, ran: Iterable[NotebookCell]) -> None:
+    def __init__(
+        self,
+        shell: Any,
+        store: RecordStore,
+        ran: Iterable[NotebookCell] = (),
+        *,
+        failed: Callable[[BaseException, str], None] | None = None,
+    ) -> None:
         self._shell = shell
         self._store = store
         self._ran = ran
+        self._failed = failed
 
     @property
     def namespace(self) -> Mapping[str, Any]:
@@ -67,4 +76,4 @@ class KernelNotebook:
         """Run `code` in the user's namespace; on the cell's thread."""
         from jp_nb.notebook.code_runs import run_code  # few turns run any
 
-        return run_code(self._shell, code)
+        return run_code(self._shell, code, self._failed)

@@ -15,6 +15,10 @@ from jp_nb.safe_text import one_line
 if TYPE_CHECKING:
     from jp_nb.session.last_error import LastError
 
+CODE_FILE = "<code "
+"""What the file names of code begin with that a model ran."""
+CODE = "Code that a model ran"
+
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
@@ -79,6 +83,8 @@ class LastErrors:
 
     def _label_of(self, filename: str) -> str | None:
         """Return what IPython calls the cell of a file name, such as `Cell In[3]`."""
+        if filename.startswith(CODE_FILE):
+            return CODE
         name_of = getattr(self._shell.compile, "format_code_name", None)
         found = name_of(filename) if name_of is not None else None
         return " ".join(found) if found else None

@@ -62,7 +62,7 @@ class NotebookHost:
         """Return what tools may see of the notebook; at the first turn."""
         from jp_nb.notebook.kernel_notebook import KernelNotebook
 
-        return KernelNotebook(self.shell, store, self.ran_cells)
+        return KernelNotebook(self.shell, store, self.ran_cells, failed=self.errors.keep)
 
     def show(self, bundle: Mapping[str, str]) -> None:
         """Display a MIME `bundle` in the running cell."""

@@ -53,9 +53,9 @@ def place_of(path: str, line: int) -> str:
 
 
 def _cell_name(path: str) -> str:
-    """Return `cell [N]` if IPython knows under which number the code ran, else `a cell`."""
+    """Return `Cell In[N]`, as tracebacks do, if IPython knows that number, else `a cell`."""
     module = sys.modules.get("IPython.core.getipython")
     shell = module.get_ipython() if module is not None else None
     numbers = getattr(getattr(shell, "compile", None), "_filename_map", None)
     number = numbers.get(path) if isinstance(numbers, dict) else None
-    return "a cell" if number is None else f"cell [{number}]"
+    return "a cell" if number is None else f"Cell In[{number}]"

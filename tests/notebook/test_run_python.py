@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -265,3 +266,22 @@ def test_frames_of_earlier_code_are_told_apart(kernel: FrontEnd) -> None:
     assert "of code that ran earlier" in content
     kernel.run("import sys; frame = sys.last_traceback\nwhile frame.tb_next: frame = frame.tb_next")
     assert value(kernel, "frame.tb_frame.f_code.co_name") == "third"  # where %debug begins
+
+
+def test_the_person_can_have_its_error_explained(kernel: FrontEnd) -> None:
+    kernel.run("{}['of a cell']")
+    run_code(kernel, "number = 0\nhalf(number)")
+    (kernel.folder / "why.toml").write_text('[[replies]]\ntext = "Zero."\n')  # type: ignore[attr-defined]
+    kernel.finish(kernel.start("%jp config assistant.model.id=scripted/why"))
+    kernel.finish(kernel.start("%jp why"))
+    sent = value(kernel, "jp.conversation().turns[-1].request")
+    assert (
+        "Code that a model ran, which failed at line 2 ---\n  1 number = 0\n→ 2 half(number)"
+        in sent
+    )
+    assert re.search(r"number \(Code that a model ran, line 2\): 0\n", sent)
+    assert re.search(r"half\(x\), Cell In\[\d+\], line", sent), (
+        "a function is where its traceback has it"
+    )
+    assert "ZeroDivisionError: division by zero" in sent
+    assert "of a cell" not in sent
