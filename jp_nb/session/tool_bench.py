@@ -27,6 +27,7 @@ from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.json_values import is_storable, json_copy
 from jp_nb.record.events import ChatRequest, ToolCallRequest
+from jp_nb.record.recorded_images import RecordedImages
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, thread_of
 from jp_nb.record.timestamps import utc_now
@@ -121,6 +122,11 @@ class ToolBench:
         self._host = host
         self._turns = turns
         self._active = active
+
+    @property
+    def images(self) -> RecordedImages:
+        """The images of the conversation."""
+        return self._active.document.conversation.images
 
     @property
     def trusts_record(self) -> bool:

@@ -19,6 +19,7 @@ from jp_nb.agent.call_outcome import CallOutcome
 from jp_nb.agent.calls import Call
 from jp_nb.agent.questions import RecordedAnswer
 from jp_nb.errors import ReplayError, UsageError
+from jp_nb.image import Image
 from jp_nb.json_values import sorted_json
 from jp_nb.record.events import (
     ConfigDelta,
@@ -38,6 +39,7 @@ NOT_YOURS: Final = (
     "The answers in this record did not count: it is not trusted, so anybody may have written "
     "them. `%jp trust` shows what it sets, and asks."
 )
+DIGEST_CHARS: Final = len("sha256:") + 12
 
 
 @dataclass(slots=True)
@@ -107,7 +109,8 @@ class TurnReplay:
             PromptUnavailable: In a strict run, if nobody could decide something.
         """
         tools = self._bench.tools()
-        recorded = read_turn(self._turn.number, self._turn.entries).tool_calls
+        turn = read_turn(self._turn.number, self._turn.entries, images=self._bench.images)
+        recorded = turn.tool_calls
         calls = list(self._calls(tools, recorded))
         answers = {} if asks else answers_of(self._turn.entries)
         note = ""
@@ -151,15 +154,19 @@ class TurnReplay:
 
 
 def _result(before: ToolCall, outcome: CallOutcome | None, *, gone: bool) -> Replayed:
-    then = _text(before.content, is_error=bool(before.is_error))
+    then = _text(before.content, before.images, is_error=bool(before.is_error))
     if outcome is None:
         return Replayed(before.name, then, None, note="not run")
-    now = _text(outcome.content, is_error=outcome.is_error)
+    now = _text(outcome.content, outcome.images, is_error=outcome.is_error)
     return Replayed(before.name, then, now, note="the tool is gone" if gone else "")
 
 
-def _text(content: str | None, *, is_error: bool) -> str | None:
-    return content if content is None or not is_error else f"error: {content}"
+def _text(content: str | None, images: Sequence[Image], *, is_error: bool) -> str | None:
+    """Return a result with a line for each image, which is told from others by its digest."""
+    if content is None:
+        return None
+    lines = [f"[image: {image.words}, {image.digest[:DIGEST_CHARS]}]" for image in images]
+    return "\n".join([f"error: {content}" if is_error else content, *lines])
 
 
 def _change(change: ConfigDelta | None) -> str | None:

@@ -10,6 +10,7 @@ import jp_nb as jp
 from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.errors import ReplayError, UsageError
 from tests.support.bench_notebook import kept, notebook
+from tests.support.images import figure
 from tests.support.magic_shell import Notebook, folder
 
 __all__ = ["folder", "notebook"]
@@ -99,6 +100,23 @@ def test_a_recorded_answer_counts_where_nobody_is(notebook: Notebook) -> None:
     assert "(recorded)" not in of_anybody
     assert "nobody could be asked" in of_anybody
     assert "The answers in this record did not count: it is not trusted" in of_anybody
+
+
+def test_images_are_compared(notebook: Notebook) -> None:
+    (notebook.folder / "talk.toml").write_text(one_call("plot"))
+    shade = 1
+
+    @jp.tool
+    def plot() -> jp.Outcome:
+        """Plot it."""
+        return jp.Success("A plot.", images=(figure(shade=shade),))
+
+    notebook.ask("Plot it.")
+    assert "1 of 1 results are the same" in notebook.jp("replay")
+    shade = 2
+    shown = notebook.jp("replay")
+    assert "0 of 1 results are the same" in shown
+    assert "[image: figure 1, image/png 4×3, sha256:" in shown
 
 
 def test_proposed_changes_are_compared(notebook: Notebook) -> None:
