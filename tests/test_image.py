@@ -40,6 +40,13 @@ def test_other_forms_of_a_kind_are_read_too(kind: str, how: dict[str, object]) -
     assert size_of(drawn(kind, (321, 123), **how)) == (321, 123)
 
 
+def test_a_frame_of_a_jpeg_is_found_behind_tables_and_fill_bytes() -> None:
+    content = drawn("JPEG", (321, 123))
+    table = b"\xff\xc4\x00\x0b" + b"\x00\x01" * 5  # lies where a frame has its size
+    assert size_of(content[:2] + table[:13] + content[2:]) == (321, 123)
+    assert size_of(content[:2] + b"\xff\xff" + content[2:]) == (321, 123)
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 def test_every_beginning_of_a_file_is_read_without_an_error(kind: str) -> None:
     content = drawn(kind, (64, 48))

@@ -150,8 +150,7 @@ def _field_names(value: Any, kind: type) -> list[str] | None:
         return list(named) if type(named) is tuple else None
     if method_of(value, "__pydantic_fields__") is not None:
         models = kind.__pydantic_fields__  # type: ignore[attr-defined]
-        extra = getattr(value, "__pydantic_extra__", None) or {}
-        return [name for name, one in models.items() if one.repr] + list(extra)
+        return [name for name, one in models.items() if one.repr] + list(_extra(value))
     if (attributes := method_of(value, "__attrs_attrs__")) is not None:
         return [one.name for one in attributes if one.repr is not False]
     return None
@@ -162,8 +161,16 @@ def _field(value: Any, name: str) -> object:
     try:
         return object.__getattribute__(value, name)
     except AttributeError:
-        extra = getattr(value, "__pydantic_extra__", None)
-        return extra.get(name, _NONE) if type(extra) is dict else _NONE
+        return _extra(value).get(name, _NONE)
+
+
+def _extra(value: Any) -> dict[str, object]:
+    """Return the fields of a pydantic model beside those of its class."""
+    try:
+        extra = object.__getattribute__(value, "__pydantic_extra__")
+    except AttributeError:
+        return {}
+    return extra if type(extra) is dict else {}
 
 
 def head(items: Iterable[Any], number: int) -> list[Any]:

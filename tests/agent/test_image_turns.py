@@ -17,7 +17,16 @@ from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
-from tests.support.fakes import Bench, FakeClock, FakePrompter, call, for_tool, reply, say, yes
+from tests.support.fakes import (
+    Bench,
+    FakeClock,
+    FakePrompter,
+    call,
+    for_tool,
+    reply,
+    say,
+    yes,
+)
 from tests.support.images import figure
 
 DONE = reply(say("Done."))
@@ -163,6 +172,12 @@ async def test_images_that_are_not_delivered_take_no_place() -> None:
     )
     await made.run()
     assert [len(images) for _, images in seen(made.loop.thread)] == [0, 1]
+
+
+async def test_the_same_image_twice_in_a_result_is_shown_once() -> None:
+    made = bench(plot(figure(), figure(shade=1), figure()), config=limits(images_per_turn=2))
+    await made.run()
+    assert seen(made.loop.thread) == [("a plot", (figure(), figure(shade=1)))]
 
 
 async def test_only_the_last_run_of_a_tool_shows_images() -> None:

@@ -69,6 +69,15 @@ def test_a_locked_tool_says_so_unless_it_is_so_already(state: bool, says: str) -
     assert not toggled(config, "t", on=state)
 
 
+@pytest.mark.parametrize("name", ["", "a", "geo"])
+def test_what_is_so_already_is_left_out(name: str) -> None:
+    config = set_of(a=True, b=False)
+    change = toggled(config, name, on=True)
+    assert change.delta == (
+        {} if name == "a" else {"conversation": {"tools": {"b": {"enable": {"state": True}}}}}
+    )
+
+
 def test_what_is_inherited_from_all_tools_counts() -> None:
     tools: Any = {"t": {"source": "python"}, STAR: {"enable": {"allow_toggle": "if_named"}}}
     config = validate({"conversation": {"tools": tools}})

@@ -126,6 +126,11 @@ def test_an_error_names_the_lines_of_the_code_and_nothing_of_the_machine(
     assert "Raised in the code" not in shown
 
 
+def test_without_code_nobody_is_asked(kernel: FrontEnd) -> None:
+    run_code(kernel, " \n", options="-t run_python")
+    assert responses(kernel) == [("`code` is empty. Give the code to run, as a text.", True)]
+
+
 def test_a_turn_does_not_begin_inside_of_another(kernel: FrontEnd) -> None:
     run_code(kernel, "%%jp\nAnd again.")
     ((content, is_error),) = responses(kernel)

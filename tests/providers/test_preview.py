@@ -91,6 +91,7 @@ async def test_what_is_shown_is_what_arrives(
         assert arrived.headers[before.key.header] == before.key.before + KEY
         assert before.key.variable == "PREVIEW_KEY"
     assert KEY not in repr(before)
+    assert before.is_exact
     logged = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert [line.partition(" is not sent")[0].partition(": ")[2] for line in logged] == [
         line.partition(": ")[0] for line in before.left_out
@@ -164,6 +165,7 @@ def test_a_key_that_is_in_the_request_is_not_shown(monkeypatch: pytest.MonkeyPat
     settings = {"base_url": f"http://127.0.0.1:1/{KEY}", "api_key_env": "PREVIEW_KEY"}
     shown = create("openai", settings).preview(ask(user(f"My key is {KEY}."), system=(KEY,)))
     assert KEY not in repr(shown)
+    assert not shown.is_exact
     assert json.loads(shown.body)["messages"][-1]["content"] == "My key is [key]."
 
 

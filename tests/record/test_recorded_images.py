@@ -79,6 +79,7 @@ def text(thread: Thread) -> str:
         (kept(ONE, data=TWO.text), "its bytes are not those of its digest"),
         (kept(ONE, data="🖼"), "it is not Base64"),
         (kept(ONE, data=ONE.text[:-3]), "it is not Base64"),
+        (kept(ONE, data=f"@@@@{ONE.text}"), "it is not Base64"),
         (kept(ONE, media_type="image/jpeg"), "its bytes are not image/jpeg"),
         (kept(ONE, media_type="text/html"), "models take image/png"),
         (kept(ONE, data="A" * (2 * MAX_BYTES)), f"longer than {MAX_BYTES} bytes"),
@@ -135,6 +136,7 @@ def test_a_view_has_room_for_so_many_images_and_says_what_makes_room(
     assert len(shown(thread)) == MAX_READ == threads.MAX_IMAGES
     assert f"[{MAX_READ} images left out, because one entry shows at most" in text(thread)
     assert "`%jp new`" in text(thread)
+    assert text(thread).count("left out") == 2  # of the first turn, and of the second
     monkeypatch.setattr(threads, "MAX_IMAGE_BYTES", 3 * len(ONE.content))
     assert len(shown(thread_of(new_stream(*many)))) == 3
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import JsonValue
+
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.fork import undo
 from jp_nb.record.timestamps import utc_now
@@ -30,6 +32,11 @@ def test_it_goes_with_the_turn_that_it_ends() -> None:
     assert not any(map(is_usage_mark, first.entries))
     kept = undo(stream, clock=utc_now, made="live", not_ids=())
     assert not any(map(is_usage_mark, kept.entries))
+
+
+def test_of_what_is_malformed_the_rest_is_read() -> None:
+    said: JsonValue = {"model": "m" * 301, "input_tokens": 2**53, "output_tokens": 5, "other": 1}
+    assert usage_in({"usage": [said, None, "x"]}) == (ModelUsage("", TurnUsage(None, 5)),)
 
 
 def test_what_is_written_is_read_and_nothing_is_written_of_nothing() -> None:

@@ -118,6 +118,19 @@ def test_what_a_tool_raises_is_in_the_outcome(notebook: Notebook) -> None:
     assert repr(outcome) == "<call weather(city=\"Atlantis\"): error: 'LookupError: no such city'>"
 
 
+def test_a_result_that_is_cut_says_how_long_it_was(notebook: Notebook) -> None:
+    @jp.tool
+    def long() -> str:
+        """Return much."""
+        return "x" * 5_000
+
+    notebook.jp("config conversation.tools.long.result_max_chars=1000")
+    outcome = jp.call(long)
+    assert (outcome.is_cut, outcome.whole_chars) == (True, 5_000)
+    assert len(outcome.content) < 2_000
+    assert "cut: the whole result has 5,000" in "\n".join(notebook.shown)
+
+
 def test_a_tool_that_is_off_can_be_called_and_that_is_said(notebook: Notebook) -> None:
     define_weather()
     notebook.jp("config conversation.tools.weather.enable=false")

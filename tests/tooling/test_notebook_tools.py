@@ -106,6 +106,13 @@ async def test_one_cell_by_number_or_id_with_its_outputs_and_images(cell: JsonVa
     ]
 
 
+async def test_of_many_images_of_a_cell_the_first_come() -> None:
+    cells = (NotebookCell(0, "x", outputs=(CellOutput("display", "", (PICTURE,)),) * 12),)
+    found = await use("notebook_cell", cells=cells, cell=0)
+    assert found.images == (PICTURE,) * 8
+    assert "Its images come with this result: 8 (4 more are left out)." in found.content
+
+
 async def test_a_long_source_is_read_in_parts() -> None:
     source = "\n".join(f"line {n} {'x' * 90}" for n in range(1, 1001))
     cells = (NotebookCell(0, source),)
@@ -120,6 +127,11 @@ async def test_a_long_source_is_read_in_parts() -> None:
     assert len(second.content) < 25_000
     with pytest.raises(ToolError, match="has 1000 lines only"):
         await use("notebook_cell", cells=cells, cell=0, part="source", first_line=1001)
+
+
+async def test_a_line_to_begin_with_needs_the_part_that_is_meant() -> None:
+    with pytest.raises(ToolError, match='`first_line` needs `part`: "source" or "outputs"'):
+        await use("notebook_cell", cell=1, first_line=2)
 
 
 async def test_one_endless_line_is_cut_and_says_so() -> None:
@@ -338,6 +350,22 @@ async def test_a_secret_is_hidden_wherever_it_is_repeated(monkeypatch: pytest.Mo
     for secret in (KEY, "out-of-the-environment", "sk-abcdefgh12345", "a" * 36, "hunter2"):
         assert secret not in whole
     assert "used (set, not shown), (set, not shown), (set, not shown) and" in whole
+
+
+async def test_a_secret_in_a_result_of_the_history_is_hidden() -> None:
+    pandas = pytest.importorskip("pandas")
+    names = {"Out": {1: pandas.DataFrame({"password": ["hunter22"], "n": [1]})}}
+    cells = (NotebookCell(0, "frame", execution_count=1, state="ran"),)
+    found = await use("notebook_cell", names, cells=cells, cell=0)
+    assert "(set, not shown)" in found.content
+    assert "hunter22" not in found.content
+
+
+async def test_in_another_language_a_secret_needs_no_quotes() -> None:
+    bash = (NotebookCell(0, "%%bash\nexport API_KEY=geheim4711"),)
+    assert "geheim4711" not in (await use("notebook_cell", cells=bash, cell=0)).content
+    python = (NotebookCell(0, "token = read_token"),)
+    assert "token = read_token" in (await use("notebook_cell", cells=python, cell=0)).content
 
 
 async def test_a_secret_in_an_error_of_a_path_is_hidden() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -132,6 +133,21 @@ async def test_an_async_one_is_awaited_also_where_a_loop_runs() -> None:
             return {"text/plain": "slow words"}
 
     assert jp.describe(Slow()).text == "slow words"
+
+
+WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
+
+
+def test_an_async_one_has_the_context_of_who_asks() -> None:
+    class Knows:
+        async def _ai_repr_(self) -> str:
+            return WHO.get()
+
+    token = WHO.set("Ada")
+    try:
+        assert jp.describe(Knows()).text == "Ada"
+    finally:
+        WHO.reset(token)
 
 
 def test_one_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
