@@ -14,7 +14,7 @@ from typing import Any
 
 from jp_nb.values.cutting import count, cut_end, cut_middle, in_one_line, without_addresses
 from jp_nb.values.description import Description
-from jp_nb.values.own_text import FAILURES, type_name
+from jp_nb.values.own_text import FAILURES, type_name, types_of
 from jp_nb.values.telling import Telling
 
 
@@ -112,14 +112,16 @@ def describe_widget(value: Any, telling: Telling) -> str:
     """Return type, description and value of a widget; a password stays hidden."""
     name = type(value).__name__
     words = [f"ipywidgets.{name}"]
+    hidden = "hidden" if "Password" in {kind.__name__ for kind in types_of(value)} else None
     try:
         description = value.description
         if isinstance(description, str) and description:
             words.append(f"description {in_one_line(description, 100)!r}")
+            hidden = hidden or telling.masked(description)
     except FAILURES:
         pass  # most layouts have none
-    if name == "Password":
-        return f"{', '.join(words)}, value hidden"
+    if hidden is not None:
+        return f"{', '.join(words)}, value {hidden}"
     try:
         inner = telling.inner(value.value, telling.part(max(telling.chars - 200, 40), brief=True))
         words.append(f"value {inner.text}")

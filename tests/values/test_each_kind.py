@@ -27,6 +27,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from jp_nb.image import Image
+from jp_nb.tooling.notebook_frame import mask
 from jp_nb.values import cutting, drawn_figures, frames, scalars
 from jp_nb.values.describing import describe
 from jp_nb.values.description import Description, ValueBudget
@@ -393,6 +394,15 @@ def test_the_value_of_a_widget_is_told_but_no_password() -> None:
     )
     hidden = text(widgets.Password(value="geheim-4711", description="Key"))
     assert hidden == "ipywidgets.Password, description 'Key', value hidden"
+
+    class Login(widgets.Password):
+        pass
+
+    assert text(Login(value="geheim-4711")) == "ipywidgets.Login, value hidden"
+    field = widgets.Text(value="geheim-4711", description="API key:")
+    assert "geheim-4711" in text(field)
+    masked = describe(field, ValueBudget(mask=mask)).text
+    assert masked == "ipywidgets.Text, description 'API key:', value (set, not shown)"
     assert text(widgets.VBox([widgets.Button()])) == "ipywidgets.VBox, 1 child"
 
 
