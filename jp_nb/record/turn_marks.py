@@ -24,6 +24,8 @@ from jp_nb.record.events import (
 )
 
 TOOL_CHOICE: Final = "tool_choice"
+CHOICES: Final = ("auto", "none", "required")
+"""Tool choices that name no tool."""
 CONTINUES: Final = "continues"
 ARGUMENTS: Final = "edited_arguments"
 
@@ -33,6 +35,18 @@ def with_tool_choice(request: ChatRequest, choice: str) -> ChatRequest:
     if choice == "auto":
         return request
     return request.model_copy(update={"metadata": {**request.metadata, TOOL_CHOICE: choice}})
+
+
+def marked_choice(request: ChatRequest) -> str | None:
+    """Return the tool choice that `request` is marked with; None without a mark that is one."""
+    mark = request.metadata.get(TOOL_CHOICE)
+    is_choice = isinstance(mark, str) and (mark in CHOICES or mark.startswith("tool:"))
+    return mark if is_choice else None  # type: ignore[return-value]  # it is a text
+
+
+def as_choice(configured: str) -> str:
+    """Return the tool choice that `assistant.tool_choice` means: there a tool is its bare name."""
+    return configured if configured in CHOICES else f"tool:{configured}"
 
 
 def uncalled(choice: str, names: Collection[str]) -> str | None:

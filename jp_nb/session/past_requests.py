@@ -26,13 +26,12 @@ from jp_nb.record.projection import Projection
 from jp_nb.record.request_places import RequestPlace, request_places
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import thread_of
-from jp_nb.record.turn_marks import TOOL_CHOICE
+from jp_nb.record.turn_marks import as_choice, marked_choice
 from jp_nb.rendering.traced_request import TracedRequest
 from jp_nb.session.active_conversation import ActiveConversation
 from jp_nb.session.resolving import ATTACHMENTS
 from jp_nb.session.turns import TurnRunner
 
-CHOICES: Final = ("auto", "none", "required")
 NEXT: Final = "next"
 AS_SENT: Final = "as it was sent"
 AS_NOW: Final = (
@@ -205,7 +204,7 @@ class PastRequests:
         configured = config.assistant.tool_choice
         if self._projection(earlier).config().assistant.tool_choice == configured:
             return "auto"  # one that was there before is not forced again
-        return _as_choice(configured)
+        return as_choice(configured)
 
     def _first_of_cycle(self, place: RequestPlace) -> RequestPlace:
         index = self._places.index(place)
@@ -230,13 +229,8 @@ def _marked(stream: ConversationStream, config: AppConfig) -> ToolChoice:
     turn = stream.last_turn()
     for entry in turn.entries if turn is not None else ():
         if isinstance(entry, ChatRequest):
-            mark = entry.metadata.get(TOOL_CHOICE)
-            if isinstance(mark, str) and (mark in CHOICES or mark.startswith("tool:")):
+            if (mark := marked_choice(entry)) is not None:
                 return mark
             break
     # A record of before `none` was marked says nothing of it.
     return "none" if config.assistant.tool_choice == "none" else "auto"
-
-
-def _as_choice(configured: str) -> ToolChoice:
-    return configured if configured in CHOICES else f"tool:{configured}"

@@ -322,17 +322,28 @@ class Session:
         )
         if turn is None or asked is None:
             raise UsageError("there is nothing to ask again: this conversation has no turn yet")
-        metadata = {key: each for key, each in asked.metadata.items() if key != IMAGES}
-        choice = metadata.pop(TOOL_CHOICE, None)
+        made_anew = (IMAGES, TOOL_CHOICE)
+        metadata = {key: each for key, each in asked.metadata.items() if key not in made_anew}
         return self._run(
             ChatRequest(content=asked.content, schema=asked.response_schema, metadata=metadata),
             branch_before(self.active, turn.number, why=f"turn {turn.number} is asked again"),
             self.host.cell_run(),
             model=model,
-            tool_choice=choice if isinstance(choice, str) else None,
+            tool_choice=self._forced_in(asked),
             images=self.document.conversation.images.shown_by(asked).images,
             shows_request=True,
         )
+
+    def _forced_in(self, asked: ChatRequest) -> ToolChoice | None:
+        """Return the tool choice that was made for `asked` alone; None: the configuration said."""
+        from jp_nb.record.turn_marks import as_choice, marked_choice
+
+        choice, stream = marked_choice(asked), self.document.conversation
+        if choice is None:
+            return None
+        place = next(place for place, entry in enumerate(stream.entries) if entry is asked)
+        then = self.settings.projection.until(stream.until(place)).config()
+        return None if choice == as_choice(then.assistant.tool_choice) else choice
 
     def _ready(self) -> TurnRunner:
         """Return what runs turns, once one may begin."""

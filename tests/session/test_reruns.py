@@ -261,6 +261,25 @@ def test_retry_forces_the_tool_that_was_forced(folder: Path) -> None:
     assert last_request(cells)["metadata"]["tool_choice"] == "tool:describe_tools"
 
 
+def test_retry_goes_by_a_configured_tool_choice_as_it_is_now(folder: Path) -> None:
+    cells = Cells()
+    cells.session.configure(Directive("cfg", "assistant.tool_choice=none"))
+    cells.ask("a", "A")
+    assert last_request(cells)["metadata"]["tool_choice"] == "none"
+    cells.session.configure(Directive("cfg", "assistant.tool_choice=auto"))
+    cells.session.retry()
+    assert "tool_choice" not in last_request(cells)["metadata"]
+
+
+def test_retry_passes_over_a_tool_choice_that_is_none(folder: Path) -> None:
+    cells = Cells()
+    stream = cells.session.document.conversation
+    stream.start_turn(ChatRequest(content="A", metadata={"tool_choice": "whatever"}))
+    cells.enter("retry")
+    assert cells.session.retry().text == "0"
+    assert "tool_choice" not in last_request(cells)["metadata"]
+
+
 def test_retry_shows_the_same_images(folder: Path) -> None:
     cells = Cells()
     cells.ask("a", "A")
