@@ -277,7 +277,7 @@ def test_retry_passes_over_a_tool_choice_that_is_none(folder: Path) -> None:
     stream.start_turn(ChatRequest(content="A", metadata={"tool_choice": "whatever"}))
     cells.enter("retry")
     assert cells.session.retry().text == "0"
-    assert "tool_choice" not in last_request(cells)["metadata"]
+    assert "tool_choice" not in last_request(cells).get("metadata", {})
 
 
 def test_retry_shows_the_same_images(folder: Path) -> None:

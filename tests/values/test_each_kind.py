@@ -395,7 +395,7 @@ def test_the_value_of_a_widget_is_told_but_no_password() -> None:
     hidden = text(widgets.Password(value="geheim-4711", description="Key"))
     assert hidden == "ipywidgets.Password, description 'Key', value hidden"
 
-    class Login(widgets.Password):
+    class Login(widgets.Password):  # type: ignore[misc]  # ipywidgets has no types
         pass
 
     assert text(Login(value="geheim-4711")) == "ipywidgets.Login, value hidden"
