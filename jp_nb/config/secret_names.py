@@ -123,11 +123,13 @@ _AROUND = re.compile(r"(?P<open>[bfruBFRU]{0,2}(?:\"\"\"|'''|[\"']))(?s:.*)")
 def without_secrets(text: str, *, code: bool = False) -> str:
     """Return `text` without what looks like a key, and without what a secret's name is set to.
 
+    It keeps its number of lines.
+
     Args:
         text: Any text, such as what a cell printed.
         code: It is Python: `token = read()` stays, `token = "…"` does not.
     """
-    text = _KEYS_IN_TEXTS.sub(NOT_SHOWN, without_credentials(text))
+    text = _KEYS_IN_TEXTS.sub(lambda key: not_shown(key[0]), without_credentials(text))
     if not code:
         return _SET_IN_TEXT.sub(_without_value, text)
     lines = _NO_PYTHON.sub(lambda line: _SET_IN_TEXT.sub(_without_value, line[0]), text)
@@ -140,4 +142,9 @@ def _without_value(found: re.Match[str]) -> str:
         return found[0]
     quoted = _AROUND.fullmatch(value)
     quote = quoted["open"] if quoted else ""
-    return f"{name}{found['to']}{quote}{NOT_SHOWN}{quote.lstrip('bfruBFRU')}"
+    return f"{name}{found['to']}{quote}{not_shown(value)}{quote.lstrip('bfruBFRU')}"
+
+
+def not_shown(secret: str) -> str:
+    """Return what stands in place of `secret`, with as many line breaks as it has."""
+    return NOT_SHOWN + "\n" * secret.count("\n")

@@ -71,10 +71,8 @@ class _Writer:
 
     def _code(self, lines: Mapping[int, str]) -> dict[int, str]:
         """Return numbered `lines` without secrets, also where one takes several lines."""
-        cleared = self._cleared("\n".join(lines.values()), code=True).split("\n")
-        if len(cleared) != len(lines):
-            cleared = [self._cleared(line, code=True) for line in lines.values()]
-            cleared = [line.replace("\n", " ") for line in cleared]
+        seen = (plain(line, limit=len(line)).replace("\n", " ") for line in lines.values())
+        cleared = self._hide("\n".join(seen), code=True).split("\n")
         return dict(zip(lines, cleared, strict=True))
 
     # --- the traceback -----------------------------------------------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from jp_nb.config.secret_names import NOT_SHOWN, names_secret, without_secrets
+from jp_nb.config.secret_names import NOT_SHOWN, names_secret, not_shown, without_secrets
 
 SHORTEST_KNOWN: Final = 8
 """Characters of a secret that is hidden wherever it occurs: shorter ones may be words."""
@@ -63,9 +63,9 @@ class Hiding:
         self._known = sorted(found, key=lambda text: (-len(text), text))[:MAX_KNOWN]
 
     def __call__(self, text: str, *, code: bool = False) -> str:
-        """Return `text` without them; `code` says that it is Python."""
+        """Return `text` without them, in as many lines; `code` says that it is Python."""
         for secret in self._known:
-            text = text.replace(secret, NOT_SHOWN)
+            text = text.replace(secret, not_shown(secret))
         return without_secrets(text, code=code)
 
 

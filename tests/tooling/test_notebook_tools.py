@@ -14,6 +14,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import ToolError
 from jp_nb.image import Image
+from jp_nb.tooling import variable_reports
 from jp_nb.tooling.builtin import BUILTINS
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.notebook_access import CellOutput, NotebookCell
@@ -146,6 +147,7 @@ async def test_search_finds_lines_of_sources_and_outputs_whatever_their_case() -
     assert data(found) == "cell 1, output 1, line 1: Red text"
     assert data(await use("notebook_search", text="import")) == "cell 1, source, line 1: import os"
     assert data(await use("notebook_search", text="nothing of this")) == "(none)"
+    assert data(await use("notebook_search", text="p.")) == "(none)"  # no pattern
 
 
 async def test_many_hits_are_bounded_and_counted() -> None:
@@ -350,6 +352,43 @@ async def test_a_secret_is_hidden_wherever_it_is_repeated(monkeypatch: pytest.Mo
     for secret in (KEY, "out-of-the-environment", "sk-abcdefgh12345", "a" * 36, "hunter2"):
         assert secret not in whole
     assert "used (set, not shown), (set, not shown), (set, not shown) and" in whole
+
+
+async def test_what_has_a_secrets_name_is_hidden_whatever_it_is() -> None:
+    names = {"password": ["hunter22"], "pin": 4711, "api_key": "ab", "plain": "cabbage"}
+    listed = data(await use("notebook_variables", names)).split("\n")
+    assert "password (list): (set, not shown)" in listed
+    assert "plain (str): 'cabbage'" in listed or "plain (str): cabbage" in listed
+    names = {"grid": {(1, "secret"): KEY}}
+    with pytest.raises(ToolError, match="never shown"):
+        await use("notebook_variable", names, name="grid[1, 'secret']")
+
+
+async def test_of_the_environment_only_names_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLAIN_NAME", "geheim-4711")
+    for tool, arguments in [("notebook_variables", {}), ("notebook_variable", {"name": "env"})]:
+        said = (await use(tool, {"env": os.environ}, **arguments)).content
+        assert "the environment, without what it holds" in said
+        assert "geheim-4711" not in said
+
+
+async def test_no_part_of_a_secret_is_left_where_a_text_is_cut() -> None:
+    for start in range(13_200, 13_400, 6):
+        names = {"api_key": KEY, "text": "-" * start + KEY + "-" * 20_000}
+        said = (await use("notebook_variable", names, name="text")).content
+        assert KEY[:8] not in said
+        assert KEY[-8:] not in said
+
+
+async def test_a_list_of_variables_has_patience_for_some_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(variable_reports, "_PATIENCE_S", -1)
+    said = data(await use("notebook_variables", {"a": 1, "password": 2}))
+    assert said.split("\n") == [
+        "a (int): (not looked at: the texts of those above took long)",
+        "password (int): (set, not shown)",
+    ]
 
 
 async def test_a_secret_in_a_result_of_the_history_is_hidden() -> None:
