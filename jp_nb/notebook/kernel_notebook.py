@@ -33,7 +33,7 @@ class KernelNotebook:
         self,
         shell: Any,
         store: RecordStore,
-        ran: Iterable[NotebookCell] = (),
+        ran: Iterable[NotebookCell],
         *,
         failed: Callable[[BaseException, str], None] | None = None,
     ) -> None:

@@ -165,7 +165,7 @@ def test_each_figure_is_shown_below_its_code_and_the_model_gets_the_picture(
     run = json.loads(
         kernel.run(
             "from jp_nb.notebook.kernel_notebook import KernelNotebook\n"
-            'ran = KernelNotebook(get_ipython(), None).execute("""' + draw + '""")\n'
+            'ran = KernelNotebook(get_ipython(), None, ()).execute("""' + draw + '""")\n'
             "print('\\n', json.dumps([[i.media_type, len(i.content)] for o in ran.outputs "
             "for i in o.images]))"
         )

@@ -122,9 +122,11 @@ def test_wrong_fields_are_left_out_and_the_cell_stays() -> None:
 # --- in a kernel -----------------------------------------------------------------------------
 
 LOOK = """from jp_nb.notebook import kernel_notebook
+from jp_nb.notebook.ran_cells import RanCells
 kernel_notebook.PATIENCE_S = 1
 async def look(whole=None):
-    found = await kernel_notebook.KernelNotebook(ip, in_cell.opened.store).cells(whole)
+    notebook = kernel_notebook.KernelNotebook(ip, in_cell.opened.store, RanCells(ip))
+    found = await notebook.cells(whole)
     print(found.seen_by, found.why, [cell.source for cell in found.cells][-2:])
 ip = get_ipython()
 await look()"""
