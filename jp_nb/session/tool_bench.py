@@ -94,7 +94,7 @@ class BenchTools:
             return None
         if self.offered.missing.get(name) == NEEDS_PERSON:
             return NEEDS_PERSON
-        return self.offered.missing.get(name) or f"it is off, and `-t {name}` turns it on"
+        return self.offered.missing.get(name) or f"it is off, and `%%jp -t {name}` turns it on"
 
 
 def _tool_of(function: Callable[..., Any]) -> PythonTool:
@@ -167,7 +167,8 @@ class ToolBench:
         self._host.show({"text/markdown": report.markdown, "text/plain": report.text})
 
     def _show(self, outcome: CallOutcome, why_not: str | None) -> None:
-        report = call_report(outcome, timed=not self._active.headless)
+        nobody = self._turns.work.front_end.nobody(self._active.settings.config)
+        report = call_report(outcome, timed=nobody is None)
         if why_not is not None:
             report = joined([said(NOT_OFFERED.format(outcome.name, why_not)), report])
         self.show(report)

@@ -181,3 +181,4 @@ def test_with_nobody_there_the_outputs_of_two_runs_are_equal(user: FrontEnd) -> 
         user.finish(request)
         shown.append(user.outputs(request))
     assert shown[0] == shown[1]
+    assert "(27 characters)" in json.dumps(shown), "no time, which is another in each run"
