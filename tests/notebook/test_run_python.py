@@ -290,3 +290,39 @@ def test_the_person_can_have_its_error_explained(kernel: FrontEnd) -> None:
     )
     assert "ZeroDivisionError: division by zero" in sent
     assert "of a cell" not in sent
+
+
+def test_a_frame_shows_the_line_as_it_ran(kernel: FrontEnd) -> None:
+    run_code(kernel, "\n\nnumber = 0\nhalf(number)")  # IPython drops the blank lines above
+    ((content, _),) = responses(kernel)
+    assert "line 2, in <module>: half(number)" in content
+
+
+def test_many_frames_are_bounded_in_their_middle(kernel: FrontEnd) -> None:
+    run_code(kernel, "def down(n):\n    return down(n - 1) if n else half(0)\ndown(50)")
+    ((content, _),) = responses(kernel)
+    frames = content.partition("Raised in the code at:\n")[2].split("\n")
+    assert frames[0] == "line 3, in <module>: down(50)"
+    assert frames[10] == "… 33 more frames"
+    assert frames[-1].endswith("in half, of a cell: return 1 / x")
+    assert len(frames) == 21
+
+
+def test_an_assignment_shows_its_value_where_that_is_wanted(kernel: FrontEnd) -> None:
+    kernel.run("get_ipython().ast_node_interactivity = 'last_expr_or_assign'")
+    try:
+        run_code(kernel, "x = 40 + 2")
+        assert contents(kernel) == ["42"]
+    finally:
+        kernel.run("get_ipython().ast_node_interactivity = 'last_expr'")
+
+
+def test_what_another_cell_shows_meanwhile_is_not_of_the_code(kernel: FrontEnd) -> None:
+    kernel.run(
+        "import threading\nbegun, told = threading.Event(), threading.Event()\n"
+        "def late():\n    begun.wait()\n    print('of the cell before', flush=True)\n"
+        "    told.set()\nthreading.Thread(target=late).start()"
+    )
+    run_code(kernel, "begun.set(); told.wait()\nprint('of the code')")
+    ((content, _),) = responses(kernel)
+    assert content.endswith("of the code")

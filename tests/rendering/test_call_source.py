@@ -57,6 +57,12 @@ def source(name: str, arguments: dict[str, Any], namespace: dict[str, Any] | Non
         ("weather", {"city": "a\u202e\n'"}, 'weather(city="a\\u202e\\n\'")'),
         ("weather", {"city": "x", "deep": {"a": [1]}}, "weather(city='x', deep={'a': [1.0]})"),
         ("weather", {"town": "Delft"}, "jp.call('weather', town='Delft')"),
+        ("weather", {"from": "Delft"}, "jp.call('weather', {'from': 'Delft'})"),
+        (
+            "weather",
+            {"city": "x", "deep": {"a": ["inf"]}},
+            "jp.call('weather', city='x', deep={'a': ['inf']})",
+        ),
         ("dated", {"day": "2026-11-23"}, "jp.call('dated', day='2026-11-23')"),
         ("told", {"city": "x"}, "told(city='x', ctx=jp.ToolContext('told'))"),
         ("later", {"city": "x"}, "await later(city='x')"),

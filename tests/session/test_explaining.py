@@ -142,6 +142,16 @@ def test_a_secret_of_several_lines_is_hidden_and_lines_keep_their_numbers() -> N
     assert "hunter" not in said
 
 
+def test_blank_lines_above_a_cell_do_not_move_its_lines() -> None:
+    made = "print('what a magic became')\n1 / 0"
+    linecache.cache["<made>"] = (len(made), None, made.splitlines(keepends=True), "<made>")
+    with pytest.raises(ZeroDivisionError) as caught:
+        exec(compile(made, "<made>", "exec"))
+    error = caught.value.with_traceback(caught.tb.tb_next)
+    read = read_error(error, {"<made>": "Cell In[1]"}.get, raw_cell="\n\n%magic\n1 / 0")
+    assert (read.source, read.line) == ("%magic\n1 / 0", 2)
+
+
 def test_a_chain_of_errors_is_bounded_and_never_a_circle() -> None:
     error: BaseException = ValueError("0")
     for number in range(1, 50):

@@ -1,0 +1,32 @@
+"""A call of the model by its id, or by how that begins."""
+
+from __future__ import annotations
+
+import pytest
+
+from jp_nb.errors import UsageError
+from jp_nb.record.turn_view import ToolCall
+from jp_nb.session.recorded_calls import call_with_id
+
+CALLS = [ToolCall(*each, {}) for each in [("a1", "x"), ("a12", "y"), ("b", "z"), ("b", "w")]]
+
+
+@pytest.mark.parametrize(("wanted", "name"), [("a1", "x"), ("a12", "y"), ("b", "w")])
+def test_the_whole_id_goes_before_how_others_begin_and_the_last_call_has_it(
+    wanted: str, name: str
+) -> None:
+    assert call_with_id(CALLS, wanted).name == name
+
+
+def test_the_beginning_of_one_id_will_do() -> None:
+    assert call_with_id(CALLS[1:], "a").id == "a12"
+
+
+def test_what_names_several_or_none_says_so() -> None:
+    with pytest.raises(UsageError, match=r"^several calls of x have an id that begins with a: a1,"):
+        call_with_id(CALLS, "a", about=" of x")
+    with pytest.raises(UsageError, match="no call in this conversation has an id that begins with"):
+        call_with_id(CALLS, "c")
+    many = [ToolCall(f"id{n}", "x", {}) for n in range(15)]
+    with pytest.raises(UsageError, match=r"id9 and 5 more$"):
+        call_with_id(many, "id")
