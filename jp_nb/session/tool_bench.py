@@ -151,9 +151,9 @@ class ToolBench:
                 asked.
             PromptUnavailable: In a strict run, if nobody could decide something.
         """
-        if not is_storable(dict(arguments)):
-            raise UsageError(f"the arguments of {tool.name} have to be JSON values")
-        request = ToolCallRequest(id=CALL_ID, name=tool.name, arguments=json_copy(arguments))
+        request = ToolCallRequest(
+            id=CALL_ID, name=tool.name, arguments=_checked(tool.name, arguments)
+        )
         run = self.run(tools, [[Call(request, tool)]], {})
         outcome = next((outcome for _, outcome in run.ended()), None)
         if outcome is not None:
@@ -226,6 +226,16 @@ class ToolBench:
             return self._turns.inquiry(self._active.settings.config, tools, conversation.id)
         except ConfigError as exc:
             return NoInquiry(exc)  # a tool that asks no model is none the worse for it
+
+
+def _checked(name: str, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return a copy of `arguments`, which a person may have made of anything."""
+    try:
+        if is_storable(dict(arguments)):
+            return dict(json_copy(arguments))
+    except TypeError:  # of what JSON has not
+        pass
+    raise UsageError(f"the arguments of {name} have to be JSON values")
 
 
 def check_end(run: BenchRun) -> None:

@@ -19,6 +19,7 @@ from jp_nb.session.session import Session
 from tests.support.bench_notebook import kept, notebook
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter
+from tests.support.images import figure
 from tests.support.magic_shell import Notebook, folder
 
 __all__ = ["folder", "notebook"]
@@ -116,6 +117,25 @@ def test_what_a_tool_raises_is_in_the_outcome(notebook: Notebook) -> None:
     assert outcome.traceback is not None
     assert "raise LookupError" in outcome.traceback
     assert repr(outcome) == "<call weather(city=\"Atlantis\"): error: 'LookupError: no such city'>"
+
+
+def test_arguments_are_json(notebook: Notebook) -> None:
+    define_weather()
+    with pytest.raises(UsageError, match="the arguments of weather have to be JSON values"):
+        jp.call("weather", city=object())  # type: ignore[arg-type]
+
+
+def test_the_images_of_a_result_are_named_and_shown(notebook: Notebook) -> None:
+    @jp.tool
+    def plot() -> jp.Outcome:
+        """Plot it."""
+        return jp.Success("a plot", images=(figure("figure 7"),))
+
+    before = len(notebook.shown)
+    assert jp.call(plot).images == (figure(),)
+    *_, report, shown = notebook.shown[before:]
+    assert "And it sees figure 7" in report
+    assert "figure 7" in shown
 
 
 def test_a_result_that_is_cut_says_how_long_it_was(notebook: Notebook) -> None:
