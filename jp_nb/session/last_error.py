@@ -19,8 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 
+from jp_nb.tooling import faults
+
 MAX_LINKS = 5
 """Errors that led to one another."""
+MAX_IN_GROUPS = 30
+"""Errors of one exception group, with those of the groups in it."""
 MAX_FRAMES = 30
 """Calls of one error: the first and the last of them."""
 MAX_NAMES = 24
@@ -175,12 +179,11 @@ class _ErrorReader:
         return f"{self._short(summary.filename)}, line {summary.lineno}{inside}"
 
     def _said(self, error: BaseException) -> str:
+        if isinstance(error, BaseExceptionGroup):
+            return "\n".join(_group(error, self._said))
         said = "".join(traceback.format_exception_only(error)).rstrip()
         if isinstance(error, SyntaxError) and error.filename:
             said = said.replace(f'File "{error.filename}"', self._short(error.filename), 1)
-        if isinstance(error, BaseExceptionGroup):
-            parts = error.exceptions[:MAX_LINKS]
-            said += "".join(f"\n  [{n}] {self._said(each)}" for n, each in enumerate(parts))
         return said
 
     # --- files -------------------------------------------------------------------------------
@@ -237,6 +240,28 @@ class _ErrorReader:
                         continue
                     seen.add((name, id(value)))
                     yield NamedValue(name, self._where(summary), value)
+
+
+def _group(
+    error: BaseExceptionGroup[BaseException], said: Callable[[BaseException], str]
+) -> Iterator[str]:
+    """Yield the lines of a group: its own, and those of the first errors in it, at any depth.
+
+    The traceback module goes through all of a group whatever it shows: the same few errors may be
+    in there a thousand times over.
+    """
+    waiting: list[tuple[int, str, BaseException]] = [(0, "", error)]
+    told = 0
+    while waiting and told < MAX_IN_GROUPS:
+        depth, mark, each = waiting.pop()
+        told += 1
+        parts = each.exceptions if isinstance(each, BaseExceptionGroup) else ()
+        text = faults.summary(each) if isinstance(each, BaseExceptionGroup) else said(each)
+        yield f"{'  ' * depth}{mark}{text}"
+        nested = [(depth + 1, f"[{n}] ", part) for n, part in enumerate(parts[:MAX_IN_GROUPS])]
+        waiting += reversed(nested)
+    if waiting:
+        yield "  … (more errors of the group are left out)"
 
 
 def _failing(summary: traceback.FrameSummary) -> range:

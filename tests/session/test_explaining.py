@@ -203,6 +203,15 @@ def test_hostile_errors_and_values_break_nothing() -> None:
     assert "\nodd (Cell In[1], line 6): " in said
 
 
+def test_a_group_of_groups_tells_some_errors_and_not_each_of_thousands() -> None:
+    said = request(
+        "made = ValueError('a')\n"
+        "for _ in range(4):\n    made = ExceptionGroup('many', [made] * 5)\nraise made"
+    )
+    assert said.count("ExceptionGroup: many") + said.count("ValueError: a") < 80
+    assert "more errors of the group are left out" in said
+
+
 def test_a_group_says_what_it_holds() -> None:
     said = request("raise ExceptionGroup('both', [ValueError('a'), KeyError('b')])")
     assert "[0] ValueError: a" in said
