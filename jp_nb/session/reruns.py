@@ -84,7 +84,8 @@ class Reruns:
             for number, (name, request) in requests.items()
             if _is_of(request, text, cell, same_text=same_text)
         }
-        if not mine or is_unanswered(turns[max(mine)].entries):
+        # What becomes of the cell that began the conversation is known: docs/decisions.md D18.
+        if not mine or 0 in mine or is_unanswered(turns[max(mine)].entries):
             return None
         return self._latest_run(mine, turns, cell)
 

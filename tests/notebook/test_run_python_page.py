@@ -60,7 +60,7 @@ def test_code_is_seen_edited_and_run_and_its_figure_appears(open_notebook: OpenN
     assert "monospace" in area.evaluate("area => getComputedStyle(area).fontFamily")
     picture(page, "run-python-edit")
     area.fill(CODE.replace("6 * 7", "6 * 8"))
-    area.press("Control+Enter")
+    keys(page, "Control+Enter")
     text = page.output_text(1, contains="That is all.")
     assert "drawn 48" in text
     assert "(arguments edited by you)" in text

@@ -200,6 +200,22 @@ def test_a_turn_without_an_answer_is_asked_again_without_a_question(folder: Path
     assert cells.requests == ["A", "B", "B"]
 
 
+def test_the_cell_that_began_the_conversation_goes_on_where_nothing_was_said_yet(
+    folder: Path,
+) -> None:
+    """Such as one whose kernel was restarted while its first question waited."""
+    call = (
+        '[[replies]]\ntool_calls = [{ name = "describe_tools", arguments = { tools = ["x"] } }]\n'
+    )
+    Path("broken.toml").write_text(f"{call}[[replies]]\nerror = {{ status = 404 }}\n")
+    cells = Cells(REPLACE)
+    with pytest.raises(ProviderError):
+        cells.ask("a", "A", "assistant.model.id=scripted/broken")
+    cells.ask("a", "A", "assistant.model.id=scripted/talk")
+    assert not cells.asked
+    assert cells.requests == ["A", "A"]
+
+
 def test_what_was_set_ahead_of_the_cell_counts_and_its_old_options_do_not(folder: Path) -> None:
     cells = Cells(REPLACE)
     cells.ask("a", "A")
