@@ -34,9 +34,10 @@ _DESCRIBERS: dict[type, Registered] = {}
 def describer(kind: type) -> Callable[[_Function], _Function]:
     """Have a function say what models are told of values of a type, and of those that inherit it.
 
-    >>> @describer(complex)
+    >>> class Shelf(list): ...
+    >>> @describer(Shelf)
     ... def in_words(value, budget):
-    ...     return f"{value.real:g} and {value.imag:g} i"
+    ...     return f"a shelf of {len(value)} books"
 
     It is called with the value and a `ValueBudget` (`chars`, `side`, `images`), on the cell's
     thread, and returns a text, a `Description`, or a text and a list of images: `Image`s, or the
