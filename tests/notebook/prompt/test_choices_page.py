@@ -366,22 +366,24 @@ SEEN = """text => text.scrollHeight <= text.clientHeight + 1"""
 def test_a_long_description_is_whole_where_the_focus_or_the_pick_is(choices: OpenChoices) -> None:
     plans = [Option(value=n, label=f"Plan {n}", description=LONG) for n in range(3)]
     shown = choices(select(*plans, other=True))
-    texts = shown.page.locator(".jp-nb-description")
 
-    def whole() -> list[bool]:
-        heights = [text.bounding_box() for text in texts.all()]
-        return [bool(box and box["height"] > 60) for box in heights]
+    def are_whole(*wanted: bool) -> None:
+        shown.page.wait_for_function(
+            """wanted => [...document.querySelectorAll('.jp-nb-description')].every(
+              (text, i) => text.getBoundingClientRect().height > 60 === wanted[i])""",
+            arg=list(wanted),
+        )
 
-    assert whole() == [False, False, False]
+    are_whole(False, False, False)
     shown.option("Plan 1").focus()
-    assert whole() == [False, True, False]
+    are_whole(False, True, False)
     shown.option("Plan 2").check()
-    assert whole() == [False, False, True]
+    are_whole(False, False, True)
     shown.own_text.click()
-    assert whole() == [False, False, True]  # it is the one that is picked
+    are_whole(False, False, True)  # it is the one that is picked
     assert shown.own_text.is_visible()
     shown.own_text.fill("mine")
-    assert whole() == [False, False, False]
+    are_whole(False, False, False)
 
 
 def test_nothing_moves_while_it_is_clicked(choices: OpenChoices) -> None:
