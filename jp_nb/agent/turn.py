@@ -33,12 +33,17 @@ from jp_nb.agent.token_count import TokenCount
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
 from jp_nb.image import Image
-from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta, ToolCallResponse
+from jp_nb.record.events import (
+    ChatRequest,
+    ChatResponse,
+    ConfigDelta,
+    ToolCallResponse,
+    is_usage_mark,
+)
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread
 from jp_nb.record.turn_marks import uncalled, with_tool_choice
 from jp_nb.record.unanswered import Ended, NoAnswer, is_unanswered, no_answer_mark
-from jp_nb.record.usage import is_usage_mark
 from jp_nb.tooling.base import CellThread
 from jp_nb.tooling.context import SharedContext
 from jp_nb.tooling.faults import is_cancelled

@@ -41,6 +41,7 @@ __all__ = [
     "CONVERSATION_KINDS",
     "KNOWN",
     "LINKABLE",
+    "USAGE",
     "CancelReason",
     "ChatRequest",
     "ChatResponse",
@@ -65,6 +66,7 @@ __all__ = [
     "Unknown",
     "claim_of",
     "decode",
+    "is_usage_mark",
 ]
 
 
@@ -138,6 +140,8 @@ class ToolCallResponse(Entry):
     is_error: StrictBool
 
 
+USAGE = "usage"
+"""The key in the metadata of an entry, for the tokens that were used."""
 UNCOVERS = "uncovers"
 """The key in the metadata of a delta."""
 
@@ -177,6 +181,15 @@ class ConfigDelta(Entry):
             if self.claims:
                 raw["claims"] = dict(sorted(self.claims.items()))
         return {"type": raw.pop("type"), "timestamp": raw.pop("timestamp"), **raw}
+
+
+def is_usage_mark(entry: Entry) -> bool:
+    """True of a change that changes nothing and only says what tokens were used."""
+    return (
+        isinstance(entry, ConfigDelta)
+        and USAGE in entry.metadata
+        and not (entry.delta or entry.unsets or entry.op)
+    )
 
 
 def claim_of(value: JsonValue) -> tuple[str, ...] | None:

@@ -17,9 +17,8 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from jp_nb.record.events import ConfigDelta, Entry
+from jp_nb.record.events import ConfigDelta, Entry, is_usage_mark
 from jp_nb.record.unanswered import no_answer
-from jp_nb.record.usage import is_usage_mark
 
 PROPOSED_BY = "proposed_by"
 """The key in the metadata of a delta."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.image import Image
 from jp_nb.record.events import (
     CONVERSATION_KINDS,
     LINKABLE,
@@ -29,10 +29,13 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.ids import Draw, EventIds, random_id, stored_id
 from jp_nb.record.pairing import Pairs, check_pairs, half_of, match_pairs
-from jp_nb.record.recorded_images import RecordedImages, image_entry, shows
 from jp_nb.record.repair import Item, repair_items
 from jp_nb.record.timestamps import Clock, format_timestamp, new_conversation_id
 from jp_nb.record.turn_entries import EntriesByTurn
+
+if TYPE_CHECKING:
+    from jp_nb.image import Image
+    from jp_nb.record.recorded_images import RecordedImages
 
 Made = Literal["live", "headless", "imported"]
 
@@ -65,7 +68,6 @@ class ConversationStream(EntriesByTurn):
     Attributes:
         deltas: The configuration changes among `entries`. Unlike an index into `entries`, a
             place in it means the same before and after a repair.
-        images: The images among `entries`.
         damage: The entries that cannot be read.
         on_change: Called after entries were appended.
 
@@ -99,7 +101,7 @@ class ConversationStream(EntriesByTurn):
         super().__init__()
         self.raw: list[RawEntry] = []
         self.deltas: list[ConfigDelta] = []
-        self.images = RecordedImages()
+        self.__dict__.pop("images", None)
         self._pairs = Pairs()
         self._checked = 0
         self._request: str | None = None  # the stored id of the request that is being answered
@@ -156,7 +158,8 @@ class ConversationStream(EntriesByTurn):
         elif isinstance(entry, ConfigDelta):
             self.deltas.append(entry)
         elif isinstance(entry, ImageEntry):
-            self.images.add(entry)
+            if "images" in self.__dict__:
+                self.images.add(entry)
         elif kind in CONVERSATION_KINDS:
             if kind == "chat_request":
                 self._request = stored_id(raw)
@@ -166,10 +169,23 @@ class ConversationStream(EntriesByTurn):
 
     # --- appending ---------------------------------------------------------------------------
 
+    @cached_property
+    def images(self) -> RecordedImages:
+        """The images among the entries; few conversations have any."""
+        from jp_nb.record.recorded_images import RecordedImages
+
+        found = RecordedImages()
+        for entry in self.entries:
+            if isinstance(entry, ImageEntry):
+                found.add(entry)
+        return found
+
     def start_turn(self, request: ChatRequest, images: Iterable[Image] = ()) -> None:
         """Open a turn with what the user asked, and the `images` with it: all entries or none."""
         images = tuple(images)
         if images:
+            from jp_nb.record.recorded_images import shows
+
             metadata = request.metadata | shows(images)
             request = request.model_copy(update={"metadata": metadata})
         self._append([TurnStart(), *self.new_images(images), request])
@@ -177,6 +193,10 @@ class ConversationStream(EntriesByTurn):
     def new_images(self, images: Iterable[Image]) -> list[ImageEntry]:
         """Return the entries of those `images` that the record does not hold yet."""
         new = {image.digest: image for image in images}
+        if not new:
+            return []
+        from jp_nb.record.recorded_images import image_entry
+
         return [image_entry(image) for key, image in new.items() if self.images.find(key) is None]
 
     def append(self, *entries: Entry) -> None:

@@ -26,6 +26,7 @@ from jp_nb.record.events import (
     InquiryResponse,
     ToolCallRequest,
     ToolCallResponse,
+    is_usage_mark,
 )
 from jp_nb.record.inquiry_events import marks_in
 from jp_nb.record.proposals import ProposedBy, proposed_by
@@ -33,7 +34,7 @@ from jp_nb.record.recorded_images import NOTHING, RecordedImages, Shown
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_marks import continues, edited_arguments, uncalled_in
 from jp_nb.record.unanswered import NoAnswer, is_unanswered, no_answer
-from jp_nb.record.usage import TurnUsage, is_usage_mark, turn_usage
+from jp_nb.record.usage import TurnUsage, turn_usage
 
 
 @dataclass(frozen=True, slots=True)

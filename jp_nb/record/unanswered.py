@@ -13,8 +13,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta, Entry, ToolCallRequest
-from jp_nb.record.usage import is_usage_mark
+from jp_nb.record.events import (
+    ChatRequest,
+    ChatResponse,
+    ConfigDelta,
+    Entry,
+    ToolCallRequest,
+    is_usage_mark,
+)
 
 NO_ANSWER = "no_answer"
 """The key in the metadata of a delta."""

@@ -18,10 +18,8 @@ from typing import Final, TypeVar
 from pydantic import JsonValue
 
 from jp_nb.record.entry import Entry
-from jp_nb.record.events import ConfigDelta
+from jp_nb.record.events import USAGE
 
-USAGE: Final = "usage"
-"""The key in the metadata of an entry."""
 MAX_TOKENS: Final = 2**53
 """A number from there on is no count: whoever else reads the record has no such integers."""
 MAX_MODEL_CHARS: Final = 300
@@ -105,12 +103,3 @@ def turn_usage(entries: Iterable[Entry]) -> TurnUsage:
             for one in usage_in(entry.metadata):
                 total += one.tokens
     return total
-
-
-def is_usage_mark(entry: Entry) -> bool:
-    """True of a change that changes nothing and only says what tokens were used."""
-    return (
-        isinstance(entry, ConfigDelta)
-        and USAGE in entry.metadata
-        and not (entry.delta or entry.unsets or entry.op)
-    )

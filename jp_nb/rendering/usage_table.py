@@ -13,11 +13,11 @@ from pydantic import JsonValue
 
 from jp_nb.json_values import as_object, compact_json
 from jp_nb.record.document import Document
-from jp_nb.record.events import ChatRequest
+from jp_nb.record.events import USAGE, ChatRequest
 from jp_nb.record.jp_object import events_of
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_entries import TurnEntries
-from jp_nb.record.usage import USAGE, ModelUsage, TurnUsage, usage_in
+from jp_nb.record.usage import ModelUsage, TurnUsage, usage_in
 from jp_nb.rendering.question_table import with_note
 from jp_nb.rendering.report import Report, joined, table
 from jp_nb.rendering.waiting import tokens_line

@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.record.events import ConfigDelta
+from jp_nb.record.events import ConfigDelta, is_usage_mark
 from jp_nb.record.fork import undo
 from jp_nb.record.timestamps import utc_now
 from jp_nb.record.unanswered import counting_deltas
-from jp_nb.record.usage import ModelUsage, TurnUsage, is_usage_mark, usage_in, with_usage
+from jp_nb.record.usage import ModelUsage, TurnUsage, usage_in, with_usage
 from tests.support.entries import ASKED, CHANGED, SAID, START, raw
 from tests.support.fakes import new_stream
 

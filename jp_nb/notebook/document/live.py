@@ -15,7 +15,7 @@ import uuid
 from collections import deque
 from concurrent.futures import Future
 from threading import Condition, Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
@@ -23,7 +23,6 @@ from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject
 from jp_nb.notebook.document import control
 from jp_nb.notebook.document.cell_context import CellContext
-from jp_nb.notebook.document.page_cells import PageCells
 from jp_nb.notebook.document.page_delivery import PageDelivery
 from jp_nb.notebook.document.page_saving import PageSaving
 from jp_nb.notebook.document.pages import Pages
@@ -40,6 +39,9 @@ from jp_nb.record.jp_object import (
     shelved,
 )
 from jp_nb.record.merge import unknown_to
+
+if TYPE_CHECKING:
+    from jp_nb.notebook.document.page_cells import PageCells
 
 RESEND_S = 1.0
 END_OF_CELL_S = 1.0
@@ -66,7 +68,7 @@ class LiveStore:
         self._document: Document | None = None
         self._refusal: PageRefusal | None = PageRefusal(control.why_not(kernel) or NO_PAGE)
         self._at_once: deque[JsonObject] = deque()
-        self._cells = PageCells()
+        self._page_cells: PageCells | None = None
         self._saving = PageSaving(self._state, self._numbering, self._send)
         self._notices: list[str] = []
 
@@ -207,7 +209,11 @@ class LiveStore:
                     "load the page again"
                 )
             message = self._numbering.message("cells", to=hello.page, whole=whole)
-            answer = self._cells.expect(self._numbering.last, hello.page)
+            if self._page_cells is None:
+                from jp_nb.notebook.document.page_cells import PageCells  # few look at cells
+
+                self._page_cells = PageCells()
+            answer = self._page_cells.expect(self._numbering.last, hello.page)
         self._send(message)
         return answer
 
@@ -302,8 +308,8 @@ class LiveStore:
                     self._delivery.acknowledged(data.get("seq"), time.monotonic())
                 case "nack":
                     self._delivery.rejected(data)
-                case "cells":
-                    self._cells.hear(data)
+                case "cells" if self._page_cells is not None:
+                    self._page_cells.hear(data)
                 case "saved" | "save_failed":
                     self._saving.hear(data)
             self._state.notify_all()
