@@ -30,13 +30,24 @@ def kernel_python(home: Path, version: str) -> Path:
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
     ready = folder / "ready"
     if not ready.exists():
-        venv.create(folder, with_pip=True, clear=True)
+        venv.create(folder, clear=True)  # no pip in it: the one that runs this installs there
         ipykernel = "ipykernel" if version == "newest" else f"ipykernel=={version}"
-        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "--no-compile", ipykernel, *REQUIREMENTS], check=True)
-        subprocess.run([*pip, "--no-deps", "--editable", str(PROJECT)], check=True)
+        install(python, "--no-compile", ipykernel, *REQUIREMENTS)
+        install(python, "--no-deps", "--editable", str(PROJECT))
         ready.touch()
     return python
+
+
+def install(python: Path, *arguments: str) -> None:
+    """Install into the environment of `python`; tries a second time, for a registry may stumble.
+
+    Raises:
+        CalledProcessError: If it did not work; pip has said why.
+    """
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install"]
+    command = [*pip, "--quiet", "--disable-pip-version-check", *arguments]
+    if subprocess.run(command).returncode:
+        subprocess.run(command, check=True)
 
 
 def run(python: Path) -> tuple[bool, str]:

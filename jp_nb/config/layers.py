@@ -135,6 +135,19 @@ def from_environment(environ: Mapping[str, str]) -> Layer:
     return Layer(ENVIRONMENT, partial)
 
 
+def as_variables(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables that set `settings`, texts by path such as `prompt.answers`.
+
+    A text counts as it is: `123` and `:x` too.
+    """
+    return {
+        ENVIRONMENT_PREFIX + path.upper().replace(".", "__"): f"\\{text}"
+        if text[:1] in (":", "+")
+        else text
+        for path, text in settings.items()
+    }
+
+
 def _with_variable(partial: Partial, variable: str, text: str) -> Partial:
     path = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
     operators = ""

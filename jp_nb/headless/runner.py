@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from jupyter_client.kernelspec import NoSuchKernel
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from pydantic import JsonValue
 
+from jp_nb.config.layers import as_variables
 from jp_nb.errors import UsageError
 from jp_nb.headless.execution import Execution, OnCell
 from jp_nb.headless.files import read_notebook, write_notebook
@@ -28,6 +30,9 @@ NOT_WHOLE = (
     "the record of this run did not reach the notebook whole: what came of it is kept in "
     "metadata.widgets; run the notebook again, with fewer tool calls in one cell"
 )
+
+
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +65,16 @@ def run_notebook(
     strict: bool = False,
     continue_: bool = False,
     overrides: Sequence[str] = (),
+    settings: Mapping[str, str] = NOTHING,
     timeout: float | None = None,
     on_cell: OnCell | None = None,
 ) -> RunResult:
     """Execute the notebook in its folder and write it to `out`, or back to where it was.
 
     It is written with outputs and `metadata.jp` also when a cell fails, the kernel dies or the
-    run is interrupted. `timeout` is for each cell, in seconds. `overrides` are `-c` arguments.
+    run is interrupted. `timeout` is for each cell, in seconds. `overrides` are `-c` arguments,
+    which become part of the conversation; `settings`, texts by path, are of this run alone: they
+    count as environment variables do, instead of those.
 
     Raises:
         StorageError: If the notebook cannot be read or written: then the old file is untouched.
@@ -82,7 +90,7 @@ def run_notebook(
         if cell.cell_type == "code":  # outputs of an older run would look like this one's
             cell.outputs, cell.execution_count = [], None
     execution = Execution(notebook, timeout=timeout, on_cell=on_cell)
-    environment = _environment(path, strict, continue_, overrides)
+    environment = _environment(path, strict, continue_, overrides) | as_variables(settings)
     failure: CellFailure | None = None
     with execution.interruptible():
         try:

@@ -9,11 +9,17 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.authority import has_authority, stranger_may_unset, strip_untrusted
+from jp_nb.config.authority import (
+    has_authority,
+    stranger_may_unset,
+    strip_untrusted,
+    without_consent,
+)
 from jp_nb.config.layers import (
     FILE_ONLY,
     Include,
     Layer,
+    as_variables,
     fold,
     from_environment,
     from_text,
@@ -74,6 +80,19 @@ def test_a_variable_is_read_as_its_target_wants(
 ) -> None:
     layer = from_environment({f"JP_CFG_{variable}": text})
     assert get_path(strip_strategies(layer.partial), path) == value
+
+
+@pytest.mark.parametrize("text", ["a.toml", "123", ":x", "+x", "", "x:+"])
+def test_settings_of_a_run_are_variables_that_say_their_texts(text: str) -> None:
+    layer = from_environment(as_variables({"prompt.answers": text, "user.name": text}))
+    assert layer.partial == {"prompt": {"answers": text}, "user": {"name": text}}
+
+
+def test_a_folders_file_answers_for_nobody_before_the_user_agreed() -> None:
+    said = {"prompt": {"answers": "a.toml", "notify": "off"}}
+    kept, left_out = without_consent(said, lambda _: True)
+    assert kept == {"prompt": {"notify": "off"}}
+    assert left_out == {"prompt.answers": "a.toml"}
 
 
 def test_an_operator_counts_once() -> None:
@@ -388,6 +407,8 @@ AUTHORITY = [
     "prompt.channel", "prompt.rendered_timeout_s", "prompt.timeout_s", "prompt.notify",
     "record.headless", "record.project_log", "record.project_log_archives",
     "record.rerun", "record.image_max_bytes", "record.images_per_turn",
+    "record.journal", "record.reproducible", "prompt.answers",
+    "providers.cassette.path", "providers.cassette.mode", "providers.cassette.tools",
     "interpolation.max_chars", "values.image_side", "style.remote_images",
 ]  # fmt: skip
 

@@ -121,7 +121,6 @@ OF_JP_ALONE = [
     *(f"style.{part}.{key}" for key in PROGRESS for part in (
         "mcp_startup", "streaming.progress", "tool_call.progress", "tool_call.preparing")),
     *(f"providers.mcp.s.{key}" for key in ("type", "command", "checksum.algorithm")),
-    "record.journal",
 ]  # fmt: skip
 """Settings that a notebook has no use for."""
 

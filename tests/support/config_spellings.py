@@ -178,7 +178,6 @@ LEFT: list[tuple[str, Any]] = [
     ("assistant.request.cache", "10m"),
     ("providers.mcp.s", {"command": "serve"}),
     ("style.tool_call.progress.show", False),
-    ("record.journal", False),
     (f"{TOOL}.style.results_file_link", "off"),
     ("interrupt.streaming.compose_in_editor", "always"),
 ]

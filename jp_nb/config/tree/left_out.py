@@ -27,7 +27,6 @@ LEFT_OUT: Final = frozenset(
         "plugins",
         "providers.llm.*.auth",
         "providers.mcp",
-        "record.journal",
         "style.code",
         "style.inline_code",
         "style.lock_wait",

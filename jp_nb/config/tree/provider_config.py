@@ -5,12 +5,12 @@ Source: `docs/configuration.md`.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
 from jp_nb.config.tree.model_config import ModelIdOrAlias
-from jp_nb.config.tree.node import ConfigTable, shortened, table
+from jp_nb.config.tree.node import ConfigTable, before, shortened, table, word
 from jp_nb.config.tree.provider_table import ProviderTable
 
 
@@ -26,7 +26,29 @@ class Llm(ProviderTable):
     aliases: dict[Annotated[str, AfterValidator(_alias)], ModelIdOrAlias] = Field({})
 
 
+CassetteMode = Literal["off", "record", "replay", "replay-or-record"]
+ReplayedTools = Literal["run", "recorded"]
+
+
+def _off(value: Any) -> Any:
+    """TOML writers put a boolean where `off` is meant."""
+    return "off" if value is False else value
+
+
+class Cassette(ConfigTable):
+    """The file of what models were asked and answered, and its use.
+
+    `path` is relative to the notebook's folder; unset, it is `NB.cassette.jsonl` beside `NB.ipynb`.
+    With `tools = "recorded"` tools do not run in a replay: their results are of the file, too.
+    """
+
+    path: str | None = None
+    mode: Annotated[CassetteMode, word(CassetteMode), before(_off)] = "off"
+    tools: Annotated[ReplayedTools, word(ReplayedTools)] = "run"
+
+
 class Providers(ConfigTable):
-    """Model providers."""
+    """Model providers, and the file that may answer in their place."""
 
     llm: Llm = table()
+    cassette: Cassette = table()

@@ -125,12 +125,16 @@ def _on_off(value: Any) -> Any:
 
 
 class Prompt(ConfigTable):
-    """Prompts to a person."""
+    """Prompts to a person.
+
+    `answers` is a file that answers in their place; relative to the notebook's folder.
+    """
 
     channel: Annotated[Channel, word(Channel)] = "auto"
     rendered_timeout_s: Annotated[Number, Field(gt=0)] = 3.0
     timeout_s: Annotated[Number, Field(ge=0)] = 0.0
     notify: Annotated[Notify, word(Notify), before(_on_off)] = "on"
+    answers: str | None = None
 
 
 Headless = Literal["new", "continue"]
@@ -147,7 +151,9 @@ class Record(ConfigTable):
     request is in the conversation already: a branch before that turn (`replace`), another turn
     (`append`, as always where nobody is there), or what the person says. Images with more than
     `image_max_bytes`, and more of them in one turn than `images_per_turn`, are neither kept nor
-    sent; 0 keeps none.
+    sent; 0 keeps none. `journal` keeps in the user's data directory what the notebook does not have
+    yet. With `reproducible` the ids and times of a headless run are made of their positions, so
+    that the same run writes the same file.
     """
 
     headless: Annotated[Headless, word(Headless)] = "new"
@@ -156,6 +162,8 @@ class Record(ConfigTable):
     images_per_turn: Count = 20
     project_log: Annotated[ProjectLogUse, word(ProjectLogUse), before(_on_off)] = "auto"
     project_log_archives: Count = 0
+    journal: Flag = True
+    reproducible: Flag = False
 
 
 class Values(ConfigTable):
