@@ -89,7 +89,7 @@ def test_settings_of_a_run_are_variables_that_say_their_texts(text: str) -> None
 
 
 def test_a_folders_file_answers_for_nobody_before_the_user_agreed() -> None:
-    said = {"prompt": {"answers": "a.toml", "notify": "off"}}
+    said: dict[str, Any] = {"prompt": {"answers": "a.toml", "notify": "off"}}
     kept, left_out = without_consent(said, lambda _: True)
     assert kept == {"prompt": {"notify": "off"}}
     assert left_out == {"prompt.answers": "a.toml"}
