@@ -69,6 +69,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "-c", "--cfg", metavar="X", action="append", default=[], help="configuration of the run"
     )
+    run.add_argument("--junit", type=Path, metavar="FILE", help="write a report as JUnit's XML")
+    run.add_argument("--json", type=Path, metavar="FILE", help="write a report as JSON")
     run.set_defaults(command="run_command:run")
 
     show = commands.add_parser("show", help="print the conversation in a notebook")

@@ -21,6 +21,8 @@ from jupyter_core.utils import ensure_async
 from nbclient import NotebookClient
 from nbclient.exceptions import DeadKernelError
 
+from jp_nb.headless.cell_ends import CellWatch
+
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 PATIENCE = 10.0
 """Seconds that an interrupted cell has to end."""
@@ -41,10 +43,12 @@ class Execution:
         client: What runs the cells.
         interrupts: How often somebody pressed Ctrl+C.
         began: Whether a cell was run.
+        watch: What follows how the cells end.
     """
 
     def __init__(self, notebook: Any, *, timeout: float | None, on_cell: OnCell | None) -> None:
-        def executed(cell: Any, cell_index: int, **_: Any) -> None:
+        def executed(cell: Any, cell_index: int, execute_reply: Any, **_: Any) -> None:
+            self.watch.ends(cell, execute_reply)
             if on_cell is not None:
                 on_cell(cell_index, cell)
 
@@ -55,6 +59,7 @@ class Execution:
             on_cell_execute=self._cell_begins,
             on_cell_executed=executed,
         )
+        self.watch = CellWatch(self.client)
         self.interrupts = 0
         self.began = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -129,10 +134,11 @@ class Execution:
         self._sent = loop.create_task(_sent(manager))
         loop.call_later(PATIENCE, self._task.cancel)
 
-    def _cell_begins(self, **_: Any) -> None:
+    def _cell_begins(self, cell_index: int, **_: Any) -> None:
         if self.interrupts:  # the cell before went on all the same
             raise asyncio.CancelledError
         self.began = True
+        self.watch.begins(cell_index)
 
 
 async def _sent(manager: Any) -> None:

@@ -44,11 +44,22 @@ def write_notebook(notebook: Any, path: Path) -> None:
     Raises:
         StorageError: If it cannot be written; the old file is as it was.
     """
-    path = path.resolve()  # a link stays a link
     text = nbformat.writes(notebook)
     # Half a surrogate pair is legal in a JSON escape, but not in UTF-8.
     data = text.encode("utf-8", "backslashreplace")
+    write_whole(path, data if data.endswith(b"\n") else data + b"\n")
+
+
+def write_whole(path: Path, data: bytes, *, folders: bool = False) -> None:
+    """Replace the file at `path` by `data`, at once or not at all; make its `folders` if need be.
+
+    Raises:
+        StorageError: If it cannot be written; the old file is as it was.
+    """
+    path = path.resolve()  # a link stays a link
     try:
-        replace_file(path, data if data.endswith(b"\n") else data + b"\n")
+        if folders:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, data)
     except OSError as exc:
         raise StorageError(f"{path} cannot be written: {exc.strerror or exc}") from exc

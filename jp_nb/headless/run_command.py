@@ -6,10 +6,11 @@ Source: `docs/guide.md`.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
-from jp_nb.headless.files import existing_notebook
-from jp_nb.headless.runner import run_notebook
+from jp_nb.headless.files import existing_notebook, write_whole
+from jp_nb.headless.runner import RunResult, run_notebook
 from jp_nb.safe_text import plain
 
 
@@ -22,9 +23,29 @@ def run(options: argparse.Namespace) -> int:
         continue_=options.go_on,
         overrides=options.cfg,
     )
+    write_reports(result, options)
     if result.failure is not None:
         place = "" if result.failure.cell is None else f" in cell {result.failure.cell}"
         message = plain(f"{result.failure.name}{place}: {result.failure.message}")
         print(f"jp-nb: {message}", file=sys.stderr)
         return 1
     return 0
+
+
+def write_reports(result: RunResult, options: argparse.Namespace) -> None:
+    """Write the reports that were asked for, whatever came of the run.
+
+    Raises:
+        StorageError: If one cannot be written.
+    """
+    if options.junit is None and options.json is None:
+        return
+    from jp_nb.headless.junit import junit_xml
+    from jp_nb.headless.report_json import json_report
+    from jp_nb.headless.run_report import report_of
+
+    report = report_of(result, os.fspath(options.notebook))
+    if options.junit is not None:
+        write_whole(options.junit, junit_xml([report]), folders=True)
+    if options.json is not None:
+        write_whole(options.json, json_report(report).encode(), folders=True)

@@ -20,6 +20,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.layers import as_variables
 from jp_nb.errors import UsageError
+from jp_nb.headless.cell_ends import CellEnds
 from jp_nb.headless.execution import Execution, OnCell
 from jp_nb.headless.files import read_notebook, write_notebook
 from jp_nb.headless.notebook_text import print_cell, print_transcript
@@ -33,6 +34,7 @@ NOT_WHOLE = (
 
 
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+NO_ENDS: Final = CellEnds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +48,12 @@ class CellFailure:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run left: the notebook as it was written to `path`."""
+    """What a run left: the notebook as it was written to `path`, and how its cells ended."""
 
     path: Path
     notebook: Any
     failure: CellFailure | None = None
+    ends: CellEnds = NO_ENDS
 
     @property
     def ok(self) -> bool:
@@ -110,7 +113,7 @@ def run_notebook(
         if execution.began or not execution.interrupts:
             lost = _finish(execution.client, target, before)
             failure = failure or lost
-    return RunResult(target, notebook, failure)
+    return RunResult(target, notebook, failure, execution.watch.of(notebook.cells))
 
 
 def _environment(

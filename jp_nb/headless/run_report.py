@@ -1,0 +1,327 @@
+"""What happened in a run: one value, made of the executed notebook's cells and its record.
+
+Source: `docs/ci.md`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Any, Final, Literal
+
+from jp_nb.config.secret_names import without_secrets
+from jp_nb.errors import StorageError
+from jp_nb.headless.cell_ends import CellEnd, CellEnds, CellStatus
+from jp_nb.headless.runner import CellFailure, RunResult
+from jp_nb.record import carrier
+from jp_nb.record.document import Document
+from jp_nb.record.events import InquiryRequest
+from jp_nb.record.jp_object import conversation_id, others_of
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.timestamps import utc_now
+from jp_nb.record.turn_entries import TurnEntries
+from jp_nb.record.turn_view import (
+    ConfigChange,
+    Inquiry,
+    StructuredData,
+    Text,
+    Turn,
+    read_turn,
+)
+from jp_nb.record.usage import TurnUsage, usage_in
+from jp_nb.safe_text import one_line, plain
+
+MAX_LINE: Final = 200
+MAX_SOURCE: Final = 60
+"""Characters of a cell that name it."""
+MAX_TRACEBACK: Final = 20_000
+ReportedEnd = Literal[
+    "answered",
+    "secret",
+    "automatic",
+    "unavailable",
+    "declined",
+    "cancelled",
+    "timed_out",
+    "interrupted",
+    "denied",
+    "invalid",
+    "failed",
+    "open",
+]
+NOT_ANSWERED: Final[Mapping[ReportedEnd, str]] = {
+    "automatic": "nobody chose the answer that it got",
+    "unavailable": "nobody was there to answer",
+    "declined": "left open on purpose",
+    "cancelled": "cancelled",
+    "timed_out": "nobody answered in time",
+    "interrupted": "interrupted",
+    "denied": "only a person may answer it",
+    "invalid": "the configured answer does not fit",
+    "failed": "no model could answer",
+    "open": "it has no end in the record",
+}
+"""In words, the ends of a question that nobody answered."""
+_ENDS: Final[Mapping[str, ReportedEnd]] = {
+    "declined": "declined",
+    "timed_out": "timed_out",
+    "interrupted": "interrupted",
+    "unavailable": "unavailable",
+}
+_REASONS: Final[Mapping[str, ReportedEnd]] = {
+    "backend_error": "failed",
+    "no_prompt_backend": "unavailable",
+    "assistant_routing_denied": "denied",
+    "invalid_static_answer": "invalid",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedQuestion:
+    """A question of a tool, and how it ended.
+
+    Attributes:
+        inquiry: The question as the record has it.
+        tool: The tool that asked, or `assistant`.
+        end: How it ended; `automatic` if nobody chose the answer it has.
+    """
+
+    inquiry: Inquiry
+    tool: str
+    end: ReportedEnd
+
+    @property
+    def is_answered(self) -> bool:
+        """True if somebody, a model or the configuration answered it."""
+        return self.end not in NOT_ANSWERED
+
+    def __str__(self) -> str:
+        end = NOT_ANSWERED.get(self.end, self.end)
+        asked = one_line(self.inquiry.question, limit=MAX_LINE)
+        return f"question {one_line(self.inquiry.id)} of {one_line(self.tool)}: {asked!r}: {end}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedTurn:
+    """A turn of the run.
+
+    Attributes:
+        conversation: The id of its conversation.
+        turn: What the record has of it; its `status` is `answered` or `unfinished`, or that of a
+            turn without an answer.
+        cell: The number of the cell that ran it, from 0; None if that is not known.
+        questions: Its questions, in the order they were asked.
+        usage: Tokens by model.
+    """
+
+    conversation: str
+    turn: Turn
+    cell: int | None
+    questions: tuple[ReportedQuestion, ...]
+    usage: Mapping[str, TurnUsage]
+
+    @property
+    def unanswered(self) -> tuple[ReportedQuestion, ...]:
+        """The questions that got no answer, or one that nobody chose."""
+        return tuple(question for question in self.questions if not question.is_answered)
+
+    def __str__(self) -> str:
+        request = one_line(self.turn.request, limit=MAX_LINE)
+        return f"turn {self.turn.number} of {one_line(self.conversation)}: {request!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedCell:
+    """A cell of code, and what it failed with.
+
+    Attributes:
+        number: Its number among all cells, from 0.
+        source: Its first words, in one line.
+        status: How it ended.
+        seconds: How long it ran.
+        error: Name and message of what it failed with; "" if it did not.
+        traceback: What was shown of it, as plain text.
+        turns: Those that began in it.
+    """
+
+    number: int
+    source: str
+    status: CellStatus
+    seconds: float
+    error: str
+    traceback: str
+    turns: tuple[ReportedTurn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """What happened in a run.
+
+    Attributes:
+        notebook: Its path, as it was given.
+        failure: What ended the run before its end; None if nothing did.
+        cells: Its cells of code, but for blank ones.
+        turns: The turns of this run, by conversation.
+        record_error: Why the record cannot be read; "" if it can.
+    """
+
+    notebook: str
+    failure: CellFailure | None
+    cells: tuple[ReportedCell, ...]
+    turns: tuple[ReportedTurn, ...]
+    record_error: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """The time that all cells took."""
+        return sum(cell.seconds for cell in self.cells)
+
+    @property
+    def unanswered(self) -> tuple[ReportedQuestion, ...]:
+        """All questions that got no answer, or one that nobody chose."""
+        return tuple(question for turn in self.turns for question in turn.unanswered)
+
+    @property
+    def usage(self) -> dict[str, TurnUsage]:
+        """The tokens of all turns, by model."""
+        return _summed(item for turn in self.turns for item in turn.usage.items())
+
+
+def report_of(result: RunResult, notebook: str) -> RunReport:
+    """Return what happened in the run that left `result`; `notebook` is what the report calls it.
+
+    A record that cannot be read is no error here: the report says so.
+    """
+    try:
+        turns, error = tuple(_turns(result)), ""
+    except StorageError as exc:
+        turns, error = (), shown_error(str(exc))
+    by_cell: dict[int | None, list[ReportedTurn]] = {}
+    for turn in turns:
+        by_cell.setdefault(turn.cell, []).append(turn)
+    cells = tuple(_cell(end, result, tuple(by_cell.get(end.cell, ()))) for end in result.ends.cells)
+    return RunReport(notebook, result.failure, cells, turns, error)
+
+
+def shown_error(text: str) -> str:
+    """Return `text` of an error as a report may hold it: plain, and no key in it."""
+    return plain(without_secrets(plain(text, limit=MAX_TRACEBACK)), limit=MAX_TRACEBACK)
+
+
+# --- cells -----------------------------------------------------------------------------------
+
+
+def _cell(end: CellEnd, result: RunResult, turns: tuple[ReportedTurn, ...]) -> ReportedCell:
+    cell = result.notebook.cells[end.cell]
+    error = traceback = ""
+    if end.status == "failed":
+        error, traceback = _error_of(cell, result.failure)
+    return ReportedCell(
+        end.cell, _first_words(cell.source), end.status, end.seconds, error, traceback, turns
+    )
+
+
+def _first_words(source: str) -> str:
+    text = " ".join(without_secrets(one_line(source[:MAX_LINE])).split())
+    return text if len(text) <= MAX_SOURCE else f"{text[:MAX_SOURCE]}…"
+
+
+def _error_of(cell: Any, failure: CellFailure | None) -> tuple[str, str]:
+    """Return what a failed cell says, and its traceback: the kernel may have said nothing."""
+    errors = [output for output in cell.outputs if output.output_type == "error"]
+    if errors:
+        shown = errors[-1]
+        said = f"{shown.get('ename', '')}: {shown.get('evalue', '')}"
+        return shown_error(said), shown_error("\n".join(map(str, shown.get("traceback", ()))))
+    said = f"{failure.name}: {failure.message}" if failure else "it did not end"
+    return shown_error(said), ""
+
+
+# --- turns -----------------------------------------------------------------------------------
+
+
+def _turns(result: RunResult) -> Iterator[ReportedTurn]:
+    """Yield the turns that this run made, those of the active conversation last.
+
+    Raises:
+        StorageError: If the record cannot be read.
+    """
+    stored = carrier.read(result.notebook.metadata)
+    if stored is None:
+        return
+    active = Document.load(stored, clock=utc_now, tolerant=True).conversation
+    ran = {end.conversation for end in result.ends.cells}
+    for other in reversed(others_of(stored)):
+        identifier = conversation_id(other)
+        if identifier in ran and identifier != active.id:
+            shelved = Document.load(other, clock=utc_now, tolerant=True)
+            yield from _of_stream(shelved.conversation, result.ends)
+    yield from _of_stream(active, result.ends)
+
+
+def _of_stream(stream: ConversationStream, ends: CellEnds) -> Iterator[ReportedTurn]:
+    """Yield the turns of `stream` that began in this run."""
+    places = [(end.entries, end.cell) for end in ends.cells if end.conversation == stream.id]
+    counts = list(accumulate((count for count, _ in places), max))
+    old = ends.taken_over.get(stream.id, 0)
+    if counts and counts[0] < old:
+        old = 0  # it began anew, under the id that it had before
+    begins: dict[int, int] = {}
+    for event in stream.events():
+        begins.setdefault(event.turn, event.position)
+    for entries in stream.turns():
+        begin = begins.get(entries.number, 0)
+        if begin >= old:
+            place = bisect_right(counts, begin)
+            cell = places[place][1] if place < len(places) else None
+            yield _reported(stream, entries, cell)
+
+
+def _reported(stream: ConversationStream, entries: TurnEntries, cell: int | None) -> ReportedTurn:
+    turn = read_turn(entries.number, entries.entries, status="", images=stream.images)
+    askers = {
+        e.id: e.source.name or e.source.source
+        for e in entries.entries
+        if isinstance(e, InquiryRequest)
+    }
+    questions = tuple(
+        ReportedQuestion(each, askers.get(each.id, ""), _end_of(each)) for each in turn.inquiries
+    )
+    used = (each for entry in entries.entries for each in usage_in(entry.metadata))
+    return ReportedTurn(
+        stream.id,
+        replace(turn, status=turn.status or _status_of(turn)),
+        cell,
+        questions,
+        _summed((each.model, each.tokens) for each in used),
+    )
+
+
+def _status_of(turn: Turn) -> str:
+    """Return whether the assistant had the last word."""
+    said = [part for part in turn.parts if not isinstance(part, ConfigChange)]
+    match said[-1] if said else None:
+        case Text(by_person=False) | StructuredData():
+            return "answered"
+    return "unfinished"
+
+
+def _end_of(inquiry: Inquiry) -> ReportedEnd:
+    match inquiry.outcome:
+        case "answered":
+            return "automatic" if "auto" in inquiry.marks else "answered"
+        case "redacted":
+            return "secret"
+        case None:
+            return "open"
+    return _ENDS.get(inquiry.end or "") or _REASONS.get(inquiry.reason or "", "cancelled")
+
+
+def _summed(used: Iterable[tuple[str, TurnUsage]]) -> dict[str, TurnUsage]:
+    """Return the tokens by model, models in alphabetical order."""
+    found: dict[str, TurnUsage] = {}
+    for model, tokens in used:
+        found[model] = found.get(model, TurnUsage()) + tokens
+    return dict(sorted(found.items()))
