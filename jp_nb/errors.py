@@ -4,7 +4,8 @@ JpNbError
 ├── UsageError          a magic, a command or a function was called wrongly
 ├── ConfigError         a value the user wrote is wrong; names the path and where it came from
 ├── ProviderError       the model could not be reached, or refused
-│   └── ProtocolError   it sent bytes its API does not document
+│   ├── ProtocolError   it sent bytes its API does not document
+│   └── UnrecordedError a request is not on the cassette that answers in the model's place
 ├── AnswerError         a structured answer did not come, or does not fit its schema
 ├── StorageError        the notebook holds something we cannot read
 ├── PromptUnavailable   a question that only a person may answer, and nobody is there
@@ -123,6 +124,10 @@ class ProviderError(JpNbError):
 
 class ProtocolError(ProviderError):
     """The server sent something that its API does not document."""
+
+
+class UnrecordedError(ProviderError):
+    """The cassette that answers in the model's place does not have the request."""
 
 
 class AnswerError(JpNbError):

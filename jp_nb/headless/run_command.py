@@ -9,6 +9,7 @@ import argparse
 import os
 import sys
 
+from jp_nb.headless.cassette_options import cassette_settings, noting_use, unused_lines
 from jp_nb.headless.files import existing_notebook, write_whole
 from jp_nb.headless.runner import RunResult, run_notebook
 from jp_nb.safe_text import plain
@@ -16,14 +17,19 @@ from jp_nb.safe_text import plain
 
 def run(options: argparse.Namespace) -> int:
     """Execute the notebook; say which cell failed, if one did."""
-    result = run_notebook(
-        existing_notebook(options.notebook),
-        out=options.out,
-        strict=options.strict,
-        continue_=options.go_on,
-        overrides=options.cfg,
-    )
-    write_reports(result, options)
+    notebook = existing_notebook(options.notebook)
+    with noting_use() as noted:
+        result = run_notebook(
+            notebook,
+            out=options.out,
+            strict=options.strict,
+            continue_=options.go_on,
+            overrides=options.cfg,
+            settings=cassette_settings(options, notebook),
+        )
+        write_reports(result, options)
+        for line in unused_lines(noted):
+            print(f"jp-nb: {plain(line)}", file=sys.stderr)
     if result.failure is not None:
         place = "" if result.failure.cell is None else f" in cell {result.failure.cell}"
         message = plain(f"{result.failure.name}{place}: {result.failure.message}")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from jp_nb.record.trust import Trust
+    from jp_nb.session.cassettes import Cassettes
     from jp_nb.session.question_log import QuestionLog
     from jp_nb.session.settings import Settings
     from jp_nb.workspace.folder_trust import Pending
@@ -64,6 +65,7 @@ class ActiveConversation:
         self.notices = notices
         self.running: Future[Any] | None = None
         self._notebook = home.path
+        self._cassettes_before = vars(previous).get("cassettes") if previous is not None else None
         self._awaits_files = False
         base_config = self._base_config(loads=True)
         opened = home.open(clock=clock, base_config=base_config, go_on=_goes_on(files))
@@ -98,6 +100,13 @@ class ActiveConversation:
         from jp_nb.session.question_log import QuestionLog
 
         return QuestionLog(self, self._notebook)
+
+    @cached_property
+    def cassettes(self) -> Cassettes:
+        """Says whether models are recorded, or answered for, by a file."""
+        from jp_nb.session.cassettes import Cassettes
+
+        return Cassettes(self.files, self._notebook, self._cassettes_before)
 
     @property
     def made(self) -> Made:

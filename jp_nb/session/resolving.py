@@ -9,7 +9,8 @@ import difflib
 import json
 import shlex
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import JsonValue
 
@@ -34,11 +35,15 @@ from jp_nb.errors import ConfigError, UsageError
 from jp_nb.providers import registry
 from jp_nb.session.active_conversation import ActiveConversation
 from jp_nb.session.attached_values import AttachedValues, is_value
+from jp_nb.session.cassettes import without_key
 from jp_nb.tooling.builtin import BUILTINS, BuiltinTools
 from jp_nb.tooling.command import CommandTools
 from jp_nb.tooling.python import REGISTRY, PythonFunctions
 from jp_nb.tooling.sources import ToolSource
 from jp_nb.workspace.attachment_files import AttachmentError, Attachments
+
+if TYPE_CHECKING:
+    from jp_nb.session.cassette_tape import CassetteTape
 
 ATTACHMENTS = "conversation.attachments"
 TOOL_SOURCES: Final[tuple[ToolSource, ...]] = (
@@ -57,6 +62,7 @@ class Resolver:
     Args:
         active: The conversation.
         sources: Returns the sources of tools that a configuration has.
+        hide: Takes secrets out of a text that is recorded on a cassette.
 
     Attributes:
         values: What is said of the variables that are attached.
@@ -66,10 +72,15 @@ class Resolver:
         self,
         active: ActiveConversation,
         sources: Callable[[AppConfig], Sequence[ToolSource]] = lambda _: TOOL_SOURCES,
+        *,
+        hide: Callable[[str], str] = str,
     ) -> None:
         self._active = active
+        self._hide = hide
+        self._tape: CassetteTape | None = None
         self._sources = ToolSources(sources)
         self._providers: dict[str, Provider] = {}
+        self._left: list[Provider] = []
         self._attachments = Attachments()
         self._attached: tuple[Attachment, ...] = ()
         self.values = AttachedValues()
@@ -143,6 +154,8 @@ class Resolver:
 
         Raises:
             ConfigError: If there is none such, or a setting of it is wrong.
+            StorageError: If a cassette answers in its place, and cannot be read.
+            UsageError: If a cassette does, and nobody says which.
         """
         settings: dict[str, Any]
         if name == "scripted":
@@ -150,10 +163,24 @@ class Resolver:
         else:
             given = getattr(llm, name, None)  # a known name may have no settings
             settings = given.model_dump() if given is not None else {}
+        tape = self._active.cassettes.tape
+        if tape is not self._tape:
+            self._left += self._providers.values()
+            self._tape = tape
+            self._providers.clear()
         key = json.dumps([name, settings], sort_keys=True)
         if key not in self._providers:
-            self._providers[key] = registry.create(name, settings)
+            self._providers[key] = self._made(name, settings)
         return self._providers[key]
+
+    def _made(self, name: str, settings: dict[str, Any]) -> Provider:
+        if self._tape is None:
+            return registry.create(name, settings)
+        from jp_nb.providers.cassette import CassetteProvider
+
+        hide = without_key(settings.get("api_key_env"), self._hide)
+        make = partial(registry.create, name, settings)
+        return CassetteProvider(name, make, self._tape, hide)
 
     def attachments(self, config: AppConfig) -> tuple[Attachment, ...]:
         """Return what `config` attaches, as it is now.
@@ -250,9 +277,10 @@ class Resolver:
 
     def take_open(self) -> list[Coroutine[Any, Any, None]]:
         """Return what closes the providers and the tool sources; none of them is used again."""
-        closing = [provider.aclose() for provider in self._providers.values()]
+        closing = [provider.aclose() for provider in (*self._providers.values(), *self._left)]
         closing.append(self._sources.aclose())
         self._providers.clear()
+        self._left.clear()
         return closing
 
 

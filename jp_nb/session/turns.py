@@ -101,7 +101,7 @@ class TurnRunner:
         self._agent, self._front_end = self.work.agent, self.work.front_end
         self._threads: tuple[ConversationStream, Thread] | None = None
         self.sent: SentNote | None = None
-        self.resolver = Resolver(active)
+        self.resolver = Resolver(active, hide=self.work.secrets.hide)
         self.catalog = ModelCatalog(self.resolver, self._agent.wait_for)
         self.beginnings = Beginnings(active)
         self.reruns = Reruns(active)

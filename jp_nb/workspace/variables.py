@@ -19,3 +19,6 @@ KEY_FILE = "JP_NB_KEY_FILE"
 
 TRUST_FOLDERS = "JP_NB_TRUST_FOLDERS"
 """Folders, separated as in `PATH`, whose files, with those of their subfolders, count in full."""
+
+CASSETTE_USE = "JP_NB_CASSETTE_USE"
+"""File in which the kernel notes which exchanges of a cassette have answered; JSON by line."""

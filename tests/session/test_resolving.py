@@ -16,6 +16,7 @@ from jp_nb.config import inquiry_overrides as inquiries
 from jp_nb.config.partial import Partial, merge
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.errors import ConfigError
+from jp_nb.session.cassettes import Cassettes
 from jp_nb.session.resolving import Resolver
 from jp_nb.workspace.config_files import ConfigFiles
 from tests.support.fakes import configured, for_tool
@@ -25,7 +26,8 @@ ANSWER = ("ask_user", "answer")
 
 @pytest.fixture
 def resolver(tmp_path: Path) -> Resolver:
-    session: Any = SimpleNamespace(files=ConfigFiles(tmp_path))
+    files = ConfigFiles(tmp_path)
+    session: Any = SimpleNamespace(files=files, cassettes=Cassettes(files, None))
     return Resolver(session)
 
 
@@ -74,8 +76,10 @@ def test_what_is_attached_is_looked_for_in_the_workspace(tmp_path: Path) -> None
     (tmp_path / ".jp").mkdir()
     (tmp_path / "deep").mkdir()
     (tmp_path / "notes.md").write_text("Delft", encoding="utf-8")
+    files = ConfigFiles(tmp_path / "deep")
     session: Any = SimpleNamespace(
-        files=ConfigFiles(tmp_path / "deep"),
+        files=files,
+        cassettes=Cassettes(files, None),
         document=SimpleNamespace(conversation=SimpleNamespace(id="jp-c1")),
     )
     attached: Partial = {"conversation": {"attachments": ["file:notes.md"]}}

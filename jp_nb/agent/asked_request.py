@@ -1,0 +1,260 @@
+"""A request to a model without what differs from run to run, in parts that are told apart.
+
+What is asked is here, how it is sent is not: no address, no header, no key, no limit. Ids of tool
+calls are positions, images and other bytes are digests, a conversation has no id. Two requests with
+the same digest ask the same.
+
+Source: `docs/cassettes.md`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.agent.model_events import Attachment, ModelRequest, ToolDefinition
+from jp_nb.image import Image
+from jp_nb.json_values import JsonObject, sorted_json, storable, to_utf8
+from jp_nb.record.events import USAGE, ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.record.thread import Thread, ThreadItem
+from jp_nb.record.turn_marks import ARGUMENTS, CONTINUES
+
+DIGEST_CHARS: Final = 20
+"""Hexadecimal digits that name a part: 80 bits."""
+KEPT_THREADS: Final = 4
+"""The conversation's, and those of inquiries beside it."""
+NO_MESSAGE: Final = ""
+"""The id of what stands before the first message."""
+_MARKS: Final = frozenset({USAGE, CONTINUES, ARGUMENTS})
+"""Keys in the metadata of what a model said that are ours, and never sent back to it."""
+
+Hide = Callable[[str], str]
+
+
+def digest(value: JsonValue) -> str:
+    """Return what names `value`: the same for all orders of its keys."""
+    return hashlib.sha256(to_utf8(sorted_json(value))).hexdigest()[:DIGEST_CHARS]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPart:
+    """A system text, an attachment, a tool or a message, by which requests are told apart.
+
+    Attributes:
+        kind: `system`, `attachment`, `tool` or `message`.
+        id: The digest of it; of a message with all that was said before it.
+        value: What it says, as JSON.
+        after: Of a message, the id of the one before; `NO_MESSAGE` if it is the first.
+    """
+
+    kind: str
+    id: str
+    value: JsonObject
+    after: str = NO_MESSAGE
+
+
+def part_of(kind: str, value: JsonObject, after: str = NO_MESSAGE) -> RequestPart:
+    """Return the part that says `value`."""
+    return RequestPart(kind, digest([kind, after, value]), value, after)
+
+
+@dataclass(frozen=True)
+class AskedRequest:
+    """What a model was asked.
+
+    Attributes:
+        settings: All that is no part: provider, model, tool choice, and parameters and schema
+            if there are some.
+        system: The system texts, in order.
+        attachments: What the model is given before the messages.
+        tools: The tools that it may call.
+        messages: The conversation, oldest first.
+    """
+
+    settings: JsonObject
+    system: tuple[RequestPart, ...] = ()
+    attachments: tuple[RequestPart, ...] = ()
+    tools: tuple[RequestPart, ...] = ()
+    messages: tuple[RequestPart, ...] = ()
+
+    @cached_property
+    def summary(self) -> JsonObject:
+        """The settings, and the ids of the parts: of the messages that of the last one."""
+        listed = {"system": self.system, "attachments": self.attachments, "tools": self.tools}
+        ids: JsonObject = {
+            name: [part.id for part in parts] for name, parts in listed.items() if parts
+        }
+        last = self.messages[-1].id if self.messages else NO_MESSAGE
+        return {**self.settings, **ids, "messages": last}
+
+    @cached_property
+    def id(self) -> str:
+        """The digest of all of it."""
+        return digest(self.summary)
+
+    @property
+    def parts(self) -> tuple[RequestPart, ...]:
+        """All parts, in the order in which a model reads them."""
+        return (*self.system, *self.attachments, *self.tools, *self.messages)
+
+    @property
+    def is_inquiry(self) -> bool:
+        """True if a question of a tool is put to the model: several may be at the same time."""
+        return bool(self.messages) and "inquiry" in self.messages[-1].value
+
+
+class AskedRequests:
+    """Makes `AskedRequest`s of one provider's requests; what was said before is not read again.
+
+    Args:
+        provider: Its name.
+        hide: Takes secrets out of a text.
+    """
+
+    def __init__(self, provider: str, hide: Hide = str) -> None:
+        self._provider = provider
+        self._hide = hide
+        self._threads: list[tuple[Thread, _Messages]] = []
+
+    def of(self, request: ModelRequest) -> AskedRequest:
+        """Return what `request` asks."""
+        messages = self._messages(request.thread)
+        given = asdict(request.parameters)
+        settings: JsonObject = {
+            "provider": self._provider,
+            "model": request.model,
+            "tool_choice": request.tool_choice,
+        }
+        if parameters := {key: each for key, each in given.items() if each not in (None, (), {})}:
+            settings["parameters"] = parameters
+        if request.schema is not None:
+            settings["schema"] = messages.with_positions(dict(request.schema))
+        return AskedRequest(
+            self._clean(settings),
+            tuple(self._part("system", {"text": text}) for text in request.system),
+            tuple(self._part("attachment", _attachment(each)) for each in request.attachments),
+            tuple(self._part("tool", _tool(tool)) for tool in request.tools),
+            tuple(messages.parts),
+        )
+
+    def _messages(self, thread: Thread) -> _Messages:
+        found = next((known for known in self._threads if known[0] is thread), None)
+        if found is None:
+            found = (thread, _Messages(self._provider, self._part))
+        others = [known for known in self._threads if known[0] is not thread]
+        self._threads = [*others, found][-KEPT_THREADS:]
+        found[1].follow(thread)
+        return found[1]
+
+    def _part(self, kind: str, value: JsonObject, after: str = NO_MESSAGE) -> RequestPart:
+        return part_of(kind, self._clean(value), after)
+
+    def _clean(self, value: JsonObject) -> JsonObject:
+        cleaned = storable(_mapped(value, self._hide))
+        assert isinstance(cleaned, dict)
+        return cleaned
+
+
+class _Messages:
+    """The messages of one thread, growing with it."""
+
+    def __init__(self, provider: str, part: Callable[[str, JsonObject, str], RequestPart]) -> None:
+        self.parts: list[RequestPart] = []
+        self._provider = provider
+        self._part = part
+        self._positions: dict[str, int] = {}
+        self._waiting: dict[str, deque[int]] = {}
+        self._calls = 0
+
+    def follow(self, thread: Thread) -> None:
+        for item in thread.since(len(self.parts)):
+            after = self.parts[-1].id if self.parts else NO_MESSAGE
+            self.parts.append(self._part("message", self._value(item), after))
+
+    def _value(self, item: ThreadItem) -> JsonObject:
+        entry, images = item.entry, _images(item.images)
+        match entry:
+            case ChatRequest(content=text):
+                mark = {"inquiry": each} if (each := entry.metadata.get("inquiry")) else {}
+                return {"role": "user", **mark, "text": text, **images}
+            case ToolCallRequest(id=raw):
+                self._calls += 1
+                self._positions[raw] = self._calls
+                self._waiting.setdefault(raw, deque()).append(self._calls)
+                said: JsonObject = {"name": entry.name, "arguments": entry.arguments}
+                return {"role": "call", "call": self._calls, **said, **_kept(entry.metadata)}
+            case ToolCallResponse(id=raw):
+                waiting = self._waiting.get(raw)
+                number = waiting.popleft() if waiting else 0
+                role = "error" if entry.is_error else "result"
+                return {"role": role, "call": number, "text": entry.content, **images}
+        return self._response(entry, item.provider)
+
+    def _response(self, entry: ChatResponse, provider: str) -> JsonObject:
+        said: JsonObject = {"role": "assistant", "text": entry.message}
+        if entry.kind == "structured":
+            said = {"role": "assistant", "data": entry.data}
+        elif entry.kind == "reasoning":
+            said = {"role": "reasoning", "text": entry.reasoning}
+            if provider != self._provider:  # another one's is sent as text
+                said["from"] = provider
+        return {**said, **_kept(entry.metadata)}
+
+    def with_positions(self, schema: JsonValue) -> JsonValue:
+        """Return `schema` with the position of a call in place of its id: inquiries name theirs."""
+        if isinstance(schema, dict):
+            return {key: self.with_positions(each) for key, each in schema.items()}
+        if isinstance(schema, list):
+            return [self.with_positions(each) for each in schema]
+        if isinstance(schema, str) and schema.startswith("tool_call."):
+            for raw, number in self._positions.items():
+                if schema.endswith(f".{raw}"):
+                    return f"{schema.removesuffix(raw)}{number}"
+        return schema
+
+
+def _kept(metadata: Mapping[str, JsonValue]) -> JsonObject:
+    """Return what a provider stored with its words, to be sent back to it."""
+    kept = {key: each for key, each in metadata.items() if key not in _MARKS}
+    return {"metadata": kept} if kept else {}
+
+
+def _images(images: Sequence[Image]) -> JsonObject:
+    shown: list[JsonValue] = [
+        {"type": image.media_type, "name": image.name, "digest": image.digest} for image in images
+    ]
+    return {"images": shown} if shown else {}
+
+
+def _attachment(attachment: Attachment) -> JsonObject:
+    content = attachment.content
+    said: JsonObject = {"source": attachment.source, "type": attachment.media_type}
+    if isinstance(content, str):
+        return {**said, "text": content}
+    return {
+        **said,
+        "bytes": len(content),
+        "digest": f"sha256:{hashlib.sha256(content).hexdigest()}",
+    }
+
+
+def _tool(tool: ToolDefinition) -> JsonObject:
+    said: JsonObject = {"name": tool.name, "description": tool.description}
+    return {**said, "parameters": dict(tool.parameters)}
+
+
+def _mapped(value: JsonValue, hide: Hide) -> JsonValue:
+    """Return `value` with `hide` applied to each text of it that is no key."""
+    if isinstance(value, str):
+        return hide(value)
+    if isinstance(value, Mapping):
+        return {key: _mapped(each, hide) for key, each in value.items()}
+    if isinstance(value, Iterable):
+        return [_mapped(each, hide) for each in value]
+    return value

@@ -1,0 +1,128 @@
+"""A provider that records what another one is asked and answers, or answers in its place.
+
+Source: `docs/cassettes.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from functools import cached_property
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from jp_nb.agent.asked_request import AskedRequest, AskedRequests, Hide
+from jp_nb.agent.exchange import BrokeOff, Exchange, Failed, Listening
+from jp_nb.agent.model_events import ModelRequest, Provider, ProviderEvent, SentRequest
+from jp_nb.agent.model_info import ModelList
+from jp_nb.errors import ProviderError
+
+
+class Tape(Protocol):
+    """Where exchanges are kept."""
+
+    @property
+    def is_offline(self) -> bool:
+        """True if nobody but the tape answers."""
+        ...
+
+    def replay(self, asked: AskedRequest) -> Exchange | None:
+        """Return what `asked` was answered; None: the model is to be asked.
+
+        Raises:
+            UnrecordedError: If only the tape may answer, and it cannot.
+            StorageError: If the tape cannot be read.
+        """
+        ...
+
+    def keep(self, exchange: Exchange) -> None:
+        """Keep `exchange`, which has ended.
+
+        Raises:
+            StorageError: If that is not possible.
+        """
+        ...
+
+
+class CassetteProvider:
+    """Stands between the turn and a provider.
+
+    Args:
+        name: The provider's.
+        make: Makes it. It is made when something is sent, or only it can say.
+        tape: Where exchanges are kept, or come from.
+        hide: Takes secrets out of what is kept.
+    """
+
+    def __init__(
+        self, name: str, make: Callable[[], Provider], tape: Tape, hide: Hide = str
+    ) -> None:
+        self._name = name
+        self._make = make
+        self._tape = tape
+        self._hide = hide
+        self._asked = AskedRequests(name, hide)
+
+    @cached_property
+    def _provider(self) -> Provider:
+        return self._make()
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
+        """Stream one response, of the tape or of the provider; see `Provider`."""
+        asked = self._asked.of(request)
+        await asyncio.sleep(0)  # others may begin, as where an answer takes its time
+        exchange = self._tape.replay(asked)
+        if exchange is None:
+            async with aclosing(self._recorded(request, asked)) as events:
+                async for event in events:
+                    yield event
+            return
+        for event in exchange.events:
+            yield event
+        if isinstance(exchange.end, Failed):
+            raise exchange.end.error()
+        if not isinstance(exchange.end, BrokeOff):
+            yield exchange.end
+
+    async def _recorded(
+        self, request: ModelRequest, asked: AskedRequest
+    ) -> AsyncGenerator[ProviderEvent, None]:
+        """Stream what the provider answers; it is kept before its end is told."""
+        listening, ended = Listening(asked, self._hide), False
+        try:
+            async with aclosing(self._provider.stream(request)) as events:
+                async for event in events:
+                    if not ended and (exchange := listening.hear(event)) is not None:
+                        self._tape.keep(exchange)
+                        ended = True
+                    yield event
+        except ProviderError as exc:
+            if not ended:
+                self._tape.keep(listening.failed(exc))
+            raise
+        if not ended:
+            self._tape.keep(listening.broke_off())
+
+    def preview(self, request: ModelRequest) -> SentRequest:
+        """Return what the provider would send; see `Provider`."""
+        return self._provider.preview(request)
+
+    async def models(self, *, seconds: float) -> ModelList:
+        """Ask the provider what there is; see `Provider`."""
+        if self._tape.is_offline:
+            raise ProviderError(
+                f"a cassette answers in place of {self._name}, which is not asked for its models "
+                "(`%jp cassette off` has models asked again)"
+            )
+        return await self._provider.models(seconds=seconds)
+
+    def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
+        """Refuse what the provider refuses; see `Provider`."""
+        self._provider.check_schema(schema)
+
+    async def aclose(self) -> None:
+        """Close the provider's connections, if there are any."""
+        if "_provider" in vars(self):
+            await self._provider.aclose()

@@ -1,0 +1,19 @@
+"""What a cassette holds, in words.
+
+Source: `docs/cassettes.md`.
+"""
+
+from __future__ import annotations
+
+from jp_nb.safe_text import one_line
+from jp_nb.workspace.cassette_file import CassetteContent, OnFile
+
+MAX_CHARS = 60
+
+
+def exchange_in_words(cassette: CassetteContent, exchange: OnFile) -> str:
+    """Return where `exchange` is and what was asked: `line 7, anthropic/opus: "Hello"`."""
+    model = f"{exchange.summary['provider']}/{exchange.summary['model']}"
+    last = cassette.parts.get(("message", exchange.last_message))
+    said = "" if last is None else str(last.value.get("text") or last.value.get("name") or "")
+    return f"line {exchange.line}, {one_line(model)}: {one_line(said, limit=MAX_CHARS)}"

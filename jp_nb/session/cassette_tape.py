@@ -1,0 +1,154 @@
+"""A cassette in use: what it answers, what it does not have, what is added to it.
+
+Source: `docs/cassettes.md`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from pathlib import Path
+from typing import Final
+
+from jp_nb.agent.asked_request import AskedRequest
+from jp_nb.agent.exchange import Exchange
+from jp_nb.errors import StorageError
+from jp_nb.json_values import compact_json
+from jp_nb.session.cassette_choice import CassetteChoice
+from jp_nb.session.unrecorded import unrecorded
+from jp_nb.workspace import variables
+from jp_nb.workspace.cassette_file import CassetteContent, OnFile, read_cassette
+from jp_nb.workspace.cassette_writer import CassetteWriter
+
+FOLLOW_UP: Final = 8
+"""So many messages an attempt that broke off may leave before the next one."""
+
+
+class CassetteTape:
+    """One use of one file; each exchange in it answers once.
+
+    Args:
+        choice: The file, and what for.
+
+    Attributes:
+        choice: The file, and what for.
+
+    Raises:
+        StorageError: If it cannot be read, and has to be.
+    """
+
+    def __init__(self, choice: CassetteChoice) -> None:
+        assert choice.path is not None
+        self.choice = choice
+        self.path: Path = choice.path
+        self._failed: dict[str, list[Exchange]] = {}
+        self._used: set[int] = set()
+        known = _known(choice)
+        self.cassette = known or CassetteContent()
+        self._waiting: dict[str, deque[OnFile]] = {}
+        for exchange in self.cassette.exchanges:
+            if self.is_offline or not _ends_in_failure(exchange, self.cassette):
+                self._waiting.setdefault(exchange.request, deque()).append(exchange)
+        self._writer = CassetteWriter(self.path, known)
+        if known is not None:
+            _note(self.path)
+
+    @property
+    def is_offline(self) -> bool:
+        """True if nobody but the tape answers."""
+        return self.choice.mode == "replay"
+
+    @property
+    def added(self) -> int:
+        """So many exchanges were written."""
+        return self._writer.written
+
+    @property
+    def used(self) -> int:
+        """So many exchanges of the file have answered."""
+        return len(self._used)
+
+    def unused(self) -> list[OnFile]:
+        """Return the exchanges of the file that have answered nothing yet."""
+        return [each for each in self.cassette.exchanges if each.number not in self._used]
+
+    def replay(self, asked: AskedRequest) -> Exchange | None:
+        """Return what `asked` was answered the next time; None: the model is to be asked.
+
+        Raises:
+            UnrecordedError: If only the file may answer, and does not have it.
+        """
+        waiting = self._waiting.get(asked.id)
+        if waiting:
+            found = waiting.popleft()
+            self._used.add(found.number)
+            _note(self.path, found.number)
+            return Exchange(asked, found.events, found.end)
+        if self.is_offline:
+            raise unrecorded(asked, self.cassette, self._used, self.path)
+        return None
+
+    def keep(self, exchange: Exchange) -> None:
+        """Write `exchange`.
+
+        Where a later run may ask again what failed, a failure is written with what came after it:
+        one that is the end would be replayed for ever.
+
+        Raises:
+            StorageError: If that is not possible.
+        """
+        if self.choice.mode == "record":
+            self._writer.add(exchange)
+        elif exchange.has_failed:
+            self._failed.setdefault(exchange.asked.id, []).append(exchange)
+        else:
+            for failed in self._went_before(exchange):
+                self._writer.add(failed)
+            self._writer.add(exchange)
+
+    def _went_before(self, exchange: Exchange) -> list[Exchange]:
+        """Return the failures that `exchange` made good, and forget them."""
+        found = self._failed.pop(exchange.asked.id, [])
+        last = {part.id for part in exchange.asked.messages[-FOLLOW_UP:]}
+        for request, failed in [*self._failed.items()]:
+            if failed[0].asked.messages and failed[0].asked.messages[-1].id in last:
+                found = self._failed.pop(request) + found
+        return found
+
+
+def _known(choice: CassetteChoice) -> CassetteContent | None:
+    """Return what the file holds; None: it does not matter, or there is none yet."""
+    assert choice.path is not None
+    if choice.mode == "record" or (choice.mode != "replay" and not choice.path.exists()):
+        return None
+    if not choice.path.exists():
+        raise StorageError(
+            f"there is no cassette {choice.path}: record it with `jp-nb run NOTEBOOK --record`, "
+            "or with `%jp cassette record` before the first request"
+        )
+    return read_cassette(choice.path)
+
+
+def _ends_in_failure(exchange: OnFile, cassette: CassetteContent) -> bool:
+    """Return True if `exchange` failed and nothing was tried after it."""
+    if not exchange.has_failed:
+        return False
+    after = cassette.exchanges[exchange.number + 1 : exchange.number + 2]
+    if not after or after[0].request == exchange.request:
+        return not after
+    last = after[0].last_message
+    for _ in range(FOLLOW_UP):
+        if last == exchange.last_message:
+            return False
+        part = cassette.parts.get(("message", last))
+        if part is None:
+            break
+        last = part.after
+    return True
+
+
+def _note(path: Path, *used: int) -> None:
+    """Tell the runner that exchanges of the file at `path` have answered, if it wants to know."""
+    if place := os.environ.get(variables.CASSETTE_USE):
+        with open(place, "a", encoding="utf-8") as file:
+            file.write(compact_json({"cassette": str(path), "used": used}) + "\n")

@@ -1,0 +1,138 @@
+"""Which cassette is in force: what models are asked is recorded on it, or answered from it.
+
+Files, environment variables and `%jp cassette` decide, never a record: what a notebook says is
+nobody's order to write a file, or to believe one.
+
+Source: `docs/cassettes.md`, `docs/decisions.md` D109.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from jp_nb.config.tree.provider_config import Cassette as CassetteConfig
+from jp_nb.config.tree.provider_config import CassetteMode
+from jp_nb.errors import UsageError
+from jp_nb.session.cassette_choice import CassetteChoice
+from jp_nb.workspace.config_files import ConfigFiles
+
+if TYPE_CHECKING:
+    from jp_nb.agent.asked_request import Hide
+    from jp_nb.session.cassette_tape import CassetteTape
+
+PATH: Final = "providers.cassette"
+
+
+class Cassettes:
+    """The cassette of one session, and the providers that use it.
+
+    Args:
+        files: Files and environment.
+        notebook: The notebook's file, if it is known.
+        before: What was in force in this kernel when the extension was loaded again: a recording
+            goes on, a replay begins at its start.
+    """
+
+    def __init__(
+        self, files: ConfigFiles, notebook: Path | None, before: Cassettes | None = None
+    ) -> None:
+        self._files = files
+        self._notebook = notebook
+        self._said: CassetteChoice | None = before._said if before is not None else None
+        self._tape: CassetteTape | None = before._tape if before is not None else None
+        if self._tape is not None and self._tape.is_offline:
+            self._tape = None
+
+    def choose(self, mode: CassetteMode, file: str | None = None) -> CassetteChoice:
+        """Use `file`, None: the usual one, for `mode` from now on in this kernel.
+
+        Raises:
+            ConfigError: If a configuration file or a variable is wrong.
+            UsageError: If no file is known.
+            StorageError: If it cannot be read, and has to be.
+        """
+        chosen = self._choice(self._configured(), mode, file)
+        tape = None if mode == "off" else _tape(chosen)
+        self._said, self._tape = chosen, tape
+        return chosen
+
+    @property
+    def choice(self) -> CassetteChoice:
+        """What is in force.
+
+        Raises:
+            ConfigError: If a configuration file or a variable is wrong.
+            UsageError: If no file is known.
+        """
+        if self._said is not None:
+            return self._said
+        configured = self._configured()
+        return self._choice(configured, configured.mode, None)
+
+    @property
+    def tape(self) -> CassetteTape | None:
+        """The tape in force; None: models are asked, and nothing is recorded.
+
+        Raises:
+            ConfigError: If a configuration file or a variable is wrong.
+            UsageError: If no file is known.
+            StorageError: If it cannot be read, and has to be.
+        """
+        chosen = self.choice
+        if chosen.mode == "off":
+            return None
+        if self._tape is None or self._tape.choice != chosen:
+            self._tape = _tape(chosen)
+        return self._tape
+
+    def _configured(self) -> CassetteConfig:
+        if not self._files.anything():
+            return CassetteConfig()
+        from jp_nb.config.layers import fold
+        from jp_nb.config.partial import get_path
+        from jp_nb.config.validation import validate
+
+        given = get_path(fold(self._files.layers()), PATH) or {}
+        return validate({"providers": {"cassette": given}}).providers.cassette
+
+    def _choice(
+        self, configured: CassetteConfig, mode: CassetteMode, file: str | None
+    ) -> CassetteChoice:
+        if mode == "off":
+            return CassetteChoice()
+        named = file or configured.path
+        if named is not None:
+            path = self._files.folder / Path(named).expanduser()
+            return CassetteChoice(mode, Path(os.path.abspath(path)), configured.tools)
+        if self._notebook is None:
+            raise UsageError(
+                "no runner says which notebook this is, so a cassette has no name of its own: "
+                f"set {PATH}.path, or give its file (`%jp cassette {mode} FILE`)"
+            )
+        from jp_nb.workspace.cassette_file import beside
+
+        return CassetteChoice(mode, beside(self._notebook), configured.tools)
+
+
+def without_key(variable: str | None, hide: Hide) -> Hide:
+    """Return what takes the key out of a text that `variable` holds then, and what `hide` does."""
+    from jp_nb.providers.redaction import Redaction
+
+    known, redaction = "", Redaction("")
+
+    def hidden(text: str) -> str:
+        nonlocal known, redaction
+        key = os.environ.get(variable, "").strip() if variable else ""
+        if key != known:
+            known, redaction = key, Redaction(key)
+        return hide(redaction(text) if redaction.in_answers else text)
+
+    return hidden
+
+
+def _tape(choice: CassetteChoice) -> CassetteTape:
+    from jp_nb.session.cassette_tape import CassetteTape
+
+    return CassetteTape(choice)

@@ -1,0 +1,312 @@
+"""Cassettes as files: what models were asked and answered, one JSON object per line.
+
+    {"jp_nb": "cassette", "version": 1}
+    {"tool": ID, "name": …}                     a part of requests, before the first that has it
+    {"message": ID, "after": ID, "role": …}     likewise, with what was said before
+    {"request": ID, "provider": …, "messages": ID}
+    {"event": "text", …}                        the response to it
+    {"end": "finished", …, "seal": DIGEST}      of the request's id and all lines of the response
+
+An id is a digest of what the line says, so that no line can be another one unnoticed.
+
+Source: `docs/cassettes.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.agent.asked_request import (
+    NO_MESSAGE,
+    AskedRequest,
+    RequestPart,
+    digest,
+    part_of,
+)
+from jp_nb.agent.exchange import (
+    BrokeOff,
+    End,
+    Exchange,
+    Failed,
+    event_json,
+    read_end,
+    read_event,
+)
+from jp_nb.agent.model_events import ProviderEvent
+from jp_nb.config.secret_names import without_secrets
+from jp_nb.errors import StorageError
+from jp_nb.json_values import MAX_LEVELS, JsonObject, compact_json, read_json, to_utf8
+
+SUFFIX: Final = ".cassette.jsonl"
+KIND: Final = "cassette"
+VERSION: Final = 1
+HEADER: Final[JsonObject] = {"jp_nb": KIND, "version": VERSION}
+PARTS: Final = ("system", "attachment", "tool", "message")
+_LISTED: Final = {"system": "system", "attachments": "attachment", "tools": "tool"}
+"""The kinds of parts of which a request has a list, by the list's name."""
+_SETTINGS: Final = ("provider", "model", "tool_choice", "parameters", "schema")
+_REQUIRED: Final = ("provider", "model", "messages")
+AGAIN: Final = "record it again, or take the file as it was"
+
+
+def beside(notebook: Path) -> Path:
+    """Return the cassette of a notebook that has no other."""
+    return notebook.with_suffix(SUFFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class OnFile:
+    """An exchange in a file.
+
+    Attributes:
+        line: Its request's line, from 1.
+        request: The id of the request.
+        summary: What the line says.
+        events: The response.
+        end: How it ended.
+        number: It is so many exchanges before, from 0.
+    """
+
+    line: int
+    request: str
+    summary: JsonObject = field(repr=False)
+    events: tuple[ProviderEvent, ...]
+    end: End
+    number: int
+
+    @property
+    def last_message(self) -> str:
+        """The id of the last message of the request."""
+        return str(self.summary["messages"])
+
+    @property
+    def has_failed(self) -> bool:
+        """True if the model did not answer."""
+        return isinstance(self.end, Failed | BrokeOff)
+
+
+@dataclass(slots=True)
+class CassetteContent:
+    """The content of a cassette.
+
+    Attributes:
+        parts: Its parts by kind and id, in the order of the file.
+        exchanges: Its exchanges, likewise.
+    """
+
+    parts: dict[tuple[str, str], RequestPart] = field(default_factory=dict)
+    exchanges: list[OnFile] = field(default_factory=list)
+
+    def asked(self, exchange: OnFile) -> AskedRequest:
+        """Return the request of `exchange`, its parts put together."""
+        listed = {
+            name: tuple(self.parts[kind, str(each)] for each in _texts(exchange.summary.get(name)))
+            for name, kind in _LISTED.items()
+        }
+        messages: list[RequestPart] = []
+        last = str(exchange.summary["messages"])
+        while last != NO_MESSAGE:
+            messages.append(self.parts["message", last])
+            last = messages[-1].after
+        summary = exchange.summary
+        settings: JsonObject = {key: summary[key] for key in _SETTINGS if key in summary}
+        return AskedRequest(settings, **listed, messages=tuple(reversed(messages)))
+
+    def exchange(self, found: OnFile) -> Exchange:
+        """Return `found` with its request."""
+        return Exchange(self.asked(found), found.events, found.end)
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+def part_line(part: RequestPart) -> JsonObject:
+    """Return the line of `part`."""
+    chain: JsonObject = {"after": part.after} if part.kind == "message" else {}
+    return {part.kind: part.id, **chain, **part.value}
+
+
+def exchange_lines(exchange: Exchange) -> Iterator[JsonObject]:
+    """Yield the lines of `exchange`, without those of its parts."""
+    asked = exchange.asked
+    yield {"request": asked.id, **asked.summary}
+    response = [event_json(each) for each in (*exchange.events, exchange.end)]
+    yield from response[:-1]
+    yield {**response[-1], "seal": seal(asked.id, response)}
+
+
+def seal(request: str, response: Sequence[JsonObject]) -> str:
+    """Return what shows that the lines of a response are as they were written."""
+    return digest([request, *response])
+
+
+def line_bytes(value: JsonObject) -> bytes:
+    """Return one line of a file."""
+    return to_utf8(compact_json(value)) + b"\n"
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def read_cassette(path: Path) -> CassetteContent:
+    """Return what the cassette at `path` holds.
+
+    Raises:
+        StorageError: If there is none, or it is not whole; the place is file and line.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise StorageError(f"there is no cassette {path}") from None
+    except OSError as exc:
+        raise StorageError(f"the cassette {path} cannot be read: {exc.strerror}") from exc
+    return _CassetteReader(path.name).read(content)
+
+
+def check_cassette(path: Path) -> list[str]:
+    """Return what is wrong with the cassette at `path`, each with its line: damage, and keys."""
+    try:
+        read_cassette(path)
+    except StorageError as exc:
+        return [str(exc)]
+    lines = path.read_text("utf-8").split("\n")
+    return [
+        f"{path.name}:{number}: something in this line looks like a key or a password"
+        for number, line in enumerate(lines, 1)
+        if any(without_secrets(text) != text for text in _all_texts(line))
+    ]
+
+
+def _all_texts(line: str) -> Iterator[str]:
+    waiting = [read_json(line, max_levels=MAX_LEVELS + 10)] if line.strip() else []
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, (list, dict)):
+            waiting.extend(value.values() if isinstance(value, dict) else value)
+
+
+class _CassetteReader:
+    """Reads one file, strictly."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._line = 0
+        self._cassette = CassetteContent()
+        self._request: tuple[int, str, JsonObject] | None = None
+        self._response: list[JsonObject] = []
+
+    def read(self, content: bytes) -> CassetteContent:
+        for self._line, line in enumerate(content.split(b"\n"), 1):
+            if line.strip():
+                self._take(self._object(line))
+        if self._line == 1 and not content.strip():
+            raise self._wrong("the file is empty", "a cassette begins with a line that says so")
+        if self._request is not None:
+            raise self._wrong("the file ends before this response does", AGAIN)
+        return self._cassette
+
+    def _object(self, line: bytes) -> JsonObject:
+        try:
+            value = read_json(line.decode(), max_levels=MAX_LEVELS + 10)
+        except ValueError as exc:
+            why = "not UTF-8" if isinstance(exc, UnicodeDecodeError) else f"not JSON: {exc}"
+            raise self._wrong(why, AGAIN) from exc
+        if not isinstance(value, dict):
+            raise self._wrong("expected a JSON object", AGAIN)
+        return value
+
+    def _take(self, said: JsonObject) -> None:
+        if self._line == 1:
+            self._header(said)
+        elif self._request is not None:
+            self._answer(said)
+        elif "request" in said:
+            self._asked(said)
+        else:
+            self._part(said)
+
+    def _header(self, said: JsonObject) -> None:
+        if said.get("jp_nb") != KIND:
+            begins = compact_json(HEADER)
+            raise self._wrong("this is no cassette", f"one begins with the line {begins}")
+        version = said.get("version")
+        if version != VERSION:
+            raise self._wrong(
+                f"this cassette is of version {compact_json(version)[:40]}, and this jp_nb reads "
+                f"version {VERSION}",
+                "install a jp_nb that reads it, or record it again",
+            )
+        if said != HEADER:
+            raise self._wrong("the line says more than it should", AGAIN)
+
+    def _part(self, said: JsonObject) -> None:
+        kind = next((each for each in PARTS if each in said), None)
+        if kind is None:
+            raise self._wrong("the line is neither a part, nor a request, nor of a response", AGAIN)
+        given = said[kind]
+        after = said.get("after", NO_MESSAGE) if kind == "message" else NO_MESSAGE
+        beside_value = ("after", kind) if kind == "message" else (kind,)
+        value = {key: each for key, each in said.items() if key not in beside_value}
+        part = part_of(kind, value, str(after))
+        if part.id != given:
+            raise self._edited(f"this {kind}")
+        if after != NO_MESSAGE and ("message", after) not in self._cassette.parts:
+            raise self._wrong("the message before this one is missing", AGAIN)
+        self._cassette.parts[kind, part.id] = part
+
+    def _asked(self, said: JsonObject) -> None:
+        summary = {key: each for key, each in said.items() if key != "request"}
+        request = said["request"]
+        if not isinstance(request, str) or digest(summary) != request:
+            raise self._edited("this request")
+        if odd := sorted(summary.keys() - {*_SETTINGS, *_LISTED, "messages"}):
+            raise self._wrong(f"`{odd[0][:60]}` is nothing that a request has", AGAIN)
+        if missing := [key for key in _REQUIRED if not isinstance(summary.get(key), str)]:
+            raise self._wrong(f"the request does not say its {missing[0]}", AGAIN)
+        for kind, part in self._parts_of(summary):
+            if (kind, part) not in self._cassette.parts:
+                raise self._wrong(f"a {kind} of this request is missing", AGAIN)
+        self._request, self._response = (self._line, request, summary), []
+
+    def _parts_of(self, summary: JsonObject) -> Iterator[tuple[str, str]]:
+        for name, kind in _LISTED.items():
+            yield from ((kind, each) for each in _texts(summary.get(name)))
+        if (last := summary["messages"]) != NO_MESSAGE:
+            yield "message", str(last)
+
+    def _answer(self, said: JsonObject) -> None:
+        assert self._request is not None
+        line, request, summary = self._request
+        if "end" not in said:
+            if "event" not in said:
+                raise self._wrong("the response to the request above has no end", AGAIN)
+            self._response.append(said)
+            return
+        given = said.pop("seal", None)
+        if seal(request, [*self._response, said]) != given:
+            raise self._edited(f"the response to the request of line {line}")
+        try:
+            events = tuple(map(read_event, self._response))
+            end = read_end(said)
+        except ValueError as exc:
+            raise self._wrong(f"the response to the request of line {line}: {exc}", AGAIN) from exc
+        number = len(self._cassette.exchanges)
+        self._cassette.exchanges.append(OnFile(line, request, summary, events, end, number))
+        self._request = None
+
+    def _edited(self, what: str) -> StorageError:
+        return self._wrong(f"{what} is not as it was written", AGAIN)
+
+    def _wrong(self, what: str, fix: str) -> StorageError:
+        return StorageError(f"{what}: {fix}", place=f"{self._name}:{self._line}")
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    yield from (str(each) for each in (value if isinstance(value, list) else ()))

@@ -1,0 +1,84 @@
+"""Notebooks recorded on a cassette, and run again from it: no key, no server, the same record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.cassette_runs import KEY, KEYS, LOAD, WEATHER, left, run_with, write_cells
+from tests.support.loopback import LoopbackServer, Reply, ToolCall
+
+CALLS = (
+    ToolCall("weather", {"city": "Bern"}),
+    ToolCall("weather", {"city": "Delft", "days": 3}),
+)
+
+
+def weather_notebook(folder: Path, protocol: str) -> Path:
+    load = LOAD.format(protocol=protocol)
+    cells = (load, WEATHER, "%%jp\nHow will it be?", "%%jp\nThanks.", "_jp.text")
+    return write_cells(folder / "talk.ipynb", *cells)
+
+
+@pytest.mark.parametrize("protocol", KEYS)
+def test_a_replay_without_key_and_server_gives_the_same_record(
+    tmp_path: Path, protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = weather_notebook(tmp_path, protocol)
+    monkeypatch.setenv(KEYS[protocol], KEY)
+    replies = [
+        Reply(status=503),
+        Reply(text="Let me see.", reasoning="Two cities.", tool_calls=CALLS),
+        Reply(text="Sun everywhere.", cut_after=500 if protocol == "anthropic" else 250),
+        Reply(text="Sun everywhere."),
+        Reply(text="Welcome."),
+    ]
+    with LoopbackServer(replies) as server:
+        assert run_with(path, "record", **{f"providers.llm.{protocol}.base_url": server.url}).ok
+        assert len(server.requests) == 5
+    recorded = left(path)
+    cassette = tmp_path / "talk.cassette.jsonl"
+    text = cassette.read_text("utf-8")
+    assert KEY not in text
+    assert server.url not in text
+    monkeypatch.delenv(KEYS[protocol])
+    for _ in range(2):
+        assert run_with(path, "replay").failure is None
+        assert left(path) == recorded
+    assert cassette.read_text("utf-8") == text
+
+
+def test_a_request_that_is_not_on_the_cassette_fails_the_cell_and_shows_what_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = weather_notebook(tmp_path, "anthropic")
+    monkeypatch.setenv(KEYS["anthropic"], KEY)
+    replies = [Reply(tool_calls=CALLS), Reply(text="Sun."), Reply(text="Welcome.")]
+    with LoopbackServer(replies) as server:
+        assert run_with(path, "record", providers__llm__anthropic__base_url=server.url).ok
+    changed = WEATHER.replace("sun for", "rain for")
+    load = LOAD.format(protocol="anthropic")
+    write_cells(path, load, changed, "%%jp\nHow will it be?", "%%jp\nThanks.")
+    failure = run_with(path, "replay").failure
+    assert failure is not None
+    assert failure.name == "UnrecordedError"
+    assert 'message 4 (result): "Bern: sun for 1" → "Bern: rain for 1"' in failure.message
+    assert "--record" in failure.message
+
+
+def test_what_is_missing_is_recorded_and_the_rest_replayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = LOAD.format(protocol="openai")
+    path = write_cells(tmp_path / "talk.ipynb", load, "%%jp\nOne?")
+    monkeypatch.setenv(KEYS["openai"], KEY)
+    mode = "replay-or-record"
+    with LoopbackServer(["One."]) as server:
+        assert run_with(path, mode, providers__llm__openai__base_url=server.url).ok
+    write_cells(path, load, "%%jp\nOne?", "%%jp\nTwo?")
+    with LoopbackServer(["Two."]) as server:
+        assert run_with(path, mode, providers__llm__openai__base_url=server.url).ok
+        assert len(server.requests) == 1
+    monkeypatch.delenv(KEYS["openai"])
+    assert run_with(path, "replay").ok
