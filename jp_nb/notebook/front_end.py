@@ -75,7 +75,9 @@ class NotebookFrontEnd:
         if here.is_console if live else kernel is None and sys.stdout.isatty():
             printer = Printer(show_tools=style.tool_call.show)
             return PrintedTurn(printer, self._cell, interval=interval)
-        tools = ToolOutput(kernel, hold=not live) if kernel is not None else None
+        tools = None
+        if kernel is not None:
+            tools = ToolOutput(kernel, hold=not live, interval=interval)
         transcript = Transcript(
             show_reasoning=style.reasoning.display not in ("hidden", "static"),
             show_tools=style.tool_call.show,

@@ -11,11 +11,10 @@ from threading import get_ident
 from typing import Any, Literal
 
 from jp_nb.notebook.figures import open_figures, show_figures
+from jp_nb.notebook.outbox import INTERVAL_S, KINDS, Outbox
 from jp_nb.notebook.output_capture import flush_streams, is_ours
+from jp_nb.notebook.published import Published
 
-KINDS = frozenset(
-    ("stream", "display_data", "update_display_data", "execute_result", "error", "clear_output")
-)
 Send = Callable[[], Any]
 Clears = Literal["now", "next"] | None
 
@@ -29,7 +28,8 @@ class ToolOutput:
     Args:
         kernel: The kernel, in a cell.
         hold: Keep back what tools show until somebody takes it: nobody is there to see it come,
-            and the order counts.
+            and the order counts. Else it is sent in batches, with what else the cell shows.
+        interval: Shortest time between two batches, in seconds.
 
     Attributes:
         watches: Whether tools run, so that what is shown is theirs.
@@ -37,14 +37,15 @@ class ToolOutput:
         cleared: Is called, on whichever thread, when a tool has cleared the cell's outputs.
     """
 
-    def __init__(self, kernel: Any, *, hold: bool) -> None:
+    def __init__(self, kernel: Any, *, hold: bool, interval: float = INTERVAL_S) -> None:
         self.watches = False
         self.function_has_pictured = False
         self.cleared: Callable[[], None] = _nothing_to_show
         self._holds = hold
         self._session = kernel.session
         self._cell = (kernel.get_parent("shell").get("header") or {}).get("msg_id")
-        self._send: Callable[..., Any] = self._session.send
+        self._outbox = None if hold else Outbox.of(kernel, self._cell, interval)
+        self._send: Callable[..., Any] = (self._outbox or self._session).send
         self._thread: int | None = None
         self._figures: frozenset[int] = frozenset()
         self._seen_of_function = self._seen = False
@@ -56,9 +57,15 @@ class ToolOutput:
         self._session.send = self._pass_on
 
     def close(self) -> None:
-        """See nothing any more."""
+        """See nothing any more. What waits is sent."""
+        self.send_now()
         if self._session.__dict__.get("send") == self._pass_on:
             del self._session.send
+
+    def send_now(self) -> None:
+        """Have what waits for the next batch sent: the person waits for it, or it is the last."""
+        if self._outbox is not None:
+            self._outbox.release()
 
     def function_begins(self) -> None:
         """Note that a tool's function begins, on this thread."""
@@ -94,16 +101,16 @@ class ToolOutput:
     def _pass_on(self, stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
         """Stand in for `Session.send`."""
         send = partial(self._send, stream, message, *args, **kwargs)
-        parent = args[1] if len(args) > 1 else kwargs.get("parent")
-        if not self._is_of_tool(message, parent):
+        published = Published.read(message, *args, **kwargs)
+        if not self._is_of_tool(published):
             return send()
         of_function = self._thread is not None
         if of_function:
             self._seen_of_function = True
-            self.function_has_pictured |= _is_picture(message, *args, **kwargs)
+            self.function_has_pictured |= _is_picture(published)
         else:
             self._seen = True
-        clears = _clears(message, *args, **kwargs)
+        clears = _clears(published)
         if self._holds:
             (self._held_of_function if of_function else self._held).add(send, clears)
             return message
@@ -112,15 +119,9 @@ class ToolOutput:
             self.cleared()
         return sent
 
-    def _is_of_tool(self, message: Any, parent: Any) -> bool:
-        if not self.watches or is_ours():
-            return False
-        kind = message
-        if isinstance(message, dict):
-            kind, parent = message.get("msg_type"), message.get("parent_header")
-        if kind not in KINDS or not isinstance(parent, dict):
-            return False
-        return bool(parent.get("header", parent).get("msg_id") == self._cell)
+    def _is_of_tool(self, published: Published) -> bool:
+        of_tool = self.watches and not is_ours() and published.kind in KINDS
+        return of_tool and published.is_about(self._cell)
 
 
 class _Held:
@@ -150,22 +151,18 @@ class _Held:
         return taken
 
 
-def _clears(message: Any, content: Any = None, *_: Any, **__: Any) -> Clears:
-    """Return when a message clears the outputs, in one of the forms that `Session.send` takes."""
-    kind = message
-    if isinstance(message, dict):
-        kind, content = message.get("msg_type"), message.get("content")
-    if kind != "clear_output":
+def _clears(published: Published) -> Clears:
+    """Return when a message clears the outputs."""
+    if published.kind != "clear_output":
         return None
-    return "next" if isinstance(content, dict) and content.get("wait") else "now"
+    return "next" if published.content.get("wait") else "now"
 
 
 def _nothing_to_show() -> None:
     """Do nothing: nothing of ours was cleared."""
 
 
-def _is_picture(message: Any, content: Any = None, *_: Any, **__: Any) -> bool:
-    """Return True if a message, in one of the forms that `Session.send` takes, shows an image."""
-    content = message.get("content") if isinstance(message, dict) else content
-    data = content.get("data") if isinstance(content, dict) else None
+def _is_picture(published: Published) -> bool:
+    """Return True if a message shows an image."""
+    data = published.content.get("data")
     return isinstance(data, dict) and any(str(kind).startswith("image/") for kind in data)

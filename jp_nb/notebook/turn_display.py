@@ -290,6 +290,7 @@ class TurnDisplay:
             plain = "\n".join(filter(None, (shown["text/plain"], bundle["text/plain"])))
             self._outputs.show_earlier()
             self._outputs.show_last({**bundle, "text/plain": plain})
+            self._send_now()
 
     def end(self, note: str | None, record: StaticRecord | None) -> None:
         """Take the output back. What was answered is in the transcript."""
@@ -298,11 +299,18 @@ class TurnDisplay:
             if not self._done:
                 self._note = note
                 self._update()
+                self._send_now()
 
     def catch_up(self) -> None:
         """Show what has come so far: a question on stdin is about to keep this thread."""
         if self._live:
             self._update()
+            self._send_now()
+
+    def _send_now(self) -> None:
+        """Send what waits for the next batch: the person waits for it."""
+        if self._tools is not None:
+            self._tools.send_now()
 
 
 def _picture_bundle(image: Image) -> dict[str, Any]:

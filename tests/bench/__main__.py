@@ -4,20 +4,17 @@
 
 Every figure is a median over runs that alternate between the two, and a ratio. What is measured
 is the whole way of a turn: magics' session, agent thread, provider, record, live display folded
-and rendered; only the page is missing.
+and rendered; first without a kernel and a page, then with both (`kernel_turns`).
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from time import perf_counter
 
 import jp_nb as jp
 from jp_nb.config.directives import Directive
@@ -29,10 +26,11 @@ from jp_nb.rendering.transcript import Transcript
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.session.session import Session
 from jp_nb.tooling.python import PythonTool
+from tests.bench import kernel_turns
 from tests.bench.raw_loop import RawLoop, add
+from tests.bench.side_by_side import RUNS, heading, report, server, side_by_side
 from tests.support.in_process import FakeShell
 
-RUNS = 7
 SCENARIOS = (
     ("50 tool cycles, per cycle", "cycles-50-1", 51),
     ("200 tool cycles, per cycle", "cycles-200-1", 201),
@@ -55,40 +53,6 @@ class LiveHost(NotebookHost):
         self, cell: CellLoop, elsewhere: Callable[[Callable[[], None]], None]
     ) -> NotebookFrontEnd:
         return LiveFrontEnd(self.shell, cell, elsewhere)
-
-
-@contextlib.contextmanager
-def server() -> Iterator[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.bench.server"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    try:
-        yield process.stdout.readline().strip()
-    finally:
-        process.communicate()
-
-
-def side_by_side(
-    ours: Callable[[], object], raw: Callable[[], object]
-) -> tuple[list[float], list[float]]:
-    """Seconds of each run; the two alternate, after one run each that does not count."""
-    ours(), raw()
-    taken: tuple[list[float], list[float]] = ([], [])
-    for _ in range(RUNS):
-        for seconds, work in zip(taken, (ours, raw), strict=True):
-            start = perf_counter()
-            work()
-            seconds.append(perf_counter() - start)
-    return taken
-
-
-def report(name: str, ours: list[float], raw: list[float], unit: float, label: str) -> None:
-    a, b = statistics.median(ours) * unit, statistics.median(raw) * unit
-    print(f"{name:<48} {a:>9.3f} {label}  {b:>9.3f} {label}  {a / b:>6.2f}x")
 
 
 def turns(url: str) -> None:
@@ -148,9 +112,10 @@ def load() -> None:
 
 def main() -> None:
     os.environ.setdefault("OPENAI_API_KEY", "none")
-    print(f"{'median of ' + str(RUNS):<48} {'jp_nb':>12}  {'beside':>12}  {'ratio':>7}")
+    print(heading())
     with server() as url:
         turns(url)
+        kernel_turns.measure(url)
     load()
 
 

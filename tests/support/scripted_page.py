@@ -117,12 +117,16 @@ class View:
 
 
 class FrontEnd:
-    """Runs cells in a kernel; its `views` answer while it waits, on the control channel."""
+    """Runs cells in a kernel; its `views` answer while it waits, on the control channel.
+
+    Everything that came on iopub is in `messages`.
+    """
 
     def __init__(self, client: BlockingKernelClient) -> None:
         self.client = client
         self.views = [View()]
         self.comm = ""
+        self.messages: list[dict[str, Any]] = []
 
     @property
     def view(self) -> View:
@@ -130,7 +134,18 @@ class FrontEnd:
 
     def run(self, code: str, **options: Any) -> str:
         """Run a cell to its end and return what it printed."""
-        request = self.client.execute(code, **options)
+        return self.finish(self.client.execute(code, **options))
+
+    def run_in_notebook(self, code: str, cell_id: str = "cell-1") -> str:
+        """Run a cell as notebooks do, which name it, and return what it printed."""
+        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": True}
+        metadata = {"cellId": cell_id}
+        message = self.client.session.msg("execute_request", content, metadata=metadata)
+        self.client.shell_channel.send(message)
+        return self.finish(str(message["header"]["msg_id"]))
+
+    def finish(self, request: str) -> str:
+        """Wait until the kernel is done with `request` and return what it printed."""
         printed: list[str] = []
 
         def idle(message: dict[str, Any]) -> bool:
@@ -154,6 +169,8 @@ class FrontEnd:
                 message = self.client.get_iopub_msg(timeout=0.05)
             except Empty:
                 message = {"msg_type": "", "parent_header": {}, "content": {}}
+            else:
+                self.messages.append(message)
             self._handle(message)
             if found(message):
                 return

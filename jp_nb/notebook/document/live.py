@@ -145,6 +145,7 @@ class LiveStore:
     def flush(self, timeout: float) -> bool:
         """Wait until the page has every entry; False at once if it takes none."""
         with self._state:
+            self._hurry()
             self._state.wait_for(lambda: self._refusal or self._delivery.is_settled, timeout)
             return not self._refusal and self._delivery.is_settled
 
@@ -152,6 +153,7 @@ class LiveStore:
         """Wait until the page has every entry, for as long as it answers; a second at most."""
         with self._state:
             delivery = self._delivery
+            self._hurry()
             self._state.wait_for(
                 lambda: self._refusal or delivery.silent or delivery.is_settled, END_OF_CELL_S
             )
@@ -241,6 +243,11 @@ class LiveStore:
 
     # --- sending -----------------------------------------------------------------------------
 
+    def _hurry(self) -> None:
+        """Send what there is without waiting for more, with the state held."""
+        self._delivery.hurry()
+        self._state.notify_all()
+
     def _pump(self) -> None:
         """Send what is due until the store is closed; on a thread of its own."""
         pages = self._pages
@@ -252,7 +259,8 @@ class LiveStore:
                 newcomer = pages.newcomers.popleft() if pages.newcomers else ""
                 message = None if newcomer else self._due(now)
                 if not newcomer and message is None:
-                    due = [x for x in (self._delivery.next_due, pages.suitor_due) if x is not None]
+                    next_due = None if self._refusal else self._delivery.next_due
+                    due = [x for x in (next_due, pages.suitor_due) if x is not None]
                     self._state.wait(min(due) - now if due else None)
                     continue
             if message:

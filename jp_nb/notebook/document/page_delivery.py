@@ -23,6 +23,8 @@ from jp_nb.record.jp_object import VERSION, events_of
 from jp_nb.record.merge import starts_with
 
 SLOWEST_PING_S = 60.0
+BEAT_S = 0.1
+"""Shortest time between two messages with what was appended meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,8 @@ class PageDelivery:
         self._flight: _Flight | None = None
         self._transfer: _Transfer | None = None
         self._sent_at = 0.0
+        self._beat = 0.0
+        self._hurries = False
         self.silent = False
         self.latency: float | None = None
 
@@ -168,6 +172,10 @@ class PageDelivery:
             return False
         return True
 
+    def hurry(self) -> None:
+        """Send what there is at once until the page has everything: somebody waits for it."""
+        self._hurries = not self.is_settled
+
     # --- messages ----------------------------------------------------------------------------
 
     @property
@@ -177,14 +185,16 @@ class PageDelivery:
 
     @property
     def next_due(self) -> float | None:
-        """The time at which the message under way is sent again."""
-        return self._flight.due if self._flight else None
+        """The time at which the message under way is sent again, or the next one may be."""
+        if self._flight is not None:
+            return self._flight.due
+        return self._beat if self._lacks_something() else None
 
     def due(self, now: float) -> JsonObject | None:
         """Return the message to send now, if there is one."""
         flight = self._flight
         if flight is None:
-            self._transfer = self._transfer or self._compose()
+            self._transfer = self._transfer or self._compose(now)
             if self._transfer is None:
                 return None
             self._sent_at = now
@@ -211,6 +221,7 @@ class PageDelivery:
         if not transfer.messages:
             self._page, self._transfer = transfer.then, None
             self._whole = self._whole and not transfer.whole
+            self._hurries = self._hurries and not self.is_settled
 
     def rejected(self, answer: Mapping[str, Any]) -> None:
         """Take the page's word that it could not take a message: it has less, or something else."""
@@ -236,20 +247,24 @@ class PageDelivery:
             return bool(page.stream) or not target.is_empty
         return self._whole or page.length < target.length or page.head_text != target.head_text
 
-    def _compose(self) -> _Transfer | None:
-        """Return the next batch that the page lacks."""
+    def _compose(self, now: float) -> _Transfer | None:
+        """Return the next batch that the page lacks, if it is to be sent `now`."""
         target, page = self._target, self._page
         if target is None or page is None or not self._lacks_something():
             return None
         if self._whole or page.stream != target.stream:
             then = _PageCopy(target.stream, target.length, target.head_text)
             return _Transfer(deque(self._switch(target.whole())), then, whole=True)
+        if now < self._beat and not self._hurries:
+            return None
         batch, _ = take_batch(target.entries[page.length : target.length])
         fields: JsonObject = {"stream": target.stream, "base": page.length, "events": batch}
         if page.head_text != target.head_text:
             # A signature that is gone is named, so that the page drops it.
             fields["head"] = {"signature": None, **target.head}
         then = _PageCopy(target.stream, page.length + len(batch), target.head_text)
+        if then.length == target.length:  # or there is more, which need not wait
+            self._beat = now + BEAT_S
         return _Transfer(deque([self._numbering.message("append", **fields)]), then)
 
     def _switch(self, document: JsonObject) -> list[JsonObject]:

@@ -115,6 +115,13 @@ class Pieces:
             raise StorageError(f"the page sent no JSON: {exc}", place="jp") from exc
 
 
+def can_wait(kind: str, content: Mapping[str, Any]) -> bool:
+    """Return whether a message of this `kind` may wait for a batch: one that has entries may."""
+    data = content.get("data")
+    of_record = kind == "comm_msg" and str(content.get("comm_id", "")).startswith(f"{TARGET}.")
+    return of_record and isinstance(data, dict) and data.get("type") == "append"
+
+
 def split(text: str, size: int = MAX_BATCH_BYTES) -> list[str]:
     """Cut ASCII `text` into pieces of at most `size` bytes, at least one."""
     return [text[i : i + size] for i in range(0, len(text), size)] or [""]

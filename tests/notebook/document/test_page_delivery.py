@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from jp_nb.notebook.document.page_delivery import SLOWEST_PING_S, PageDelivery
+from jp_nb.notebook.document.page_delivery import BEAT_S, SLOWEST_PING_S, PageDelivery
 from jp_nb.notebook.document.pages import MAX_PAGES, Pages
-from jp_nb.notebook.document.wire import Hello, Numbering
+from jp_nb.notebook.document.wire import MAX_BATCH_BYTES, Hello, Numbering
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest
 from tests.support.fakes import new_stream
@@ -157,3 +157,62 @@ def test_only_so_many_pages_send_pieces_at_once() -> None:
         pages.read({"type": "hello", "page": str(number), "chunks": 1})
     assert pages.read({"type": "chunk", "page": "0", "i": 0, "text": "{}"}) is None
     assert pages.read({"type": "chunk", "page": "1", "i": 0, "text": "{}"}) is not None
+
+
+# --- the beat ----------------------------------------------------------------------------------
+
+
+def appended(delivery: PageDelivery, document: Document, text: str, now: float) -> list[int]:
+    """The number of entries in each message that goes `now`, once `text` was said."""
+    say(document, text)
+    delivery.changed(document)
+    return [len(message["events"]) for message in deliver(delivery, now)]
+
+
+def in_step(delivery: PageDelivery, document: Document) -> None:
+    """Bring the page to what there is."""
+    say(document, "before")
+    delivery.changed(document)
+    deliver(delivery)
+
+
+def test_what_is_appended_soon_after_something_went_waits_for_what_comes_meanwhile(
+    delivery: PageDelivery, document: Document
+) -> None:
+    in_step(delivery, document)
+    one = len(document.conversation)
+    first, *more = appended(delivery, document, "one", 10.0)
+    assert first
+    assert not more
+    assert appended(delivery, document, "two", 10.0) == []
+    assert delivery.next_due == 10.0 + BEAT_S
+    assert appended(delivery, document, "three", 10.0 + BEAT_S / 2) == []
+    both = [len(message["events"]) for message in deliver(delivery, 10.0 + BEAT_S)]
+    assert both == [len(document.conversation) - one - first]
+    assert delivery.next_due is None
+
+
+def test_where_somebody_waits_nothing_does_until_the_page_has_all(
+    delivery: PageDelivery, document: Document
+) -> None:
+    in_step(delivery, document)
+    assert len(appended(delivery, document, "one", 10.0)) == 1
+    assert appended(delivery, document, "two", 10.0) == []
+    delivery.hurry()
+    assert len(deliver(delivery, 10.0)) == 1
+    assert appended(delivery, document, "three", 10.0) == []
+    delivery.hurry()
+    deliver(delivery, 10.0)
+    delivery.hurry()  # with nothing to send: what comes next is no hurry
+    assert appended(delivery, document, "four", 10.0) == []
+
+
+def test_what_is_too_much_for_one_message_is_sent_as_fast_as_it_is_taken(
+    delivery: PageDelivery, document: Document
+) -> None:
+    in_step(delivery, document)
+    assert len(appended(delivery, document, "one", 10.0)) == 1
+    say(document, *("x" * MAX_BATCH_BYTES for _ in range(3)))
+    delivery.changed(document)
+    assert deliver(delivery, 10.0) == []
+    assert len(deliver(delivery, 10.0 + BEAT_S)) >= 3

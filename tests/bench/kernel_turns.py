@@ -1,0 +1,73 @@
+"""The whole way of a cell: a kernel, its displays, and a page that acknowledges the record.
+
+    python -m tests.bench.kernel_turns
+
+What is timed goes from the request to run a cell to its end, as a page sees it. `%%jp` and the
+raw loop alternate in one kernel, whose page is this process.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from tests.bench.side_by_side import heading, report, server, side_by_side
+from tests.support.scripted_page import ROOT, FrontEnd, kernel
+
+SCENARIOS = (
+    ("kernel: 50 tool cycles, per cycle", "cycles-50-1", 51),
+    ("kernel: 10 cycles of 8 calls, per cycle", "cycles-10-8", 11),
+    ("kernel: one answer of 2,000 deltas, per delta", "text-2000", 2000),
+)
+BEGIN = f"""
+import sys; sys.path.insert(0, {str(ROOT)!r})
+%load_ext jp_nb
+from tests.bench.raw_loop import add, turn
+import jp_nb as jp
+jp.tool(add)
+import httpx
+client = httpx.AsyncClient(timeout=60, verify=False)
+"""
+TURN = """%%jp -m openai/m -c assistant.instructions:=[] -c providers.llm.openai.base_url={base}
+Go."""
+
+
+def timed_cell(page: FrontEnd, code: str) -> str:
+    """Run a cell as a page does, and return what it printed."""
+    printed = page.run_in_notebook(code)
+    assert "Traceback" not in printed, printed
+    page.messages.clear()
+    return printed
+
+
+def turns(page: FrontEnd, base: str) -> tuple[Callable[[], object], Callable[[], object]]:
+    """Return a `%%jp` cell in a conversation that begins, and the raw loop, awaited in a cell."""
+    ours = partial(timed_cell, page, TURN.format(base=base))
+    raw = partial(timed_cell, page, f"await turn(client, {base!r}, 'Go.')")
+    return ours, raw
+
+
+def measure(url: str) -> None:
+    """Print a line for each scenario."""
+    for name, scenario, units in SCENARIOS:
+        with tempfile.TemporaryDirectory() as folder, kernel(Path(folder)) as page:
+            timed_cell(page, BEGIN)
+            ours, raw = turns(page, f"{url}/{scenario}")
+            fresh = partial(timed_cell, page, "%jp new")
+            scale, label = (1e6, "µs") if scenario.startswith("text") else (1e3, "ms")
+            report(name, *side_by_side(ours, raw, before=fresh), scale / units, label)
+
+
+def main() -> None:
+    """Measure the ways of a cell alone."""
+    os.environ.setdefault("OPENAI_API_KEY", "none")
+    print(heading())
+    with server() as url:
+        measure(url)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""What the benches share: the server, and how two things are measured side by side."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from time import perf_counter
+
+RUNS = 7
+
+
+def heading() -> str:
+    """Return the line above the figures."""
+    return f"{'median of ' + str(RUNS):<48} {'jp_nb':>12}  {'beside':>12}  {'ratio':>7}"
+
+
+@contextlib.contextmanager
+def server() -> Iterator[str]:
+    """Serve prepared answers in a process of their own; yields the address."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.bench.server"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.communicate()
+
+
+def side_by_side(
+    ours: Callable[[], object],
+    raw: Callable[[], object],
+    *,
+    before: Callable[[], object] = lambda: None,
+) -> tuple[list[float], list[float]]:
+    """Return the seconds of each run; the two alternate, after one run each that does not count.
+
+    `before` each of `ours` something is done that is not timed.
+    """
+    before(), ours(), raw()
+    taken: tuple[list[float], list[float]] = ([], [])
+    for _ in range(RUNS):
+        before()
+        for seconds, work in zip(taken, (ours, raw), strict=True):
+            start = perf_counter()
+            work()
+            seconds.append(perf_counter() - start)
+    return taken
+
+
+def report(name: str, ours: list[float], raw: list[float], unit: float, label: str) -> None:
+    """Print the medians, in `unit` of a second, and their ratio."""
+    a, b = statistics.median(ours) * unit, statistics.median(raw) * unit
+    print(f"{name:<48} {a:>9.3f} {label}  {b:>9.3f} {label}  {a / b:>6.2f}x", flush=True)

@@ -1,0 +1,221 @@
+"""How often a running turn has the page draw, and that nothing of what it shows is lost by that.
+
+Times are those that the kernel wrote into its messages.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cells import calls, error, forget, kernel_with, start
+from tests.support.kernel_client import FrontEnd
+from tests.support.scripted_page import ROOT, kernel
+from tests.support.scripted_page import FrontEnd as Page
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+
+BATCH_S = 0.1
+FEW = 4
+"""Messages of a kind beside those of the batches: the first, the last, and a late timer's."""
+TOOLS = """
+import multiprocessing, os, time
+import jp_nb as jp
+from IPython.display import clear_output, display
+
+@jp.tool
+def prints() -> str:
+    for number in range(1000):
+        print("line", number, flush=True)
+    return "ok"
+
+@jp.tool(thread=True)
+def slow(n: int) -> str:
+    time.sleep(n / 50)
+    return f"#{n}"
+
+@jp.tool
+def plays() -> str:
+    for frame in range(200):
+        clear_output(wait=True)
+        display({"text/plain": f"frame {frame}"}, raw=True)
+    return "ok"
+
+@jp.tool
+def advances() -> str:
+    print("before")
+    handle = display({"text/plain": "state -1"}, raw=True, display_id=True)
+    for state in range(200):
+        handle.update({"text/plain": f"state {state}"}, raw=True)
+    print("after")
+    bundle = {"application/json": {"kept": True}, "text/plain": "json"}
+    display(bundle, raw=True)
+    bundle["application/json"]["kept"] = False
+    return "ok"
+
+@jp.tool
+def forks() -> str:
+    child = multiprocessing.get_context("fork").Process(target=print, args=("from a child",))
+    child.start()
+    child.join()
+    return "ok"
+
+@jp.tool
+def asks() -> str:
+    print("before the question")
+    display({"text/plain": "a display before the question"}, raw=True)
+    return str(jp.ask(jp.Question.boolean("mood", "Fine?")))
+"""
+WORDS = " ".join(f"word{number}" for number in range(600))
+EIGHT = calls(*(("slow", {"n": n}) for n in range(8)))
+DONE = '[[replies]]\ntext = "Done."\n'
+SCRIPTS = {
+    "words": f'[[replies]]\ntext = "{WORDS}"\nchunk_ms = 1\n',
+    "eight": EIGHT * 4 + DONE,
+    **{
+        name: calls((name, {})) + DONE
+        for name in ("prints", "plays", "advances", "forks", "asks")
+    },
+}  # fmt: skip
+FOR_EVER = """
+from jp_nb.notebook import outbox
+from jp_nb.notebook.document import page_delivery
+before = outbox.INTERVAL_S, page_delivery.BEAT_S
+outbox.INTERVAL_S = page_delivery.BEAT_S = 3600
+"""
+AS_EVER = "outbox.INTERVAL_S, page_delivery.BEAT_S = before"
+ONLY_AT_ONCE = "-c style.update_interval_ms=3600000"
+
+
+# --- beside a page that acknowledges the record ------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    folder = tmp_path_factory.mktemp("page")
+    _write_scripts(folder)
+    with kernel(folder) as page:
+        load = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n%load_ext jp_nb\n{TOOLS}"
+        assert "kept in this notebook" in page.run_in_notebook(load)
+        page.run_in_notebook("%%jp -m scripted/words\nA first turn, which sends the whole record.")
+        yield page
+
+
+def _write_scripts(folder: Path) -> None:
+    for name, text in SCRIPTS.items():
+        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
+
+
+def kinds(messages: list[dict[str, Any]]) -> Counter[str]:
+    """How many messages of each kind there are; of the displays' updates for each display."""
+    return Counter(filter(None, map(_kind, messages)))
+
+
+def _kind(message: dict[str, Any]) -> str:
+    kind, content = message["msg_type"], message["content"]
+    if kind == "update_display_data":
+        return f"update of {content['transient']['display_id']}"
+    if kind == "comm_msg" and "seq" in content["data"]:
+        return str(content["data"]["type"])
+    return "" if kind == "status" else str(kind)
+
+
+def seconds(messages: list[dict[str, Any]]) -> float:
+    return float((messages[-1]["header"]["date"] - messages[0]["header"]["date"]).total_seconds())
+
+
+@pytest.mark.parametrize("script", ["words", "eight", "prints"])
+def test_a_turn_sends_the_page_one_batch_in_100_ms_at_most(page: Page, script: str) -> None:
+    page.messages.clear()
+    page.run_in_notebook(f"%%jp -m scripted/{script}\nGo.", "cell-1")
+    found = kinds(page.messages)
+    assert found["display_data"]
+    assert found["append"]
+    most = seconds(page.messages) / BATCH_S + FEW
+    assert all(count <= most for count in found.values()), (most, found)
+    record = page.view.jp["events"]
+    assert record[-1]["type"] == "chat_response"  # at its end the page has all
+
+
+def test_the_end_of_a_cell_waits_for_no_batch_and_its_start_is_sent_at_once(page: Page) -> None:
+    page.run_in_notebook(FOR_EVER)
+    try:
+        page.messages.clear()
+        page.run_in_notebook(f"%%jp -m scripted/eight {ONLY_AT_ONCE}\nGo.")
+        found = kinds(page.messages)
+        assert found["append"] == 2  # the start, and all else with the end
+        assert page.view.jp["events"][-1]["type"] == "chat_response"
+    finally:
+        page.run_in_notebook(AS_EVER)
+
+
+# --- what stands in the cell -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
+    with kernel_with(tmp_path_factory.mktemp("batches"), SCRIPTS, TOOLS) as user:
+        yield user
+
+
+def texts(user: FrontEnd, script: str, options: str = "") -> list[str]:
+    """The outputs of a turn as they stay."""
+    forget(user)
+    request = start(user, script, options)
+    user.finish(request)
+    assert error(user, request) is None
+    shown = user.outputs(request)
+    return [(o.get("text") or o["data"].get("text/plain", "")).strip() for o in shown]
+
+
+def count(user: FrontEnd, kind: str) -> int:
+    return sum(message["msg_type"] == kind for message in user.messages)
+
+
+def test_no_line_of_many_is_lost_and_they_stand_in_order(user: FrontEnd) -> None:
+    _, printed, done = texts(user, "prints")
+    assert printed.splitlines() == [f"line {number}" for number in range(1000)]
+    assert done.endswith("Done.")
+
+
+def test_a_tool_that_clears_and_shows_again_shows_its_last_frame(user: FrontEnd) -> None:
+    shown = texts(user, "plays")
+    assert [text for text in shown if "frame" in text] == ["frame 199"]
+    assert shown[0] == "✓ plays()"
+    assert count(user, "clear_output") < 100
+
+
+def test_of_updates_the_newest_is_shown_in_its_place(user: FrontEnd) -> None:
+    _, before, state, after, data, _ = texts(user, "advances")
+    assert (before, state, after, data) == ("before", "state 199", "after", "json")
+    assert count(user, "update_display_data") < 100
+
+
+def test_what_is_shown_is_what_it_was_when_it_was_shown(user: FrontEnd) -> None:
+    texts(user, "advances")
+    bundles = [m["content"].get("data", {}) for m in user.messages]
+    assert [b["application/json"] for b in bundles if "application/json" in b] == [{"kept": True}]
+
+
+def test_what_a_forked_process_prints_is_shown(user: FrontEnd) -> None:
+    assert "from a child" in texts(user, "forks")
+
+
+def test_a_question_and_what_was_shown_before_it_wait_for_no_batch(user: FrontEnd) -> None:
+    user.run(FOR_EVER)
+    try:
+        forget(user)
+        request = start(user, "asks", ONLY_AT_ONCE)
+        user.form("Fine?")
+        shown = [(m.get("text") or m.get("data", {}).get("text/plain", "")).strip()
+                 for m in user.outputs(request)]  # fmt: skip
+        assert shown[1:3] == ["before the question", "a display before the question"]
+        user.click("Yes")
+        user.finish(request)
+        assert error(user, request) is None
+    finally:
+        user.run(AS_EVER)
