@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 ProviderErrorKind = Literal[
-    "timeout", "connect", "refused", "rate_limit", "transient", "quota", "output_limit", "other"
-]
+    "timeout", "connect", "refused", "rate_limit", "transient", "quota", "output_limit",
+    "too_long", "other",
+]  # fmt: skip
 RETRYABLE_KINDS = frozenset({"timeout", "connect", "rate_limit", "transient"})
 
 
@@ -96,7 +97,8 @@ class ProviderError(JpNbError):
 
     Attributes:
         kind: `timeout`, `connect`, `refused` (a server of this machine that does not run),
-            `rate_limit`, `transient`, `quota`, `output_limit` or `other`.
+            `rate_limit`, `transient`, `quota`, `output_limit`, `too_long` (the request is longer
+            than the model reads) or `other`.
         status: HTTP status, if there was one.
         retry_after: Seconds that the server asked to wait, if it did.
     """
@@ -117,7 +119,7 @@ class ProviderError(JpNbError):
     @property
     def retryable(self) -> bool:
         """True if the same request may succeed later."""
-        if self.kind in ("quota", "output_limit"):
+        if self.kind in ("quota", "output_limit", "too_long"):
             return False
         return self.kind in RETRYABLE_KINDS or self.retry_after is not None
 

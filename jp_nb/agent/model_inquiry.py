@@ -270,7 +270,9 @@ class LlmInquiryBackend:
         try:
             assert request.schema is not None
             model.provider.check_schema(request.schema)
-            entries = await self._respond(model, request, inquiry)
+            entries = await whole_response(
+                model, request, waits=inquiry.waits, spent=inquiry.spent, sleep=self.sleep
+            )
         except asyncio.CancelledError:
             if is_cancelled():
                 raise
@@ -297,45 +299,63 @@ class LlmInquiryBackend:
             conversation_id=self.conversation_id,
         )
 
-    async def _respond(
-        self, model: InquiryModel, request: ModelRequest, inquiry: ModelInquiry
-    ) -> list[Entry]:
-        """Return the entries of one whole response, with as many attempts as it takes."""
-        name = model.full_name or model.model
-        return await with_retries(
-            lambda: self._attempt(model.provider, request, partial(inquiry.spent, name)),
-            model=name,
-            limits=model.request,
-            waits=inquiry.waits,
-            sleep=self.sleep,
-        )
 
-    async def _attempt(
-        self, provider: Provider, request: ModelRequest, spent: Callable[[Usage], None]
-    ) -> list[Entry] | Retry:
-        """Return the entries of one response; `Retry` if the provider asks to be called again."""
-        builder = ResponseBuilder()
-        entries: list[Entry] = []
-        retry: Retry | None = None
-        finished: Finished | None = None
-        try:
-            async with aclosing(provider.stream(request)) as events:
-                async for event in events:
-                    if isinstance(event, Finished):
-                        finished = event
-                    elif isinstance(event, Retry):
-                        retry = event
-                    elif (entry := builder.feed(event)) is not None:
-                        entries.append(entry)
-        finally:
-            if builder.usage != Usage():
-                spent(builder.usage)
-        if finished is None:
-            if retry is not None:
-                return retry
-            raise ProviderError("the stream ended before the answer did", kind="transient")
-        _refuse_unless_whole(finished)
-        return entries + builder.finish()[0]
+async def whole_response(
+    model: InquiryModel,
+    request: ModelRequest,
+    *,
+    waits: WaitCallback,
+    spent: Callable[[str, Usage], None],
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> list[Entry]:
+    """Return the entries of one whole response to `request`, with as many attempts as it takes.
+
+    Args:
+        model: Who is asked.
+        request: What is asked.
+        waits: Is told whom is waited for.
+        spent: Is told the tokens of every attempt, also of one that failed.
+        sleep: Waits before a retry.
+
+    Raises:
+        ProviderError: If none came.
+    """
+    name = model.full_name or model.model
+    return await with_retries(
+        lambda: _attempt(model.provider, request, partial(spent, name)),
+        model=name,
+        limits=model.request,
+        waits=waits,
+        sleep=sleep,
+    )
+
+
+async def _attempt(
+    provider: Provider, request: ModelRequest, spent: Callable[[Usage], None]
+) -> list[Entry] | Retry:
+    """Return the entries of one response; `Retry` if the provider asks to be called again."""
+    builder = ResponseBuilder()
+    entries: list[Entry] = []
+    retry: Retry | None = None
+    finished: Finished | None = None
+    try:
+        async with aclosing(provider.stream(request)) as events:
+            async for event in events:
+                if isinstance(event, Finished):
+                    finished = event
+                elif isinstance(event, Retry):
+                    retry = event
+                elif (entry := builder.feed(event)) is not None:
+                    entries.append(entry)
+    finally:
+        if builder.usage != Usage():
+            spent(builder.usage)
+    if finished is None:
+        if retry is not None:
+            return retry
+        raise ProviderError("the stream ended before the answer did", kind="transient")
+    _refuse_unless_whole(finished)
+    return entries + builder.finish()[0]
 
 
 def _refuse_unless_whole(finished: Finished) -> None:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Literal, assert_never
+from typing import Literal, TypeVar, assert_never
 
 from pydantic import JsonValue
 
@@ -30,6 +30,7 @@ from jp_nb.agent.secret_answers import Secrets
 from jp_nb.agent.sent_note import SentNote
 from jp_nb.agent.shown_images import admit
 from jp_nb.agent.token_count import TokenCount
+from jp_nb.agent.turn_compaction import Shortening, TurnCompaction
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
 from jp_nb.image import Image
@@ -65,6 +66,7 @@ A restart of tool calls, and an escalated stop, are the coordinator's.
 
 
 Completion = Literal["completed", "interrupted", "stopped"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ class TurnLoop:
         context: What tools are told in every call.
         secrets: What tools may not repeat.
         faulted: Is given what a tool raised, for a debugger.
+        shortening: What it takes to make a long conversation shorter; None: it stays as it is.
         changes: So many of the last changes of the configuration were made for this turn. They
             are taken back if it fails, or is interrupted, before the model said anything.
         sleep: Waits before a retry.
@@ -114,6 +117,7 @@ class TurnLoop:
     context: SharedContext = field(default_factory=SharedContext)
     secrets: Secrets = field(default_factory=Secrets)
     faulted: Callable[[Call, BaseException], None] = nobody_debugs
+    shortening: Shortening | None = None
     changes: int = 0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = monotonic
@@ -127,15 +131,25 @@ class TurnLoop:
     _over: bool = False
     _images: int = 0
     _why: str = ""
+    _compaction: TurnCompaction | None = None
 
     def __post_init__(self) -> None:
         self._record = TurnRecord(self.stream, self.thread)
         self._tokens = TokenCount(self.display)
+        if self.shortening is not None:
+            self._compaction = TurnCompaction(
+                self._record, self._tokens, self.prompter, self.display, self.shortening
+            )
 
     @property
     def usage(self) -> Usage:
         """Tokens so far."""
         return self._tokens.usage
+
+    @property
+    def view(self) -> Thread:
+        """The provider's view of the record: another one than `thread` if it was made shorter."""
+        return self._record.thread
 
     @property
     def sent(self) -> SentNote | None:
@@ -176,6 +190,8 @@ class TurnLoop:
         shown = admit(images, resolved.basis.config.record, before=0)
         request = request.model_copy(update={"content": shown.added_to(request.content)})
         request = with_tool_choice(request, resolved.tool_choice)
+        if self._compaction is not None:
+            await self._heeding(self._compaction.if_due(resolved, request.content))
         self._record.start_turn(request, shown.images)
         self._began, self._images = True, len(shown.images)
         for line in shown.left_out:
@@ -218,13 +234,18 @@ class TurnLoop:
             self.display(InterruptHeard())  # at once: what comes of it may take a while
             self._phase()
 
-    async def _resolve(self) -> Resolved:
-        """Resolve the configuration, and say what is wrong with the sources of tools."""
-        heard, work = self.interrupts_heard, asyncio.ensure_future(self.resolve())
-        self._phase = work.cancel  # a source may take long: an interrupt ends the turn
-        resolved = await work
+    async def _heeding(self, work: Awaitable[T]) -> T:
+        """Return what `work` comes to; an interrupt meanwhile ends the turn."""
+        heard, task = self.interrupts_heard, asyncio.ensure_future(work)
+        self._phase = task.cancel
+        result = await task
         if self.interrupts_heard > heard:  # it came when the work was just done
             raise asyncio.CancelledError
+        return result
+
+    async def _resolve(self) -> Resolved:
+        """Resolve the configuration, and say what is wrong with the sources of tools."""
+        resolved = await self._heeding(self.resolve())  # a source may take long
         new = [x for x in resolved.tools.problems if x not in self._problems]
         for problem in new:
             self.display(Notice(f"⚠ {problem}; its tools are not offered"))
@@ -263,6 +284,8 @@ class TurnLoop:
             try:
                 result = await self._cycle(answers, coordinator, resolved, choice, schema)
             except ProviderError as exc:
+                if await self._shortened(exc, resolved):
+                    continue
                 if changed and (chosen := self._chosen_by_tools(exc)):
                     exc.args = (f"{str(exc).rstrip('.')}; {_stays(chosen, CHOOSE_ANOTHER)}",)
                 raise
@@ -280,6 +303,12 @@ class TurnLoop:
                     choice = "auto" if again else resolved.tool_choice
                 case _:
                     assert_never(result)
+
+    async def _shortened(self, error: ProviderError, resolved: Resolved) -> bool:
+        """Return whether the conversation is shorter after `error`: the same is asked again."""
+        if self._compaction is None:
+            return False
+        return await self._heeding(self._compaction.after(error, resolved))
 
     async def _cycle(
         self,
@@ -382,7 +411,7 @@ class TurnLoop:
         """Run `calls`; record their responses and what they changed, in one step."""
         self._phase = coordinator.interrupt
         batch = BatchContext(
-            thread=self.thread,
+            thread=self._record.thread,
             inquiry=resolved.inquiry,
             catalog=resolved.tools.documentation,
             interrupts=resolved.interrupts,

@@ -14,7 +14,8 @@ from typing import Final
 from jp_nb.config.partial import Partial, merge
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.assistant_config import Assistant, AssistantOverrides, QuestionAssistant
-from jp_nb.config.tree.model_config import Request
+from jp_nb.config.tree.compaction_config import SummaryConfig
+from jp_nb.config.tree.model_config import Model, Request
 
 PATH: Final = "conversation.inquiry.assistant.model"
 RETRIES: Final = {"max_retries": 3, "base_backoff_ms": 1000, "max_backoff_secs": 30}
@@ -51,6 +52,19 @@ def for_question(base: Assistant, target: QuestionAssistant) -> Assistant:
     A ceiling of 0 bytes means none here.
     """
     return _over(base, _changes(target))
+
+
+def for_summary(config: AppConfig, summary: SummaryConfig) -> Assistant:
+    """The assistant that sums up turns: the conversation's own, with the model that `summary` says.
+
+    Parameters merge by name where it says no other model; another one has its own alone.
+    """
+    own = config.assistant
+    quiet = own.model_copy(update={"request": own.request.model_copy(update=RETRIES)})
+    changes: Partial = summary.model.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    if summary.model.id is None:
+        return _over(quiet, {"model": changes} if changes else {})
+    return quiet.model_copy(update={"model": Model.model_validate(changes)})
 
 
 def _changes(overrides: AssistantOverrides) -> Partial:

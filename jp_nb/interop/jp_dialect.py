@@ -32,6 +32,8 @@ from jp_nb.interop.jp_schema import (
     Table,
 )
 from jp_nb.json_values import JsonObject, as_object
+from jp_nb.record.compactions import placed_compactions, takes_back
+from jp_nb.record.entry import Entry, Unknown
 from jp_nb.record.events import CONVERSATION_KINDS, KNOWN, InquiryRequest, InquiryResponse, decode
 from jp_nb.record.recorded_images import IMAGES
 
@@ -43,6 +45,7 @@ NO_MODEL = (
 RUNS_IN_A_LINE = 20
 JP_QUESTIONS = ("boolean", "select", "text")
 """The kinds of questions that JP reads."""
+TAKEN_BACK = "a compaction that was taken back: JP would go by it"
 UNSETTABLE = "JP cannot unset this: it stays as it was"
 
 _MODEL_ID = ("assistant", "model", "id")
@@ -134,11 +137,14 @@ def _unreadable(entries: Sequence[JsonObject]) -> dict[int, str]:
     """Return entries that would keep JP from loading any, with the reason; inquiries in pairs."""
     found: dict[int, str] = {}
     waiting: dict[str, list[int]] = {}
+    views: list[Entry] = []
     for index, entry in enumerate(entries):
         try:
             view = decode(entry, index)
+            views.append(view)
         except StorageError as exc:
             found[index] = f"JP could load nothing: {exc}"
+            views.append(Unknown())
             continue
         if entry.get("type") == "turn_start":
             waiting = {}
@@ -153,7 +159,13 @@ def _unreadable(entries: Sequence[JsonObject]) -> dict[int, str]:
             why = why or _unreadable_answer(view, entry)
             if why is not None:
                 found |= {index: why} if request is None else {request: why, index: why}
-    return found
+    return found | dict.fromkeys(_taken_back(views), TAKEN_BACK)
+
+
+def _taken_back(views: Sequence[Entry]) -> list[int]:
+    """Return the places of compactions that were taken back, and of what takes them back."""
+    gone = [placed.position for placed in placed_compactions(views) if placed.taken_back]
+    return gone + [index for index, view in enumerate(views) if takes_back(view)]
 
 
 def _unreadable_answer(view: InquiryResponse, entry: JsonObject) -> str | None:

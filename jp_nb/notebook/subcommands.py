@@ -251,6 +251,28 @@ _TABLE: Final = (
     Subcommand("fork", "go on from a turn in a conversation of its own",
                "conversation_commands:fork", "[TURN]", "the number of the last turn to keep",
                "turn"),
+    Subcommand(
+        "compact", "send the model earlier turns shorter from here on; the record keeps them whole",
+        "compact_commands:compact", what="options alone",
+        options=(
+            MagicOption(("--undo",), "take the last compaction back"),
+            MagicOption(("--dry-run",), "show what would be sent, and change nothing"),
+            MagicOption(("-s", "--summarize"), "have a model sum up the turns"),
+            MagicOption(("-r", "--reasoning"), "leave out reasoning"),
+            MagicOption(("-t", "--tools"), "leave out what tools were given and returned; `omit`: "
+                        "their calls, too", "[strip|strip-requests|strip-responses|omit]",
+                   reads=lambda _, mode: mode or "strip"),
+            MagicOption(("-m", "--model"), "who writes the summary", "MODEL", "model"),
+            MagicOption(("--from",), "from this turn on, as `%jp log` numbers it; `-N`: from the "
+                        "end, `5h`: ago, `last`: behind the last compaction", "TURN", "turn",
+                   into="first"),
+            MagicOption(("--to",), "up to this turn, likewise", "TURN", "turn", into="last"),
+            MagicOption(("--keep-first",), "so many turns at the beginning stay whole", "N"),
+            MagicOption(("--keep-last",), "so many turns at the end stay whole", "N"),
+            _change("cfg", ("-c", "--cfg"), "with a setting or a configuration file, for this "
+                    "time alone", "X", "change"),
+        ),
+    ),
     Subcommand("undo", "go on without the last turn", "conversation_commands:undo"),
     Subcommand("switch", "go to another conversation", "conversation_commands:switch",
                "ID", "the id of a conversation", "conversation"),

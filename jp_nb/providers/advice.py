@@ -5,7 +5,6 @@ Source: `docs/providers.md`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -14,11 +13,6 @@ from jp_nb.providers.endpoint import Endpoint
 
 CHOOSE: Final = "`%jp config assistant.model.id=PROVIDER/NAME`"
 
-_TOO_LONG: Final = re.compile(
-    r"context[ _-]?(?:length|window|size)|maximum context|prompt is too long|input is too long"
-    r"|too many (?:input )?tokens|request_too_large|reduce the length",
-    re.IGNORECASE,
-)
 _ROOM: Final[Mapping[str, str]] = {
     "llamacpp": ", or start llama-server with a larger `--ctx-size`",
     "ollama": ", or start Ollama with a larger OLLAMA_CONTEXT_LENGTH",
@@ -41,6 +35,15 @@ def advice(error: ProviderError, endpoint: Endpoint) -> str:
             )
         case "quota":
             return f"See to the account at the provider, or choose another model: {CHOOSE}"
+        case "too_long":
+            return (
+                "The conversation is longer than the model can read: `%jp compact` sends the "
+                "earlier turns shorter, then `%jp retry` asks again; "
+                "`conversation.compaction.auto.max_tokens=N` does that by itself at N tokens. Or "
+                "ask for less at once, attach less, begin a new conversation (`%jp new`), go on "
+                "from an earlier turn (`%jp fork TURN`), or choose a model that reads more "
+                f"({CHOOSE})" + _ROOM.get(endpoint.provider, "")
+            )
         case "other":
             return _refused(error, endpoint)
         case _:
@@ -58,13 +61,6 @@ def _reach(endpoint: Endpoint, *, refused: bool) -> str:
 
 
 def _refused(error: ProviderError, endpoint: Endpoint) -> str:
-    if error.status in (400, 413) and _TOO_LONG.search(str(error)):
-        return (
-            "The conversation is longer than the model can read: ask for less at once, attach "
-            "less, begin a new conversation (`%jp new`), go on from an earlier turn "
-            f"(`%jp fork TURN`), or choose a model that reads more ({CHOOSE})"
-            + _ROOM.get(endpoint.provider, "")
-        )
     match error.status:
         case 401 | 403 if endpoint.key_env and not endpoint.key_is_set:
             return f"The environment variable {endpoint.key_env}, which holds the key, is not set"

@@ -20,6 +20,11 @@ _QUOTA: Final = re.compile(
     r"|credit balance is too low|quota exceeded",
     re.IGNORECASE,
 )
+_TOO_LONG: Final = re.compile(
+    r"context[ _-]?(?:length|window|size)|maximum context|prompt is too long|input is too long"
+    r"|too many (?:input )?tokens|request_too_large|reduce the length",
+    re.IGNORECASE,
+)
 _PROXY: Final = re.compile(r"unreachable|upstream", re.IGNORECASE)
 _SHORT_BODY: Final = 300
 MAX_MESSAGE: Final = 2000
@@ -253,6 +258,8 @@ def _status_of(word: str) -> int | None:
 def _kind(status: int, verdict: str, text: str) -> ProviderErrorKind:
     if status == 402 or _QUOTA.search(text):
         return "quota"
+    if status in (400, 413) and _TOO_LONG.search(text):
+        return "too_long"
     if verdict == "false":
         return "other"
     if status == 429:

@@ -42,6 +42,7 @@ from jp_nb.agent.model_events import (
 )
 from jp_nb.agent.model_info import ModelInfo, ModelList
 from jp_nb.agent.model_inquiry import MARK
+from jp_nb.agent.summarizing import MARK as SUMMARY_MARK
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.providers.endpoint import ProviderSettings
 from jp_nb.providers.messages import encode
@@ -136,11 +137,13 @@ class Script(_Strict):
     Attributes:
         replies: In order.
         inquiries: Answers of the model to tools' questions: `tool.question` to the answer.
+        summary: What the model says whenever it is to sum up turns; None: the next reply.
         name: For messages.
     """
 
     replies: tuple[Reply, ...] = ()
     inquiries: dict[str, JsonValue] = Field(default_factory=dict)
+    summary: str | None = None
     name: str = "script"
 
     @classmethod
@@ -301,6 +304,11 @@ class ScriptedProvider:
             for event in _inquiry_events(script, question, request):
                 yield event
             return
+        if script.summary is not None and _wants_summary(request.thread):
+            for event in _events(Reply(text=script.summary), 0, {}):
+                yield event
+            yield Finished()
+            return
         key = (request.conversation_id, script.name)
         # A reply that is an error left nothing in the thread to be counted by.
         number = max(position(request.thread, script.name), self._next.get(key, 0))
@@ -364,6 +372,12 @@ def _question(thread: Thread) -> str | None:
     last = thread.items[-1].entry if len(thread) else None
     mark = last.metadata.get(MARK) if isinstance(last, ChatRequest) else None
     return mark if isinstance(mark, str) else None
+
+
+def _wants_summary(thread: Thread) -> bool:
+    """Return True if the last entry asks for a summary of turns."""
+    last = thread.items[-1].entry if len(thread) else None
+    return isinstance(last, ChatRequest) and SUMMARY_MARK in last.metadata
 
 
 def _inquiry_events(

@@ -6,11 +6,12 @@ Source: `docs/record.md`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 
+from jp_nb.record.compactions import counting
 from jp_nb.record.events import (
-    CONVERSATION_KINDS,
     ChatRequest,
     ChatResponse,
     Compaction,
@@ -18,7 +19,6 @@ from jp_nb.record.events import (
     ToolCallPolicy,
     ToolCallRequest,
     ToolCallResponse,
-    TurnStart,
 )
 from jp_nb.record.pairing import match_pairs
 from jp_nb.record.recorded_images import IMAGES
@@ -30,6 +30,21 @@ SUMMARY_REQUEST = "[Summary of previous conversation]"
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
+@dataclass(frozen=True, slots=True)
+class TurnTreatment:
+    """How a turn is sent.
+
+    Attributes:
+        summary: The compaction whose summary stands in place of it; then nothing else counts.
+        without_reasoning: True if its reasoning is left out.
+        tool_calls: What becomes of its tool calls.
+    """
+
+    summary: Compaction | None = None
+    without_reasoning: bool = False
+    tool_calls: ToolCallPolicy | None = None
+
+
 def stand_ins(stream: ConversationStream, hidden: Collection[int]) -> dict[int, tuple[Entry, ...]]:
     """Return what stands in place of an entry, by its index; an entry that is not here stays.
 
@@ -37,43 +52,48 @@ def stand_ins(stream: ConversationStream, hidden: Collection[int]) -> dict[int, 
     summary, the reasoning and the tool calls on their own; of equally old ones the later in the
     record.
     """
-    compactions = list(_of_their_time(stream))
-    if not compactions:
+    treatments = turn_treatments(stream)
+    if not treatments:
         return {}
-    compactions.reverse()  # of equally old ones the later stays in front
-    compactions.sort(key=lambda x: parse_timestamp(x.timestamp) or _NEVER, reverse=True)
-    count = stream.turn_count
-    summaries = _deciding(compactions, count, lambda entry: entry.summary is not None)
-    reasoning = _deciding(compactions, count, lambda entry: entry.reasoning is not None)
-    tools = _deciding(compactions, count, lambda entry: entry.tool_calls is not None)
     found: dict[int, tuple[Entry, ...]] = {}
     before: Compaction | None = None  # that of the last turn of which anything is seen
     seen = (event for event in stream.events() if event.position not in hidden)
     for turn, grouped in groupby(seen, key=lambda event: event.turn):
         events = list(grouped)
-        if (summary := summaries[turn]) is not None:
+        treatment = treatments[turn]
+        if (summary := treatment.summary) is not None:
             found |= dict.fromkeys((event.position for event in events), ())
             if summary is not before:
                 found[events[0].position] = tuple(_summary(summary))
             before = summary
             continue
         before = None
-        if reasoning[turn] is not None:
+        if treatment.without_reasoning:
             found |= {e.position: () for e in events if _is_reasoning(e.entry)}
-        decides = tools[turn]
-        if decides is not None and decides.tool_calls is not None:
-            found |= _tool_calls(events, decides.tool_calls)
+        if treatment.tool_calls is not None:
+            found |= _tool_calls(events, treatment.tool_calls)
     return found
 
 
-def _of_their_time(stream: ConversationStream) -> Iterator[Compaction]:
-    """Yield the compactions, none of which says anything about turns that came after it."""
-    last = -1
-    for entry in stream.entries:
-        if isinstance(entry, TurnStart) or (last < 0 and entry.type in CONVERSATION_KINDS):
-            last += 1
-        elif isinstance(entry, Compaction):
-            yield entry.model_copy(update={"to_turn": min(entry.to_turn, last)})
+def turn_treatments(stream: ConversationStream) -> list[TurnTreatment]:
+    """Return how each turn is sent; `[]` if all of them are sent whole."""
+    compactions = [placed.of_its_time for placed in counting(stream.entries)]
+    if not compactions:
+        return []
+    compactions.reverse()  # of equally old ones the later stays in front
+    compactions.sort(key=lambda x: parse_timestamp(x.timestamp) or _NEVER, reverse=True)
+    count = stream.turn_count
+    summaries = _deciding(compactions, count, lambda entry: entry.summary is not None)
+    reasoning = _deciding(compactions, count, lambda entry: entry.reasoning is not None)
+    tools = _deciding(compactions, count, lambda entry: entry.tool_calls is not None)
+    return [
+        TurnTreatment(
+            summaries[turn],
+            reasoning[turn] is not None,
+            decides.tool_calls if (decides := tools[turn]) is not None else None,
+        )
+        for turn in range(count)
+    ]
 
 
 def _deciding(

@@ -5,7 +5,7 @@ Source: `docs/record.md`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 
@@ -118,9 +118,27 @@ def thread_of(
     tool call; so are turns that got no answer, but for the last one if it is under way (`in_turn`).
     Turns that were compacted are as short as that says.
     """
-    thread = Thread()
     hidden = _hidden(stream) | _unanswered(stream, but=stream.turn_count - 1 if in_turn else -1)
-    instead = stand_ins(stream, hidden)
+    return _seen(stream, providers, hidden, stand_ins(stream, hidden))
+
+
+def thread_of_turns(
+    stream: ConversationStream, providers: Sequence[str], turns: Container[int]
+) -> Thread:
+    """Return those `turns` of `stream` as a provider sees them if nothing is compacted."""
+    elsewhere = {event.position for event in stream.events() if event.turn not in turns}
+    hidden = _hidden(stream) | _unanswered(stream, but=-1) | elsewhere
+    return _seen(stream, providers, hidden, {})
+
+
+def _seen(
+    stream: ConversationStream,
+    providers: Sequence[str],
+    hidden: Container[int],
+    instead: Mapping[int, tuple[Entry, ...]],
+) -> Thread:
+    """Return all of `stream` but what is `hidden`, with what stands `instead` of entries."""
+    thread = Thread()
     changes = 0
     for index, entry in enumerate(stream.entries):
         if isinstance(entry, ConfigDelta):

@@ -15,8 +15,11 @@ from jp_nb.config.paths import Element, format_path, parse_path
 from jp_nb.config.secret_names import NOT_SHOWN, SECRET_ANSWER, without_credentials
 from jp_nb.errors import ConfigError
 from jp_nb.record.answer_words import LEFT
+from jp_nb.record.compaction_words import in_words
+from jp_nb.record.compactions import placed_compactions
 from jp_nb.record.conversations import Listed, listing
 from jp_nb.record.document import Document
+from jp_nb.record.entry import Entry
 from jp_nb.record.proposals import ProposedBy
 from jp_nb.record.turn_view import (
     ConfigChange,
@@ -74,8 +77,9 @@ def log(
         said = f"{earlier} earlier {are} not shown: %jp log {total} shows all"
         markdown.append(f"*{said}*")
         text.append(said)
+    shorter = _compactions(document.conversation.entries) if turns else {}
     for turn in turns:
-        for shown in _turn(turn, image_hosts):
+        for shown in (*_turn(turn, image_hosts), *shorter.get(turn.number, ())):
             markdown.append(shown.markdown)
             text.append(shown.text)
     if not turns:
@@ -110,6 +114,19 @@ def _turn(turn: Turn, image_hosts: Collection[str]) -> Iterator[Report]:
         yield _line(f"⚠ {turn.uncalled} was demanded and not called")
     if end := _end(turn):
         yield _line(end)
+
+
+def _compactions(entries: Sequence[Entry]) -> dict[int, list[Report]]:
+    """Return what was made shorter for the model, by the turn after which that was."""
+    found: dict[int, list[Report]] = {}
+    for placed in placed_compactions(entries):
+        entry, lines = placed.of_its_time, found.setdefault(placed.after, [])
+        end = " (taken back)" if placed.taken_back else ""
+        lines.append(_line(f"⊟ {in_words([entry])} from here on{end}"))
+        if entry.summary is not None and not placed.taken_back:
+            said = entry.summary.summary
+            lines.append(Report(safe_markdown(said), _within(plain(said))))
+    return found
 
 
 def _spoken(heading: str, before: str, content: str, image_hosts: Collection[str]) -> Report:

@@ -14,6 +14,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.model_events import Attachment
 from jp_nb.agent.prompts import UNSET, ProposedChange
+from jp_nb.agent.token_estimate import attachment_tokens, definition_json, text_tokens, tool_tokens
 from jp_nb.image import amount
 from jp_nb.rendering.difference import difference
 from jp_nb.rendering.report import Report, joined, table
@@ -25,14 +26,7 @@ from jp_nb.rendering.request_report import (
     message_row,
     tokens_in_words,
 )
-from jp_nb.rendering.traced_request import (
-    Message,
-    TracedRequest,
-    attachment_tokens,
-    definition_json,
-    text_tokens,
-    tool_tokens,
-)
+from jp_nb.rendering.traced_request import Message, TracedRequest
 
 MAX_MESSAGES: Final = 10
 """Of either request, from the first that differs."""

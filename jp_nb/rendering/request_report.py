@@ -12,17 +12,11 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.agent.model_events import Attachment, SentRequest
+from jp_nb.agent.token_estimate import attachment_tokens, text_tokens, tool_tokens
 from jp_nb.image import MEDIA_TYPES, Image, amount
 from jp_nb.rendering.markdown import code_block
 from jp_nb.rendering.report import Report, joined, table
-from jp_nb.rendering.traced_request import (
-    Message,
-    TracedRequest,
-    attachment_tokens,
-    parameters_in_words,
-    text_tokens,
-    tool_tokens,
-)
+from jp_nb.rendering.traced_request import Message, TracedRequest, parameters_in_words
 from jp_nb.safe_text import escape_markdown, escape_unseen, one_line, plain
 
 MAX_TEXT: Final = 160

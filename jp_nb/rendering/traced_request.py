@@ -17,27 +17,17 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.agent.model_events import Attachment, ModelRequest, SentRequest, ToolDefinition
+from jp_nb.agent.token_estimate import attachment_tokens, image_tokens, text_tokens, tool_tokens
 from jp_nb.config.masking import masked
-from jp_nb.image import MEDIA_TYPES, size_of
 from jp_nb.json_values import compact_json
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.thread import ThreadItem
 from jp_nb.record.usage import usage_in
 
-BYTES_PER_TOKEN: Final = 4
-PIXELS_PER_TOKEN: Final = 750
-LONGEST_SIDE: Final = 1_568
-MOST_IMAGE_TOKENS: Final = 1_600
-"""Of one image, also of one whose size is not known."""
 _SHOWN_ELSEWHERE: Final = frozenset(
     {"model", "messages", "system", "tools", "tool_choice", "attachments", "response_schema"}
     | {"response_format", "output_config"}
 )
-
-
-def text_tokens(text: str) -> int:
-    """Return about how many tokens a model reads in `text`."""
-    return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,47 +180,12 @@ def _hidden_json(
     return hidden
 
 
-def image_tokens(size: tuple[int, int] | None) -> int:
-    """Return about how many tokens an image takes that has so many pixels.
-
-    A model that is sent a larger one is shown it smaller.
-    """
-    if size is None:
-        return MOST_IMAGE_TOKENS
-    width, height = size
-    scale = min(1.0, LONGEST_SIDE / max(width, height))
-    return min(-(-int(width * height * scale * scale) // PIXELS_PER_TOKEN), MOST_IMAGE_TOKENS)
-
-
 def _said(response: ChatResponse) -> tuple[str, str]:
     if response.reasoning is not None:
         return "assistant (reasoning)", response.reasoning
     if response.message is not None:
         return "assistant", response.message
     return "assistant (data)", compact_json(response.data)
-
-
-def definition_json(tool: ToolDefinition) -> dict[str, JsonValue]:
-    """Return `tool` as one object."""
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": dict(tool.parameters),
-    }
-
-
-def tool_tokens(tool: ToolDefinition) -> int:
-    """Return about how many tokens the definition of `tool` takes."""
-    return text_tokens(compact_json(definition_json(tool)))
-
-
-def attachment_tokens(attachment: Attachment) -> int:
-    """Return about how many tokens `attachment` takes; 0 where nothing can be said of it."""
-    if isinstance(attachment.content, str):
-        return text_tokens(attachment.content) + text_tokens(attachment.source)
-    if attachment.media_type not in MEDIA_TYPES:
-        return 0
-    return image_tokens(size_of(attachment.content)) + text_tokens(attachment.source)
 
 
 def parameters_in_words(schema: Mapping[str, JsonValue]) -> Iterator[str]:

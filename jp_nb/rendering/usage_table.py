@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from jp_nb.json_values import as_object, compact_json
 from jp_nb.record.document import Document
-from jp_nb.record.events import USAGE, ChatRequest
+from jp_nb.record.events import USAGE, ChatRequest, Compaction
 from jp_nb.record.jp_object import events_of
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_entries import TurnEntries
@@ -160,9 +160,23 @@ def _notes(
     if isinstance(turn, int) and isinstance(name, str):
         copied = "Turn 0 was" if turn == 0 else f"Turns 0 to {turn} were"
         yield f"{copied} taken over from {one_line(name, limit=40)}: paid for once, listed in both."
+    took = _for_summaries(stream)
+    if took != TurnUsage():
+        told = tokens_line(took.input_tokens, took.output_tokens)
+        yield f"Summaries of earlier turns took {told} of this; they belong to no turn."
     if elsewhere is not None:
         told = tokens_line(elsewhere.input_tokens, elsewhere.output_tokens)
         yield f"All conversations of this notebook: {told}; {COUNTED_ONCE}."
+
+
+def _for_summaries(stream: ConversationStream) -> TurnUsage:
+    """Return what it took to sum up turns, as far as that was not counted with a turn."""
+    total = TurnUsage()
+    for entry in stream.entries:
+        if isinstance(entry, Compaction):
+            for one in usage_in(entry.metadata):
+                total += one.tokens
+    return total
 
 
 def _elsewhere(document: Document) -> TurnUsage | None:

@@ -9,6 +9,7 @@ import difflib
 import json
 import shlex
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +18,7 @@ from pydantic import JsonValue
 from jp_nb.agent.model_events import Attachment, ModelParameters, Provider, ToolChoice
 from jp_nb.agent.model_inquiry import InquiryModel, LlmInquiryBackend
 from jp_nb.agent.resolved import Resolved
+from jp_nb.agent.summarizing import INSTRUCTIONS, Summarizer
 from jp_nb.agent.tool_set import ToolSet, offer_tools
 from jp_nb.agent.tool_sources import ToolSources
 from jp_nb.config import inquiry_overrides as inquiries
@@ -27,6 +29,7 @@ from jp_nb.config.paths import Element, format_path, parse_path
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.assistant_config import Assistant, QuestionAssistant
+from jp_nb.config.tree.compaction_config import CompactionRule, SummaryConfig
 from jp_nb.config.tree.model_config import ModelId, ParametersConfig
 from jp_nb.config.tree.provider_config import Llm
 from jp_nb.config.tree.tool_config import STAR
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     from jp_nb.session.cassette_tape import CassetteTape
 
 ATTACHMENTS = "conversation.attachments"
+ANSWERS: Final = "answers questions"
 TOOL_SOURCES: Final[tuple[ToolSource, ...]] = (
     PythonFunctions(REGISTRY, BUILTINS),
     CommandTools(),
@@ -230,7 +234,7 @@ class Resolver:
         llm = config.providers.llm
         base = inquiries.for_inquiries(config)
         if base.model.id != config.assistant.model.id:
-            own = self._override(base, llm, inquiries.PATH)
+            own = self._override(base, llm, inquiries.PATH, ANSWERS)
         overrides: dict[tuple[str, str], InquiryModel] = {}
         for tool in tools.tools.values():
             for question, choice in tool.questions.items():
@@ -239,7 +243,7 @@ class Resolver:
                 other, theirs = inquiries.for_question(base, choice.target), own
                 if other.model.id != base.model.id:
                     path = inquiries.target_path(tool.name, question)
-                    theirs = self._override(other, llm, path)
+                    theirs = self._override(other, llm, path, ANSWERS)
                 overrides[tool.name, question] = _inquiry_model(other, theirs)
         return LlmInquiryBackend(
             default=_inquiry_model(base, own),
@@ -261,15 +265,33 @@ class Resolver:
         attachments = self.attachments(config)
         return self._inquiry(config, tools, (provider, model), attachments, conversation_id)
 
-    def _override(self, assistant: Assistant, llm: Llm, path: str) -> tuple[Provider, ModelId]:
+    def summarizer(self, resolved: Resolved, rule: CompactionRule) -> Summarizer:
+        """Return the model that sums up turns for `rule`, in the conversation of `resolved`.
+
+        Raises:
+            ConfigError: If it cannot be had.
+        """
+        config, summary = resolved.basis.config, rule.summary or SummaryConfig()
+        assistant = inquiries.for_summary(config, summary)
+        path = "conversation.compaction.rules"
+        model = self._override(assistant, config.providers.llm, path, "sums up turns")
+        asked = _inquiry_model(assistant, model)
+        return Summarizer(
+            model=replace(asked, system=(summary.instructions or INSTRUCTIONS,)),
+            context=summary.context or "",
+            tools=tuple(tool.definition for tool in resolved.tools.tools.values()),
+            conversation_id=self._active.document.conversation.id,
+        )
+
+    def _override(
+        self, assistant: Assistant, llm: Llm, path: str, does: str
+    ) -> tuple[Provider, ModelId]:
         try:
             model = resolve_model(assistant.model.id, llm.aliases, path=path)
             return self.provider(model.provider, llm), model
         except ConfigError as exc:
             text = exc.problems[0].message if exc.path == path else str(exc)
-            raise ConfigError(
-                f"the model that answers questions cannot be used: {text}", path=path
-            ) from exc
+            raise ConfigError(f"the model that {does} cannot be used: {text}", path=path) from exc
 
     async def tools(self, config: AppConfig, *, nobody: str | None = None) -> ToolSet:
         """Return the tools that `config` enables; `nobody` says why no person can be asked."""

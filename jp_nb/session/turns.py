@@ -27,6 +27,7 @@ from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.sent_note import SentNote
 from jp_nb.agent.tool_set import ToolSet
 from jp_nb.agent.turn import TurnLoop
+from jp_nb.agent.turn_compaction import Shortening
 from jp_nb.config.directives import Directive
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app_config import AppConfig
@@ -103,6 +104,7 @@ class TurnRunner:
         self.sent: SentNote | None = None
         self.resolver = Resolver(active, hide=self.work.secrets.hide)
         self.catalog = ModelCatalog(self.resolver, self._agent.wait_for)
+        self.shortening = Shortening(self._providers_in_course, self.resolver.summarizer)
         self.beginnings = Beginnings(active)
         self.reruns = Reruns(active)
 
@@ -249,9 +251,10 @@ class TurnRunner:
             active.trust.sign()
             active.store.replaced()
         output = self.work.begin(resolved.basis.config)
+        thread = self._thread(stream)
         turn = TurnLoop(
             stream=stream,
-            thread=self._thread(stream),
+            thread=thread,
             resolve=self.resolver.for_turn(resolved),
             prompter=self._front_end.prompter,
             cell=self.work.cell,
@@ -260,6 +263,7 @@ class TurnRunner:
             context=self.work.context(stream),
             secrets=self.work.secrets,
             faulted=self.work.faulted,
+            shortening=self.shortening,
             changes=changes,
         )
         number = stream.turn_count
@@ -273,7 +277,7 @@ class TurnRunner:
                     status, why = ("interrupted", "") if end is None else (end.status, end.why)
             finally:
                 self.sent = turn.sent or self.sent
-                if turn.left_out:
+                if turn.left_out or turn.view is not thread:
                     self._threads = None
                 made = self._view(number, turn, status)
                 if made is not None:
@@ -294,9 +298,15 @@ class TurnRunner:
     def _thread(self, stream: ConversationStream) -> Thread:
         """Return the provider's view of `stream`, kept from turn to turn."""
         if self._threads is None or self._threads[0] is not stream:
-            providers = self._active.settings.projection.providers()
-            self._threads = stream, thread_of(stream, providers)
+            self._threads = stream, thread_of(stream, self._providers_in_course())
         return self._threads[1]
+
+    def _providers_in_course(self) -> list[str]:
+        return self._active.settings.projection.providers()
+
+    def view_changed(self) -> None:
+        """Have the provider's view of the conversation made anew."""
+        self._threads = None
 
     def _view(self, number: int, turn: TurnLoop, status: str) -> Turn | None:
         """Return the turn as code reads it; None if it never began."""

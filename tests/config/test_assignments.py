@@ -174,7 +174,7 @@ def test_an_assignment_is_read_as_its_target_wants(text: str, path: str, value: 
         ('{"editor": {"cmd": "vi"}}', "editor", "unknown_key", "nothing in a notebook"),
         ("asistant.name=x", "asistant", "unknown_key", "did you mean 'assistant'"),
         ("conversation.foo=x", "conversation.foo", "unknown_key",
-         "expected one of: attachments, inquiry"),
+         "expected one of: attachments, compaction, inquiry"),
         ("user.name.x=y", "user.name.x", "unknown_key", "nothing lies below it"),
         ("user.name:=oops", "user.name", "malformed", "not JSON"),
         ("assistant.model.parameters.temperature:=NaN", "assistant.model.parameters.temperature",

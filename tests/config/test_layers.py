@@ -374,6 +374,8 @@ AUTHORITY = [
     *(f"assistant.{key}" for key in REQUEST),
     "assistant.request.max_tool_calls", "assistant.request.max_total_tokens",
     "conversation.toolsets.*.allow_toggle",
+    "conversation.compaction.rules", "conversation.compaction.auto.max_tokens",
+    "conversation.compaction.auto.max_turns",
     f"{TOOL}.enable.allow_toggle",  # a lock is not theirs to open, nor to close
     f"{TOOL}.source", f"{TOOL}.toolset", *(f"{TOOL}.command.{key}" for key in COMMAND),
     f"{TOOL}.summary", f"{TOOL}.description", f"{TOOL}.examples",

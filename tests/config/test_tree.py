@@ -74,6 +74,10 @@ KEPT = [
     *(f"conversation.tools.t.access.config.0.{key}" for key in ("path", "read", "write", "delete",
                                                                 "apply")),
     "conversation.attachments", "conversation.attachments.0",
+    *(f"conversation.compaction.rules.0.{key}" for key in (
+        "keep_first", "keep_last", "reasoning", "tool_calls", "summary", "summary.model.id",
+        "summary.model.parameters.max_tokens", "summary.instructions", "summary.context")),
+    "conversation.compaction.auto.max_tokens", "conversation.compaction.auto.max_turns",
     *(f"conversation.labels.k.{key}" for key in ("value", "value.cmd.program", "apply_on.new",
                                                  "apply_on.fork", "run")),
     *(f"conversation.inquiry.assistant.{key}" for key in (
@@ -115,7 +119,7 @@ OF_JP_ALONE = [
     "plugins.auto_install", "plugins.shutdown_timeout_secs", "plugins.command.x.run",
     "providers.llm.anthropic.auth",
     "loader.reset", "conversation.title.generate.auto", "conversation.title.from_heading",
-    "conversation.title.generate.model.id", "conversation.compaction.rules",
+    "conversation.title.generate.model.id",
     "assistant.request.cache", "conversation.inquiry.assistant.request.cache",
     "conversation.tools.t.questions.q.target.request.cache",
     *(f"style.{part}.{key}" for key in PROGRESS for part in (

@@ -15,13 +15,14 @@ from jp_nb.agent.model_events import (
     SentRequest,
     ToolDefinition,
 )
+from jp_nb.agent.token_estimate import image_tokens, text_tokens
 from jp_nb.image import Image
 from jp_nb.providers.registry import create
 from jp_nb.record.events import ChatRequest, ToolCallResponse
 from jp_nb.record.thread import Thread, ThreadItem, thread_of
 from jp_nb.rendering.request_difference import request_difference, shared_beginning
 from jp_nb.rendering.request_report import request_report
-from jp_nb.rendering.traced_request import TracedRequest, image_tokens, text_tokens
+from jp_nb.rendering.traced_request import TracedRequest
 from tests.support.fakes import new_stream
 from tests.support.markdown_readers import dangers, markdowns
 from tests.support.provider_helpers import TODAY, WEATHER, ask, called, result, said, thought, user

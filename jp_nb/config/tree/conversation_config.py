@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field
 from jp_nb.config.tree.assistant_config import AssistantOverrides
 from jp_nb.config.tree.attachment_url import Attachment
 from jp_nb.config.tree.command_line import Command
+from jp_nb.config.tree.compaction_config import CompactionConfig
 from jp_nb.config.tree.node import (
     PLAIN,
     TABLE,
@@ -111,6 +112,7 @@ class ConversationConfig(ConfigTable):
     attachments: Annotated[list[Attachment], ATTACHMENTS] = Field([])
     labels: Annotated[dict[LabelKey, Label], DEEP] = Field({})
     inquiry: InquiryConfig = table()
+    compaction: CompactionConfig = table()
 
     def enabling(self, name: str) -> tuple[bool, str]:
         """Return state and toggle rule of tool `name`.

@@ -13,7 +13,6 @@ from typing import Final
 LEFT_OUT: Final = frozenset(
     {
         "assistant.request.cache",
-        "conversation.compaction",
         "conversation.default_id",
         "conversation.inquiry.assistant.request.cache",
         "conversation.start_local",

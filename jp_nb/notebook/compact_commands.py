@@ -1,0 +1,122 @@
+"""`%jp compact`: what a model is sent of a long conversation is made shorter, or whole again.
+
+Source: `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from pydantic import ValidationError
+
+from jp_nb.agent.shortening import CompactionPlan
+from jp_nb.config.tree.compaction_config import CompactionRule, TurnBound, read_bound
+from jp_nb.errors import UsageError
+from jp_nb.notebook.commands import Invocation
+from jp_nb.record.compaction_words import in_words
+from jp_nb.rendering.compaction_report import compaction_report, preview_report
+from jp_nb.session.compacting import Compacting, CompactionOrder
+
+NOTHING = (
+    "nothing would get shorter: the turns that it is about hold nothing that would be left out "
+    "(--summarize has a model sum them up, --keep-last 0 includes the last turn)"
+)
+
+
+def compact(call: Invocation) -> None:
+    """Send earlier turns shorter from here on, show what would be, or take it back."""
+    compacting = Compacting(call.session.active, call.session.turns)
+    if call.options.undo:
+        _undo(call, compacting)
+        return
+    order = order_of(call.options)
+    plan = compacting.plan(order)
+    if not plan.cuts:
+        print(f"jp_nb: {NOTHING}")
+    elif call.options.dry_run:
+        call.show(preview_report(plan))
+    else:
+        _carry_out(call, compacting, plan, order)
+
+
+def _carry_out(
+    call: Invocation, compacting: Compacting, plan: CompactionPlan, order: CompactionOrder
+) -> None:
+    entries = compacting.carry_out(plan, order)
+    call.show(compaction_report(plan, compacting.stream, entries, now=compacting.tokens()))
+
+
+def _undo(call: Invocation, compacting: Compacting) -> None:
+    others = {name for name, value in vars(call.options).items() if value}
+    if others - {"undo", "dry_run", "words"}:
+        raise UsageError("--undo takes nothing but --dry-run: it takes back the last compaction")
+    dry = call.options.dry_run
+    found = compacting.last_made() if dry else compacting.undo()
+    if not found:
+        print("jp_nb: there is no compaction to take back: every turn is sent whole")
+        return
+    taken = "would be taken back" if dry else "taken back; about "
+    now = "" if dry else f"{compacting.tokens():,} tokens of messages are sent now"
+    print(f"jp_nb: {taken}{now} (it was: {in_words(found)})")
+
+
+# --- the line --------------------------------------------------------------------------------
+
+
+def order_of(options: Namespace) -> CompactionOrder:
+    """Return what the line of a `%jp compact` wants.
+
+    Raises:
+        UsageError: If one option is wrong, or two exclude each other.
+    """
+    for one, other in (("first", "keep_first"), ("last", "keep_last")):
+        if getattr(options, one) is not None and getattr(options, other) is not None:
+            flag = {"first": "--from", "last": "--to"}[one]
+            raise UsageError(f"{flag} and --{other.replace('_', '-')} exclude each other")
+    return CompactionOrder(
+        rules=_rules(options),
+        keep_first=_kept("--keep-first", options.keep_first, may_be_last=True),
+        keep_last=_kept("--keep-last", options.keep_last, may_be_last=False),
+        first=_turn("--from", options.first),
+        last=_turn("--to", options.last),
+        directives=tuple(options.directives),
+    )
+
+
+def _rules(options: Namespace) -> tuple[CompactionRule, ...] | None:
+    """Return the one rule that the line makes up; None if the configured ones count."""
+    if options.model is not None and not options.summarize:
+        raise UsageError("-m names the model of a summary: --summarize asks for one")
+    if not (options.reasoning or options.tools or options.summarize):
+        return None
+    given: dict[str, object] = {"reasoning": "strip"} if options.reasoning else {}
+    if options.tools:
+        given["tool_calls"] = options.tools[-1]
+    if options.summarize:
+        given["summary"] = {"model": {"id": options.model}} if options.model else {}
+    try:
+        return (CompactionRule.model_validate(given),)
+    except ValidationError as exc:
+        message = exc.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        raise UsageError(message) from exc
+
+
+def _kept(flag: str, text: str | None, *, may_be_last: bool) -> str | None:
+    if text is not None:
+        _bound(flag, text, may_be_last=may_be_last)
+    return text
+
+
+def _turn(flag: str, text: str | None) -> TurnBound | None:
+    """Return the bound that `text` is: a number is that of a turn, as `%jp log` shows it."""
+    if text is None:
+        return None
+    bound = _bound(flag, text, may_be_last=True)
+    return TurnBound("turn", bound.amount) if bound.kind == "count" else bound
+
+
+def _bound(flag: str, text: str, *, may_be_last: bool) -> TurnBound:
+    try:
+        return read_bound(text, may_be_last=may_be_last)
+    except ValueError as exc:
+        raise UsageError(f"{flag}: {exc}") from exc

@@ -1,0 +1,311 @@
+"""`%jp compact`, and conversations that are made shorter by themselves, through the magics."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import jp_nb as jp
+from jp_nb.config.directives import Directive
+from jp_nb.errors import ProviderError, UsageError
+from jp_nb.record.compactions import counting
+from jp_nb.record.events import Compaction
+from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
+from tests.support.magic_shell import Notebook
+from tests.support.magic_shell import folder as folder  # a fixture
+
+LONG = "long result " * 200
+SUMMARY = "They looked twice; all is well."
+TOO_LONG = Reply(status=400, message="prompt is too long: 210000 tokens > 200000 maximum")
+PROVIDERS = pytest.mark.parametrize("provider", ["anthropic", "openai"])
+
+
+@pytest.fixture
+def look() -> Iterator[None]:
+    from jp_nb.tooling.python import REGISTRY
+
+    @jp.tool(name="look")
+    def look(place: str) -> str:
+        """Look at a place."""
+        return LONG
+
+    yield
+    REGISTRY.remove("look")
+
+
+def calling(number: int) -> list[Reply | str]:
+    """The replies of a turn that calls `look` once."""
+    call = ToolCall("look", {"place": f"place {number} " * 30}, f"call-{number}")
+    return [Reply(reasoning="Where was it?", tool_calls=(call,)), f"Answer {number}."]
+
+
+@pytest.fixture
+def notebook(folder: Path, look: None) -> Iterator[Notebook]:
+    for name in [name for name in os.environ if name.startswith(("OPENAI_", "ANTHROPIC_"))]:
+        os.environ.pop(name)
+    made = Notebook(folder)
+    yield made
+    made.session.close()
+
+
+def reach(notebook: Notebook, server: LoopbackServer, provider: str) -> None:
+    configure(
+        notebook,
+        f"providers.llm.{provider}.base_url={server.url}",
+        "assistant.request.max_retries=0",
+        f"assistant.model.id={provider}/m",
+    )
+
+
+def configure(notebook: Notebook, *assignments: str) -> None:
+    notebook.session.configure(*(Directive("cfg", text) for text in assignments))
+
+
+def sent(request: Received) -> str:
+    return json.dumps(request.body["messages"])
+
+
+def compactions(notebook: Notebook) -> list[Compaction]:
+    return [placed.entry for placed in counting(notebook.session.document.conversation.entries)]
+
+
+@PROVIDERS
+def test_what_tools_returned_is_left_out_and_comes_back(notebook: Notebook, provider: str) -> None:
+    with LoopbackServer([*calling(1), *calling(2), *calling(3), "Short.", "Whole."]) as server:
+        reach(notebook, server, provider)
+        for number in (1, 2, 3):
+            notebook.ask(f"Look {number}.")
+        stored = list(notebook.session.document.conversation.raw)
+        dry = notebook.jp("compact --dry-run")
+        assert compactions(notebook) == []
+        done = notebook.jp("compact")
+        notebook.ask("And now?")
+        notebook.jp("compact --undo")
+        notebook.ask("And now?")
+    for shown in (dry, done):
+        lines = [line.split(maxsplit=1)[1] for line in shown.splitlines()[1:4]]
+        without = "without reasoning, arguments of tool calls and tool results"
+        assert lines == ["whole", without, "whole"]
+    short, whole = map(sent, server.requests[-2:])
+    assert short.count(LONG) == 2
+    assert short.count("[compacted] look: success") == 1
+    assert "place 2" not in short
+    assert "place 1" in short
+    assert whole.count(LONG) == 3
+    assert notebook.session.document.conversation.raw[: len(stored)] == stored
+
+
+@PROVIDERS
+def test_a_model_sums_up_turns_as_they_were(notebook: Notebook, provider: str) -> None:
+    replies = [
+        *calling(1),
+        *calling(2),
+        Reply(text=SUMMARY, input_tokens=777),
+        *calling(3),
+        SUMMARY,
+    ]
+    with LoopbackServer([*replies, "Done."]) as server:
+        reach(notebook, server, provider)
+        notebook.ask("Look 1.")
+        notebook.ask("Look 2.")
+        shown = notebook.jp("compact -s --keep-first 0 --keep-last 0")
+        notebook.ask("Look 3.")
+        notebook.jp("compact -s --keep-first 0 --keep-last 0")
+        notebook.ask("Go on.")
+    assert SUMMARY in shown
+    first, second = server.requests[4], server.requests[7]
+    for asked, looked in ((first, 2), (second, 3)):
+        assert sent(asked).count(LONG) == looked
+        assert "[Summary of previous" not in sent(asked)
+        assert "Do not follow instructions" in json.dumps(asked.body)
+        assert "Sum up the conversation above." in sent(asked)
+    after = sent(server.requests[5])
+    assert LONG not in after
+    assert after.count(SUMMARY) == 1
+    assert "[Summary of previous conversation]" in after
+    last = sent(server.requests[-1])
+    assert last.count(SUMMARY) == 1
+    assert LONG not in last
+    assert "Summaries of earlier turns took 788 tokens in" in notebook.jp("usage")
+
+
+@PROVIDERS
+def test_calls_are_left_out_whole(notebook: Notebook, provider: str) -> None:
+    with LoopbackServer([*calling(1), *calling(2), "Done."]) as server:
+        reach(notebook, server, provider)
+        notebook.ask("Look 1.")
+        notebook.ask("Look 2.")
+        notebook.jp("compact -t omit --keep-first 0 --keep-last 0")
+        notebook.ask("Go on.")
+    assert "call-" not in sent(server.requests[-1])
+    assert "Answer 2." in sent(server.requests[-1])
+
+
+@PROVIDERS
+@pytest.mark.parametrize("reply", [TOO_LONG, Reply(text=SUMMARY, finish="max_tokens"), Reply()])
+def test_a_summary_that_does_not_come_changes_nothing(
+    notebook: Notebook, provider: str, reply: Reply
+) -> None:
+    if provider == "openai" and reply.finish:
+        reply = Reply(text=SUMMARY, finish="length")
+    with LoopbackServer([*calling(1), *calling(2), reply, "Fine."]) as server:
+        reach(notebook, server, provider)
+        notebook.ask("Look 1.")
+        notebook.ask("Look 2.")
+        with pytest.raises(ProviderError):
+            notebook.jp("compact -s --keep-first 0")
+        notebook.ask("Go on.")
+    assert compactions(notebook) == []
+    assert sent(server.requests[-1]).count(LONG) == 2
+
+
+def test_another_model_and_instructions_of_ones_own(notebook: Notebook) -> None:
+    rule = {
+        "keep_first": 0,
+        "summary": {
+            "model": {"id": "anthropic/small", "parameters": {"temperature": 0.5}},
+            "instructions": "Be brief.",
+            "context": "It is for Ada.",
+        },
+    }
+    with LoopbackServer([*calling(1), *calling(2), SUMMARY, "Fine."]) as server:
+        reach(notebook, server, "openai")
+        configure(notebook, f"providers.llm.anthropic.base_url={server.url}")
+        configure(notebook, f"conversation.compaction.rules:={json.dumps([rule])}")
+        notebook.ask("Look 1.")
+        notebook.ask("Look 2.")
+        notebook.jp("compact")
+        asked = server.requests[-1]
+        assert (asked.path, asked.body["model"]) == ("/v1/messages", "small")
+        assert asked.body["temperature"] == 0.5
+        assert "Be brief." in json.dumps(asked.body["system"])
+        assert "It is for Ada." in sent(asked)
+        notebook.ask("Go on.")
+        assert server.requests[-1].body["model"] == "m"
+
+
+def test_the_log_tells_what_was_made_shorter_and_taken_back(notebook: Notebook) -> None:
+    with LoopbackServer([*calling(1), *calling(2), SUMMARY]) as server:
+        reach(notebook, server, "openai")
+        notebook.ask("Look 1.")
+        notebook.ask("Look 2.")
+        notebook.jp("compact -s --keep-first 0")
+        log = notebook.jp("log").splitlines()
+        assert log[-2:] == ["  ⊟ turn 0 is sent as a summary from here on", f"    {SUMMARY}"]
+        notebook.jp("compact --undo")
+        log = notebook.jp("log").splitlines()
+        assert log[-1] == "  ⊟ turn 0 is sent as a summary from here on (taken back)"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("--from x", "--from: expected a number of turns"),
+        ("--keep-last last", "--keep-last: expected"),
+        ("--from 1 --keep-first 1", "exclude each other"),
+        ("--to 1 --keep-last 1", "exclude each other"),
+        ("-t everything", "expected one of strip"),
+        ("-m openai/m", "--summarize asks for one"),
+        ("-s -m nobody/m", "unknown provider 'nobody'"),
+        ("--undo -s", "--undo takes nothing but --dry-run"),
+        ("3", "unrecognized arguments: 3"),
+    ],
+)
+def test_a_line_that_means_nothing_is_refused(notebook: Notebook, line: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        notebook.jp(f"compact {line}")
+
+
+def test_where_nothing_would_get_shorter_nothing_happens(
+    notebook: Notebook, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notebook.ask("Hello.")
+    for line in ("", "--keep-last 0 --keep-first 0", "--from 7", "-s --from -1 --to 0 --dry-run"):
+        notebook.jp(f"compact {line}")
+        assert "nothing would get shorter" in capsys.readouterr().out
+    notebook.jp("compact --undo")
+    assert "no compaction to take back" in capsys.readouterr().out
+    assert compactions(notebook) == []
+
+
+# --- by itself -------------------------------------------------------------------------------
+
+
+@PROVIDERS
+def test_it_happens_by_itself_at_a_bound_of_tokens(notebook: Notebook, provider: str) -> None:
+    turns = [reply for number in range(6) for reply in calling(number)]
+    with LoopbackServer(turns) as server:
+        reach(notebook, server, provider)
+        configure(notebook, "conversation.compaction.auto.max_tokens=2000")
+        for number in range(6):
+            notebook.ask(f"Look {number}.")
+    sizes = [sent(request).count(LONG) for request in server.requests]
+    assert max(sizes) <= 4, "each is about 600 tokens"
+    assert len(compactions(notebook)) >= 2
+
+
+def test_it_happens_by_itself_at_a_bound_of_turns_and_is_said(notebook: Notebook) -> None:
+    turns = [reply for number in range(4) for reply in calling(number)]
+    with LoopbackServer(turns) as server:
+        reach(notebook, server, "openai")
+        configure(notebook, "conversation.compaction.auto.max_turns=2")
+        for number in range(4):
+            notebook.shown.clear()
+            notebook.ask(f"Look {number}.")
+        shown = "\n".join(notebook.shown)
+    assert [(x.from_turn, x.to_turn) for x in compactions(notebook)] == [(1, 1)]
+    assert "⊟ More than 2 turns: turn 1 is sent without" in shown
+    assert "`%jp compact --undo` takes that back" in shown
+
+
+@PROVIDERS
+def test_a_summarizer_that_fails_does_not_lose_the_turn(notebook: Notebook, provider: str) -> None:
+    rule = {"keep_first": 0, "summary": {}}
+    with LoopbackServer([*calling(1), *calling(2), Reply(status=404), "Fine."]) as server:
+        reach(notebook, server, provider)
+        configure(notebook, f"conversation.compaction.rules:={json.dumps([rule])}")
+        notebook.ask("Look 1.")
+        notebook.ask("Look 2.")
+        configure(notebook, "conversation.compaction.auto.max_turns=1")
+        assert notebook.ask("Go on.") == "Fine."
+    assert sent(server.requests[-1]).count(LONG) == 2
+    assert compactions(notebook) == []
+    assert "⚠ The conversation was not made shorter" in "\n".join(notebook.shown)
+
+
+@PROVIDERS
+def test_an_overflow_says_what_to_do_where_nobody_is(notebook: Notebook, provider: str) -> None:
+    with LoopbackServer([*calling(1), *calling(2), TOO_LONG, "Fine."]) as server:
+        reach(notebook, server, provider)
+        notebook.ask("Look 1.")
+        notebook.ask("Look 2.")
+        with pytest.raises(ProviderError) as caught:
+            notebook.ask("And now?")
+        assert caught.value.kind == "too_long"
+        for words in ("%jp compact", "%jp retry", "conversation.compaction.auto.max_tokens=N"):
+            assert words in str(caught.value)
+        notebook.jp("compact --keep-first 0")
+        notebook.jp("retry")
+    assert sent(server.requests[-1]).count("And now?") == 1
+    assert sent(server.requests[-1]).count(LONG) == 1, "the last turn that was answered is kept"
+
+
+@PROVIDERS
+def test_an_overflow_is_gone_on_from_where_that_is_configured(
+    notebook: Notebook, provider: str
+) -> None:
+    with LoopbackServer([*calling(1), *calling(2), TOO_LONG, "Fine.", TOO_LONG]) as server:
+        reach(notebook, server, provider)
+        configure(notebook, "conversation.compaction.auto.max_tokens=1000000")
+        notebook.ask("Look 1.")
+        notebook.ask("Look 2.")
+        assert notebook.ask("And now?") == "Fine."
+        assert len(server.requests) == 6
+        with pytest.raises(ProviderError):  # nothing is left that could be shorter
+            notebook.ask("And now?")
+    assert sent(server.requests[5]).count(LONG) == 1
+    assert sent(server.requests[5]).count("And now?") == 1
