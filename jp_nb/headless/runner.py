@@ -24,6 +24,7 @@ from jp_nb.headless.cell_ends import CellEnds
 from jp_nb.headless.execution import Execution, OnCell
 from jp_nb.headless.files import read_notebook, write_notebook
 from jp_nb.headless.notebook_text import print_cell, print_transcript
+from jp_nb.record.by_position import position_clock
 from jp_nb.record.carrier import lift, unreadable
 from jp_nb.workspace import variables
 
@@ -81,9 +82,10 @@ def run_notebook(
 
     Raises:
         StorageError: If the notebook cannot be read or written: then the old file is untouched.
-        UsageError: If its kernel is not installed.
+        UsageError: If its kernel is not installed, or `SOURCE_DATE_EPOCH` is no number of seconds.
         KeyboardInterrupt: If Ctrl+C was pressed. What was there by then is written.
     """
+    _check_epoch()
     path = Path(nb_path).resolve()
     target = Path(out).resolve() if out is not None else path
     notebook = read_notebook(path)
@@ -114,6 +116,12 @@ def run_notebook(
             lost = _finish(execution.client, target, before)
             failure = failure or lost
     return RunResult(target, notebook, failure, execution.watch.of(notebook.cells))
+
+
+def _check_epoch() -> None:
+    """Raise `UsageError` if no kernel would start: IPython reads the epoch, for its banner."""
+    if (epoch := os.environ.get(variables.EPOCH)) is not None:
+        position_clock(epoch)
 
 
 def _environment(

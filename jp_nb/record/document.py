@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.record.ids import Draw, random_id
+from jp_nb.record.ids import Draw
 from jp_nb.record.jp_object import OF_THE_OBJECT, VERSION, conversation_id, shelved
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.record.timestamps import Clock
@@ -40,7 +40,7 @@ class Document:
         clock: Clock,
         made: Made,
         base_config: Mapping[str, JsonValue] | None = None,
-        draw: Draw = random_id,
+        draw: Draw | None = None,
     ) -> Document:
         """Return a document with an empty conversation."""
         return cls(
@@ -49,7 +49,7 @@ class Document:
 
     @classmethod
     def load(
-        cls, value: JsonValue, *, clock: Clock, draw: Draw = random_id, tolerant: bool = False
+        cls, value: JsonValue, *, clock: Clock, draw: Draw | None = None, tolerant: bool = False
     ) -> Document:
         """Read the object at `metadata["jp"]`.
 

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from jp_nb.errors import UsageError
 from jp_nb.json_values import json_copy
 from jp_nb.record.events import Compaction, ConfigDelta, ImageEntry
-from jp_nb.record.ids import Draw, random_id
+from jp_nb.record.ids import Draw
 from jp_nb.record.proposals import end_of_turn
 from jp_nb.record.recorded_images import digests_in
 from jp_nb.record.stream import ConversationStream, Made
@@ -27,7 +27,7 @@ def fork(
     clock: Clock,
     made: Made,
     not_ids: Iterable[str],
-    draw: Draw = random_id,
+    draw: Draw | None = None,
 ) -> ConversationStream:
     """Return a conversation of its own with the first `keep_turns` turns of `stream` (None: all).
 
@@ -71,7 +71,7 @@ def undo(
     clock: Clock,
     made: Made,
     not_ids: Iterable[str],
-    draw: Draw = random_id,
+    draw: Draw | None = None,
 ) -> ConversationStream:
     """Return a fork of `stream` without its last turn.
 

@@ -19,7 +19,11 @@ _LENGTH = 7
 
 def random_id() -> str:
     """Seven lowercase letters and digits, as good as the system's randomness."""
-    number = secrets.randbelow(len(_ALPHABET) ** _LENGTH)
+    return spelled_id(secrets.randbelow(len(_ALPHABET) ** _LENGTH))
+
+
+def spelled_id(number: int) -> str:
+    """Return the id that the last digits of `number` spell."""
     digits = []
     for _ in range(_LENGTH):
         number, digit = divmod(number, len(_ALPHABET))

@@ -88,11 +88,14 @@ def made_headless(entry: JsonValue) -> bool:
 
 
 def entry_counts(document: JsonValue) -> dict[str, int]:
-    """Return the number of entries of each conversation in `document`, by id."""
+    """Return the number of entries of each conversation in `document`, by id.
+
+    Those of headless runs are left out: each run replaces them, whatever they hold.
+    """
     if not isinstance(document, dict):
         return {}
     found: dict[str, int] = {}
     for entry in [shelved(document), *others_of(document)]:
-        if identifier := conversation_id(entry):
+        if (identifier := conversation_id(entry)) and not made_headless(entry):
             found[identifier] = max(len(events_of(entry)), found.get(identifier, 0))
     return found

@@ -96,9 +96,9 @@ def merge(
         case "damaged":
             return _with_others(carried, [] if stored in others_of(carried) else [stored])
     assert isinstance(stored, dict)
-    if _is_stale(carried, stored):  # the page went on, and then the file was opened again
-        return stored
     dealt_with = seen or {}
+    if _is_stale(carried, stored, dealt_with):
+        return stored
     kept = [
         entry
         for entry in unknown_to(carried, all_conversations(stored))
@@ -109,11 +109,18 @@ def merge(
     return _with_others(unknown_keys | carried, kept)
 
 
-def _is_stale(carried: JsonObject, stored: JsonObject) -> bool:
-    """Return True if `stored` went on after `carried` had been lifted into it."""
+def _is_stale(carried: JsonObject, stored: JsonObject, seen: Mapping[str, JsonValue]) -> bool:
+    """Return True if `stored` went on after `carried` had been lifted into it.
+
+    That is: a page went on, and then the file was opened again. A run may have the id and the
+    entries of an earlier run (D119): where it had read what `stored` says, it is the newer one,
+    and so it is where both are of runs, which replace what runs left.
+    """
     if conversation_id(carried) == conversation_id(stored):
         longer = len(events_of(stored)) > len(events_of(carried))
-        return longer and covers(stored, carried)
+        return longer and not made_headless(stored) and covers(stored, carried)
+    if _has_seen(seen, stored):
+        return False
     return any(covers(other, shelved(carried)) for other in others_of(stored))
 
 

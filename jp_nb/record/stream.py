@@ -8,12 +8,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
+from jp_nb.record.by_position import PositionClock, draw_of
 from jp_nb.record.events import (
     CONVERSATION_KINDS,
     LINKABLE,
@@ -27,7 +29,7 @@ from jp_nb.record.events import (
     TurnStart,
     decode,
 )
-from jp_nb.record.ids import Draw, EventIds, random_id, stored_id
+from jp_nb.record.ids import Draw, EventIds, stored_id
 from jp_nb.record.pairing import Pairs, check_pairs, half_of, match_pairs
 from jp_nb.record.repair import Item, repair_items
 from jp_nb.record.timestamps import Clock, format_timestamp, new_conversation_id
@@ -61,7 +63,7 @@ class ConversationStream(EntriesByTurn):
         clock: Tells when an entry is made.
         base_config: The configuration it began with.
         raw: The entries as they are stored; shared, and never changed.
-        draw: Draws the ids of entries.
+        draw: Draws the ids of entries; those that go with the clock if None.
         tolerant: Keep an entry that cannot be read instead of raising. A conversation with such
             an entry is there to be looked at: nothing can be added to it or taken away.
 
@@ -82,7 +84,7 @@ class ConversationStream(EntriesByTurn):
         clock: Clock,
         base_config: Mapping[str, JsonValue] | None = None,
         raw: Iterable[JsonValue] = (),
-        draw: Draw = random_id,
+        draw: Draw | None = None,
         tolerant: bool = False,
     ) -> None:
         self.head: dict[str, JsonValue] = dict(head)
@@ -90,7 +92,7 @@ class ConversationStream(EntriesByTurn):
         self.damage: list[Damage] = []
         self.on_change: Callable[[], None] | None = None
         self._clock = clock
-        self._ids = EventIds(draw)
+        self._ids = EventIds(draw or draw_of(clock, self.id))
         self._begin()
         for index, value in enumerate(raw):
             entry = self._tolerated(value, index) if tolerant else decode(value, index)
@@ -123,7 +125,7 @@ class ConversationStream(EntriesByTurn):
         base_config: Mapping[str, JsonValue] | None = None,
         parent: Mapping[str, JsonValue] | None = None,
         not_ids: Iterable[str] = (),
-        draw: Draw = random_id,
+        draw: Draw | None = None,
     ) -> ConversationStream:
         """Return an empty conversation, named after this moment; `not_ids` are taken."""
         head: dict[str, JsonValue] = {"id": new_conversation_id(clock(), not_ids), "made": made}
@@ -219,11 +221,18 @@ class ConversationStream(EntriesByTurn):
     def _append(self, entries: Sequence[Entry]) -> None:
         self._refuse_damage()
         check_pairs(entries, self._pairs)  # before the first is written: all of them or none
-        moment = format_timestamp(self._clock())
+        moment = self._clock()
         for entry in entries:
-            self._write(entry if entry.timestamp else entry.stamped(moment))
+            self._write(entry if entry.timestamp else entry.stamped(self._timestamp(moment)))
         if self.on_change is not None:
             self.on_change()
+
+    def _timestamp(self, moment: datetime) -> str:
+        """Return the time of the next entry, which is made at `moment`."""
+        if isinstance(self._clock, PositionClock):
+            last = self.entries[-1].timestamp if self.entries else ""
+            moment = self._clock.at(len(self.raw), last)
+        return format_timestamp(moment)
 
     def _write(self, entry: Entry) -> None:
         """Store a new entry, with an id and with what it answers."""

@@ -56,15 +56,17 @@ class Trust:
         keys: Where the key is.
         ours: Whether the active conversation is known to have begun in this process; if not, its
             signature decides.
+        signs: Whether anything is signed here: not where the record is the same whoever makes it.
 
     Attributes:
         why_not: Why the active conversation is not trusted, in words; None if it is.
         unsigned: Why a trusted one is not signed, in words; None if it is, or has nothing yet.
     """
 
-    def __init__(self, document: Document, keys: Keys, *, ours: bool) -> None:
+    def __init__(self, document: Document, keys: Keys, *, ours: bool, signs: bool = True) -> None:
         self._document = document
         self._keys = keys
+        self._signs = signs
         self._process_key = SecretBytes(secrets.token_bytes(32))
         self._left: set[str] = set()
         self._stream = document.conversation
@@ -86,6 +88,9 @@ class Trust:
         """
         stream = self._stream
         if self._document.conversation is not stream or not (self.trusted and len(stream)):
+            return False
+        if not self._signs:
+            self._document.extra.pop(SIGNATURE, None)  # it says nothing of what came
             return False
         signer = self._signer
         if self.unsigned or (signer and signer.is_current(stream) and self._is_signed):
@@ -118,6 +123,8 @@ class Trust:
             NoKeyError: If there is no key to sign with; nothing changed.
             StorageError: If it cannot be signed; nothing changed.
         """
+        if not self._signs:
+            raise NoKeyError("a record that is the same in each run is signed by nobody")
         stream = self._document.conversation
         signer = Signer.of(self._keys.obtain(), stream)
         self._stream, self.why_not, self.unsigned = stream, None, None

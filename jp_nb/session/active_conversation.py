@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from jp_nb.config.defaults import DEFAULT_MODEL
 from jp_nb.errors import ConfigError, UsageError
+from jp_nb.record.by_position import PositionClock
 from jp_nb.record.notices import notices as notices_of
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.record.timestamps import Clock
@@ -82,7 +83,8 @@ class ActiveConversation:
         from jp_nb.record.trust import Trust
         from jp_nb.workspace.keys import KeyFile
 
-        return Trust(self.document, KeyFile(), ours=self._ours)
+        signs = not isinstance(self.clock, PositionClock)
+        return Trust(self.document, KeyFile(), ours=self._ours, signs=signs)
 
     @cached_property
     def settings(self) -> Settings:

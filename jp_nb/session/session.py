@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Literal
 
 from jp_nb.errors import ConfigError, JpNbError, UsageError
 from jp_nb.record.events import ChatRequest
-from jp_nb.record.timestamps import Clock, utc_now
+from jp_nb.record.timestamps import Clock
 from jp_nb.safe_text import one_line
 from jp_nb.session.active_conversation import ActiveConversation
 from jp_nb.session.host import CellRun, Host
+from jp_nb.session.run_clock import clock_at
 from jp_nb.workspace import variables
 from jp_nb.workspace.config_files import ConfigFiles
 from jp_nb.workspace.folder_trust import FolderTrust
@@ -58,7 +59,7 @@ class Session:
     """
 
     def __init__(
-        self, host: Host, *, clock: Clock = utc_now, previous: Session | None = None
+        self, host: Host, *, clock: Clock | None = None, previous: Session | None = None
     ) -> None:
         self.host = host
         self.notices: list[str] = []
@@ -71,7 +72,7 @@ class Session:
         self.active: ActiveConversation = ActiveConversation(
             home,
             self.files,
-            clock=clock,
+            clock=clock or clock_at(home, self.files),
             notices=self.notices,
             previous=previous.active if previous is not None else None,
         )

@@ -42,6 +42,11 @@ def continues_headless(files: ConfigFiles) -> bool:
     return bool(get_path(fold(files.readable()[0]), "record.headless") == "continue")
 
 
+def is_reproducible(files: ConfigFiles) -> bool:
+    """Return whether `record.reproducible` has a headless run write what the last one wrote."""
+    return get_path(fold(files.readable()[0]), "record.reproducible") is True
+
+
 def to_store(partial: Partial) -> Partial:
     """Return `partial` as a record holds it: it replaces, and says nothing about files."""
     return {key: value for key, value in as_replacement(partial).items() if key not in FILE_ONLY}

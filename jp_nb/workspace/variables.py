@@ -14,6 +14,9 @@ CONTINUE = "JP_NB_CONTINUE"
 OVERRIDES = "JP_NB_OVERRIDES"
 """A JSON list of `-c` arguments that hold for the whole run."""
 
+EPOCH = "SOURCE_DATE_EPOCH"
+"""Seconds since 1970 at which the times of headless records begin."""
+
 KEY_FILE = "JP_NB_KEY_FILE"
 """File of the key that signs records, in place of the one in the user's data directory."""
 

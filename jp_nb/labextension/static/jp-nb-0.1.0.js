@@ -98,10 +98,15 @@
     return marks(entry).every((mark) => (node = node.get(mark)));
   }
 
-  function isStale(carried, stored) {
+  const isHeadless = (entry) => own(own(entry, "conversation"), "made") === "headless";
+  const hasSeen = (seen, entry) => own(seen, idOf(entry)) >= eventsOf(entry).length;
+
+  function isStale(carried, stored, seen) {
     if (idOf(carried) === idOf(stored)) {
-      return eventsOf(stored).length > eventsOf(carried).length && covers(stored, carried);
+      const longer = eventsOf(stored).length > eventsOf(carried).length;
+      return longer && !isHeadless(stored) && covers(stored, carried);
     }
+    if (hasSeen(seen, stored)) return false;
     return othersOf(stored).some((other) => covers(other, shelved(carried)));
   }
 
@@ -120,13 +125,10 @@
         return withOthers(carried, kept ? [] : [stored]);
       }
     }
-    if (isStale(carried, stored)) return stored;
+    if (isStale(carried, stored, seen)) return stored;
     const known = beginnings(conversations(carried));
     const kept = conversations(stored).filter(
-      (entry) =>
-        !isAmong(known, entry) &&
-        own(own(entry, "conversation"), "made") !== "headless" &&
-        !(own(seen, idOf(entry)) >= eventsOf(entry).length)
+      (entry) => !isAmong(known, entry) && !isHeadless(entry) && !hasSeen(seen, entry)
     );
     const unknown = pick(stored, (key) => !OF_THE_OBJECT.includes(key));
     return withOthers({ ...unknown, ...carried }, kept);

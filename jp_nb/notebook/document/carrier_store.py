@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import count
 from threading import Lock
 from typing import Any
 
@@ -18,8 +19,10 @@ from pydantic import JsonValue
 from jp_nb.json_values import JsonObject, storable, storable_and_size
 from jp_nb.notebook.document.cell_context import CellContext
 from jp_nb.notebook.document.stores import IN_NOTEBOOK
+from jp_nb.record.by_position import PositionClock
 from jp_nb.record.carrier import MODEL, MODULE
 from jp_nb.record.document import Document
+from jp_nb.record.timestamps import Clock, utc_now
 
 CHUNK_BYTES = 32 * 1024
 """An append sends its whole chunk again, so chunks are small."""
@@ -31,12 +34,17 @@ OpenWidget = Callable[[JsonObject], Send]
 """Opens a widget with this state; the result updates it."""
 
 
-def _open_widget(state: JsonObject, cell: CellContext) -> Send:
+_OPENED = count()
+"""The carriers of this kernel: one that is opened later sorts behind those before."""
+
+
+def _open_widget(state: JsonObject, cell: CellContext, clock: Clock) -> Send:
     """Open a widget as ipywidgets does, without importing it."""
     from comm import create_comm
 
     comm = cell.run(
         create_comm,
+        comm_id=clock.widget_id(next(_OPENED)) if isinstance(clock, PositionClock) else None,
         target_name="jupyter.widget",
         data={"state": state, "buffer_paths": []},
         metadata={"version": "2.1.0"},
@@ -62,12 +70,13 @@ class CarrierStore:
         *,
         seen: Mapping[str, int] | None = None,
         shell: Any = None,
+        clock: Clock = utc_now,
         open_widget: OpenWidget | None = None,
     ) -> None:
         self._document = document
         self._seen = dict(seen or {})
         self._cell = CellContext(shell)
-        self._open_widget = open_widget or partial(_open_widget, cell=self._cell)
+        self._open_widget = open_widget or partial(_open_widget, cell=self._cell, clock=clock)
         self._send: Send | None = None
         self._lock = Lock()
         self._head = ""

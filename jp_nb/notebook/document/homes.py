@@ -20,8 +20,9 @@ from jp_nb.notebook.document.live import LiveStore
 from jp_nb.notebook.document.stores import MemoryStore
 from jp_nb.notebook.document.wire import Hello
 from jp_nb.record import carrier
+from jp_nb.record.by_position import PositionClock
 from jp_nb.record.document import Document, NewerVersionError
-from jp_nb.record.jp_object import apart, entry_counts, made_headless
+from jp_nb.record.jp_object import apart, conversation_id, entry_counts, made_headless
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.record.timestamps import Clock, utc_now
 from jp_nb.session.host import Opened, RecordStore
@@ -109,7 +110,9 @@ class HeadlessHome:
             document = begin_headless(loaded, clock=clock, base_config=base_config)
             if store is None:
                 document.others += damaged
-        store = store or CarrierStore(document, seen=entry_counts(stored), shell=self.shell)
+        store = store or CarrierStore(
+            document, seen=entry_counts(stored), shell=self.shell, clock=clock
+        )
         restored = document is loaded and len(document.conversation) > 0
         return Opened(document, store, restored, notices)
 
@@ -128,6 +131,8 @@ def begin_headless(
     if loaded.conversation.head.get("made") != made:
         loaded.shelve()
     others = [other for other in loaded.others if not made_headless(other)]
+    if isinstance(clock, PositionClock):  # a run again has the id of the one that it replaces
+        taken = set(map(conversation_id, others))
     extra = {key: item for key, item in loaded.extra.items() if key != "signature"}
     stream = ConversationStream.new(clock=clock, made=made, base_config=base_config, not_ids=taken)
     return Document(stream, others, extra)

@@ -1,0 +1,197 @@
+"""With `SOURCE_DATE_EPOCH` or `record.reproducible` a run again writes the same file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from jp_nb.cli import main
+from jp_nb.headless.runner import run_notebook
+from jp_nb.headless.show import load_conversation
+from jp_nb.record import carrier
+from tests.headless.conftest import WriteNotebook
+from tests.support.notebook_runs import NOON, run
+
+EPOCH = "1700000000"
+REPRODUCIBLE = {"record.reproducible": "true"}
+LOAD = "%load_ext jp_nb\n%jp config assistant.model.id=scripted/talk"
+TOOLS = """
+import jp_nb as jp
+
+@jp.tool(run="unattended")
+def look(city: str) -> str:
+    "Look at a city."
+    return f"{city} is there"
+"""
+SCRIPT = """
+[[replies]]
+reasoning = "Both."
+tool_calls = [
+  { name = "look", arguments = { city = "Delft" } },
+  { name = "look", arguments = { city = "Gouda" } },
+]
+[[replies]]
+tool_calls = [{ name = "ask_user", arguments = { question = "Which one?" } }]
+[[replies]]
+text = "Delft."
+[[replies]]
+text = "Yes."
+[[replies]]
+text = "Again."
+"""
+ANSWER = "%jp config conversation.tools.ask_user.questions.answer.answer=Delft"
+CELLS = (TOOLS, ANSWER, "%%jp -t look\nGo.", "%%jp -c assistant.name=Ada\nOn.", "%%jp -n\nNew.")
+
+
+@pytest.fixture
+def talk(write_notebook: WriteNotebook, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A notebook with tools, a question, a change of the configuration and two conversations."""
+    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
+    path = write_notebook(*CELLS, setup=LOAD)
+    (path.parent / "talk.toml").write_text(SCRIPT, encoding="utf-8")
+    return path
+
+
+def written(path: Path, **options: Any) -> bytes:
+    result = run_notebook(path, **options)
+    assert result.ok, result.failure
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("epoch", "settings", "begins"),
+    [(EPOCH, {}, "2023-11-14 22:13:20.0"), (None, REPRODUCIBLE, "1980-01-01 00:00:00.0")],
+    ids=["SOURCE_DATE_EPOCH", "record.reproducible"],
+)
+def test_a_run_again_changes_no_byte(
+    talk: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    epoch: str | None,
+    settings: Mapping[str, str],
+    begins: str,
+) -> None:
+    if epoch is not None:
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
+    assert written(talk, settings=settings) == written(talk, settings=settings)
+    document = load_conversation(talk)
+    assert "signature" not in talk.read_text(encoding="utf-8"), "it would be each user's own"
+    assert len(document.others) == 1
+    assert len(document.ids()) == 2
+    kept = document.others[0]
+    assert isinstance(kept, dict)
+    entries: Any = kept["events"]
+    times = [entry["timestamp"] for entry in entries]
+    assert times[0] == begins
+    assert times == sorted(set(times))
+    ids = [entry["event_id"] for entry in entries]
+    assert len(set(ids)) == len(ids)
+    assert all(re.fullmatch("[0-9a-z]{7}", each) for each in ids)
+    kinds = {entry["type"] for entry in entries}
+    assert {"tool_call_response", "inquiry_response", "config_delta", "chat_response"} <= kinds
+
+
+RUNNERS = {
+    "nbconvert": ["-m", "nbconvert", "--to", "notebook", "--inplace", "--execute"],
+    "jupyter execute": ["-m", "jupyter", "execute", "--inplace"],
+    "papermill": ["-m", "papermill"],
+    "papermill --engine jp": ["-m", "papermill", "--engine", "jp"],
+}
+
+
+def run_by(runner: str, path: Path) -> str:
+    """Run the notebook in place; return its text without what the runner itself says of times."""
+    name = [path.name, path.name] if "papermill" in runner else [path.name]
+    done = run([*RUNNERS[runner], *name], path.parent)
+    assert done.returncode == 0, done.stderr
+    made = nbformat.read(path, as_version=4)
+    for metadata in (made.metadata, *(cell.metadata for cell in made.cells)):
+        metadata.pop("papermill", None)
+        metadata.pop("execution", None)
+    return str(nbformat.writes(made))
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_other_runners_change_no_byte_but_for_their_own_times(
+    talk: Path, monkeypatch: pytest.MonkeyPatch, runner: str
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
+    first = run_by(runner, talk)
+    assert run_by(runner, talk) == first
+
+
+def test_nbconvert_without_times_of_its_own_changes_no_byte(
+    talk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
+    arguments = [*RUNNERS["nbconvert"], "--ExecutePreprocessor.record_timing=False", talk.name]
+    found = []
+    for _ in range(2):
+        assert run(arguments, talk.parent).returncode == 0
+        found.append(talk.read_bytes())
+    assert found[0] == found[1]
+    widgets = nbformat.read(talk, as_version=4).metadata[carrier.WIDGETS]
+    assert [len(key) for key in widgets[carrier.WIDGET_STATE]["state"]] == [32]
+
+
+def test_the_record_of_fewer_cells_replaces_the_one_that_begins_the_same(
+    talk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
+    made = nbformat.read(talk, as_version=4)
+    made.cells.pop()
+    nbformat.write(made, talk)
+    written(talk)
+    made.cells.pop()
+    made.metadata["jp"] = nbformat.read(talk, as_version=4).metadata["jp"]
+    nbformat.write(made, talk)
+    assert run([*RUNNERS["nbconvert"], talk.name], talk.parent).returncode == 0
+    assert load_conversation(talk).conversation.turn_count == 1
+
+
+def test_a_run_that_goes_on_is_later_than_what_was_there_and_the_same_each_time(
+    talk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = written(talk)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
+    found = []
+    for _ in range(2):
+        talk.write_bytes(before)
+        found.append(written(talk, continue_=True))
+    assert found[0] == found[1]
+    conversation = load_conversation(talk).others[0]
+    assert isinstance(conversation, dict)
+    assert "signature" not in conversation, "the one that was there says nothing of what came"
+    entries: Any = conversation["events"]
+    assert [entry["timestamp"] for entry in entries] == sorted(x["timestamp"] for x in entries)
+
+
+def test_a_person_s_conversation_is_kept_beside_one_that_a_run_makes_again(
+    talk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
+    written(talk)
+    made = nbformat.read(talk, as_version=4)
+    made.metadata["jp"]["conversation"]["made"] = "live"  # as if somebody had gone on in it
+    made.metadata["jp"]["events"].append({"type": "turn_start", "timestamp": NOON})
+    nbformat.write(made, talk)
+    spoken = made.metadata["jp"]["conversation"]["id"]
+    assert written(talk) == written(talk)
+    document = load_conversation(talk)
+    assert spoken in document.ids()
+    assert len(document.ids()) == 3
+
+
+@pytest.mark.parametrize("epoch", ["", "yesterday"])
+def test_a_wrong_epoch_is_said_before_anything_runs(
+    talk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], epoch: str
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
+    before = talk.read_bytes()
+    assert main(["run", str(talk)]) == 2
+    assert f"SOURCE_DATE_EPOCH is {epoch!r}" in capsys.readouterr().err
+    assert talk.read_bytes() == before
