@@ -6,12 +6,12 @@ Source: https://github.com/testmoapp/junitxml, `docs/ci.md`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from jp_nb.headless.run_report import ReportedCell, ReportedTurn, RunReport, shown_error
-from jp_nb.record.usage import KEYS
+from jp_nb.headless.report_lines import facts, turn_lines, went_wrong
+from jp_nb.headless.run_report import ReportedCell, RunReport, shown_error
 from jp_nb.safe_text import plain
 
 _NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
@@ -32,7 +32,7 @@ def junit_xml(reports: Iterable[RunReport]) -> bytes:
 def _add_suite(root: Element, report: RunReport) -> None:
     suite = SubElement(root, "testsuite", name=_clean(report.notebook))
     properties = SubElement(suite, "properties")
-    for name, value in _facts(report):
+    for name, value in facts(report):
         SubElement(properties, "property", name=_clean(name), value=_clean(value))
     for cell in report.cells:
         _add_case(suite, report.notebook, cell)
@@ -62,44 +62,6 @@ def _add_case(suite: Element, notebook: str, cell: ReportedCell) -> None:
     if cell.turns:
         said = SubElement(case, "system-out")
         said.text = _clean("\n".join(line for turn in cell.turns for line in turn_lines(turn)))
-
-
-def went_wrong(cell: ReportedCell) -> list[str]:
-    """Return the last turn of a cell that failed and what went wrong in it, a line each."""
-    if not cell.turns:
-        return []
-    turn = cell.turns[-1]
-    failed = [call for call in turn.turn.tool_calls if call.is_error is not False]
-    return [
-        f"in {turn}",
-        *(f"  call {call.name}: {call.content or 'no result'}" for call in failed),
-        *(f"  {question}" for question in turn.unanswered),
-    ]
-
-
-def turn_lines(turn: ReportedTurn) -> Iterator[str]:
-    """Yield a line for the turn, for each of its calls, questions and for its tokens."""
-    yield f"{turn}: {turn.turn.status}"
-    for call in turn.turn.tool_calls:
-        end = {False: "ok", True: "error", None: "no result"}[call.is_error]
-        yield f"  call {call.name}: {end}"
-    for question in turn.questions:
-        yield f"  {question}"
-    if turn.turn.config_changes:
-        yield f"  configuration changes: {len(turn.turn.config_changes)}"
-
-
-def _facts(report: RunReport) -> Iterator[tuple[str, str]]:
-    turns = report.turns
-    yield "turns", str(len(turns))
-    yield "tool_calls", str(sum(len(turn.turn.tool_calls) for turn in turns))
-    yield "questions", str(sum(len(turn.questions) for turn in turns))
-    yield "unanswered_questions", str(len(report.unanswered))
-    yield "config_changes", str(sum(len(turn.turn.config_changes) for turn in turns))
-    for model, tokens in report.usage.items():
-        for name in KEYS:
-            if (count := getattr(tokens, name)) is not None:
-                yield f"{name} {model}", str(count)
 
 
 def _lost(report: RunReport) -> str:

@@ -229,14 +229,11 @@ def _first_words(source: str) -> str:
 
 
 def _error_of(cell: Any, failure: CellFailure | None) -> tuple[str, str]:
-    """Return what a failed cell says, and its traceback: the kernel may have said nothing."""
+    """Return what a failed cell failed with, and its traceback: the kernel may have shown none."""
     errors = [output for output in cell.outputs if output.output_type == "error"]
-    if errors:
-        shown = errors[-1]
-        said = f"{shown.get('ename', '')}: {shown.get('evalue', '')}"
-        return shown_error(said), shown_error("\n".join(map(str, shown.get("traceback", ()))))
-    said = f"{failure.name}: {failure.message}" if failure else "it did not end"
-    return shown_error(said), ""
+    traceback = errors[-1].get("traceback", ()) if errors else ()
+    error = f"{failure.name}: {failure.message}" if failure else "it did not end"
+    return shown_error(error), shown_error("\n".join(map(str, traceback)))
 
 
 # --- turns -----------------------------------------------------------------------------------

@@ -1,0 +1,138 @@
+"""Notebooks as tests of pytest: `pytest --jp`.
+
+Source: `docs/ci.md`.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import pytest
+
+from jp_nb.errors import JpNbError
+from jp_nb.headless.cassette_options import noting_use, unused_lines
+from jp_nb.headless.report_lines import facts, turn_lines, went_wrong
+from jp_nb.headless.run_report import ReportedCell, RunReport, report_of, shown_error
+from jp_nb.headless.runner import RunResult, print_cell, run_notebook
+from jp_nb.workspace.cassette_file import beside
+
+ANSWERS: Final = ".answers.toml"
+"""In place of the end of a notebook's name: the file beside it that answers questions."""
+
+
+class NotebookFailed(Exception):  # noqa: N818 - it is no error of ours
+    """A notebook did not do what its test demands; the message says where, and what."""
+
+
+class NotebookFile(pytest.File):
+    """A notebook, which is one test."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """Yield the test."""
+        yield NotebookItem.from_parent(self, name="jp")
+
+
+class NotebookItem(pytest.Item):
+    """Runs a notebook with nobody there; its file stays as it is."""
+
+    def runtest(self) -> None:
+        """Run it, and fail with what went wrong."""
+        option = self.config.option
+        with (
+            warnings.catch_warnings(),
+            TemporaryDirectory(prefix="jp-nb-") as folder,
+            noting_use() as noted,
+        ):
+            warnings.simplefilter("ignore")  # those of Jupyter are none of the notebook's
+            result = run_notebook(
+                self.path,
+                out=Path(folder) / self.path.name,
+                strict=option.jp_strict,
+                settings=settings_for(self.path, record=option.jp_record),
+                timeout=option.jp_timeout,
+            )
+            unused = [] if option.jp_record else unused_lines(noted)
+        report = report_of(result, os.path.relpath(self.path, self.config.rootpath))
+        self.user_properties += facts(report)
+        if said := "\n".join(line for turn in report.turns for line in turn_lines(turn)):
+            self.add_report_section("call", "turns", said)
+        if unused:
+            self.add_report_section("call", "cassette", "\n".join(unused))
+        failed = [*failures(report, strict=option.jp_strict), *(unused if option.jp_strict else ())]
+        if failed:
+            self._add_outputs(result, report)
+            raise NotebookFailed("\n".join(failed))
+
+    def _add_outputs(self, result: RunResult, report: RunReport) -> None:
+        """Show the failed cell with its outputs, as a person would have seen it."""
+        for cell in report.cells:
+            if cell.status == "failed":
+                shown = io.StringIO()
+                print_cell(result.notebook.cells[cell.number], shown)
+                self.add_report_section("call", f"cell {cell.number}", shown.getvalue())
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> str:  # type: ignore[override]  # a text is one of what pytest takes
+        """Return what is shown of a failure: where we are in our own code helps nobody."""
+        if isinstance(excinfo.value, NotebookFailed | JpNbError):
+            return shown_error(str(excinfo.value))
+        return str(super().repr_failure(excinfo))
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """Return where the test is, and its name."""
+        return self.path, None, f"jp: {self.path.name}"
+
+
+def settings_for(path: Path, *, record: bool) -> dict[str, str]:
+    """Return the settings by which the files beside the notebook at `path` count, if there are."""
+    settings = {}
+    cassette, answers = beside(path), path.with_suffix(ANSWERS)
+    if record or cassette.is_file():
+        settings["providers.cassette.mode"] = "record" if record else "replay"
+        settings["providers.cassette.path"] = str(cassette)
+    if answers.is_file():
+        settings["prompt.answers"] = str(answers)
+    return settings
+
+
+def failures(report: RunReport, *, strict: bool) -> Iterator[str]:
+    """Yield the lines that say why the test fails; none if it passes."""
+    failed = [cell for cell in report.cells if cell.status == "failed"]
+    for cell in failed:
+        yield from _failed_cell(report, cell)
+    if report.failure is not None and not failed:
+        yield f"{report.notebook}: {report.failure.name}: {report.failure.message}"
+    if report.record_error:
+        yield f"{report.notebook}: the record of the run cannot be read: {report.record_error}"
+    if strict and not failed:
+        yield from _unanswered(report)
+
+
+def _failed_cell(report: RunReport, cell: ReportedCell) -> Iterator[str]:
+    yield f"{report.notebook}: cell {cell.number} failed: {cell.source}"
+    yield from went_wrong(cell)
+    if not cell.traceback.endswith(cell.error):
+        yield cell.error
+    if cell.traceback:
+        yield cell.traceback
+    if any(turn.unanswered for turn in cell.turns):
+        yield _how_to_answer(report)
+
+
+def _unanswered(report: RunReport) -> Iterator[str]:
+    for turn in report.turns:
+        if turn.unanswered:
+            yield f"{report.notebook}: cell {turn.cell}, {turn}"
+            yield from (f"  {question}" for question in turn.unanswered)
+    if report.unanswered:
+        yield _how_to_answer(report)
+
+
+def _how_to_answer(report: RunReport) -> str:
+    name = Path(report.notebook).with_suffix(ANSWERS).name
+    return f"Questions are answered by a file {name} beside the notebook."

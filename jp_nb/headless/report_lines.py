@@ -1,0 +1,50 @@
+"""The report of a run in lines of text, for people.
+
+Source: `docs/ci.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jp_nb.headless.run_report import ReportedCell, ReportedTurn, RunReport
+from jp_nb.record.usage import KEYS
+
+
+def went_wrong(cell: ReportedCell) -> list[str]:
+    """Return the last turn of a cell that failed and what went wrong in it, a line each."""
+    if not cell.turns:
+        return []
+    turn = cell.turns[-1]
+    failed = [call for call in turn.turn.tool_calls if call.is_error is not False]
+    return [
+        f"in {turn}",
+        *(f"  call {call.name}: {call.content or 'no result'}" for call in failed),
+        *(f"  {question}" for question in turn.unanswered),
+    ]
+
+
+def turn_lines(turn: ReportedTurn) -> Iterator[str]:
+    """Yield a line for the turn and for each of its calls and questions."""
+    yield f"{turn}: {turn.turn.status}"
+    for call in turn.turn.tool_calls:
+        end = {False: "ok", True: "error", None: "no result"}[call.is_error]
+        yield f"  call {call.name}: {end}"
+    for question in turn.questions:
+        yield f"  {question}"
+    if turn.turn.config_changes:
+        yield f"  configuration changes: {len(turn.turn.config_changes)}"
+
+
+def facts(report: RunReport) -> Iterator[tuple[str, str]]:
+    """Yield name and value of each count: turns, calls, questions, changes, tokens by model."""
+    turns = report.turns
+    yield "turns", str(len(turns))
+    yield "tool_calls", str(sum(len(turn.turn.tool_calls) for turn in turns))
+    yield "questions", str(sum(len(turn.questions) for turn in turns))
+    yield "unanswered_questions", str(len(report.unanswered))
+    yield "config_changes", str(sum(len(turn.turn.config_changes) for turn in turns))
+    for model, tokens in report.usage.items():
+        for name in KEYS:
+            if (count := getattr(tokens, name)) is not None:
+                yield f"{name} {model}", str(count)

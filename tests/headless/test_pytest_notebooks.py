@@ -1,0 +1,175 @@
+"""`pytest --jp`: notebooks are tests, which say what went wrong and leave the files alone."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from jp_nb.headless.pytest_notebooks import settings_for
+from tests.support.notebook_runs import NOTEBOOKS, run
+from tests.support.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TALK, TOOLS, written
+
+FAILS = "def half(n):\n    return n / 0\nhalf(3)"
+
+
+def pytest_in(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """A run of pytest in `folder`, where a warning is an error."""
+    (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    return run(["-m", "pytest", "-q", "-p", "no:cacheprovider", *options], folder)
+
+
+def test_a_notebook_is_one_test_and_stays_as_it_is(tmp_path: Path) -> None:
+    path = written(tmp_path, LOAD, TOOLS, ANSWER, PLAN, SHORTER)
+    (tmp_path / "test_other.py").write_text("def test_it() -> None:\n    pass\n")
+    before = path.read_bytes()
+    done = pytest_in(tmp_path, "--jp", "--junitxml", "../report.xml")
+    assert "2 passed" in done.stdout, done.stdout
+    assert path.read_bytes() == before
+    names = {each.name for each in tmp_path.iterdir()} - {"ipython", "__pycache__"}
+    assert names == {"walk.ipynb", "walk.toml", "test_other.py", "pytest.ini"}
+    report = ElementTree.parse(tmp_path.parent / "report.xml")
+    facts = {each.get("name"): each.get("value") for each in report.iter("property")}
+    assert facts["turns"] == "2"
+    assert facts["unanswered_questions"] == "1"
+
+
+def test_a_failure_names_cell_and_error_and_shows_what_the_turns_did(tmp_path: Path) -> None:
+    written(tmp_path, LOAD, TOOLS, ANSWER, PLAN, f"print('so far')\n{FAILS}")
+    done = pytest_in(tmp_path, "--jp")
+    assert done.returncode == 1
+    assert "walk.ipynb: cell 5 failed: print('so far')" in done.stdout
+    assert "return n / 0" in done.stdout
+    assert "question call_1_1.place.1 of plan: 'Where do you walk?'" in done.stdout
+    assert "so far\n" in done.stdout
+    assert "jp_nb/headless" not in done.stdout
+
+
+def test_strictly_a_question_that_nobody_answers_fails_the_test(tmp_path: Path) -> None:
+    written(tmp_path, LOAD, TOOLS, ANSWER, PLAN)
+    done = pytest_in(tmp_path, "--jp-strict")
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert "walk.ipynb: cell 4 failed: %%jp -m scripted/walk Plan a walk." in lines
+    [turn] = [line for line in lines if line.startswith("in turn 0 of jp-c")]
+    assert turn.endswith(": 'Plan a walk.'")
+    asked = "  question call_1_1.place.1 of plan: 'Where do you walk?': nobody was there to answer"
+    assert asked in lines
+    assert "Questions are answered by a file walk.answers.toml beside the notebook." in lines
+
+
+AUTOMATIC = """
+[[replies]]
+tool_calls = [{ name = "ask", arguments = { questions = [
+    { id = "place", question = "Where?", required = false, options = [
+        { label = "Wood" }, { label = "Sea", recommended = true }] },
+    { id = "day", question = "When?", options = [{ label = "Monday" }, { label = "Friday" }] },
+] } }]
+[[replies]]
+text = "Planned."
+"""
+DAY = "%jp config conversation.tools.ask.questions.day.answer=Friday"
+
+
+def test_strictly_an_answer_that_nobody_chose_fails_the_test_too(tmp_path: Path) -> None:
+    written(tmp_path, LOAD, DAY, PLAN, script=AUTOMATIC)
+    assert pytest_in(tmp_path, "--jp").returncode == 0
+    done = pytest_in(tmp_path, "--jp-strict")
+    assert done.returncode == 1
+    assert "of assistant: 'Where?': nobody chose the answer that it got" in done.stdout
+
+
+def test_without_the_option_no_notebook_is_a_test(tmp_path: Path) -> None:
+    written(tmp_path, FAILS)
+    assert "no tests ran" in pytest_in(tmp_path).stdout
+
+
+def test_it_works_beside_nbval(tmp_path: Path) -> None:
+    written(tmp_path, "1 + 1", "2 + 2")
+    done = run(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--jp", "--nbval-lax"], tmp_path)
+    assert "3 passed" in done.stdout, done.stdout
+
+
+def test_a_cell_that_takes_too_long_fails_the_test(tmp_path: Path) -> None:
+    written(tmp_path, "import time\ntime.sleep(600)")
+    done = pytest_in(tmp_path, "--jp", "--jp-timeout", "2")
+    assert done.returncode == 1
+    assert "walk.ipynb: cell 1 failed" in done.stdout
+    assert "TimeoutError" in done.stdout
+
+
+def test_a_file_that_is_no_notebook_fails_in_words(tmp_path: Path) -> None:
+    (tmp_path / "walk.ipynb").write_text("{")
+    done = pytest_in(tmp_path, "--jp")
+    assert done.returncode == 1
+    assert "walk.ipynb is not a notebook" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+# --- the files beside it ---------------------------------------------------------------------
+
+
+def test_a_cassette_is_recorded_and_replayed_and_what_is_left_over_is_told(tmp_path: Path) -> None:
+    path = written(tmp_path, LOAD, PLAN, SHORTER, script=TALK)
+    assert pytest_in(tmp_path, "--jp-record").returncode == 0
+    assert (tmp_path / "walk.cassette.jsonl").is_file()
+    (tmp_path / "walk.toml").unlink()  # the model's script: only the cassette can answer
+    done = pytest_in(tmp_path, "--jp-strict")
+    assert done.returncode == 0, done.stdout
+    written(tmp_path, LOAD, PLAN)
+    assert pytest_in(tmp_path, "--jp").returncode == 0
+    done = pytest_in(tmp_path, "--jp-strict")
+    assert done.returncode == 1
+    assert "1 of 2 exchanges of walk.cassette.jsonl were not used" in done.stdout
+    assert path.is_file()
+
+
+def test_a_request_that_is_not_on_the_cassette_fails_with_its_turn(tmp_path: Path) -> None:
+    written(tmp_path, LOAD, PLAN, script=TALK)
+    assert pytest_in(tmp_path, "--jp-record").returncode == 0
+    written(tmp_path, LOAD, PLAN.replace("walk.", "swim."), script=TALK)
+    done = pytest_in(tmp_path, "--jp")
+    assert done.returncode == 1
+    assert "walk.ipynb: cell 2 failed: %%jp -m scripted/walk Plan a swim." in done.stdout
+    assert ": 'Plan a swim.'\n" in done.stdout
+    assert '"Plan a walk." → "Plan a swim."' in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("record", "files", "settings"),
+    [
+        (False, (), {}),
+        (False, ("walk.cassette.jsonl",), {"mode": "replay", "path": "walk.cassette.jsonl"}),
+        (False, ("walk.answers.toml",), {"answers": "walk.answers.toml"}),
+        (True, (), {"mode": "record", "path": "walk.cassette.jsonl"}),
+        (True, ("walk.cassette.jsonl",), {"mode": "record", "path": "walk.cassette.jsonl"}),
+    ],
+)
+def test_the_files_beside_a_notebook_count(
+    tmp_path: Path, record: bool, files: tuple[str, ...], settings: dict[str, str]
+) -> None:
+    for name in (*files, "other.cassette.jsonl", "other.answers.toml"):
+        (tmp_path / name).touch()
+    found = settings_for(tmp_path / "walk.ipynb", record=record)
+    said = {path.rpartition(".")[2]: Path(text).name for path, text in found.items()}
+    assert said == settings
+
+
+def test_pytest_loads_nothing_for_it_until_it_is_asked_for() -> None:
+    code = "import jp_nb.headless.pytest_plugin, sys; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert not set(done.stdout.split()) & {"nbclient", "nbformat", "pydantic", "IPython"}
+
+
+def test_the_tutorials_run_as_tests(tmp_path: Path) -> None:
+    folder = tmp_path / "notebooks"
+    shutil.copytree(NOTEBOOKS, folder, ignore=shutil.ignore_patterns("*.png"))
+    done = pytest_in(folder, "--jp")
+    count = len(list(NOTEBOOKS.glob("*.ipynb")))
+    assert f"{count} passed" in done.stdout, done.stdout
