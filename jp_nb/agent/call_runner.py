@@ -57,6 +57,10 @@ def nobody_debugs(call: Call, error: BaseException) -> None:
     """Forget what a tool raised."""
 
 
+def nothing_to_secure() -> None:
+    """Start tools at once: nothing is kept outside of this process."""
+
+
 class CallRunner:
     """Takes each call of a batch from its arguments to its response.
 
@@ -75,6 +79,7 @@ class CallRunner:
             of interrupts that were heard when it began.
         stop_turn: Called when the person, asked by a tool, stops the turn.
         faulted: Is given what a tool raised, for a debugger: its traceback begins in the tool.
+        secure: Has what is recorded reach the disk, before a tool starts because of it.
 
     Attributes:
         changes: The configuration changes that the calls proposed.
@@ -95,6 +100,7 @@ class CallRunner:
         cut_short: Callable[[Call, int], None],
         stop_turn: Callable[[], None],
         faulted: Callable[[Call, BaseException], None] = nobody_debugs,
+        secure: Callable[[], None] = nothing_to_secure,
     ) -> None:
         self._events = events
         self._cell = cell
@@ -104,6 +110,7 @@ class CallRunner:
         self._cut_short = cut_short
         self.stop_turn = stop_turn
         self._faulted = faulted
+        self._secure = secure
         self._batch = BatchContext(Thread())
         self._asking = Asking(
             self,
@@ -229,6 +236,7 @@ class CallRunner:
         )
 
     async def _execute(self, call: Call, tool: OfferedTool) -> Event:
+        self._secure()
         call.ran = True
         context, run = self.tool_context(call, tool), Run()
         cell = self._cell.for_run(call)

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.answer_stream import AnswerStream
 from jp_nb.agent.asking import BatchContext
-from jp_nb.agent.call_runner import nobody_debugs
+from jp_nb.agent.call_runner import nobody_debugs, nothing_to_secure
 from jp_nb.agent.calls import Call
 from jp_nb.agent.coordinator import NEVER_RAN, BatchEnd, Coordinator
 from jp_nb.agent.display_events import Display, InterruptHeard, Notice
@@ -99,6 +99,7 @@ class TurnLoop:
         secrets: What tools may not repeat.
         faulted: Is given what a tool raised, for a debugger.
         shortening: What it takes to make a long conversation shorter; None: it stays as it is.
+        secure: Has what is recorded reach the disk, before a tool starts because of it.
         changes: So many of the last changes of the configuration were made for this turn. They
             are taken back if it fails, or is interrupted, before the model said anything.
         sleep: Waits before a retry.
@@ -118,6 +119,7 @@ class TurnLoop:
     secrets: Secrets = field(default_factory=Secrets)
     faulted: Callable[[Call, BaseException], None] = nobody_debugs
     shortening: Shortening | None = None
+    secure: Callable[[], None] = nothing_to_secure
     changes: int = 0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = monotonic
@@ -278,6 +280,7 @@ class TurnLoop:
             interrupts=interrupts,
             context=self.context,
             faulted=self.faulted,
+            secure=self.secure,
         )
         changed = False
         while True:

@@ -218,6 +218,21 @@ class ConversationStream(EntriesByTurn):
         if entries:
             self._append(entries)
 
+    def take_up(self, raw: Iterable[RawEntry]) -> None:
+        """Add entries as they were stored, of this conversation: all of them or none.
+
+        `on_change` is not called.
+
+        Raises:
+            StorageError: If one is malformed, or the record is damaged.
+        """
+        self._refuse_damage()
+        start = len(self.raw)
+        found = [(value, decode(value, start + index)) for index, value in enumerate(raw)]
+        for value, entry in found:
+            self._ids.add(stored_id(value))
+            self._keep(value, entry)
+
     def _append(self, entries: Sequence[Entry]) -> None:
         self._refuse_damage()
         check_pairs(entries, self._pairs)  # before the first is written: all of them or none

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from jp_nb.record.trust import Trust
     from jp_nb.session.cassettes import Cassettes
+    from jp_nb.session.conversation_journal import ConversationJournal
     from jp_nb.session.question_log import QuestionLog
     from jp_nb.session.settings import Settings
     from jp_nb.workspace.folder_trust import Pending
@@ -75,7 +76,22 @@ class ActiveConversation:
         self.notices += opened.notices
         self.made_here = not self.restored
         self._ours = self.made_here or (previous is not None and self._continues(previous))
+        self._comes_back = opened.comes_back
+        if self.restored and self._comes_back and self.journal.recover():
+            self.store.changed()
         self._adopt()
+
+    @cached_property
+    def journal(self) -> ConversationJournal:
+        """Keeps what the notebook may not have yet."""
+        from jp_nb.session.conversation_journal import ConversationJournal
+
+        return ConversationJournal(
+            self.document,
+            notebook=self._notebook,
+            is_saved=lambda: self.store.is_saved(),
+            notices=self.notices,
+        )
 
     @cached_property
     def trust(self) -> Trust:
@@ -197,13 +213,26 @@ class ActiveConversation:
         self.document.shelve()
         self.document.conversation = stream
         trust.follow(ours=ours)
-        self.follow(made_here=made_here, settings=settings)
+        self.follow(made_here=made_here, settings=settings, is_kept=False)
 
-    def follow(self, *, made_here: bool = False, settings: Settings | None = None) -> None:
-        """Go on with what is the document's active conversation now; `trust` follows it already."""
+    def follow(
+        self, *, made_here: bool = False, settings: Settings | None = None, is_kept: bool = True
+    ) -> None:
+        """Go on with what is the document's active conversation now; `trust` follows it already.
+
+        Unless it `is_kept`, the notebook has nothing of it yet.
+        """
         self.restored, self.made_here, self._ours = False, made_here, self.trust.trusted
-        self.store.replaced()
+        if self._comes_back:
+            self.journal.follow(is_kept=is_kept)
         self._adopt(settings)
+        self.replaced()
+
+    def replaced(self) -> None:
+        """Hand the whole of the active conversation on: it is another one, or was rearranged."""
+        self.trust.sign()
+        self._write_journal()
+        self.store.replaced()
 
     def _adopt(self, settings: Settings | None = None) -> None:
         """Watch the document's active conversation, and note what is odd in one that was read."""
@@ -229,8 +258,24 @@ class ActiveConversation:
         if not self.headless and head.get("made") == "headless":
             head["made"] = "live"  # a headless run would replace it, and a person spoke now (D18)
         self.trust.sign()
+        self._write_journal()
         self.store.changed()
         self._keep_questions()
+
+    def secure(self) -> None:
+        """Have what happened so far reach the disk: a tool starts because of it."""
+        if "journal" in vars(self):
+            self.journal.sync()
+
+    def _write_journal(self) -> None:
+        """Have the journal hold what happened, before any home is offered it."""
+        if not self._comes_back:
+            return
+        try:
+            wanted = self.settings.projection.config().record.journal
+        except ConfigError:  # nothing can be asked with it
+            wanted = False
+        self.journal.changed(wanted=wanted)
 
     def _keep_questions(self) -> None:
         """Have the questions kept that ended in what was appended."""
@@ -262,6 +307,7 @@ class ActiveConversation:
         self.trust.accept()
         self._ours = True
         self._read_settings_anew()
+        self._write_journal()
         self.store.changed()
 
     def revoke(self) -> bool:
@@ -269,6 +315,7 @@ class ActiveConversation:
         had = self.trust.revoke()
         self._ours = False
         self._read_settings_anew()
+        self._write_journal()
         self.store.changed()
         return had
 
@@ -282,6 +329,11 @@ class ActiveConversation:
         if self.made_here and not len(self.document.conversation):
             self.document.conversation.base_config = self._base_config()  # it begins with them
         self._read_settings_anew()
+
+    def close(self) -> None:
+        """Let the next kernel have the journal."""
+        if "journal" in vars(self):
+            self.journal.close()
 
 
 def _goes_on(files: ConfigFiles) -> bool:

@@ -124,7 +124,7 @@ class ConversationList:
         """
         self._active.refuse_while_running()
         dropped = conversations.drop(self._active.document, name).id
-        self._active.store.replaced()
+        self._active.replaced()
         return dropped
 
     def adopt_imported(self, document: Document) -> None:

@@ -85,6 +85,10 @@ class RecordStore(Protocol):
         """
         ...
 
+    def is_saved(self) -> bool:
+        """Return whether the notebook's file is known to hold all that the store was told of."""
+        ...
+
     def take_notices(self) -> list[str]:
         """Return what the person should be told since the last call."""
         ...
@@ -101,12 +105,14 @@ class Opened:
     Attributes:
         restored: Whether the conversation was in the notebook before.
         notices: What the person should be told once.
+        comes_back: Whether there is a notebook that may be opened again: then a journal is kept.
     """
 
     document: Document
     store: RecordStore
     restored: bool = False
     notices: list[str] = field(default_factory=list)
+    comes_back: bool = True
 
 
 class Home(Protocol):

@@ -421,4 +421,5 @@ class Session:
             if "turns" in vars(self):
                 self.turns.close()
         finally:
+            self.active.close()
             self.store.close()

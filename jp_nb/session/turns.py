@@ -248,8 +248,7 @@ class TurnRunner:
         stream = active.document.conversation
         if stream.repair():
             self._threads = None
-            active.trust.sign()
-            active.store.replaced()
+            active.replaced()
         output = self.work.begin(resolved.basis.config)
         thread = self._thread(stream)
         turn = TurnLoop(
@@ -265,6 +264,7 @@ class TurnRunner:
             faulted=self.work.faulted,
             shortening=self.shortening,
             changes=changes,
+            secure=active.secure,
         )
         number = stream.turn_count
         status, why = "failed", ""

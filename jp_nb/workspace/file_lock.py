@@ -32,6 +32,15 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def try_lock(descriptor: int) -> bool:
+    """Take the lock of an open file until it is closed; return False if another one has it."""
+    try:
+        _take(descriptor)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
 @contextmanager
 def locked(path: Path, *, make: bool = True, patience: float = PATIENCE) -> Iterator[None]:
     """Hold the lock of the file at `path`; one process, and one thread of it, at a time.

@@ -16,6 +16,8 @@ OVERRIDES = "JP_NB_OVERRIDES"
 
 EPOCH = "SOURCE_DATE_EPOCH"
 """Seconds since 1970 at which the times of headless records begin."""
+PAGE = "JPY_SESSION_NAME"
+"""Set by Jupyter's server: the path of the notebook that it started the kernel for."""
 
 KEY_FILE = "JP_NB_KEY_FILE"
 """File of the key that signs records, in place of the one in the user's data directory."""

@@ -374,13 +374,13 @@ def test_a_change_is_in_the_record_as_a_whole_or_nowhere(kernels: Kernels, step:
         each(notebook)
     notebook.kill()
     record = notebook.view.jp
-    committed = bool(deltas(record))
-    assert step in IN_BETWEEN or committed is (step in AFTER)
-    if committed:
+    committed = step not in BEFORE  # the journal has it at once, and the page soon
+    assert step in IN_BETWEEN or bool(deltas(record)) is committed
+    if deltas(record):
         assert_whole(record, notebook.value)
     else:
         assert_nowhere([record, notebook.view.received], notebook.value)
-    assert holding(kernels.folder, notebook.value) == []
+    assert_in_the_journal_alone(kernels.folder, notebook.value, if_at_all=committed)
     assert_only_shown(notebook)
     heir = kernels.open(View(copy.deepcopy(record)))
     assert_it_goes_on(heir, notebook.value if committed else "Before")
@@ -397,6 +397,11 @@ def assert_whole(record: Any, value: str) -> None:
 def assert_nowhere(sent: Any, value: str) -> None:
     assert value not in json.dumps(sent)
     assert responses(sent[0]) == []
+
+
+def assert_in_the_journal_alone(folder: Path, value: str, *, if_at_all: bool) -> None:
+    found = {Path(path).parent.name for path in holding(folder, value)}
+    assert found == ({"journal"} if if_at_all else set())
 
 
 def assert_only_shown(notebook: Notebook) -> None:
@@ -468,7 +473,8 @@ def test_a_run_whose_kernel_is_killed_writes_what_was_committed_and_nothing_else
         (after / "gates" / "the commit").touch()
         gate = "what is after the commit"
         until(partial(is_reached, after / "gates", gate), gate)
-        assert holding(tmp_path, PROVISIONAL) == []
+        assert_in_the_journal_alone(before, PROVISIONAL, if_at_all=False)
+        assert_in_the_journal_alone(after, PROVISIONAL, if_at_all=True)
         for folder in folders:
             os.kill(int((folder / "gates" / "pid").read_text()), signal.SIGKILL)
         assert [run.wait(PATIENCE) for run in runs] == [1, 1]
@@ -488,5 +494,5 @@ def written(folder: Path) -> list[Any]:
     assert (PROVISIONAL in json.dumps(record)) is bool(changes)
     assert PROVISIONAL not in json.dumps(notebook.metadata)
     path.unlink()  # the output of the cell shows what was proposed
-    assert holding(folder, PROVISIONAL) == []
+    assert_in_the_journal_alone(folder, PROVISIONAL, if_at_all=bool(changes))
     return changes

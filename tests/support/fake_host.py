@@ -53,6 +53,9 @@ class FakeStore:
     def save(self, timeout: float = 10.0) -> str:
         return self.where
 
+    def is_saved(self) -> bool:
+        return False
+
     def take_notices(self) -> list[str]:
         return []
 

@@ -42,7 +42,8 @@ class NoHome:
     ) -> Opened:
         """Begin a conversation."""
         document = Document.new(clock=clock, made="live", base_config=base_config)
-        return Opened(document, MemoryStore("there is no notebook here"))
+        store = MemoryStore("there is no notebook here")
+        return Opened(document, store, comes_back=False)
 
 
 class PageHome:
@@ -74,7 +75,8 @@ class PageHome:
         self.store.attach(document)
         notices = [text for text in notices if text not in self.store.where]
         restored = loaded is not None and len(loaded.conversation) > 0
-        return Opened(document, self.store, restored, notices)
+        comes_back = self.hello is not None or variables.PAGE in os.environ
+        return Opened(document, self.store, restored, notices, comes_back=comes_back)
 
 
 class HeadlessHome:

@@ -70,6 +70,7 @@ class LiveStore:
         self._at_once: deque[JsonObject] = deque()
         self._page_cells: PageCells | None = None
         self._saving = PageSaving(self._state, self._numbering, self._send)
+        self._saved: tuple[str, int] | None = None  # what the file holds, as a page has told
         self._notices: list[str] = []
 
     # --- opening -----------------------------------------------------------------------------
@@ -172,8 +173,22 @@ class LiveStore:
         with self._state:
             hello = self._pages.hello
             page, path = (hello.page, hello.path) if hello else ("", "")
+        document = self._document
+        stream = document.conversation if document else None
+        has = (stream.id, len(stream)) if stream is not None else None
         self._saving.save(page, ends)
+        with self._state:
+            self._saved = has
         return f"{IN_NOTEBOOK}, saved as {path}"
+
+    def is_saved(self) -> bool:
+        """Return whether a page has told that the file holds what it was sent, all of it."""
+        with self._state:
+            document = self._document
+            if document is None or self._refusal or not self._delivery.is_settled:
+                return False
+            stream = document.conversation
+            return self._saved == (stream.id, len(stream))
 
     def pull(self, timeout: float) -> Hello | None:
         """Ask the page again what it has, and return that; None if it does not answer in time."""

@@ -44,6 +44,10 @@ class MemoryStore:
         """Raise `StorageError`: there is no file to save."""
         raise StorageError(f"the record is not saved: it is {self.where}")
 
+    def is_saved(self) -> bool:
+        """Return False: there is no file."""
+        return False
+
     def take_notices(self) -> list[str]:
         """Return none: `where` says it all."""
         return []

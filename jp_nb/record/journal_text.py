@@ -1,0 +1,195 @@
+"""The journal of one conversation as lines of JSON: what its notebook may not have yet. Pure.
+
+The first line is the head, each line behind it one object:
+    {"journal": 1, "conversation": {…}, "base_config": {…}, "notebook": "…", "base": 12,
+     "mark": "<digest of the entries before base>"}
+    {"entry": {…}}                  the next entry, as the record stores it
+    {"conversation": {…}}           what is stored about the conversation itself, from here on
+    {"signature": "2:…" | null}     of the record as it is here, if it was the user's own
+
+Source: `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any, Final, Literal
+
+from pydantic import JsonValue
+
+from jp_nb.errors import StorageError
+from jp_nb.json_values import JsonObject, canonical_json, storable
+from jp_nb.record.entry import RawEntry
+
+FORMAT: Final = 1
+
+Place = Literal["covered", "continues", "branch", "gap"]
+"""What a journal is to a copy of its conversation: in it whole, longer, another, or further on."""
+
+
+@dataclass(frozen=True, slots=True)
+class JournalHead:
+    """The beginning of a journal.
+
+    Attributes:
+        conversation: What is stored about the conversation itself, its `id` among that.
+        base: How many entries are before the first one of the journal.
+        mark: The `RunningMark` of those.
+        notebook: The notebook's path, "" if it is not known.
+    """
+
+    conversation: JsonObject
+    base_config: JsonObject
+    base: int
+    mark: str
+    notebook: str = ""
+
+    @property
+    def id(self) -> str:
+        """The id of the conversation."""
+        return str(self.conversation.get("id", ""))
+
+    def line(self) -> bytes:
+        """Return the first line of the journal."""
+        return line_of(
+            journal=FORMAT,
+            conversation=self.conversation,
+            base_config=self.base_config,
+            notebook=self.notebook,
+            base=self.base,
+            mark=self.mark,
+        )
+
+
+@dataclass(slots=True)
+class JournalContents:
+    """What the lines of a journal say.
+
+    Attributes:
+        head: Its beginning.
+        entries: The entries behind the base, as they are stored.
+        signature: That of the record with the last entry; None if that is not signed.
+        size: Bytes up to the end of the last line that counts.
+        lost: Bytes behind that: they cannot be read.
+    """
+
+    head: JournalHead
+    entries: list[RawEntry] = field(default_factory=list)
+    signature: str | None = None
+    size: int = 0
+    lost: int = 0
+
+    @property
+    def length(self) -> int:
+        """How many entries the conversation has with those of the journal."""
+        return self.head.base + len(self.entries)
+
+    def place_in(self, raw: Sequence[RawEntry]) -> Place:
+        """Return what the journal is to `raw`, the entries of a copy of its conversation."""
+        base = self.head.base
+        if len(raw) < base:
+            return "gap"
+        same = all(map(_is_same, raw[base:], self.entries))
+        if not same or RunningMark().at(raw, base) != self.head.mark:
+            return "branch"
+        return "continues" if self.length > len(raw) else "covered"
+
+
+def line_of(**fields: JsonValue) -> bytes:
+    """Return the line that says `fields`."""
+    return json.dumps(storable(fields), allow_nan=False, separators=(",", ":")).encode() + b"\n"
+
+
+def entry_lines(entries: Iterable[RawEntry]) -> bytes:
+    """Return the lines of `entries`."""
+    return b"".join(line_of(entry=entry) for entry in entries)
+
+
+def read_journal(data: bytes) -> JournalContents | None:
+    """Read a journal as far as its lines can be read; None if it has no beginning.
+
+    What follows a damaged line would be out of its order, so nothing behind one counts. A process
+    that was killed may leave a last line without its end.
+    """
+    first, _, rest = data.partition(b"\n")
+    head = _head(_read_line(first))
+    if head is None:
+        return None
+    found = JournalContents(head, size=len(first) + 1)
+    for line in rest.split(b"\n")[:-1]:
+        if not _take(found, _read_line(line)):
+            break
+        found.size += len(line) + 1
+    found.lost = max(len(data) - found.size, 0)
+    return found
+
+
+class RunningMark:
+    """The marks of one conversation as it grows: each entry is looked at once."""
+
+    def __init__(self) -> None:
+        self._running = sha256()
+        self._count = 0
+
+    def at(self, raw: Sequence[RawEntry], count: int) -> str:
+        """Return the mark of the first `count` entries, no fewer than at the last call."""
+        for entry in raw[self._count : count]:
+            identity = [entry.get(key) for key in _IDENTITY]
+            self._running.update(json.dumps(identity).encode() + b"\n")
+        self._count = count
+        return self._running.hexdigest()
+
+
+_IDENTITY: Final = ("type", "timestamp", "event_id", "id")
+
+
+def _is_same(one: RawEntry, other: RawEntry) -> bool:
+    """Return True if both say the same: pages change how numbers and characters are written."""
+    return one == other or (_canonical(one) == _canonical(other) != b"")
+
+
+def _canonical(entry: RawEntry) -> bytes:
+    try:
+        return canonical_json(entry).encode("ascii")
+    except StorageError:  # nested too deeply, as no entry is that `decode` has read
+        return b""
+
+
+def _head(value: Any) -> JournalHead | None:
+    match value:
+        case {
+            "journal": 1,
+            "conversation": {"id": str()} as conversation,
+            "base_config": dict(base_config),
+            "notebook": str(notebook),
+            "base": int(base),
+            "mark": str(mark),
+        } if base >= 0:
+            return JournalHead(conversation, base_config, base, mark, notebook)
+    return None
+
+
+def _read_line(line: bytes) -> Any:
+    """Return what `line` says; None if it is damaged."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _take(found: JournalContents, value: Any) -> bool:
+    """Add what one line says to `found`; return whether it says something."""
+    match value:
+        case {"entry": dict(entry)}:
+            found.entries.append(entry)
+            found.signature = None
+        case {"conversation": {"id": str()} as conversation}:
+            found.head = replace(found.head, conversation=conversation)
+        case {"signature": str() | None as signature}:
+            found.signature = signature
+        case _:
+            return False
+    return True

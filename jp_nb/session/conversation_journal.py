@@ -1,0 +1,224 @@
+"""Keeps of the active conversation what its notebook may not have yet, outside of the kernel.
+
+An entry is in the journal before any home is offered it and before a tool starts because of it.
+What goes wrong here is said once and stops nothing.
+
+Source: `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+
+from pydantic import JsonValue
+
+from jp_nb.errors import StorageError
+from jp_nb.json_values import JsonObject
+from jp_nb.record.document import Document
+from jp_nb.record.entry import RawEntry
+from jp_nb.record.journal_text import JournalHead, RunningMark, entry_lines, line_of
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.trust import SIGNATURE
+from jp_nb.session.left_journals import LeftJournal, find_left
+from jp_nb.workspace.journal_files import JournalFile, JournalFolder
+
+COSTS = "what the notebook does not have yet is lost if the kernel dies"
+
+
+class ConversationJournal:
+    """The journal of the active conversation of one notebook. Safe from any thread.
+
+    Args:
+        document: The conversations of the notebook.
+        notebook: The notebook's path, if it is known.
+        is_saved: Whether the notebook's file has all that its home was told of.
+        notices: Takes what the person should be told once.
+        folder: Where journals are.
+    """
+
+    def __init__(
+        self,
+        document: Document,
+        *,
+        notebook: Path | None,
+        is_saved: Callable[[], bool],
+        notices: list[str],
+        folder: JournalFolder | None = None,
+    ) -> None:
+        self._document = document
+        self._notebook = "" if notebook is None else str(notebook)
+        self._is_saved = is_saved
+        self._notices = notices
+        self._folder = folder or JournalFolder()
+        self._lock = Lock()
+        self._file: JournalFile | None = None
+        self._told = False
+        self._take(document.conversation, base=0)
+
+    def _take(self, stream: ConversationStream, *, base: int) -> None:
+        self._stream: ConversationStream = stream
+        self._raw: list[RawEntry] = stream.raw
+        self._mark = RunningMark()
+        self._base = self._written = base
+        self._said: tuple[JsonObject, JsonValue] = {}, None
+
+    # --- what an earlier kernel left ---------------------------------------------------------
+
+    def recover(self) -> bool:
+        """Take up what an earlier kernel wrote and the notebook lacks; return whether it did.
+
+        For a conversation that was just read from its notebook.
+        """
+        with self._lock:
+            self._base = self._written = len(self._stream)
+            try:
+                return self._folder.exists() and self._recover()
+            except (OSError, StorageError) as exc:
+                self._notices.append(f"journals of earlier kernels cannot be read: {exc}")
+                return False
+
+    def _recover(self) -> bool:
+        stream = self._stream
+        left = find_left(self._folder, stream, notebook=self._notebook)
+        self._notices += left.notices
+        found = left.to_go_on
+        if found is None:
+            return False
+        missing = found.contents.entries[len(stream) - found.contents.head.base :]
+        try:
+            stream.take_up(missing)
+        except StorageError as exc:
+            found.file.close()
+            self._notices.append(f"the journal of this conversation cannot be read: {exc}")
+            return False
+        self._go_on_with(found)
+        if missing:
+            self._document.extra.pop(SIGNATURE, None)
+            if found.contents.signature:
+                self._document.extra[SIGNATURE] = found.contents.signature
+            self._notices.append(_taken_up(len(missing)))
+        return bool(missing)
+
+    def _go_on_with(self, left: LeftJournal) -> None:
+        """Write into the journal that was `left`: it is of this conversation as it is."""
+        contents = left.contents
+        if contents.lost:
+            left.file.cut(contents.size)
+        self._file, self._base, self._written = left.file, contents.head.base, contents.length
+        self._said = contents.head.conversation, contents.signature
+
+    # --- what happens to the conversation ----------------------------------------------------
+
+    def follow(self, *, is_kept: bool) -> None:
+        """Go on with what is the active conversation now; `is_kept`: its notebook has it so far."""
+        with self._lock:
+            self._leave()
+            stream = self._document.conversation
+            self._take(stream, base=len(stream) if is_kept else 0)
+
+    def changed(self, *, wanted: bool = True) -> None:
+        """Write what was appended, or all that a repair left; without `wanted` have no journal."""
+        with self._lock:
+            try:
+                if wanted:
+                    self._write()
+                else:
+                    self._forget()
+            except (OSError, StorageError) as exc:
+                self._failed(exc)
+
+    def sync(self) -> None:
+        """Have what was written reach the disk: a tool starts because of it."""
+        with self._lock:
+            try:
+                if self._file is not None:
+                    self._file.sync()
+            except OSError as exc:
+                self._failed(exc)
+
+    def close(self) -> None:
+        """Let the next kernel have the journal; there is none if the notebook is saved."""
+        with self._lock:
+            self._leave()
+
+    # --- inside ------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        stream = self._stream
+        if stream is not self._document.conversation:
+            raise StorageError("another conversation is active")
+        if stream.raw is not self._raw:
+            self._start_over()
+        raw, signature = stream.raw, self._document.extra.get(SIGNATURE)
+        if len(raw) == self._written and (stream.head, signature) == self._said:
+            return
+        if self._file is None:
+            if len(raw) == self._base:  # nothing was said yet that the notebook lacks
+                return
+            self._file = self._folder.make(stream.id)
+            self._folder.sweep()
+        new, lines = raw[self._written :], b""
+        if not self._file.size:
+            lines, self._said = self._head_line(), (dict(stream.head), None)
+        elif stream.head != self._said[0]:
+            lines = line_of(conversation=stream.head)
+        lines += entry_lines(new)
+        if signature != self._said[1] or (new and signature):
+            lines += line_of(signature=signature)
+        self._file.append(lines)
+        self._written = len(raw)
+        self._said = dict(stream.head), signature
+
+    def _head_line(self) -> bytes:
+        mark = self._mark.at(self._raw, self._base)
+        head, base_config = self._stream.head, self._stream.base_config
+        return JournalHead(head, base_config, self._base, mark, self._notebook).line()
+
+    def _start_over(self) -> None:
+        """Write the journal anew, of a conversation whose entries were rearranged."""
+        old, new = self._raw, self._stream.raw
+        self._raw = new
+        pairs = zip(old, new, strict=False)
+        same = next((i for i, (a, b) in enumerate(pairs) if a is not b), min(len(old), len(new)))
+        self._base = self._written = min(self._base, same)
+        self._mark = RunningMark()
+        self._rewrite()
+
+    def _rewrite(self) -> None:
+        """Put what is behind the base into the file, if there is one."""
+        if self._file is None:
+            return
+        signature = self._document.extra.get(SIGNATURE)
+        lines = self._head_line() + entry_lines(self._raw[self._base :])
+        self._file.rewrite(lines + line_of(signature=signature))
+        self._written = len(self._raw)
+        self._said = dict(self._stream.head), signature
+
+    def _forget(self) -> None:
+        if self._file is not None:
+            self._file.close(remove=True)
+            self._file = None
+        self._base = self._written = len(self._raw)
+
+    def _leave(self) -> None:
+        if self._file is not None:
+            self._file.close(remove=self._written == len(self._stream.raw) and self._is_saved())
+            self._file = None
+
+    def _failed(self, error: OSError | StorageError) -> None:
+        """Say once that there is no journal; the next entry tries again, with what is missing."""
+        if self._told:
+            return
+        self._told = True
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        self._notices.append(f"the journal of this conversation cannot be written ({why}): {COSTS}")
+
+
+def _taken_up(count: int) -> str:
+    entries = "1 entry" if count == 1 else f"{count} entries"
+    return (
+        f"{entries} of this conversation had not reached the notebook when its kernel ended: "
+        "what the journal has of it is back"
+    )

@@ -1,0 +1,92 @@
+"""A session whose process is killed: run as a program, `python -m tests.support.killed_session`.
+
+It asks "First." and keeps the notebook's object then in `saved.json`, as its page would have. With
+"Second." the model calls `leave_mark`, which writes a line into `marks` and kills the process if
+that was said by `DIES`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jp_nb
+from jp_nb.session.session import Session
+from tests.support.fake_host import FakeHome, FakeHost
+
+NOTEBOOK = "talk.ipynb"
+SCRIPT = """
+[[replies]]
+text = "one"
+[[replies]]
+text = "Let me see."
+tool_calls = [
+    {name = "leave_mark", arguments = {word = "a"}},
+    {name = "leave_mark", arguments = {word = "b"}},
+]
+[[replies]]
+text = "two"
+"""
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Variables by which everything that a session writes is below `folder`."""
+    given = {name: text for name, text in os.environ.items() if not name.startswith("JP_")}
+    root = Path(__file__).parents[2]
+    return given | {
+        "XDG_DATA_HOME": str(folder / "data"),
+        "XDG_CONFIG_HOME": str(folder / "config"),
+        "JP_NB_TRUST_FOLDERS": str(folder),
+        "PYTHONPATH": str(root),
+    }
+
+
+def killed(folder: Path, *, dies: str = "a", **variables: str) -> None:
+    """Run it in `folder`, and see it killed by its tool."""
+    (folder / "talk.toml").write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.killed_session"],
+        cwd=folder,
+        env={**environment(folder), "DIES": dies, **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr + done.stdout
+
+
+def saved(folder: Path) -> dict[str, Any]:
+    """The notebook's object after the first turn."""
+    found: dict[str, Any] = json.loads((folder / "saved.json").read_text())
+    return found
+
+
+def define(folder: Path, dies: str = "") -> None:
+    """Define the tool that leaves marks in `folder`."""
+
+    @jp_nb.tool
+    def leave_mark(word: str) -> str:
+        with (folder / "marks").open("a") as file:
+            file.write(f"{word}\n")
+        if word == dies:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return f"marked {word}"
+
+
+def main() -> None:
+    folder = Path.cwd()
+    define(folder, os.environ.get("DIES", ""))
+    session = Session(FakeHost(home=FakeHome(folder / NOTEBOOK)))
+    session.run_turn("First.", model="scripted/talk")
+    (folder / "saved.json").write_text(json.dumps(session.document.to_json()))
+    session.run_turn("Second.")
+
+
+if __name__ == "__main__":
+    main()
