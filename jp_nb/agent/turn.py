@@ -8,10 +8,10 @@ Source: `docs/turns.md`, `docs/providers.md`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Literal, TypeVar, assert_never
+from typing import Any, Literal, TypeVar, assert_never
 
 from pydantic import JsonValue
 
@@ -24,7 +24,7 @@ from jp_nb.agent.display_events import Display, InterruptHeard, Notice
 from jp_nb.agent.interrupts import Interrupts
 from jp_nb.agent.model_events import Usage
 from jp_nb.agent.prompts import Prompter
-from jp_nb.agent.questions import TurnState
+from jp_nb.agent.questions import RecordedAnswer, TurnState
 from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.secret_answers import Secrets
 from jp_nb.agent.sent_note import SentNote
@@ -38,6 +38,7 @@ from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
     ConfigDelta,
+    ToolCallRequest,
     ToolCallResponse,
     is_usage_mark,
 )
@@ -102,6 +103,7 @@ class TurnLoop:
         secure: Has what is recorded reach the disk, before a tool starts because of it.
         changes: So many of the last changes of the configuration were made for this turn. They
             are taken back if it fails, or is interrupted, before the model said anything.
+        recorded: What was answered before the turn was cut short, by the id of the inquiry.
         sleep: Waits before a retry.
         clock: Seconds, for the time between two interrupts.
         interrupts_heard: How many interrupts this turn took notice of; none after its end.
@@ -121,6 +123,7 @@ class TurnLoop:
     shortening: Shortening | None = None
     secure: Callable[[], None] = nothing_to_secure
     changes: int = 0
+    recorded: Mapping[str, RecordedAnswer] = field(default_factory=dict)
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = monotonic
     interrupts_heard: int = 0
@@ -170,9 +173,27 @@ class TurnLoop:
             ConfigError: If the configuration does not resolve; nothing was appended.
             UsageError: If the model cannot be asked for that kind of answer; likewise.
         """
+        return await self._ended(self._run(request, images))
+
+    async def resume(
+        self, again: Sequence[ToolCallRequest], abandoned: Sequence[ToolCallResponse]
+    ) -> TurnEnd:
+        """Go on with the last turn of the conversation, which was cut short.
+
+        Args:
+            again: The open calls that run once more.
+            abandoned: What the model is told of the others.
+
+        Raises:
+            ProviderError: As `run` does, and the other errors of it likewise.
+        """
+        return await self._ended(self._go_on(again, abandoned))
+
+    async def _ended(self, work: Coroutine[Any, Any, Completion]) -> TurnEnd:
+        """Have `work` done, and leave a record that is well formed, however it ends."""
         status: Completion | Literal["failed"] = "failed"
         try:
-            status = await self._run(request, images)
+            status = await work
         except asyncio.CancelledError:
             status = "interrupted"
             if is_cancelled():  # else an interrupt came while the configuration was resolved
@@ -198,7 +219,29 @@ class TurnLoop:
         self._began, self._images = True, len(shown.images)
         for line in shown.left_out:
             self.display(Notice(f"⚠ {line}"))
-        return await self._cycles(resolved, schema)
+        return await self._cycles(resolved, schema, choice=resolved.tool_choice)
+
+    async def _go_on(
+        self, again: Sequence[ToolCallRequest], abandoned: Sequence[ToolCallResponse]
+    ) -> Completion:
+        if self.interrupts_heard:
+            return "interrupted"
+        resolved = await self._resolve()
+        turn = self.stream.current_turn()
+        request = next(entry for entry in turn if isinstance(entry, ChatRequest))
+        if request.response_schema is not None:
+            resolved.provider.check_schema(request.response_schema)
+        self._began = True
+        self._images = sum(len(self.stream.images.shown_by(entry).images) for entry in turn)
+        self._record.add(*abandoned)
+        tools = resolved.tools.tools
+        calls = [Call(each, tools.get(each.name)) for each in again]
+        return await self._cycles(
+            resolved,
+            request.response_schema,
+            choice=resolved.tool_choice if is_unanswered(turn) else "auto",
+            calls=calls,
+        )
 
     def _close(self, status: Completion | Literal["failed"]) -> None:
         """Leave a record that is well formed, and that says if the turn got no answer."""
@@ -257,10 +300,17 @@ class TurnLoop:
         return resolved
 
     async def _cycles(
-        self, resolved: Resolved, schema: Mapping[str, JsonValue] | None
+        self,
+        resolved: Resolved,
+        schema: Mapping[str, JsonValue] | None,
+        *,
+        choice: str,
+        calls: Sequence[Call] = (),
     ) -> Completion:
-        """Run cycle after cycle; the configuration is resolved again when a tool changed it."""
-        choice = resolved.tool_choice
+        """Run cycle after cycle; the configuration is resolved again when a tool changed it.
+
+        The first one begins with `calls` that the model made before, if there are any.
+        """
         interrupts = Interrupts(self.prompter, clock=self.clock)
         answers = AnswerStream(
             self._record,
@@ -276,7 +326,7 @@ class TurnLoop:
             prompter=self.prompter,
             cell=self.cell,
             display=self.display,
-            state=TurnState(secrets=self.secrets, images=self._images),
+            state=TurnState(secrets=self.secrets, images=self._images, recorded=self.recorded),
             interrupts=interrupts,
             context=self.context,
             faulted=self.faulted,
@@ -284,8 +334,9 @@ class TurnLoop:
         )
         changed = False
         while True:
+            first, calls = calls, ()
             try:
-                result = await self._cycle(answers, coordinator, resolved, choice, schema)
+                result = await self._cycle(answers, coordinator, resolved, choice, schema, first)
             except ProviderError as exc:
                 if await self._shortened(exc, resolved):
                     continue
@@ -320,13 +371,16 @@ class TurnLoop:
         resolved: Resolved,
         choice: str,
         schema: Mapping[str, JsonValue] | None,
+        calls: Sequence[Call] = (),
     ) -> CycleResult:
-        """Have the model answer once, and run the tool calls in the answer."""
-        self._phase = answers.interrupt
-        calls = await answers.calls(resolved, choice, schema)
-        if calls is None:
-            return "interrupted"
-        self._say_uncalled(choice, calls)
+        """Have the model answer once, and run the tool calls in the answer, or these `calls`."""
+        if not calls:
+            self._phase = answers.interrupt
+            answered = await answers.calls(resolved, choice, schema)
+            if answered is None:
+                return "interrupted"
+            calls = answered
+            self._say_uncalled(choice, calls)
         if self._tokens.is_over:
             return self._too_many_tokens(calls)
         if not calls:

@@ -154,6 +154,12 @@ def retry(call: Invocation) -> None:
     call.session.retry(model=call.options.model)
 
 
+def resume(call: Invocation) -> None:
+    """Go on with the last turn, which was cut short."""
+    with _unless_cancelled():
+        call.session.resume()
+
+
 @contextmanager
 def _unless_cancelled() -> Iterator[None]:
     """End a block in which the person wanted nothing to be asked; say so, and that is all."""

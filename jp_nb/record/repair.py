@@ -41,10 +41,13 @@ class Item(NamedTuple):
         return self.entry.type in CONVERSATION_KINDS
 
 
-def repair_items(items: Sequence[Item]) -> list[Item]:
-    """Return the items of a record that is well formed. Those that stay are the same objects."""
+def repair_items(items: Sequence[Item], *, resumes: bool = False) -> list[Item]:
+    """Return the items of a record that is well formed. Those that stay are the same objects.
+
+    If the last turn `resumes`, its tool calls without a response stay open.
+    """
     kept = _drop_before_first_request(items)
-    kept = _pair(kept)
+    kept = _pair(kept, resumes=resumes)
     kept = _drop_trailing_turn_start(kept)
     return _one_turn_start_first(kept)
 
@@ -65,7 +68,7 @@ def _first_request(items: Sequence[Item]) -> int | None:
     return next((i for i, x in enumerate(items) if isinstance(x.entry, ChatRequest)), None)
 
 
-def _pair(items: Sequence[Item]) -> list[Item]:
+def _pair(items: Sequence[Item], *, resumes: bool) -> list[Item]:
     """Pair calls and inquiries, turn by turn: an id may come again in a later turn."""
     kept: list[Item] = []
     turn: list[Item] = []
@@ -74,17 +77,17 @@ def _pair(items: Sequence[Item]) -> list[Item]:
             kept += _pair_turn(turn)
             turn = []
         turn.append(item)
-    return kept + _pair_turn(turn)
+    return kept + _pair_turn(turn, resumes=resumes)
 
 
-def _pair_turn(turn: Sequence[Item]) -> list[Item]:
+def _pair_turn(turn: Sequence[Item], *, resumes: bool = False) -> list[Item]:
     _, unanswered, loose = match_pairs((index, item.entry) for index, item in enumerate(turn))
     result: list[Item] = []
     for index, item in enumerate(turn):
         if index in loose:
             continue
         entry = item.entry
-        if index not in unanswered:
+        if index not in unanswered or (resumes and isinstance(entry, ToolCallRequest)):
             result.append(item)
         elif isinstance(entry, ToolCallRequest):  # an inquiry without an answer is dropped
             answer = ToolCallResponse(

@@ -309,10 +309,11 @@ class ConversationStream(EntriesByTurn):
 
     # --- repair ------------------------------------------------------------------------------
 
-    def repair(self) -> bool:
+    def repair(self, *, resumes: bool = False) -> bool:
         """Make the record fit to be sent: every tool call answered, no loose end.
 
-        Never called on load, nor while tools run. Returns whether anything changed. Only what
+        Those of the last turn stay open if it `resumes`. Never called on load, nor while tools
+        run. Returns whether anything changed. Only what
         was not checked before is looked at again when the turn in progress is well formed, so
         that a long conversation costs nothing here.
 
@@ -324,7 +325,7 @@ class ConversationStream(EntriesByTurn):
         changed = False
         if not self._checked or not self._pairs.balanced or ends_open:
             items = self.items()
-            mended = repair_items(items)
+            mended = repair_items(items, resumes=resumes)
             changed = len(mended) != len(items) or any(
                 a is not b for a, b in zip(mended, items, strict=True)
             )

@@ -79,6 +79,8 @@ class ActiveConversation:
         self._comes_back = opened.comes_back
         if self.restored and self._comes_back and self.journal.recover():
             self.store.changed()
+        if self.restored and previous is None:
+            self._say_cut_short()
         self._adopt()
 
     @cached_property
@@ -251,6 +253,13 @@ class ActiveConversation:
             self.notices += self.settings.warnings(self.trust.why_not)
         except ConfigError as exc:  # of a file: the record is what it is
             self.notices.append(str(exc))
+
+    def _say_cut_short(self) -> None:
+        """Note that the last turn of what was read can go on."""
+        from jp_nb.record.cut_short import cut_short
+
+        if (found := cut_short(self.document.conversation)) is not None:
+            self.notices.append(f"turn {found.turn} was cut short: `%jp resume` goes on with it")
 
     def _changed(self) -> None:
         """Sign what appended entries configure, then hand them to the store."""

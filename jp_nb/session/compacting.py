@@ -109,8 +109,7 @@ class Compacting:
             KeyboardInterrupt: If the kernel was interrupted; likewise.
         """
         if self.stream.repair():
-            self._active.trust.sign()
-            self._active.store.replaced()
+            self._active.replaced()
         if any(cut.rule.summary is not None for cut in plan.cuts):
             return self._with_summaries(plan, order)
         entries = [cut.entry() for cut in plan.cuts]

@@ -335,6 +335,35 @@ class Session:
             shows_request=True,
         )
 
+    def resume(self) -> Turn:
+        """Go on with the last turn, which was cut short, and show that in the cell.
+
+        The person says of each tool call without an answer whether it runs once more.
+
+        Raises:
+            UsageError: If there is nothing to resume; or as `run_turn` does.
+            PromptUnavailable: If nobody can be asked about a call; nothing has changed.
+            PromptCancelled: If the person left it as it is; nothing has changed.
+            JpNbError: As `run_turn` does.
+            KeyboardInterrupt: Likewise.
+        """
+        from jp_nb.session.resuming import Resuming
+
+        turns = self._ready()
+        resuming = Resuming(self.active, self.conversations.known)
+        found = resuming.found()
+        again, abandoned = resuming.decided(found, turns.decide)
+        with resuming.changes_again(found):
+            prepared = turns.prepare(
+                None,
+                (),
+                model=None,
+                schema=found.request.response_schema,
+                tool_choice=self._forced_in(found.request) if found.is_unanswered else None,
+            )
+        recorded = resuming.answers(again)
+        return turns.resume(found, again, abandoned, resolved=prepared.resolved, recorded=recorded)
+
     def _forced_in(self, asked: ChatRequest) -> ToolChoice | None:
         """Return the tool choice that was made for `asked` alone; None: the configuration said."""
         from jp_nb.record.turn_marks import as_choice, marked_choice

@@ -6,8 +6,9 @@ Source: `docs/architecture.md`, `docs/guide.md`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import JsonValue
@@ -23,18 +24,20 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
     Unavailable,
 )
+from jp_nb.agent.questions import RecordedAnswer
 from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.sent_note import SentNote
 from jp_nb.agent.tool_set import ToolSet
-from jp_nb.agent.turn import TurnLoop
+from jp_nb.agent.turn import TurnEnd, TurnLoop
 from jp_nb.agent.turn_compaction import Shortening
 from jp_nb.config.directives import Directive
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.errors import PromptUnavailable, UsageError
 from jp_nb.image import Image
+from jp_nb.record.cut_short import CutShort
 from jp_nb.record.draft import Draft
-from jp_nb.record.events import ChatRequest
+from jp_nb.record.events import ChatRequest, ToolCallRequest, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, thread_of
 from jp_nb.record.turn_view import Turn, read_turn
@@ -244,36 +247,100 @@ class TurnRunner:
         Raises:
             AnswerError: If the answer does not fit the schema of `request`.
         """
-        active = self._active
-        stream = active.document.conversation
-        if stream.repair():
+        stream = self._repaired()
+        turn = self._loop(resolved, self._thread(stream), strict=strict, changes=changes)
+        return self._finish(
+            turn,
+            turn.run(request, images),
+            number=stream.turn_count,
+            schema=request.response_schema,
+            shown=request.content if shows_request else "",
+        )
+
+    def resume(
+        self,
+        found: CutShort,
+        again: Sequence[ToolCallRequest],
+        abandoned: Sequence[ToolCallResponse],
+        *,
+        resolved: Resolved,
+        recorded: Mapping[str, RecordedAnswer],
+    ) -> Turn:
+        """Go on with the turn that was cut short, and show that in the cell.
+
+        The calls `again` run once more, with what was `recorded` of their questions; the model is
+        told that the others were `abandoned`.
+
+        Raises:
+            AnswerError: If the answer does not fit the schema of the request.
+        """
+        stream = self._repaired(resumes=True)
+        self._threads = None  # the last turn belongs to what is sent now
+        thread = thread_of(stream, self._providers_in_course(), in_turn=True)
+        changes = len(found.taken_back)
+        turn = self._loop(resolved, thread, changes=changes, recorded=recorded)
+        return self._finish(
+            turn,
+            turn.resume(again, abandoned),
+            number=found.turn,
+            schema=found.request.response_schema,
+        )
+
+    def _repaired(self, *, resumes: bool = False) -> ConversationStream:
+        """Return the active conversation, fit to be sent once its last turn has ended."""
+        stream = self._active.document.conversation
+        if stream.repair(resumes=resumes):
             self._threads = None
-            active.replaced()
-        output = self.work.begin(resolved.basis.config)
-        thread = self._thread(stream)
-        turn = TurnLoop(
+            self._active.replaced()
+        return stream
+
+    def _loop(
+        self,
+        resolved: Resolved,
+        thread: Thread,
+        *,
+        strict: bool = False,
+        changes: int = 0,
+        recorded: Mapping[str, RecordedAnswer] = MappingProxyType({}),
+    ) -> TurnLoop:
+        """Return what runs one turn of the active conversation, shown in the cell."""
+        stream = self._active.document.conversation
+        return TurnLoop(
             stream=stream,
             thread=thread,
             resolve=self.resolver.for_turn(resolved),
             prompter=self._front_end.prompter,
             cell=self.work.cell,
-            display=output,
+            display=self.work.begin(resolved.basis.config),
             strict=strict or os.environ.get(variables.STRICT) == "1",
             context=self.work.context(stream),
             secrets=self.work.secrets,
             faulted=self.work.faulted,
             shortening=self.shortening,
+            secure=self._active.secure,
             changes=changes,
-            secure=active.secure,
+            recorded=recorded,
         )
-        number = stream.turn_count
+
+    def _finish(
+        self,
+        turn: TurnLoop,
+        job: Coroutine[Any, Any, TurnEnd],
+        *,
+        number: int,
+        schema: Mapping[str, JsonValue] | None,
+        shown: str = "",
+    ) -> Turn:
+        """Run the `job` of `turn`, which has that `number`, and show it below what was `shown`."""
+        output, stream, thread = self.work.output, turn.stream, turn.view
+        assert output is not None
         status, why = "failed", ""
         with self.work.cell.sheltered():
             try:
                 with self.work.shown(output):
-                    if shows_request:
-                        output(ShowRequest(request.content))
-                    end = self.work.serve(turn.run(request, images), turn)
+                    if shown:
+                        output(ShowRequest(shown))
+                    end = self.work.serve(job, turn)
                     status, why = ("interrupted", "") if end is None else (end.status, end.why)
             finally:
                 self.sent = turn.sent or self.sent
@@ -287,12 +354,12 @@ class TurnRunner:
         if status == "interrupted":
             raise KeyboardInterrupt(*([why] if why else []))
         assert made is not None  # a turn that completed has begun
-        if request.response_schema is not None:
+        if schema is not None:
             from jp_nb.session.structured import check_answer
 
             answered = stream.last_turn()
             entries = answered.entries if answered else ()
-            check_answer(entries, request.response_schema, text=made.text)
+            check_answer(entries, schema, text=made.text)
         return made
 
     def _thread(self, stream: ConversationStream) -> Thread:

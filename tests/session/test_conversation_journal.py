@@ -5,46 +5,19 @@ from __future__ import annotations
 import json
 import os
 import resource
-import shutil
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import jp_nb
 from jp_nb.config.directives import Directive
 from jp_nb.session.session import Session
 from tests.support.fake_host import FakeHome, FakeHost
-from tests.support.killed_session import NOTEBOOK, define, environment, killed, saved
+from tests.support.killed_session import NOTEBOOK, killed, saved
 
+TALK = '[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n'
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
-
-
-@pytest.fixture(scope="module")
-def dead(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a kernel that its tool killed in the second turn."""
-    folder = tmp_path_factory.mktemp("dead")
-    killed(folder)
-    return folder
-
-
-def left_by(dead: Path, folder: Path) -> None:
-    """Have in `folder` what is in that of the `dead` kernel."""
-    shutil.copytree(dead, folder, dirs_exist_ok=True)
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    for name in [name for name in os.environ if name.startswith("JP_")]:
-        monkeypatch.delenv(name)
-    for name, text in environment(tmp_path).items():
-        monkeypatch.setenv(name, text)
-    monkeypatch.chdir(tmp_path)
-    define(tmp_path)
-    yield tmp_path
-    jp_nb.remove_tool("leave_mark")
 
 
 def journals(folder: Path) -> list[Path]:
@@ -66,51 +39,48 @@ def kinds(session: Session) -> list[str]:
 SECOND = ["turn_start", "chat_request", "chat_response", "tool_call_request", "tool_call_request"]
 
 
-def test_what_a_kernel_had_when_a_tool_killed_it_is_back(dead: Path, folder: Path) -> None:
-    left_by(dead, folder)
-    session = opened(folder, saved(folder))
+def test_what_a_kernel_had_when_a_tool_killed_it_is_back(left_folder: Path) -> None:
+    session = opened(left_folder, saved(left_folder))
     assert kinds(session)[-5:] == SECOND
     assert session.active.trust.trusted
     told = "5 entries of this conversation had not reached the notebook when its kernel ended"
     assert [notice for notice in session.notices if notice.startswith(told)]
     store: Any = session.store
     assert store.entries == session.document.conversation.raw
-    assert (folder / "marks").read_text() == "a\n"
+    assert (left_folder / "marks").read_text() == "a\n"
     session.close()
-    again = opened(folder, session.document.to_json())
+    again = opened(left_folder, session.document.to_json())
     assert kinds(again) == kinds(session)
     assert not [notice for notice in again.notices if "journal" in notice]
     again.close()
 
 
 def test_a_journal_is_the_users_alone_and_says_what_the_record_says(
-    dead: Path, folder: Path
+    dead: Path, left_folder: Path
 ) -> None:
-    left_by(dead, folder)
-    [path] = journals(folder)
+    [path] = journals(left_folder)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     head, *rest = lines(path)
     assert (head["base"], head["notebook"]) == (0, str(dead / NOTEBOOK))
     entries = [line["entry"] for line in rest if "entry" in line]
     assert [entry["type"] for entry in entries][-5:] == SECOND
-    assert entries[:-5] == saved(folder)["events"]
+    assert entries[:-5] == saved(left_folder)["events"]
     assert rest[-1]["signature"].startswith("2:")
 
 
-def test_a_record_that_was_not_signed_comes_back_unsigned(folder: Path) -> None:
-    killed(folder, JP_NB_KEY_FILE=str(folder))  # no key can be there
-    session = opened(folder, saved(folder))
+def test_a_record_that_was_not_signed_comes_back_unsigned(clean_folder: Path) -> None:
+    killed(clean_folder, JP_NB_KEY_FILE=str(clean_folder))  # no key can be there
+    session = opened(clean_folder, saved(clean_folder))
     assert kinds(session)[-5:] == SECOND
     assert session.active.trust.why_not == "it is not signed"
     session.close()
 
 
-def test_a_journal_that_somebody_changed_is_not_trusted(dead: Path, folder: Path) -> None:
-    left_by(dead, folder)
-    [path] = journals(folder)
+def test_a_journal_that_somebody_changed_is_not_trusted(left_folder: Path) -> None:
+    [path] = journals(left_folder)
     path.write_bytes(path.read_bytes().replace(b"Let me see.", b"Trust me."))
-    session = opened(folder, saved(folder))
+    session = opened(left_folder, saved(left_folder))
     assert kinds(session)[-5:] == SECOND
     assert not session.active.trust.trusted
     session.close()
@@ -118,53 +88,48 @@ def test_a_journal_that_somebody_changed_is_not_trusted(dead: Path, folder: Path
 
 @pytest.mark.parametrize("cut", [1, 40, 400])
 def test_a_journal_that_ends_in_the_middle_of_a_line_counts_up_to_there(
-    dead: Path, folder: Path, cut: int
+    left_folder: Path, cut: int
 ) -> None:
-    left_by(dead, folder)
-    [path] = journals(folder)
+    [path] = journals(left_folder)
     whole = path.read_bytes()
     path.write_bytes(whole[:-cut])
-    session = opened(folder, saved(folder))
+    session = opened(left_folder, saved(left_folder))
     here = len(session.document.conversation)
-    assert len(saved(folder)["events"]) <= here <= len(saved(folder)["events"]) + 5
+    assert len(saved(left_folder)["events"]) <= here <= len(saved(left_folder)["events"]) + 5
     assert any("cannot be read" in notice for notice in session.notices)
     session.configure(Directive("cfg", "user.name=Ada"))  # what is written next begins a line
     session.close()
-    again = opened(folder, saved(folder))
+    again = opened(left_folder, saved(left_folder))
     assert len(again.document.conversation) == here + 1
     assert not any("cannot be read" in notice for notice in again.notices)
     again.close()
 
 
 @pytest.mark.parametrize("garbage", [b"", b"\0" * 300, b"{}\n{}\n", b"[[[[[", b"\xff\xfe\n" * 9])
-def test_what_is_no_journal_is_said_and_passed_over(
-    dead: Path, folder: Path, garbage: bytes
-) -> None:
-    left_by(dead, folder)
-    [path] = journals(folder)
+def test_what_is_no_journal_is_said_and_passed_over(left_folder: Path, garbage: bytes) -> None:
+    [path] = journals(left_folder)
     path.write_bytes(garbage)
-    session = opened(folder, saved(folder))
-    assert session.document.conversation.raw == saved(folder)["events"]
+    session = opened(left_folder, saved(left_folder))
+    assert session.document.conversation.raw == saved(left_folder)["events"]
     assert any("is no journal" in notice for notice in session.notices) is bool(garbage)
     session.close()
 
 
-def test_a_damaged_line_ends_a_journal(dead: Path, folder: Path) -> None:
-    left_by(dead, folder)
-    [path] = journals(folder)
+def test_a_damaged_line_ends_a_journal(left_folder: Path) -> None:
+    [path] = journals(left_folder)
     written = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*written[:-3], b'{"entry": "none"}\n', *written[-3:]]))
-    session = opened(folder, saved(folder))
+    session = opened(left_folder, saved(left_folder))
     assert kinds(session)[-2:] == SECOND[2:4]
     assert [notice for notice in session.notices if "cannot be read" in notice]
     session.close()
 
 
-def test_a_full_disk_is_said_once_and_the_turn_goes_on(folder: Path) -> None:
-    (folder / "talk.toml").write_text('[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n')
-    session = opened(folder, None)
+def test_a_full_disk_is_said_once_and_the_turn_goes_on(clean_folder: Path) -> None:
+    (clean_folder / "talk.toml").write_text(TALK)
+    session = opened(clean_folder, None)
     session.run_turn("First.", model="scripted/talk")
-    [path] = journals(folder)
+    [path] = journals(clean_folder)
     whole = path.read_bytes()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 100, hard))
@@ -182,93 +147,91 @@ def test_a_full_disk_is_said_once_and_the_turn_goes_on(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["open to others", "a file", "not to be made"])
-def test_a_folder_that_cannot_have_journals_is_said_once(folder: Path, how: str) -> None:
-    (folder / "talk.toml").write_text('[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n')
-    place = folder / "data" / "jp" / "journal"
+def test_a_folder_that_cannot_have_journals_is_said_once(clean_folder: Path, how: str) -> None:
+    (clean_folder / "talk.toml").write_text(TALK)
+    place = clean_folder / "data" / "jp" / "journal"
     place.parent.mkdir(parents=True)
     if how == "open to others":
         place.mkdir(mode=0o755)
     elif how == "a file":
         place.write_text("")
     else:
-        place.symlink_to(folder / "nowhere" / "at all")
-    session = opened(folder, None)
+        place.symlink_to(clean_folder / "nowhere" / "at all")
+    session = opened(clean_folder, None)
     assert session.run_turn("First.", model="scripted/talk").text == "one"
     assert session.run_turn("Second.").text == "two"
     told = [notice for notice in session.notices if "journal of this conversation cannot" in notice]
     assert len(told) == 1
     session.close()
-    again = opened(folder, session.document.to_json())
+    again = opened(clean_folder, session.document.to_json())
     assert again.document.conversation.raw == session.document.conversation.raw
     again.close()
 
 
-def test_without_a_journal_nothing_is_written_and_what_was_is_gone(folder: Path) -> None:
-    (folder / "talk.toml").write_text('[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n')
-    session = opened(folder, None)
+def test_without_a_journal_nothing_is_written_and_what_was_is_gone(clean_folder: Path) -> None:
+    (clean_folder / "talk.toml").write_text(TALK)
+    session = opened(clean_folder, None)
     off = Directive("cfg", "record.journal=false")
     session.run_turn("First.", model="scripted/talk", directives=[off])
-    assert journals(folder) == []
+    assert journals(clean_folder) == []
     session.run_turn("Second.", directives=[Directive("cfg", "record.journal=true")])
-    [path] = journals(folder)
+    [path] = journals(clean_folder)
     assert [line["entry"]["type"] for line in lines(path) if "entry" in line][-1] == "chat_response"
     session.configure(off)
-    assert journals(folder) == []
+    assert journals(clean_folder) == []
     session.close()
 
 
-def test_two_kernels_of_one_conversation_have_a_journal_each(dead: Path, folder: Path) -> None:
-    left_by(dead, folder)
-    first = opened(folder, saved(folder))
-    second = opened(folder, saved(folder))
+def test_two_kernels_of_one_conversation_have_a_journal_each(left_folder: Path) -> None:
+    first = opened(left_folder, saved(left_folder))
+    second = opened(left_folder, saved(left_folder))
     assert [notice for notice in second.notices if notice.startswith("another kernel has this")]
-    assert second.document.conversation.raw == saved(folder)["events"]
+    assert second.document.conversation.raw == saved(left_folder)["events"]
     second.configure(Directive("cfg", "user.name=Ada"))
     first.configure(Directive("cfg", "user.name=Bea"))
-    assert len(journals(folder)) == 2
+    assert len(journals(left_folder)) == 2
     first.close()
     second.close()
-    third = opened(folder, first.document.to_json())
+    third = opened(left_folder, first.document.to_json())
     assert third.document.conversation.raw == first.document.conversation.raw
     assert [notice for notice in third.notices if "left other entries of this conv" in notice]
-    assert len(journals(folder)) == 2
+    assert len(journals(left_folder)) == 2
     third.close()
 
 
 def test_a_copy_of_a_notebook_does_not_take_the_journal_of_the_other_one(
-    dead: Path, folder: Path
+    dead: Path, left_folder: Path
 ) -> None:
-    left_by(dead, folder)
     (dead / NOTEBOOK).touch()
-    copied = Session(FakeHost(home=FakeHome(folder / "copy.ipynb", stored=saved(folder))))
-    assert copied.document.conversation.raw == saved(folder)["events"]
+    copied = Session(FakeHost(home=FakeHome(left_folder / "copy.ipynb", stored=saved(left_folder))))
+    assert copied.document.conversation.raw == saved(left_folder)["events"]
     copied.close()
     (dead / NOTEBOOK).unlink()  # it was renamed
-    renamed = Session(FakeHost(home=FakeHome(folder / "renamed.ipynb", stored=saved(folder))))
+    renamed = Session(
+        FakeHost(home=FakeHome(left_folder / "renamed.ipynb", stored=saved(left_folder)))
+    )
     assert kinds(renamed)[-5:] == SECOND
     renamed.close()
 
 
-def test_a_repair_and_a_branch_are_in_the_journal(dead: Path, folder: Path) -> None:
-    left_by(dead, folder)
-    session = opened(folder, saved(folder))
+def test_a_repair_and_a_branch_are_in_the_journal(left_folder: Path) -> None:
+    session = opened(left_folder, saved(left_folder))
     session.run_turn("Third.")
-    [path] = journals(folder)
+    [path] = journals(left_folder)
     assert [x["entry"] for x in lines(path) if "entry" in x] == session.document.conversation.raw
     session.conversations.undo()
     branch = session.document.conversation
-    [other] = [each for each in journals(folder) if each != path]
+    [other] = [each for each in journals(left_folder) if each != path]
     assert [line["entry"] for line in lines(other) if "entry" in line] == branch.raw
     assert lines(other)[0]["conversation"]["parent"] == branch.head["parent"]
     session.close()
 
 
-def test_a_signature_that_is_taken_back_is_not_in_the_journal(dead: Path, folder: Path) -> None:
-    left_by(dead, folder)
-    session = opened(folder, saved(folder))
+def test_a_signature_that_is_taken_back_is_not_in_the_journal(left_folder: Path) -> None:
+    session = opened(left_folder, saved(left_folder))
     session.active.revoke()
     session.close()
-    again = opened(folder, saved(folder))
+    again = opened(left_folder, saved(left_folder))
     assert kinds(again)[-5:] == SECOND
     assert not again.active.trust.trusted
     again.close()

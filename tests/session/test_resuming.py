@@ -1,0 +1,102 @@
+"""`%jp resume`: turns that were cut short go on, and no tool runs again unasked."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jp_nb.errors import PromptCancelled, PromptUnavailable, ProviderError, UsageError
+from jp_nb.session.session import Session
+from tests.support.fake_host import FakeHome, FakeHost
+from tests.support.fakes import CANCELLED, FakePrompter, yes
+from tests.support.killed_session import NOTEBOOK, saved
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
+
+
+def opened(folder: Path, *ends: Any, away: str | None = None, stored: Any = None) -> Session:
+    """The notebook in a new kernel; somebody gives the `ends`, or is `away`."""
+    prompter = FakePrompter(*ends, away=away)
+    home = FakeHome(folder / NOTEBOOK, stored=stored or saved(folder))
+    return Session(FakeHost(prompter, home))
+
+
+def asked(session: Session) -> list[Any]:
+    host: Any = session.host
+    prompts: list[Any] = host.person.prompter.asked
+    return prompts
+
+
+def responses(session: Session) -> list[tuple[str, bool]]:
+    entries = session.document.conversation.current_turn()
+    found: Any = [entry for entry in entries if entry.type == "tool_call_response"]
+    return [(entry.content, bool(entry.is_error)) for entry in found]
+
+
+def marks(folder: Path) -> list[str]:
+    return (folder / "marks").read_text().split()
+
+
+def test_the_person_says_of_each_call_whether_it_runs_again(left_folder: Path) -> None:
+    assert marks(left_folder) == ["a"]
+    session = opened(left_folder, yes("abandon"), yes("run"))
+    turn = session.resume()
+    assert (turn.text, turn.number, turn.status) == ("Let me see.\n\ntwo", 1, "completed")
+    assert marks(left_folder) == ["a", "b"]
+    (left, is_error), ran = responses(session)
+    assert left.startswith("Tool call was interrupted, and the user does not have it run")
+    assert (is_error, ran) == (True, ("marked b", False))
+    assert [prompt.exhibits[0].value for prompt in asked(session)] == [{"word": "a"}, {"word": "b"}]
+    assert "(1 of 2)" in asked(session)[0].text
+    assert session.document.conversation.turn_count == 2
+    assert not session.document.conversation.repair()
+    with pytest.raises(UsageError, match="nothing to resume"):
+        session.resume()
+    session.close()
+
+
+def test_with_nobody_there_nothing_is_run_and_nothing_changes(left_folder: Path) -> None:
+    session = opened(left_folder, away="this is a test")
+    before = list(session.document.conversation.raw)
+    with pytest.raises(PromptUnavailable, match=r"needs a person's decision.*this is a test"):
+        session.resume()
+    assert session.document.conversation.raw == before
+    assert marks(left_folder) == ["a"]
+    session.close()
+
+
+def test_a_turn_that_is_left_as_it_is_can_be_resumed_later(left_folder: Path) -> None:
+    session = opened(left_folder, yes("run"), CANCELLED, yes("run"), yes("run"))
+    before = list(session.document.conversation.raw)
+    with pytest.raises(PromptCancelled):
+        session.resume()
+    assert session.document.conversation.raw == before
+    assert marks(left_folder) == ["a"]
+    assert session.resume().text.endswith("two")
+    assert sorted(marks(left_folder)) == ["a", "a", "b"]
+    session.close()
+
+
+def test_a_request_that_failed_is_sent_again_in_its_turn(clean_folder: Path) -> None:
+    (clean_folder / "talk.toml").write_text(
+        '[[replies]]\nerror = {status = 400}\n[[replies]]\ntext = "Done."\n'
+    )
+    session = Session(FakeHost(home=FakeHome(clean_folder / NOTEBOOK)))
+    with pytest.raises(ProviderError):
+        session.run_turn("First.", model="scripted/talk")
+    stream = session.document.conversation
+    turn = session.resume()
+    assert (turn.request, turn.text, stream.turn_count) == ("First.", "Done.", 1)
+    session.close()
+
+
+def test_a_turn_that_a_new_request_went_past_is_not_resumed(left_folder: Path) -> None:
+    session = opened(left_folder)
+    session.run_turn("Third.")
+    with pytest.raises(UsageError, match="nothing to resume"):
+        session.resume()
+    assert marks(left_folder) == ["a"]
+    session.close()
