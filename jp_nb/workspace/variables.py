@@ -16,6 +16,7 @@ OVERRIDES = "JP_NB_OVERRIDES"
 
 EPOCH = "SOURCE_DATE_EPOCH"
 """Seconds since 1970 at which the times of headless records begin."""
+
 PAGE = "JPY_SESSION_NAME"
 """Set by Jupyter's server: the path of the notebook that it started the kernel for."""
 
