@@ -24,6 +24,7 @@ FEW = 4
 """Messages of a kind beside those of the batches: the first, the last, and a late timer's."""
 TOOLS = """
 import multiprocessing, os, time
+import ipywidgets
 import jp_nb as jp
 from IPython.display import clear_output, display
 
@@ -65,6 +66,13 @@ def forks() -> str:
     return "ok"
 
 @jp.tool
+def opens() -> str:
+    display({"text/plain": "shown first"}, raw=True)
+    display({"text/plain": "shown second"}, raw=True)
+    ipywidgets.IntProgress(description="opened third")
+    return "ok"
+
+@jp.tool
 def asks() -> str:
     print("before the question")
     display({"text/plain": "a display before the question"}, raw=True)
@@ -78,7 +86,7 @@ SCRIPTS = {
     "eight": EIGHT * 4 + DONE,
     **{
         name: calls((name, {})) + DONE
-        for name in ("prints", "plays", "advances", "forks", "asks")
+        for name in ("prints", "plays", "advances", "forks", "opens", "asks")
     },
 }  # fmt: skip
 FOR_EVER = """
@@ -203,6 +211,18 @@ def test_what_is_shown_is_what_it_was_when_it_was_shown(user: FrontEnd) -> None:
 
 def test_what_a_forked_process_prints_is_shown(user: FrontEnd) -> None:
     assert "from a child" in texts(user, "forks")
+
+
+def test_what_was_shown_before_a_widget_is_there_before_it(user: FrontEnd) -> None:
+    user.run(FOR_EVER)
+    try:
+        texts(user, "opens", ONLY_AT_ONCE)
+        contents = [str(message["content"]) for message in user.messages]
+        names = ("shown first", "shown second", "opened third")
+        places = [next(n for n, text in enumerate(contents) if name in text) for name in names]
+        assert places == sorted(places)
+    finally:
+        user.run(AS_EVER)
 
 
 def test_a_question_and_what_was_shown_before_it_wait_for_no_batch(user: FrontEnd) -> None:
