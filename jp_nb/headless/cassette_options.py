@@ -96,14 +96,15 @@ def unused_lines(noted: Path) -> list[str]:
 
 
 def _unused(cassette: Path, used: set[int]) -> list[str]:
-    from jp_nb.rendering.cassette_report import exchange_in_words
+    from jp_nb.rendering.cassette_report import exchange_in_words, exchanges
     from jp_nb.workspace.cassette_file import read_cassette
 
     content = read_cassette(cassette)
     rest = [each for each in content.exchanges if each.number not in used]
     if not rest:
         return []
-    lines = [f"{len(rest)} of {len(content.exchanges)} exchanges of {cassette.name} were not used:"]
+    whole = exchanges(len(content.exchanges))
+    lines = [f"{len(rest)} of {whole} of {cassette.name} not used:"]
     lines += [f"  {exchange_in_words(content, each)}" for each in rest[:MAX_LISTED]]
     if len(rest) > MAX_LISTED:
         lines.append(f"  … and {len(rest) - MAX_LISTED} more")

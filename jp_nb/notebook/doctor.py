@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 
 from jp_nb.errors import JpNbError
+from jp_nb.notebook.cassette_commands import status
 from jp_nb.notebook.document.finding import is_headless
 from jp_nb.notebook.prompt.presence import Presence, PromptSettings, running_kernel
 from jp_nb.session.session import Session
@@ -27,6 +28,7 @@ def examine(session: Session) -> list[tuple[str, str]]:
         "answers": lambda session: session.active.questions.where(),
         "folder": _folder,
         "model": _model,
+        "cassette": _cassette,
         "offered": lambda session: session.turns.catalog.standing(session.config),
         "attachments": _attachments,
     }
@@ -86,6 +88,10 @@ def _model(session: Session) -> str:
     override = getattr(settings, "base_url_env", None)
     place = f"the address in {override}" if override and os.environ.get(override) else None
     return f"{text} at {place or settings.base_url}, {key}"
+
+
+def _cassette(session: Session) -> str:
+    return status(session.active.cassettes)[0]
 
 
 def _attachments(session: Session) -> str:

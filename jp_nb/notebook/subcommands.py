@@ -80,8 +80,8 @@ class Subcommand:
         help: What it does.
         action: `module:function`; the module is in `jp_nb.notebook`, and the function is called
             with a `commands.Invocation`.
-        takes: The words that follow, such as `DIR`; in brackets if they may be left out, with `…`
-            if they may be several. Nothing if it is empty.
+        takes: The words that follow, such as `DIR`; each in brackets of its own if it may be left
+            out, with `…` if they may be several. Nothing if it is empty.
         what: The same in words, for errors.
         offers: What Tab offers for a word.
         verbs: If the first word is one of a few: what Tab offers for the word behind each.
@@ -104,7 +104,8 @@ class Subcommand:
     def takes_words(self, count: int) -> bool:
         """True if as many words may follow."""
         at_least = 0 if not self.takes or self.takes.startswith("[") else 1
-        return at_least <= count and ("…" in self.takes or count <= bool(self.takes))
+        at_most = max(bool(self.takes), self.takes.count("["))
+        return at_least <= count and ("…" in self.takes or count <= at_most)
 
     @property
     def usage(self) -> str:
@@ -202,6 +203,12 @@ _TABLE: Final = (
         "models", "what a provider or local server offers, the one in force if none is named",
         "model_commands:models", "[PROVIDER [WORD…]]", "a provider, and words to look for",
         "provider", options=(MagicOption(("--refresh",), "ask again what was told before"),),
+    ),
+    Subcommand(
+        "cassette", "record models on a file, or have it answer in their place; bare: what is so",
+        "cassette_commands:cassette", "[record | replay | replay-or-record | off [FILE]]",
+        "what to do, and the file",
+        verbs={"record": "file", "replay": "file", "replay-or-record": "file", "off": None},
     ),
     Subcommand("usage", "the tokens that were used, by turn and by model",
                "report_commands:usage", "[N]", "a number of turns"),

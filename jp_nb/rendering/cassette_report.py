@@ -11,6 +11,11 @@ from jp_nb.workspace.cassette_file import CassetteContent, OnFile
 MAX_CHARS = 60
 
 
+def exchanges(count: int) -> str:
+    """Return `1 exchange`, `2 exchanges`."""
+    return f"{count:,} exchange{'' if count == 1 else 's'}"
+
+
 def exchange_in_words(cassette: CassetteContent, exchange: OnFile) -> str:
     """Return where `exchange` is and what was asked: `line 7, anthropic/opus: "Hello"`."""
     model = f"{exchange.summary['provider']}/{exchange.summary['model']}"

@@ -12,7 +12,7 @@ from typing import Final
 
 from jp_nb.agent.asked_request import AskedRequest
 from jp_nb.agent.exchange import Exchange
-from jp_nb.errors import StorageError
+from jp_nb.errors import StorageError, UnrecordedError
 from jp_nb.json_values import compact_json
 from jp_nb.session.cassette_choice import CassetteChoice
 from jp_nb.session.unrecorded import unrecorded
@@ -43,6 +43,7 @@ class CassetteTape:
         self.path: Path = choice.path
         self._failed: dict[str, list[Exchange]] = {}
         self._used: set[int] = set()
+        self._missed = ""
         known = _known(choice)
         self.cassette = known or CassetteContent()
         self._waiting: dict[str, deque[OnFile]] = {}
@@ -85,8 +86,22 @@ class CassetteTape:
             _note(self.path, found.number)
             return Exchange(asked, found.events, found.end)
         if self.is_offline:
-            raise unrecorded(asked, self.cassette, self._used, self.path)
+            raise self._miss(asked)
         return None
+
+    def _miss(self, asked: AskedRequest) -> UnrecordedError:
+        """Return the error for `asked`.
+
+        A tool whose question could not be answered goes on with an error, and the model would be
+        asked something else because of it: what was missed first is what is to be mended.
+        """
+        if self._missed and not asked.is_inquiry:
+            first, self._missed = self._missed, ""
+            return UnrecordedError(first)
+        error = unrecorded(asked, self.cassette, self._used, self.path)
+        if asked.is_inquiry:
+            self._missed = self._missed or str(error)
+        return error
 
     def keep(self, exchange: Exchange) -> None:
         """Write `exchange`.

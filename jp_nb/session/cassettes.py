@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from jp_nb.config.tree.provider_config import Cassette as CassetteConfig
 from jp_nb.config.tree.provider_config import CassetteMode
-from jp_nb.errors import UsageError
+from jp_nb.errors import ConfigError, StorageError
 from jp_nb.session.cassette_choice import CassetteChoice
 from jp_nb.workspace.config_files import ConfigFiles
 
@@ -49,9 +49,8 @@ class Cassettes:
         """Use `file`, None: the usual one, for `mode` from now on in this kernel.
 
         Raises:
-            ConfigError: If a configuration file or a variable is wrong.
-            UsageError: If no file is known.
-            StorageError: If it cannot be read, and has to be.
+            ConfigError: If a configuration file or a variable is wrong, no file is known, or it
+                cannot be read.
         """
         chosen = self._choice(self._configured(), mode, file)
         tape = None if mode == "off" else _tape(chosen)
@@ -63,8 +62,7 @@ class Cassettes:
         """What is in force.
 
         Raises:
-            ConfigError: If a configuration file or a variable is wrong.
-            UsageError: If no file is known.
+            ConfigError: If a configuration file or a variable is wrong, or no file is known.
         """
         if self._said is not None:
             return self._said
@@ -76,9 +74,8 @@ class Cassettes:
         """The tape in force; None: models are asked, and nothing is recorded.
 
         Raises:
-            ConfigError: If a configuration file or a variable is wrong.
-            UsageError: If no file is known.
-            StorageError: If it cannot be read, and has to be.
+            ConfigError: If a configuration file or a variable is wrong, no file is known, or it
+                cannot be read.
         """
         chosen = self.choice
         if chosen.mode == "off":
@@ -86,6 +83,11 @@ class Cassettes:
         if self._tape is None or self._tape.choice != chosen:
             self._tape = _tape(chosen)
         return self._tape
+
+    def name_of(self, path: Path) -> str:
+        """Return how a person names the file at `path`: from the notebook's folder, if it is in."""
+        folder = self._files.folder
+        return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(path)
 
     def _configured(self) -> CassetteConfig:
         if not self._files.anything():
@@ -107,9 +109,10 @@ class Cassettes:
             path = self._files.folder / Path(named).expanduser()
             return CassetteChoice(mode, Path(os.path.abspath(path)), configured.tools)
         if self._notebook is None:
-            raise UsageError(
-                "no runner says which notebook this is, so a cassette has no name of its own: "
-                f"set {PATH}.path, or give its file (`%jp cassette {mode} FILE`)"
+            raise ConfigError(
+                "nobody says which notebook this is, so that its cassette has no name of its own: "
+                f"set this, or give the file (`%jp cassette {mode} FILE`)",
+                path=f"{PATH}.path",
             )
         from jp_nb.workspace.cassette_file import beside
 
@@ -135,4 +138,7 @@ def without_key(variable: str | None, hide: Hide) -> Hide:
 def _tape(choice: CassetteChoice) -> CassetteTape:
     from jp_nb.session.cassette_tape import CassetteTape
 
-    return CassetteTape(choice)
+    try:
+        return CassetteTape(choice)
+    except StorageError as exc:
+        raise ConfigError(str(exc), path=f"{PATH}.path") from exc

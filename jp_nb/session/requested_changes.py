@@ -11,10 +11,11 @@ from jp_nb.config.assignments import FILE_ONLY, is_assignment, parse_assignment
 from jp_nb.config.layers import Layer
 from jp_nb.config.model_aliases import aliases_in, resolve_model, resolve_partial
 from jp_nb.config.partial import Change, Partial, apply, build, get_path, merge
-from jp_nb.errors import UsageError
+from jp_nb.errors import ConfigError, UsageError
 from jp_nb.workspace.config_files import ConfigFiles
 
 MODEL = "assistant.model.id"
+CASSETTE = "providers.cassette"
 
 
 def requested_changes(
@@ -23,22 +24,35 @@ def requested_changes(
     """Return the changes that `-c TEXT` asks for under `current`, each with the file it is from.
 
     Raises:
-        ConfigError: If it is no assignment, no JSON object and no configuration file's name.
+        ConfigError: If it is no assignment, no JSON object and no configuration file's name, or
+            sets what no conversation may say.
         UsageError: If it is empty.
     """
     if not text.strip():
         raise UsageError("-c takes path=value, a JSON object, or the name of a configuration file")
     if is_assignment(text):
         change = parse_assignment(text, current)
+        _no_business_of_conversations(change.delta)
         change = Change(_resolved(change.delta, apply(current, change)), change.unsets)
         return [(change, None)]
     found: list[tuple[Change, Layer | None]] = []
     for layer in files.named(text, load_paths(current)):
         delta = {key: value for key, value in layer.partial.items() if key not in FILE_ONLY}
+        _no_business_of_conversations(delta)
         change = Change(_resolved(delta, merge(current, delta)))
         current = apply(current, change)
         found.append((change, layer))
     return found
+
+
+def _no_business_of_conversations(delta: Partial) -> None:
+    """Raise if `delta` says of a conversation what none may say (D109)."""
+    if get_path(delta, CASSETTE) is not None:
+        raise ConfigError(
+            "no conversation says this: `%jp cassette` does for this kernel, `jp-nb run` has "
+            "options for a run, and `%jp config --user` or `--workspace` write it into a file",
+            path=CASSETTE,
+        )
 
 
 def load_paths(current: Partial) -> list[str]:

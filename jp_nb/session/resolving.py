@@ -157,9 +157,8 @@ class Resolver:
         """Return a provider with its settings: the same one as long as they are the same.
 
         Raises:
-            ConfigError: If there is none such, or a setting of it is wrong.
-            StorageError: If a cassette answers in its place, and cannot be read.
-            UsageError: If a cassette does, and nobody says which.
+            ConfigError: If there is none such, a setting of it is wrong, or a cassette is to answer
+                in its place and cannot.
         """
         settings: dict[str, Any]
         if name == "scripted":

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from jp_nb.cli import main
 from tests.support.cassette_runs import KEY, KEYS, LOAD, WEATHER, left, run_with, write_cells
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 
@@ -82,3 +83,20 @@ def test_what_is_missing_is_recorded_and_the_rest_replayed(
         assert len(server.requests) == 1
     monkeypatch.delenv(KEYS["openai"])
     assert run_with(path, "replay").ok
+
+
+def test_a_run_says_which_exchanges_nothing_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    load = "%load_ext jp_nb\n%jp config assistant.model.id=scripted/talk"
+    (tmp_path / "talk.toml").write_text('[[replies]]\ntext = "Yes."\n[[replies]]\ntext = "No."\n')
+    path = write_cells(tmp_path / "talk.ipynb", load, "%%jp\nOne?", "%%jp\nTwo?")
+    file = tmp_path / "my.jsonl"
+    assert main(["run", str(path), "--record", str(file)]) == 0
+    (tmp_path / "talk.toml").unlink()
+    write_cells(path, load, "%%jp\nOne?")
+    assert main(["run", str(path), "--replay", str(file)]) == 0
+    said = capsys.readouterr().err
+    assert "1 of 2 exchanges of my.jsonl not used:" in said
+    assert "scripted/talk: Two?" in said
+    assert main(["run", str(path), "--tools", "recorded"]) == 2

@@ -23,12 +23,15 @@ SCRIPT = '[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n[[replies]]\ntex
 class Notebook:
     """A session without a kernel: what is shown is collected."""
 
-    def __init__(self, folder: Path, *, days: int = 0) -> None:
+    def __init__(self, folder: Path, *, days: int = 0, previous: Notebook | None = None) -> None:
         self.folder = folder
         self._shell = FakeShell()
         self.shown = self._shell.shown
         host = NotebookHost(self._shell)
-        self.session = Session(host, clock=lambda: utc_now() + timedelta(days=days))
+        before = previous.session if previous is not None else None
+        self.session: Session = Session(
+            host, clock=lambda: utc_now() + timedelta(days=days), previous=before
+        )
 
     def jp(self, line: str) -> str:
         """Run `%jp LINE` and return what it displayed."""

@@ -1,0 +1,64 @@
+"""`%jp cassette`: models on file, recorded or answering in their place.
+
+Source: `docs/cassettes.md`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Final
+
+from jp_nb.config.tree.provider_config import CassetteMode
+from jp_nb.errors import UsageError
+from jp_nb.notebook.commands import Invocation
+from jp_nb.rendering.cassette_report import exchange_in_words, exchanges
+from jp_nb.safe_text import one_line, plain
+from jp_nb.session.cassettes import Cassettes
+
+MODES: Final[tuple[CassetteMode, ...]] = ("record", "replay", "replay-or-record", "off")
+MAX_LISTED: Final = 20
+"""Of exchanges that answered nothing."""
+
+
+def cassette(call: Invocation) -> None:
+    """Say what is in force, or change that for this kernel."""
+    cassettes = call.session.active.cassettes
+    if call.options.words:
+        word, *files = call.options.words
+        mode = next((each for each in MODES if each == word), None)
+        if mode is None or (mode == "off" and files):
+            raise UsageError(_unknown(word, call.subcommand.usage))
+        call.session.active.refuse_while_running()
+        cassettes.choose(mode, next(iter(files), None))
+    for line in status(cassettes):
+        print(f"jp_nb: {plain(line)}")
+
+
+def status(cassettes: Cassettes) -> list[str]:
+    """Return what is in force, and what has answered nothing yet.
+
+    Raises:
+        ConfigError: If it cannot be told, or the file cannot be read.
+    """
+    tape = cassettes.tape
+    if tape is None:
+        return ["no cassette: models are asked, and nothing is recorded"]
+    name, whole = cassettes.name_of(tape.path), exchanges(len(tape.cassette.exchanges))
+    if tape.choice.mode == "record":
+        return [f"what models are asked is recorded on {name}: {exchanges(tape.added)} so far"]
+    added = "" if tape.is_offline else f", {tape.added} added; models are asked what it has not"
+    lines = [f"{name} answers in place of models: {tape.used} of {whole} used{added}"]
+    if tape.choice.tools == "recorded":
+        lines.append("tools do not run: their results are of the cassette, too")
+    if rest := tape.unused() if tape.used else []:
+        lines.append("not used yet:")
+        lines += [f"  {exchange_in_words(tape.cassette, each)}" for each in rest[:MAX_LISTED]]
+        if more := rest[MAX_LISTED:]:
+            lines.append(f"  … and {len(more)} more")
+    return lines
+
+
+def _unknown(word: str, usage: str) -> str:
+    near = difflib.get_close_matches(word, MODES, n=1)
+    hint = f"did you mean `%jp cassette {near[0]}`? " if near and near[0] != word else ""
+    return f"`%jp cassette {one_line(word, limit=60)}` is none: {hint}{usage}"
