@@ -1,0 +1,127 @@
+"""Requests to a model made of plain JSON, so that each text and number of them can be changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+from jp_nb.agent.asked_request import AskedRequest, AskedRequests
+from jp_nb.agent.model_events import Attachment, ModelParameters, ModelRequest, ToolDefinition
+from jp_nb.agent.model_inquiry import MARK
+from jp_nb.image import Image
+from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.record.thread import Thread, ThreadItem
+
+Place = tuple[str | int, ...]
+SPEC: dict[str, Any] = {
+    "model": "opus",
+    "tool choice": "auto",
+    "parameter": {
+        "max_tokens": 1000,
+        "temperature": 0.1,
+        "reasoning": {"effort": "low"},
+        "stop_words": ["END", "ÄÖ"],
+        "other": {"seed": 7},
+    },
+    "schema": {"type": "object", "properties": {"answer": {"type": "string"}}},
+    "system text": ["You are helpful.", "Line one.\nLine two.\n" * 30 + "end"],
+    "attachment": [
+        {"source": "notes.md", "type": "text/plain", "text": "Delft\nBern"},
+        {"source": "plan.png", "type": "image/png", "bytes": "PNG bytes"},
+    ],
+    "tool": [
+        {
+            "name": "weather",
+            "description": "Tell the weather.",
+            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+        },
+        {"name": "clock", "description": "Tell the time.", "parameters": {"type": "object"}},
+    ],
+    "message": [
+        {"user": "How will it be in Bern?", "image": "a picture"},
+        {"reasoning": "Two calls.", "signature": "c2ln", "provider": "anthropic"},
+        {"said": "Let me see."},
+        {"call": "weather", "id": "call_1", "arguments": {"city": "Bern", "days": 3}},
+        {"call": "clock", "id": "call_1", "arguments": {}},
+        {"result": "Bern: sun\nand 24 °C", "id": "call_1"},
+        {"error": "No clock.", "id": "call_1", "image": "another picture"},
+        {"data": {"answer": [1, 2.5, True, None, "x"]}},
+        {"user": "Thanks."},
+    ],
+}
+"""A request with one of everything."""
+IDS = ("id",)
+"""Keys whose values are no part of what is asked."""
+
+
+def asked(spec: dict[str, Any], provider: str = "anthropic") -> AskedRequest:
+    return AskedRequests(provider).of(model_request(spec))
+
+
+def model_request(spec: dict[str, Any]) -> ModelRequest:
+    parameters = deepcopy(spec["parameter"])
+    parameters["stop_words"] = tuple(parameters["stop_words"])
+    return ModelRequest(
+        model=spec["model"],
+        thread=Thread([_item(message) for message in spec["message"]]),
+        system=tuple(spec["system text"]),
+        attachments=tuple(map(_attachment, spec["attachment"])),
+        tools=tuple(ToolDefinition(**tool) for tool in spec["tool"]),
+        tool_choice=spec["tool choice"],
+        parameters=ModelParameters(**parameters),
+        schema=spec["schema"],
+        conversation_id="jp-c1",
+    )
+
+
+def _attachment(spec: dict[str, str]) -> Attachment:
+    content = spec["bytes"].encode() if "bytes" in spec else spec["text"]
+    return Attachment(spec["source"], spec["type"], content)
+
+
+def _item(spec: dict[str, Any]) -> ThreadItem:
+    images = (Image("image/png", spec["image"].encode(), "figure"),) if "image" in spec else ()
+    by = spec.get("provider", "anthropic")
+    match spec:
+        case {"user": text}:
+            mark = {MARK: spec["inquiry"]} if "inquiry" in spec else {}
+            asked = ChatRequest(content=text, metadata={"cell_id": "c", **mark})
+            return ThreadItem(asked, by, images)
+        case {"reasoning": text, "signature": signature}:
+            return ThreadItem(ChatResponse(reasoning=text, metadata={"signature": signature}), by)
+        case {"said": text}:
+            return ThreadItem(ChatResponse(message=text), by)
+        case {"call": name, "id": id_, "arguments": arguments}:
+            return ThreadItem(ToolCallRequest(id=id_, name=name, arguments=arguments), by)
+        case {"result": text, "id": id_}:
+            return ThreadItem(ToolCallResponse(id=id_, content=text, is_error=False), by, images)
+        case {"error": text, "id": id_}:
+            return ThreadItem(ToolCallResponse(id=id_, content=text, is_error=True), by, images)
+    return ThreadItem(ChatResponse(data=spec["data"]), by)
+
+
+def places(value: Any, above: Place = ()) -> Iterator[Place]:
+    """Yield the place of each text and number in `value` that is part of what is asked."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            if key not in IDS:
+                yield from places(each, (*above, key))
+    elif isinstance(value, list):
+        for number, each in enumerate(value):
+            yield from places(each, (*above, number))
+    elif value is not None:
+        yield above
+
+
+def at(spec: Any, place: Place) -> Any:
+    for key in place:
+        spec = spec[key]
+    return spec
+
+
+def changed(spec: dict[str, Any], place: Place, value: Any) -> dict[str, Any]:
+    """Return a copy of `spec` with another `value` at `place`."""
+    copy = deepcopy(spec)
+    at(copy, place[:-1])[place[-1]] = value
+    return copy

@@ -1,0 +1,268 @@
+"""Cassettes as files: what is written is read, and what was changed since is found."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from jp_nb.agent.asked_request import AskedRequest
+from jp_nb.agent.exchange import BrokeOff, End, Exchange, Failed, Listening
+from jp_nb.agent.model_events import (
+    Finished,
+    Flush,
+    KeepAlive,
+    ProviderEvent,
+    Retry,
+    TextPart,
+    ToolCallArguments,
+    ToolCallStart,
+    Usage,
+)
+from jp_nb.config.tree.provider_config import CassetteMode
+from jp_nb.errors import StorageError, UnrecordedError
+from jp_nb.session.cassette_choice import CassetteChoice
+from jp_nb.session.cassette_tape import CassetteTape
+from jp_nb.workspace.cassette_file import check_cassette, read_cassette
+from jp_nb.workspace.cassette_writer import CassetteWriter
+from tests.support.asked_requests import SPEC, asked, changed
+
+ANSWER: tuple[ProviderEvent, ...] = (
+    Usage(input_tokens=10),
+    TextPart(0, "message", 'Sunny — \u2028 "and" 24 °C\n'),
+    Flush(0, {"signature": "c2ln", "deep": [{"a": None}]}),
+    ToolCallStart(1, "call_1", "weather"),
+    ToolCallArguments(1, '{"city": "Bern"}'),
+    Flush(1),
+)
+
+
+def requests() -> list[AskedRequest]:
+    """A conversation: its first request, the same again, one that goes on, another model."""
+    first = {**SPEC, "message": SPEC["message"][:1]}
+    return [asked(first), asked(first), asked(SPEC), asked(changed(SPEC, ("model",), "haiku"))]
+
+
+def exchanges() -> list[Exchange]:
+    ends: tuple[End, ...] = (
+        Failed("busy", "rate_limit", 429, 20.0),
+        Finished(),
+        Retry("stale", drop_metadata="signature"),
+        BrokeOff(),
+    )
+    return [Exchange(each, ANSWER, end) for each, end in zip(requests(), ends, strict=True)]
+
+
+def written(path: Path, *given: Exchange) -> Path:
+    writer = CassetteWriter(path)
+    for each in given or exchanges():
+        writer.add(each)
+    return path
+
+
+def replayed(path: Path) -> list[Exchange]:
+    tape = CassetteTape(CassetteChoice("replay", path))
+    found = [tape.replay(each) for each in requests()]
+    return [each for each in found if each is not None]
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl")
+    assert replayed(path) == exchanges()
+    content = read_cassette(path)
+    assert [content.exchange(each) for each in content.exchanges] == exchanges()
+    assert check_cassette(path) == []
+
+
+def test_a_message_and_a_tool_stand_once_however_often_they_are_sent(tmp_path: Path) -> None:
+    text = written(tmp_path / "a.jsonl").read_text("utf-8")
+    assert text.count("How will it be in Bern?") == 1
+    assert text.count("Tell the weather.") == 1
+
+
+def edited(content: bytes, chance: random.Random) -> bytes:
+    """`content` with one change of a kind that people, editors and merges make."""
+    lines = content.splitlines(keepends=True)
+    one, other = chance.randrange(len(lines)), chance.randrange(len(lines))
+    place, size = chance.randrange(len(content)), chance.randrange(1, 40)
+    match chance.randrange(7):
+        case 0:
+            flipped = bytes([content[place] ^ (1 << chance.randrange(8))])
+            return content[:place] + flipped + content[place + 1 :]
+        case 1:
+            return content[:place] + content[place + size :]
+        case 2:
+            return content[:place] + chance.randbytes(size) + content[place:]
+        case 3:
+            return b"".join([*lines[:one], lines[other], *lines[one:]])
+        case 4:
+            del lines[one]
+            return b"".join(lines)
+        case 5:
+            lines[one], lines[other] = lines[other], lines[one]
+            return b"".join(lines)
+    return content[:place]
+
+
+def test_200_edits_give_a_clear_error_or_the_same_conversation(tmp_path: Path) -> None:
+    content = written(tmp_path / "a.jsonl").read_bytes()
+    chance, said = random.Random(20261123), list[str]()
+    for _ in range(200):
+        path = tmp_path / "edited.jsonl"
+        path.write_bytes(edited(content, chance))
+        try:
+            assert replayed(path) == exchanges()
+        except (StorageError, UnrecordedError) as exc:
+            said.append(str(exc))
+    assert len(said) > 100
+    assert all("edited.jsonl" in text for text in said)
+    assert all(text.startswith(("edited.jsonl:", "this request")) for text in said)
+
+
+def test_line_ends_of_another_system_change_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl")
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert replayed(path) == exchanges()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", ":1: the file is empty"),
+        ("{}", ":1: this is no cassette"),
+        ("[1]", ":1: expected a JSON object"),
+        ('{"jp_nb":"cassette","version":2}', ":1: this cassette is of version 2, and this jp_nb"),
+        ('{"jp_nb":"cassette","version":1}\n{"x":1}', ":2: the line is neither a part"),
+        ('{"jp_nb":"cassette","version":1}\n' + "[" * 5000, ":2: not JSON: nested too deeply"),
+        ('{"jp_nb":"cassette","version":1}\n{"tool":"0","name":"x"}', ":2: this tool is not as"),
+        ('{"jp_nb":"cassette","version":1}\n{"request":"0"}', ":2: this request is not as"),
+        ('{"jp_nb":"cassette","version":1}\n\xff', ":2: not JSON"),
+    ],
+)
+def test_what_is_no_cassette_says_so_with_the_line(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(text, "utf-8")
+    with pytest.raises(StorageError) as raised:
+        read_cassette(path)
+    assert str(raised.value).startswith(f"a.jsonl{said}")
+    assert check_cassette(path) == [str(raised.value)]
+
+
+def test_a_key_in_a_cassette_is_found(tmp_path: Path) -> None:
+    spec = changed(SPEC, ("message", 0, "user"), "My key is sk-ant-0123456789abcdef.")
+    path = written(tmp_path / "a.jsonl", Exchange(asked(spec), ANSWER, Finished()))
+    found = check_cassette(path)
+    assert len(found) == 1
+    assert "looks like a key" in found[0]
+
+
+# --- while it is recorded ----------------------------------------------------------------------
+
+
+def inquiries() -> list[Exchange]:
+    specs = [
+        changed(SPEC, ("message", 8), {"user": f"Question {number}?", "inquiry": "ask.q"})
+        for number in range(4)
+    ]
+    return [Exchange(asked(spec), ANSWER, Finished()) for spec in specs]
+
+
+def test_inquiries_that_end_in_any_order_give_the_same_file(tmp_path: Path) -> None:
+    first, last = exchanges()[1], exchanges()[2]
+    one = written(tmp_path / "1.jsonl", first, *inquiries(), last)
+    other = written(tmp_path / "2.jsonl", first, *reversed(inquiries()), last)
+    assert one.read_bytes() == other.read_bytes()
+    content = read_cassette(one)
+    kinds = [content.asked(each).is_inquiry for each in content.exchanges]
+    assert kinds == [False, True, True, True, True, False]
+
+
+def test_a_recording_goes_on_behind_what_is_there(tmp_path: Path) -> None:
+    first, second, *_ = exchanges()
+    path = written(tmp_path / "a.jsonl", first)
+    path.write_bytes(path.read_bytes().removesuffix(b"\n"))
+    CassetteWriter(path, read_cassette(path)).add(second)
+    content = read_cassette(path)
+    assert [content.exchange(each) for each in content.exchanges] == [first, second]
+
+
+def test_two_that_record_on_one_file_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    one, other = CassetteWriter(path), CassetteWriter(path)
+    one.add(exchanges()[0])
+    other.add(exchanges()[0])
+    other.add(exchanges()[1])
+    with pytest.raises(StorageError, match="another program has written"):
+        one.add(exchanges()[1])
+    read_cassette(path)
+
+
+def test_a_folder_that_cannot_be_written_to_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match=r"file/a.jsonl cannot be written"):
+        CassetteWriter(tmp_path / "file" / "a.jsonl").add(exchanges()[0])
+
+
+def test_pieces_of_a_text_are_one_and_signs_of_life_are_none() -> None:
+    listening = Listening(requests()[0])
+    for event in (
+        TextPart(0, "message", "a"),
+        KeepAlive(),
+        TextPart(0, "message", "b"),
+        TextPart(1, "message", "c"),
+        Usage(output_tokens=1),
+        TextPart(1, "message", "d"),
+    ):
+        assert listening.hear(event) is None
+    exchange = listening.hear(Finished("max_tokens"))
+    assert exchange is not None
+    assert exchange.events == (
+        TextPart(0, "message", "ab"),
+        TextPart(1, "message", "c"),
+        Usage(output_tokens=1),
+        TextPart(1, "message", "d"),
+    )
+    assert exchange.end == Finished("max_tokens")
+
+
+# --- one that answers and is recorded ----------------------------------------------------------
+
+
+def test_a_failure_that_is_the_end_is_not_replayed_for_ever(tmp_path: Path) -> None:
+    failed, good, *_ = exchanges()
+    choice = CassetteChoice("replay-or-record", tmp_path / "a.jsonl")
+    tape = CassetteTape(choice)
+    tape.keep(failed)
+    assert not choice.path or not choice.path.exists()
+    again = CassetteTape(choice)
+    assert again.replay(failed.asked) is None
+    again.keep(failed)
+    again.keep(good)
+    last = CassetteTape(choice)
+    assert [last.replay(failed.asked), last.replay(failed.asked)] == [failed, good]
+
+
+def test_a_recorded_failure_that_is_the_end_is_asked_again(tmp_path: Path) -> None:
+    failed = exchanges()[0]
+    path = written(tmp_path / "a.jsonl", failed)
+    assert CassetteTape(CassetteChoice("replay", path)).replay(failed.asked) == failed
+    assert CassetteTape(CassetteChoice("replay-or-record", path)).replay(failed.asked) is None
+
+
+def test_a_recorded_error_is_raised_again_at_once() -> None:
+    error = Failed("busy", "rate_limit", 429, 20.0).error()
+    assert (error.kind, error.status, error.retryable, error.retry_after) == (
+        "rate_limit", 429, True, 0.0
+    )  # fmt: skip
+    final = Failed("no", "quota", 402).error()
+    assert (final.retryable, final.retry_after) == (False, None)
+
+
+def test_a_missing_cassette_is_an_error_in_a_replay_alone(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="there is no cassette"):
+        CassetteTape(CassetteChoice("replay", tmp_path / "a.jsonl"))
+    modes: tuple[CassetteMode, ...] = ("record", "replay-or-record")
+    for mode in modes:
+        tape = CassetteTape(CassetteChoice(mode, tmp_path / "a.jsonl"))
+        assert tape.replay(requests()[0]) is None
