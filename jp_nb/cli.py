@@ -15,6 +15,7 @@ from pathlib import Path
 
 import jp_nb
 from jp_nb.errors import JpNbError, UsageError
+from jp_nb.headless.answers_options import add_answers_options
 from jp_nb.headless.cassette_options import add_cassette_options
 
 INTERRUPTED = 128 + 2
@@ -73,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--junit", type=Path, metavar="FILE", help="write a report as JUnit's XML")
     run.add_argument("--json", type=Path, metavar="FILE", help="write a report as JSON")
     add_cassette_options(run)
+    add_answers_options(run)
     run.set_defaults(command="run_command:run")
 
     show = commands.add_parser("show", help="print the conversation in a notebook")

@@ -18,6 +18,7 @@ from jp_nb.agent.calls import Call, EndCallbacks
 from jp_nb.agent.display_events import Display, PersonSays, QuestionEnds, Waits
 from jp_nb.agent.model_events import Usage
 from jp_nb.agent.model_inquiry import InquiryBackend, InquiryError, ModelInquiry
+from jp_nb.agent.prepared_answers import ANSWERS, OpenDecision
 from jp_nb.agent.prompt_queue import Ask, Dialogues, Event, Spawn, ask_form
 from jp_nb.agent.prompts import (
     Answered,
@@ -38,13 +39,7 @@ from jp_nb.agent.questions import (
     CANCELLED_BY_USER,
     NOT_ANSWERED,
     STOPPED_BY_USER,
-    AskModel,
-    AskPerson,
-    LeaveOpen,
-    Refuse,
-    Route,
     TurnState,
-    UseAnswer,
     answered,
     cancelled,
     closing,
@@ -52,6 +47,15 @@ from jp_nb.agent.questions import (
     marks_of,
     question_end,
     reusable,
+)
+from jp_nb.agent.routes import (
+    AskModel,
+    AskPerson,
+    Decline,
+    LeaveOpen,
+    Refuse,
+    Route,
+    UseAnswer,
     route,
 )
 from jp_nb.agent.token_count import TokenCount
@@ -81,6 +85,7 @@ ASKS_FOREVER = (
 )
 ASSISTANT = "Assistant"
 """Stands above questions that the model asks through a tool."""
+NOBODY_HAS_TO = "it may stay open, and nobody was there"
 NO_INQUIRY_BACKEND = "No inquiry backend is available"
 NO_TOKENS_LEFT = "The turn has taken as many tokens as it may"
 NONE_USED: Final = ModelUsage("")
@@ -230,26 +235,35 @@ class Asking:
     ) -> None:
         """Have each of `rounds` answered by whoever is to; those of the person are one prompt."""
         ways = [(each, self._way(each, nobody)) for each in rounds]
-        for _, way in ways:
-            if isinstance(way, Refuse):  # before anything is taken for an answer
-                self._refuse(asked, way, nobody)
-                return
+        refused = [(each, way) for each, way in ways if isinstance(way, Refuse)]
+        if refused:  # before anything is taken for an answer
+            self._refuse(asked, refused)
+            return
         for each, way in ways:
-            match way:
-                case UseAnswer(answer=answer, channel=channel):
-                    self._settle(each, answer, channel)
-                case LeaveOpen():
-                    self._close(each, cancelled(each.id, "no_prompt_backend", end="unavailable"))
-                    self._count(each)
-                case AskModel():
-                    asked.for_models.append(each)
-                case AskPerson():
-                    asked.for_person.append(each)
+            self._go(each, way)
             if asked.over:
                 return
         for each in asked.for_models:
             self._spawn(partial(self._inquire, each, nobody))
         self._advance(asked)
+
+    def _go(self, each: _Round, way: Route) -> None:
+        """Have `each` answered that `way`, which refuses nothing."""
+        match way:
+            case UseAnswer(answer=answer, channel=channel):
+                if channel is None:
+                    self._note_open(each, NOBODY_HAS_TO)
+                self._settle(each, answer, channel)
+            case LeaveOpen():
+                self._note_open(each, NOBODY_HAS_TO)
+                self._close(each, cancelled(each.id, "no_prompt_backend", end="unavailable"))
+                self._count(each)
+            case Decline():
+                self._decline(each)
+            case AskModel():
+                each.asked.for_models.append(each)
+            case AskPerson():
+                each.asked.for_person.append(each)
 
     def _way(self, each: _Round, nobody: Unavailable | None) -> Route:
         tool = each.tool
@@ -260,8 +274,21 @@ class Asking:
             each.question,
             tool.questions.get(each.question.id),
             remembered=self._state.remembered(tool.name, each.question),
-            nobody=nobody is not None,
+            nobody=None if nobody is None else nobody.reason,
+            prepared=self._state.prepared.answer(tool.name, each.question),
         )
+
+    def _note_open(self, each: _Round, why: str) -> None:
+        decision = OpenDecision("question", each.tool.name, why, each.question)
+        self._state.prepared.left_open(decision)
+
+    def _decline(self, each: _Round) -> None:
+        """Take that there is no answer, as somebody said beforehand."""
+        asked = each.asked
+        self._close(each, cancelled(each.id, "user", end="declined", channel=ANSWERS))
+        self._count(each)
+        if each.question.required and not asked.needs.partial and not asked.over:
+            self._fail(asked, NOT_ANSWERED["declined"], "user", end="declined", skipped=True)
 
     def _advance(self, asked: _CallQuestions) -> None:
         """Ask the person what no model answers, once these are done; then run the tool again."""
@@ -273,21 +300,33 @@ class Asking:
         elif all(each.end is not None for each in asked.rounds):
             self._go_on(asked)
 
-    def _refuse(self, asked: _CallQuestions, way: Refuse, nobody: Unavailable | None) -> None:
+    def _refuse(self, asked: _CallQuestions, refused: list[tuple[_Round, Refuse]]) -> None:
+        for each, way in refused:
+            if way.open is not None:
+                self._calls.nobody_decides(Unavailable(way.open))
+                self._note_open(each, way.open)
+        way = refused[0][1]
         end = "unavailable" if way.reason == "no_prompt_backend" else None
-        if nobody is not None and end:
-            self._calls.nobody_decides(nobody)
         self._fail(asked, way.text, way.reason, end=end)
 
     def _fail(
-        self, asked: _CallQuestions, text: str, reason: CancelReason, *, end: str | None = None
+        self,
+        asked: _CallQuestions,
+        text: str,
+        reason: CancelReason,
+        *,
+        end: str | None = None,
+        skipped: bool = False,
     ) -> None:
-        """End the call with the error `text`; what it asks beside goes unanswered, too."""
+        """End the call with the error `text`; what it asks beside goes unanswered, too.
+
+        With `skipped`, somebody wanted that, and it is no error.
+        """
         asked.over = True
         for each in asked.rounds:
             if each.end is None:
                 self._close(each, cancelled(each.id, reason, end=end))
-        self._calls.finish(asked.call, text, is_error=True)
+        self._calls.finish(asked.call, text, is_error=not skipped, skipped=skipped)
 
     def _settle(self, each: _Round, answer: JsonValue, channel: str | None) -> None:
         """Take an answer that no person gave."""

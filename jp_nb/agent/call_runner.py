@@ -124,7 +124,9 @@ class CallRunner:
         self._consent = Consent(
             self, display=display, prompter=prompter, prompts=prompts, state=state
         )
-        self.changes = Changes(self, display=display, prompter=prompter, prompts=prompts)
+        self.changes = Changes(
+            self, display=display, prompter=prompter, prompts=prompts, prepared=state.prepared
+        )
         self.unavailable: str | None = None
 
     def begin_batch(self, batch: BatchContext) -> None:

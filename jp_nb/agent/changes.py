@@ -19,8 +19,15 @@ from jp_nb.agent.calls import Call, EndCallbacks
 from jp_nb.agent.change_lines import changes_nothing, proposed_changes
 from jp_nb.agent.decisions import Approval, approval
 from jp_nb.agent.display_events import ChangeEnds, Display, Notice, Waits
+from jp_nb.agent.prepared_answers import (
+    ANSWERS,
+    Declined,
+    Given,
+    OpenDecision,
+    PreparedAnswers,
+)
 from jp_nb.agent.prompt_queue import Dialogues
-from jp_nb.agent.prompts import Channel, Prompter, ProposedChange, Unavailable
+from jp_nb.agent.prompts import Prompter, ProposedChange, Unavailable
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.proposal import (
     ConfigSnapshot,
@@ -92,6 +99,7 @@ class Changes:
         display: Shows what happens.
         prompter: Says whether somebody is there.
         prompts: Where prompts wait.
+        prepared: What was decided beforehand.
     """
 
     def __init__(
@@ -101,11 +109,13 @@ class Changes:
         display: Display,
         prompter: Prompter,
         prompts: Dialogues,
+        prepared: PreparedAnswers,
     ) -> None:
         self._calls = calls
         self._display = display
         self._prompter = prompter
         self._prompts = prompts
+        self._prepared = prepared
         self._basis = ConfigSnapshot()
         self._visible: dict[str, JsonValue] = {}
         self._approved: list[tuple[_Proposed, ProposedBy]] = []
@@ -191,6 +201,13 @@ class Changes:
                 assert_never(found)
 
     def _confirm(self, proposed: _Proposed, *, again: bool = False) -> None:
+        match self._prepared.decision("change", proposed.tool.name):
+            case Given():
+                self._approve(proposed, "person", ANSWERS)
+                return
+            case Declined():
+                self._declined(proposed, ANSWERS)
+                return
         nobody = self._prompter.nobody()
         if nobody is not None:
             self._not_confirmed(proposed, nobody.reason)
@@ -221,7 +238,7 @@ class Changes:
         self,
         proposed: _Proposed,
         by: Literal["person", "grant"],
-        channel: Channel | None = None,
+        channel: str | None = None,
     ) -> None:
         call, tool = proposed.call, proposed.tool
         paths = proposed.proposal.paths
@@ -230,7 +247,7 @@ class Changes:
         self._show(proposed, applied=True, by=by, channel=channel)
         self._calls.config_settled(call, tool, proposed.content)
 
-    def _declined(self, proposed: _Proposed, channel: Channel | None) -> None:
+    def _declined(self, proposed: _Proposed, channel: str | None) -> None:
         self._show(proposed, applied=False, by="person", channel=channel)
         self._reject(
             proposed.call,
@@ -245,6 +262,9 @@ class Changes:
 
     def _not_confirmed(self, proposed: _Proposed, reason: str) -> None:
         self._calls.nobody_decides(Unavailable(reason))
+        lines = tuple(map(str, proposed.lines))
+        decision = OpenDecision("change", proposed.tool.name, reason, detail=lines)
+        self._prepared.left_open(decision)
         if proposed.call.rejections < MAX_REJECTIONS:  # the last time says so itself
             self._show(proposed, applied=False, by="nobody", reason=reason)
         detail = f"the change needs a person's confirmation and nobody can be asked: {reason}"
@@ -277,7 +297,7 @@ class Changes:
         *,
         applied: bool,
         by: Literal["person", "grant", "nobody"],
-        channel: Channel | None = None,
+        channel: str | None = None,
         reason: str | None = None,
     ) -> None:
         key, name = proposed.call.key, proposed.tool.name

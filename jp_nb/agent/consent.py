@@ -12,18 +12,27 @@ from typing import Protocol
 
 from jp_nb.agent.calls import Call, EndCallbacks, prepare
 from jp_nb.agent.decisions import (
+    NOT_DELIVERED,
+    SKIPPED,
     SKIPPED_REMEMBERED,
     Delivery,
     Permission,
     delivery,
     permission,
 )
-from jp_nb.agent.display_events import Display, Waits
+from jp_nb.agent.display_events import Display, Notice, Waits
+from jp_nb.agent.prepared_answers import DecisionKind, Declined, Given, OpenDecision
 from jp_nb.agent.prompt_queue import Ask, Dialogues, Event
 from jp_nb.agent.prompts import Prompter, Unavailable
 from jp_nb.agent.questions import TurnState
 from jp_nb.agent.tool_set import OfferedTool
+from jp_nb.safe_text import spell_unseen
 from jp_nb.tooling.context import ToolContext
+
+PERMITTED = "▸ {} lets {} run"
+NOT_PERMITTED = "▸ {} does not let {} run"
+DELIVERED = "▸ {} lets the model read the result of {}"
+WITHHELD = "▸ {} keeps the result of {} from the model"
 
 
 class ConsentCallbacks(EndCallbacks, Protocol):
@@ -73,10 +82,19 @@ class Consent:
         self._state = state
 
     def to_run(self, call: Call, tool: OfferedTool) -> None:
-        """Have a person decide if `tool` runs."""
+        """Have a person decide if `tool` runs, if it was not decided beforehand."""
+        match self._state.prepared.decision("permission", tool.name):
+            case Given(place=place):
+                self._display(Notice(PERMITTED.format(place, spell_unseen(tool.name))))
+                self._calls.start(call, tool)
+                return
+            case Declined(place=place):
+                self._display(Notice(NOT_PERMITTED.format(place, spell_unseen(tool.name))))
+                self._calls.finish(call, SKIPPED, skipped=True)
+                return
         nobody = self._prompter.nobody()
         if nobody is not None:
-            self._refuse(call, tool, "run", nobody)
+            self._refuse(call, tool, "permission", nobody)
         elif tool.format == "unattended":
             self._calls.formatted(call, tool, lambda: self._queue_permission(call, tool))
         else:
@@ -113,7 +131,7 @@ class Consent:
 
     def _settle_permission(self, call: Call, tool: OfferedTool, decided: Permission) -> None:
         if decided.nobody is not None:
-            self._refuse(call, tool, "run", decided.nobody)
+            self._refuse(call, tool, "permission", decided.nobody)
             return
         if decided.remembered:
             self._state.permissions[tool.name] = (tool, decided.runs)
@@ -125,10 +143,14 @@ class Consent:
             call.changed = True
         self._calls.start(call, tool)
 
-    def _refuse(self, call: Call, tool: OfferedTool, setting: str, nobody: Unavailable) -> None:
+    def _refuse(
+        self, call: Call, tool: OfferedTool, kind: DecisionKind, nobody: Unavailable
+    ) -> None:
         self._calls.nobody_decides(nobody)
-        what = f"{tool.name} did not run: it needs a person's decision"
-        if setting == "result":
+        self._state.prepared.left_open(OpenDecision(kind, tool.name, nobody.reason))
+        what, setting = f"{tool.name} did not run: it needs a person's decision", "run"
+        if kind == "result":
+            setting = "result"
             what = f"{tool.name} ran and its result is not delivered: it needs a person's decision"
         self._calls.fail(
             call,
@@ -148,6 +170,15 @@ class Consent:
                 call, decided.content, is_error=decided.is_error, skipped=decided.withheld
             )
 
+        match self._state.prepared.decision("result", tool.name):
+            case Given(place=place):
+                self._display(Notice(DELIVERED.format(place, spell_unseen(tool.name))))
+                settle(result)
+                return
+            case Declined(place=place):
+                self._display(Notice(WITHHELD.format(place, spell_unseen(tool.name))))
+                settle(Delivery(NOT_DELIVERED, withheld=True))
+                return
         nobody = self._prompter.nobody()
         if nobody is not None:
             self._refuse(call, tool, "result", nobody)

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import Channel, Mark, ProposedChange
+from jp_nb.agent.prompts import Mark, ProposedChange
 from jp_nb.image import Image
 from jp_nb.tooling.question import Question
 from jp_nb.tooling.text_arguments import TextArgument
@@ -105,8 +105,8 @@ class ChangeEnds:
 
     Attributes:
         applied: False if it was rejected.
-        by: `person`, through `channel`; `grant` if the tool need not ask; `nobody` if it had to
-            and nobody was there.
+        by: `person`, through `channel` (`answers`: beforehand, in a file); `grant` if the tool need
+            not ask; `nobody` if it had to and nobody was there.
         reason: Why nobody could be asked.
         counts: False if nothing is applied, whatever was decided: the call is no part of a turn.
     """
@@ -116,7 +116,7 @@ class ChangeEnds:
     changes: tuple[ProposedChange, ...]
     applied: bool
     by: Literal["person", "grant", "nobody"]
-    channel: Channel | None = None
+    channel: str | None = None
     reason: str | None = None
     counts: bool = True
 

@@ -1,4 +1,4 @@
-"""Routes a tool's question to whoever answers it, and writes the entries of the round trip.
+"""What a turn remembers of its questions, and the entries of a question's round trip.
 
 Source: `docs/turns.md`, `docs/record.md`.
 """
@@ -12,10 +12,11 @@ from typing import get_args
 
 from pydantic import JsonValue
 
+from jp_nb.agent.prepared_answers import NOTHING_PREPARED, PreparedAnswers
 from jp_nb.agent.prompts import Answered, Mark, NotAnswered
+from jp_nb.agent.routes import UseAnswer
 from jp_nb.agent.secret_answers import Secrets
 from jp_nb.agent.tool_set import OfferedTool
-from jp_nb.config.tree.tool_config import QuestionConfig
 from jp_nb.record.events import (
     CancelReason,
     InquiryAnswerType,
@@ -27,7 +28,6 @@ from jp_nb.record.events import (
 from jp_nb.record.inquiry_events import marks_in
 from jp_nb.tooling.context import EndOfQuestion, QuestionEnd
 from jp_nb.tooling.question import Question
-from jp_nb.tooling.question_kinds import Misfit
 
 CANCELLED_BY_USER = "Tool input cancelled by user."
 STOPPED_BY_USER = "The questions were cancelled by the user, who stopped the turn."
@@ -65,6 +65,7 @@ class TurnState:
         secrets: What tools may not repeat; of the whole session.
         images: How many the turn shows, those included that somebody is still asked about.
         recorded: Answers that count before all others, by the id of the inquiry.
+        prepared: What was decided before anybody asked; longer than a turn.
     """
 
     answers: dict[str, JsonValue] = field(default_factory=dict)
@@ -73,6 +74,7 @@ class TurnState:
     secrets: Secrets = field(default_factory=Secrets)
     images: int = 0
     recorded: Mapping[str, RecordedAnswer] = field(default_factory=dict)
+    prepared: PreparedAnswers = NOTHING_PREPARED
 
     def permission(self, tool: OfferedTool) -> bool | None:
         """Return the remembered decision about `tool` as it is now; None if there is none."""
@@ -108,109 +110,6 @@ class TurnState:
 def reusable(question: Question) -> bool:
     """Return True if answers of `question` may be remembered for the turn."""
     return question.persistence == "turn" and not question.answer_type.has_secret
-
-
-# --- routing ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class UseAnswer:
-    """The answer is known, and nobody is asked.
-
-    `channel` says from where; None for the automatic answer of an optional question: nobody is
-    there to decide.
-    """
-
-    answer: JsonValue
-    channel: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class LeaveOpen:
-    """Nobody is there to answer, and nobody has to."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refuse:
-    """Nobody may answer; the call ends with the error `text`."""
-
-    text: str
-    reason: CancelReason
-
-
-@dataclass(frozen=True, slots=True)
-class AskPerson:
-    """A person is asked."""
-
-
-@dataclass(frozen=True, slots=True)
-class AskModel:
-    """A model is asked."""
-
-
-Route = UseAnswer | LeaveOpen | Refuse | AskPerson | AskModel
-
-
-def route(
-    tool: str,
-    question: Question,
-    config: QuestionConfig | None,
-    *,
-    remembered: JsonValue,
-    nobody: bool,
-) -> Route:
-    """Return who answers `question` of `tool`, by the order of precedence in `docs/turns.md`.
-
-    Args:
-        tool: Name of the tool, for messages alone.
-        question: What it asks.
-        config: What the user configured for that question.
-        remembered: A fitting answer of this turn, or None.
-        nobody: True if nobody can be prompted.
-    """
-    config = config or QuestionConfig()
-    if config.answer is not None:
-        answer = question.answer_type.settled(config.answer)
-        misfit = question.misfit(answer)
-        if misfit is None:
-            return UseAnswer(answer, "configured")
-        why = question.answer_type.complaint(answer)
-        return Refuse(_bad_static(tool, question.id, misfit, why), "invalid_static_answer")
-    if remembered is not None:
-        return UseAnswer(remembered, "remembered")
-    if config.asks_assistant:
-        if question.human_only:
-            return Refuse(
-                f"{tool} requires a human answer and cannot be routed to the assistant. Do not "
-                "retry this tool call in this turn.",
-                "assistant_routing_denied",
-            )
-        return AskModel()
-    if not nobody:
-        return AskPerson()
-    if question.may_stay_open:
-        automatic = question.automatic
-        return LeaveOpen() if automatic is None else UseAnswer(automatic, None)
-    if question.human_only:
-        return Refuse(
-            f"{tool} cannot run because no interactive terminal is available. Do not retry this "
-            "tool call in this turn; continue without user input or explain what information is "
-            "missing.",
-            "no_prompt_backend",
-        )
-    return AskModel()
-
-
-def _bad_static(tool: str, question_id: str, misfit: Misfit, why: str) -> str:
-    what = {
-        "type": "does not match the question's answer_type",
-        "option": "is not one of the question's options",
-        "value": f"does not fit: {why}",
-    }[misfit]
-    return (
-        f"{tool}: the configured conversation.tools.{tool}.questions.{question_id}.answer value "
-        f"{what}. Update the configuration; do not retry."
-    )
 
 
 # --- recording -------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from jp_nb.agent.coordinator import NEVER_RAN, BatchEnd, Coordinator
 from jp_nb.agent.display_events import Display, InterruptHeard, Notice
 from jp_nb.agent.interrupts import Interrupts
 from jp_nb.agent.model_events import Usage
+from jp_nb.agent.prepared_answers import NOTHING_PREPARED, PreparedAnswers
 from jp_nb.agent.prompts import Prompter
 from jp_nb.agent.questions import RecordedAnswer, TurnState
 from jp_nb.agent.resolved import Resolved
@@ -101,6 +102,7 @@ class TurnLoop:
         faulted: Is given what a tool raised, for a debugger.
         shortening: What it takes to make a long conversation shorter; None: it stays as it is.
         secure: Has what is recorded reach the disk, before a tool starts because of it.
+        prepared: What was decided before anybody asked.
         changes: So many of the last changes of the configuration were made for this turn. They
             are taken back if it fails, or is interrupted, before the model said anything.
         recorded: What was answered before the turn was cut short, by the id of the inquiry.
@@ -122,6 +124,7 @@ class TurnLoop:
     faulted: Callable[[Call, BaseException], None] = nobody_debugs
     shortening: Shortening | None = None
     secure: Callable[[], None] = nothing_to_secure
+    prepared: PreparedAnswers = NOTHING_PREPARED
     changes: int = 0
     recorded: Mapping[str, RecordedAnswer] = field(default_factory=dict)
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -326,7 +329,12 @@ class TurnLoop:
             prompter=self.prompter,
             cell=self.cell,
             display=self.display,
-            state=TurnState(secrets=self.secrets, images=self._images, recorded=self.recorded),
+            state=TurnState(
+                secrets=self.secrets,
+                images=self._images,
+                recorded=self.recorded,
+                prepared=self.prepared,
+            ),
             interrupts=interrupts,
             context=self.context,
             faulted=self.faulted,

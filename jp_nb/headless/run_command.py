@@ -1,6 +1,6 @@
 """`jp-nb run`: executes a notebook with nobody there.
 
-Source: `docs/guide.md`.
+Source: `docs/guide.md`, `docs/answers.md`, `docs/cassettes.md`, `docs/ci.md`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Iterable
 
+from jp_nb.headless.answers_options import noting_decisions
 from jp_nb.headless.cassette_options import cassette_settings, noting_use, unused_lines
 from jp_nb.headless.files import existing_notebook, write_whole
 from jp_nb.headless.runner import RunResult, run_notebook
@@ -16,26 +18,38 @@ from jp_nb.safe_text import plain
 
 
 def run(options: argparse.Namespace) -> int:
-    """Execute the notebook; say which cell failed, if one did."""
+    """Execute the notebook; say which cell failed, if one did, and what nobody decided."""
     notebook = existing_notebook(options.notebook)
-    with noting_use() as noted:
+    with noting_decisions(options) as decisions, noting_use() as noted:
         result = run_notebook(
             notebook,
             out=options.out,
             strict=options.strict,
             continue_=options.go_on,
             overrides=options.cfg,
-            settings=cassette_settings(options, notebook),
+            settings=cassette_settings(options, notebook) | decisions.settings,
+            decisions=decisions.log,
         )
         write_reports(result, options)
-        for line in unused_lines(noted):
-            print(f"jp-nb: {plain(line)}", file=sys.stderr)
-    if result.failure is not None:
-        place = "" if result.failure.cell is None else f" in cell {result.failure.cell}"
-        message = plain(f"{result.failure.name}{place}: {result.failure.message}")
-        print(f"jp-nb: {message}", file=sys.stderr)
-        return 1
-    return 0
+        say(unused_lines(noted))
+        say(failure_lines(result))
+        say(decisions.told())
+    return 0 if result.ok else 1
+
+
+def say(lines: Iterable[str]) -> None:
+    """Print `lines` beside what a shell reads, safe for a terminal."""
+    for line in lines:
+        print(f"jp-nb: {plain(line)}", file=sys.stderr)
+
+
+def failure_lines(result: RunResult) -> list[str]:
+    """Return what is said of the cell that failed; nothing if none did."""
+    failure = result.failure
+    if failure is None:
+        return []
+    place = "" if failure.cell is None else f" in cell {failure.cell}"
+    return [f"{failure.name}{place}: {failure.message}"]
 
 
 def write_reports(result: RunResult, options: argparse.Namespace) -> None:

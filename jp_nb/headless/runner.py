@@ -36,6 +36,16 @@ NOT_WHOLE = (
 
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 NO_ENDS: Final = CellEnds()
+OF_A_RUN: Final = frozenset(
+    {
+        variables.PATH,
+        variables.STRICT,
+        variables.CONTINUE,
+        variables.OVERRIDES,
+        variables.DECISIONS,
+    }
+)
+"""Environment variables that say what a runner wants of one run; another one's do not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +80,7 @@ def run_notebook(
     continue_: bool = False,
     overrides: Sequence[str] = (),
     settings: Mapping[str, str] = NOTHING,
+    decisions: Path | None = None,
     timeout: float | None = None,
     on_cell: OnCell | None = None,
 ) -> RunResult:
@@ -78,7 +89,8 @@ def run_notebook(
     It is written with outputs and `metadata.jp` also when a cell fails, the kernel dies or the
     run is interrupted. `timeout` is for each cell, in seconds. `overrides` are `-c` arguments,
     which become part of the conversation; `settings`, texts by path, are of this run alone: they
-    count as environment variables do, instead of those.
+    count as environment variables do, instead of those. The file `decisions` gets what nobody
+    decided (`jp_nb.headless.open_decisions`).
 
     Raises:
         StorageError: If the notebook cannot be read or written: then the old file is untouched.
@@ -95,7 +107,8 @@ def run_notebook(
         if cell.cell_type == "code":  # outputs of an older run would look like this one's
             cell.outputs, cell.execution_count = [], None
     execution = Execution(notebook, timeout=timeout, on_cell=on_cell)
-    environment = _environment(path, strict, continue_, overrides) | as_variables(settings)
+    environment = _environment(path, strict, continue_, overrides, decisions)
+    environment |= as_variables(settings)
     failure: CellFailure | None = None
     with execution.interruptible():
         try:
@@ -125,7 +138,11 @@ def _check_epoch() -> None:
 
 
 def _environment(
-    path: Path, strict: bool, continue_: bool, overrides: Sequence[str]
+    path: Path,
+    strict: bool,
+    continue_: bool,
+    overrides: Sequence[str],
+    decisions: Path | None,
 ) -> dict[str, str]:
     ours = {variables.PATH: str(path)}
     if strict:
@@ -134,8 +151,9 @@ def _environment(
         ours[variables.CONTINUE] = "1"
     if overrides:
         ours[variables.OVERRIDES] = json.dumps(list(overrides))
-    names = (variables.PATH, variables.STRICT, variables.CONTINUE, variables.OVERRIDES)
-    return {key: value for key, value in os.environ.items() if key not in names} | ours
+    if decisions is not None:
+        ours[variables.DECISIONS] = str(decisions)
+    return {key: value for key, value in os.environ.items() if key not in OF_A_RUN} | ours
 
 
 def _last_executed(notebook: Any) -> int | None:

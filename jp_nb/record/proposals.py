@@ -37,7 +37,8 @@ class ProposedBy:
         call_id: The provider's id of the call.
         paths: What it set and unset.
         applied_by: Who let it count: a person, or a grant in the configuration.
-        channel: Where the person was asked: `form`, `stdin` or `terminal`; None for a grant.
+        channel: Where the person was asked: `form`, `stdin`, `terminal`, or `answers` if a file of
+            theirs said so beforehand; None for a grant.
     """
 
     tool: str

@@ -101,6 +101,7 @@ _ANSWERED_BY: Final = {
     "terminal": "the user",
     "remembered": "the user (remembered)",
     "configured": "the configuration",
+    "answers": "the user, in an answers file",
     "model": "a model",
 }
 

@@ -42,6 +42,7 @@ _CHANNELS = {
     "form": "through the form",
     "stdin": "through the input field",
     "terminal": "in the terminal",
+    "answers": "in the answers file",
 }
 _UNANSWERED = {
     "failed": "✗ failed: no answer came",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, assert_never
+from typing import Final, Literal, assert_never
 
 from jp_nb.agent.display_events import (
     ChangeEnds,
@@ -18,6 +18,7 @@ from jp_nb.agent.display_events import (
     ToolBegins,
     ToolEnds,
 )
+from jp_nb.agent.prepared_answers import ANSWERS
 from jp_nb.config.secret_names import SECRET_ANSWER
 from jp_nb.json_values import indented_json, read_json
 from jp_nb.record.answer_words import LEFT, NOT_ANSWERED
@@ -216,6 +217,9 @@ def _verdict(ends: ChangeEnds) -> str:
         ("applied", "") if ends.counts else ("approved", "; not applied outside a turn")
     )
     match ends.by:
+        case "person" if ends.channel == ANSWERS:
+            verdict = f"{applied}{beside}" if ends.applied else "rejected"
+            return f"{verdict}, as the answers file says"
         case "person":
             channel = f" ({ends.channel})" if ends.channel else ""
             if not ends.applied:
@@ -244,8 +248,11 @@ def _notice_markdown(text: str) -> str:
     return "  \n".join(lines)
 
 
-_NO_PERSON = ("configured", "remembered", "recorded", "model")
-"""Channels of answers that nobody gave just now."""
+_NO_PERSON: Final = {
+    **{channel: channel for channel in ("configured", "remembered", "recorded", "model")},
+    ANSWERS: "answers file",
+}
+"""Channels of answers that nobody gave just now, in words."""
 _ENDS: Mapping[str, str] = {
     **LEFT,
     "unavailable": "nobody could be asked",
@@ -263,7 +270,7 @@ def _outcome(ends: QuestionEnds, card: QuestionCard) -> str:
     if ends.outcome == "redacted":
         return f"→ {SECRET_ANSWER}"
     if ends.outcome == "answered":
-        origin = f" ({ends.channel})" if ends.channel in _NO_PERSON else ""
+        origin = f" ({_NO_PERSON[ends.channel]})" if ends.channel in _NO_PERSON else ""
         return f"→ {card.words}{origin}{marks_in_words(ends.marks)}"
     if ends.end == "declined":
         return f"— {NOT_ANSWERED}"

@@ -22,6 +22,7 @@ from jp_nb.session.active_conversation import ActiveConversation
 from jp_nb.session.agent_thread import AgentThread
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.session.host import Host, TurnOutput
+from jp_nb.session.prepared import SessionAnswers
 from jp_nb.tooling.context import SharedContext
 
 UNHEARD_BEFORE_GIVING_UP = 3
@@ -67,11 +68,21 @@ class CellWork:
         self.front_end = host.front_end(self.cell, self.agent.call)
         self.secrets = Secrets()
         self.output: TurnOutput | None = None
+        self._prepared = SessionAnswers()
 
     def begin(self, config: AppConfig) -> TurnOutput:
         """Return what shows the work in the running cell; prompts are put there from now on."""
         self.output = output = self.front_end.begin_turn(config)
         return output
+
+    def prepared(self, config: AppConfig) -> SessionAnswers:
+        """Return what was decided beforehand, as `config` says where.
+
+        Raises:
+            ConfigError: If the file cannot be read, or is wrong.
+        """
+        self._prepared.load(config.prompt.answers, self._active.files.folder)
+        return self._prepared
 
     def context(self, stream: ConversationStream) -> SharedContext:
         """Return what every tool is told that is called in `stream`."""

@@ -6,10 +6,11 @@ Source: `docs/guide.md`, `docs/turns.md`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn, assert_never
+from typing import Final, NoReturn, assert_never
 
 from pydantic import JsonValue
 
+from jp_nb.agent.prepared_answers import Declined, Given, OpenDecision, PreparedAnswers, Unfit
 from jp_nb.agent.prompts import (
     Answered,
     FormEnd,
@@ -26,6 +27,8 @@ from jp_nb.errors import ConfigError, ConfigProblem, PromptCancelled, PromptUnav
 from jp_nb.tooling.outcome import MAX_QUESTIONS
 from jp_nb.tooling.question import FormAnswer, Question
 
+OWN_CODE: Final = "jp.ask"
+"""Stands for the tool in the answers file, where ordinary code asks."""
 Answers = dict[str, JsonValue]
 PutToPerson = Callable[
     [QuestionPrompt | FormPrompt], Answered | FormEnd | NotAnswered | Unavailable
@@ -63,6 +66,7 @@ class OwnQuestions:
         config: May hold answers.
         label: A header above them.
         tool: Whose configured answers count; None: those of `*`.
+        prepared: What was decided beforehand; of no tool it stands at `jp.ask`.
     """
 
     def __init__(
@@ -72,10 +76,13 @@ class OwnQuestions:
         *,
         label: str | None,
         tool: str | None,
+        prepared: PreparedAnswers,
     ) -> None:
         self._questions = questions
         self._label = label
         self._tool = tool
+        self._asker = tool or OWN_CODE
+        self._prepared = prepared
         found = config.conversation.tools.get(tool or STAR)
         self._configured = {
             name: each.answer
@@ -96,12 +103,16 @@ class OwnQuestions:
             PromptUnavailable: If somebody has to be asked, and nobody can be.
             PromptCancelled: If somebody was asked and gave no answer.
         """
-        wanted = [question for question in self._questions if question.id not in self._answers]
-        if wanted:
+        for question in self._wanted():
+            self._take_prepared(question)
+        if wanted := self._wanted():
             self._ask(wanted, put)
         return {question.id: self._answers[question.id] for question in self._questions}
 
-    # --- what is configured ------------------------------------------------------------------
+    def _wanted(self) -> list[Question]:
+        return [question for question in self._questions if question.id not in self._answers]
+
+    # --- what is configured, or was decided beforehand ---------------------------------------
 
     def _take_configured(self, question: Question) -> None:
         """Take what answers `question`, or fields of it, without asking.
@@ -117,6 +128,27 @@ class OwnQuestions:
             self._answers[question.id] = answer
         elif isinstance(kind, FormAnswer):
             self._take_fields(question, kind)
+
+    def _take_prepared(self, question: Question) -> None:
+        """Take what was decided about `question` beforehand.
+
+        Raises:
+            ConfigError: If that is no answer.
+            PromptCancelled: If it was decided that it gets none, and it needs one.
+        """
+        match self._prepared.answer(self._asker, question):
+            case Given(value=value):
+                self._take(question, value)
+            case Declined() if question.required:
+                raise _unanswered([question], NotAnswered("declined"))
+            case Declined():
+                self._answers[question.id] = None
+            case Unfit(why=why):
+                self._note_open(question, why)
+                raise ConfigError(why)
+
+    def _note_open(self, question: Question, why: str) -> None:
+        self._prepared.left_open(OpenDecision("question", self._asker, why, question))
 
     def _take_fields(self, question: Question, kind: FormAnswer) -> None:
         given: Answers = {}
@@ -193,6 +225,8 @@ class OwnQuestions:
         """
         missing = [each for question in wanted for each in self._without(question)]
         if missing:
+            for question in wanted:
+                self._note_open(question, nobody.reason)
             raise self._needs_person(wanted, missing, nobody)
 
     def _without(self, question: Question) -> list[Question]:

@@ -199,7 +199,9 @@ class ToolBench:
             batches=batches,
             context=context,
             record=TurnRecord(scratch, thread),
-            state=TurnState(secrets=work.secrets, recorded=recorded),
+            state=TurnState(
+                secrets=work.secrets, recorded=recorded, prepared=work.prepared(config)
+            ),
             prompter=work.front_end.prompter,
             cell=work.cell,
             display=output,

@@ -311,6 +311,7 @@ class TurnRunner:
             resolve=self.resolver.for_turn(resolved),
             prompter=self._front_end.prompter,
             cell=self.work.cell,
+            prepared=self.work.prepared(resolved.basis.config),  # may raise: before it is shown
             display=self.work.begin(resolved.basis.config),
             strict=strict or os.environ.get(variables.STRICT) == "1",
             context=self.work.context(stream),
@@ -413,7 +414,8 @@ class TurnRunner:
                 reason="the tool call was ended",
             )
         config = self._active.settings.config
-        own = OwnQuestions(questions, config, label=label, tool=tool)
+        prepared = self.work.prepared(config)
+        own = OwnQuestions(questions, config, label=label, tool=tool, prepared=prepared)
         answers = own.answers(lambda prompt: self._put(prompt, config))
         for question in questions:
             self.work.secrets.answered(question, answers[question.id])

@@ -20,6 +20,9 @@ EPOCH = "SOURCE_DATE_EPOCH"
 PAGE = "JPY_SESSION_NAME"
 """Set by Jupyter's server: the path of the notebook that it started the kernel for."""
 
+DECISIONS = "JP_NB_DECISIONS"
+"""File that gets a line for each decision that nobody took, and for each prepared answer."""
+
 KEY_FILE = "JP_NB_KEY_FILE"
 """File of the key that signs records, in place of the one in the user's data directory."""
 

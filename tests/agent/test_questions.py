@@ -12,7 +12,8 @@ from pydantic import JsonValue
 from jp_nb import agent
 from jp_nb.agent.display_events import QuestionEnds
 from jp_nb.agent.prompts import NotAnswered, QuestionPrompt, Unavailable
-from jp_nb.agent.questions import TurnState, UseAnswer, route
+from jp_nb.agent.questions import TurnState
+from jp_nb.agent.routes import UseAnswer, route
 from jp_nb.config.layers import Layer, fold
 from jp_nb.config.partial import Partial
 from jp_nb.config.validation import validate
@@ -503,7 +504,7 @@ def test_the_memory_is_kept_by_tool_and_question_and_only_for_what_fits() -> Non
 
 
 def test_what_was_remembered_counts_also_once_nobody_is_there_any_more() -> None:
-    for nobody in (False, True):
+    for nobody in (None, "it runs headless"):
         way = route("deploy", OPEN, None, remembered=True, nobody=nobody)
         assert way == UseAnswer(True, "remembered")
 

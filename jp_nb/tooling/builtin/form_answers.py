@@ -46,6 +46,7 @@ _OPEN: Final[dict[EndOfQuestion, tuple[str, str]]] = {
 _REPLIED: Final = ("cancelled", "the user replied instead")
 _ORIGINS: Final = {
     "configured": "configured by the user in advance",
+    "answers": "answered by the user in advance",
     "remembered": "answered by the user earlier in this turn",
     "model": "answered by another model, not by the user",
 }

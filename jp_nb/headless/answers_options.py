@@ -1,0 +1,84 @@
+"""The options of a run that answer in a person's place, and what is said of that at its end.
+
+Source: `docs/answers.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from jp_nb.errors import UsageError
+
+
+def add_answers_options(parser: argparse.ArgumentParser) -> None:
+    """Let a command take an answers file, and write one to fill in."""
+    parser.add_argument(
+        "--answers", type=Path, metavar="FILE", help="what a person would decide, in TOML"
+    )
+    parser.add_argument(
+        "--answers-template",
+        type=Path,
+        metavar="FILE",
+        help="write what nobody decided, as such a file to fill in",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RunDecisions:
+    """The decisions of one run.
+
+    Attributes:
+        options: Its options.
+        log: The file that its kernel notes them in.
+    """
+
+    options: argparse.Namespace
+    log: Path
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings of the run, by path."""
+        answers: Path | None = self.options.answers
+        return {"prompt.answers": str(answers.resolve())} if answers else {}
+
+    def told(self) -> Iterator[str]:
+        """Yield what is said of them at the end of the run; write the template, if one is wanted.
+
+        Raises:
+            UsageError: If it cannot be written.
+        """
+        from jp_nb.headless.open_decisions import read_decisions, report_lines, write_template
+        from jp_nb.workspace.answers_file import read_answers_file
+
+        answers, template = self.options.answers, self.options.answers_template
+        found = read_decisions(self.log)
+        yield from report_lines(found, read_answers_file(answers) if answers else None)
+        if template is not None and found.undecided:
+            write_template(template, found.undecided, self.options.notebook.name)
+            yield f"{template} is to be filled in, for --answers"
+        elif template is not None:
+            yield f"everything was decided: {template} is not written"
+
+
+@contextmanager
+def noting_decisions(options: argparse.Namespace) -> Iterator[RunDecisions]:
+    """A block in which a run may note its decisions.
+
+    Raises:
+        ConfigError: If the answers file cannot be read, or is wrong.
+        UsageError: If there is a file where the template is to be.
+    """
+    if options.answers is not None:
+        from jp_nb.workspace.answers_file import read_answers_file
+
+        read_answers_file(options.answers)  # before anything runs
+    template: Path | None = options.answers_template
+    if template is not None and template.exists():
+        raise UsageError(f"{template} exists: a template is a new file; name another one")
+    with TemporaryDirectory(prefix="jp-nb-") as folder:
+        yield RunDecisions(options, Path(folder) / "decisions.jsonl")

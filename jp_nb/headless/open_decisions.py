@@ -1,0 +1,250 @@
+"""What nobody decided in a run: told at its end, and written as a file to fill in.
+
+Source: `docs/answers.md`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import JsonValue
+
+from jp_nb.errors import UsageError
+from jp_nb.safe_text import one_line, plain
+from jp_nb.tooling.question import FormAnswer, Question
+from jp_nb.tooling.select_kind import SelectAnswer
+from jp_nb.workspace.answers_file import DECISIONS, AnswersFile, Key, Section
+
+MAX_LISTED: Final = 20
+MAX_DECISIONS: Final = 1000
+"""That are read: a tool may ask without end."""
+SECTIONS: Final[Mapping[str, Section]] = {
+    "question": "questions",
+    "permission": "permissions",
+    "result": "results",
+    "change": "changes",
+}
+WORDS: Final[Mapping[str, str]] = {
+    "permission": "permission to run {}",
+    "result": "whether the model reads the result of {}",
+    "change": "a configuration change that {} proposed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """Something that nobody decided; where it is about a question, with that.
+
+    Attributes:
+        key: Where an answers file would decide it.
+        times: How often.
+    """
+
+    key: Key
+    kind: str
+    why: str
+    detail: tuple[str, ...] = ()
+    question: Question | None = None
+    times: int = 1
+
+    @property
+    def words(self) -> str:
+        """What it is, in one line."""
+        tool = one_line(self.key[1], limit=80)
+        if self.question is None:
+            return WORDS[self.kind].format(tool)
+        name = one_line(self.question.id, limit=80)
+        return f"question {name} of {tool}: {one_line(self.question.text, limit=200)}"
+
+
+@dataclass(slots=True)
+class Decisions:
+    """What a run says of its decisions.
+
+    Attributes:
+        undecided: In the order in which they were to be taken, each once.
+        used: Parts of the answers file that decided something.
+    """
+
+    undecided: list[Undecided] = field(default_factory=list)
+    used: set[Key] = field(default_factory=set)
+
+
+def read_decisions(path: Path) -> Decisions:
+    """Read the file that a kernel was told of in `JP_NB_DECISIONS`; a torn line is passed over."""
+    found: dict[Key, Undecided] = {}
+    decisions = Decisions()
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    for line in lines:
+        match _entry(line):
+            case {"used": list(key)}:
+                decisions.used.add(tuple(map(str, key)))
+            case {"open": str(kind), **entry} if kind in SECTIONS and len(found) < MAX_DECISIONS:
+                one = _undecided(kind, entry)
+                seen = found.get(one.key)
+                found[one.key] = one if seen is None else _again(seen)
+    decisions.undecided = [*found.values()]
+    return decisions
+
+
+def _entry(line: str) -> object:
+    try:
+        return json.loads(line)
+    except ValueError:  # the kernel died as it wrote it
+        return None
+
+
+def _undecided(kind: str, entry: Mapping[Any, Any]) -> Undecided:
+    question = entry.get("question")
+    asked = None if question is None else Question.model_validate(question)
+    key: Key = (SECTIONS[kind], str(entry.get("tool")), *([asked.id] if asked else []))
+    detail = entry.get("detail")
+    lines = tuple(map(str, detail)) if isinstance(detail, list) else ()
+    return Undecided(key, kind, str(entry.get("why")), lines, asked)
+
+
+def _again(seen: Undecided) -> Undecided:
+    return Undecided(
+        seen.key, seen.kind, seen.why, seen.detail, seen.question, times=seen.times + 1
+    )
+
+
+# --- at the end of a run -----------------------------------------------------------------------
+
+
+def report_lines(decisions: Decisions, answers: AnswersFile | None) -> Iterator[str]:
+    """Yield what a person reads at the end of a run: what nobody decided, what was not used."""
+    undecided = decisions.undecided
+    if undecided:
+        yield f"nobody decided {_count(len(undecided))}:"
+        for each in undecided[:MAX_LISTED]:
+            times = f" ({each.times} times)" if each.times > 1 else ""
+            yield plain(f"  {each.words}{times} — {one_line(each.why, limit=300)}")
+        if left := len(undecided) - MAX_LISTED:
+            yield from [f"  and {left} more"] if left > 0 else []
+        yield "to decide beforehand: --answers-template FILE writes what to fill in for --answers"
+    if answers is not None:
+        for unused in answers.answers:
+            if unused.key not in decisions.used:
+                key = ".".join(one_line(name, limit=80) for name in unused.key)
+                yield plain(f"{answers.place(unused)}: {key} was not used: nobody asked for it")
+
+
+def _count(number: int) -> str:
+    return "1 thing" if number == 1 else f"{number} things"
+
+
+# --- a file to fill in -------------------------------------------------------------------------
+
+
+def write_template(path: Path, undecided: Sequence[Undecided], notebook: str) -> None:
+    """Write a new answers file at `path`, in which nothing is answered yet.
+
+    Raises:
+        UsageError: If there is a file already, or none can be written.
+    """
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(template(undecided, notebook))
+    except FileExistsError as exc:
+        raise UsageError(f"{path} exists: a template is a new file; name another one") from exc
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be written: {exc.strerror}") from exc
+
+
+def template(undecided: Sequence[Undecided], notebook: str) -> str:
+    """Return an answers file in which each of `undecided` stands as a comment to fill in."""
+    lines = [
+        _comment(
+            f"What nobody decided in {notebook}. Take away the # before an answer that is so;"
+        ),
+        "# { skip = true } is no answer. What stays a comment stays undecided.",
+    ]
+    table = ""
+    for each in sorted(undecided, key=lambda one: [*SECTIONS.values()].index(_section(one))):
+        header = _header(each)
+        if header != table:
+            lines += ["", header]
+            table = header
+        lines += _to_fill_in(each)
+    return "\n".join(lines) + "\n"
+
+
+def _section(each: Undecided) -> Section:
+    return SECTIONS[each.kind]
+
+
+def _header(each: Undecided) -> str:
+    return f"[questions.{_key(each.key[1])}]" if each.question else f"[{_section(each)}]"
+
+
+def _to_fill_in(each: Undecided) -> list[str]:
+    if each.question is not None:
+        return ["", *_about(each.question), *_examples(each.question)]
+    section = _section(each)
+    said = [_comment(line) for line in each.detail]
+    return ["", *said, f'# {_key(each.key[1])} = "{DECISIONS[section]}"  # or "skip"']
+
+
+def _about(question: Question) -> list[str]:
+    lines = [question.text]
+    lines += (question.context or "").splitlines()
+    lines.append(f"Expected: {question.answer_type.expects}.")
+    if question.human_only:
+        lines.append("Only a person answers it, or this file; no model does.")
+    if not question.required:
+        lines.append("It may stay open.")
+    return [_comment(line) for line in lines if line.strip()]
+
+
+def _examples(question: Question) -> list[str]:
+    """Return the lines that answer `question`, if the # before them is taken away."""
+    kind, key = question.answer_type, _key(question.id)
+    if not isinstance(kind, FormAnswer):
+        return [*_options(question), f"# {key} = {_example(question)}"]
+    lines = []
+    for field_ in kind.fields:
+        about = f"{field_.id}: {field_.text}, {field_.answer_type.expects}"
+        lines += [_comment(about), *_options(field_)]
+    fields = ", ".join(f"{_key(x.id)} = {_example(x)}" for x in kind.fields)
+    return [*lines, f"# {key} = {{ {fields} }}"]
+
+
+def _options(question: Question) -> list[str]:
+    kind = question.answer_type
+    if not isinstance(kind, SelectAnswer):
+        return []
+    return [_comment(f"  {_toml(option.value)}: {option.shown}") for option in kind.options]
+
+
+def _example(question: Question) -> str:
+    """Return an answer in TOML: the default, else the first that comes to mind."""
+    kind = question.answer_type
+    if kind.secret:
+        return '{ env = "NAME" }'
+    if question.fits_default:
+        return _toml(question.default)
+    if isinstance(kind, SelectAnswer):
+        first = [option.value for option in kind.options][:1]
+        return _toml(list(first) if kind.multi else first[0] if first else "")
+    return {"boolean": "true", "number": "0.0", "integer": "0"}.get(kind.type, '""')
+
+
+def _comment(text: str) -> str:
+    return f"# {one_line(text, limit=500)}"
+
+
+def _key(name: str) -> str:
+    from tomlkit import key  # a run that was decided needs none
+
+    return key(name).as_string()
+
+
+def _toml(value: JsonValue) -> str:
+    from tomlkit import item
+
+    return item(value).as_string()

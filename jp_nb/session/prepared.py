@@ -1,0 +1,185 @@
+"""The answers file of this session: what it answers, and the log of what nobody decided.
+
+A runner that wants to know names a file in `JP_NB_DECISIONS`; each of its lines is one of
+
+    {"used": ["questions", "publish", "audience"]}      a part of the answers file, by its key
+    {"open": "question", "tool": "publish", "why": "…", "detail": [], "question": {…}}
+
+`question` is as the tool asked it (`docs/turns.md`), absent with the other kinds.
+
+Source: `docs/answers.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.agent.prepared_answers import (
+    Beforehand,
+    DecisionKind,
+    Declined,
+    Given,
+    OpenDecision,
+    Unfit,
+)
+from jp_nb.safe_text import one_line
+from jp_nb.tooling.question import FormAnswer, Question
+from jp_nb.workspace import variables
+from jp_nb.workspace.answers_file import (
+    AnswersFile,
+    PreparedAnswer,
+    Section,
+    Variable,
+    read_answers_file,
+)
+
+log = logging.getLogger(__name__)
+
+Said = JsonValue | Variable | Mapping[str, JsonValue | Variable]
+_SECTIONS: Final[Mapping[DecisionKind, Section]] = {
+    "permission": "permissions",
+    "result": "results",
+    "change": "changes",
+}
+
+
+class SessionAnswers:
+    """What the answers file says, if there is one; it is read again when it changes."""
+
+    def __init__(self) -> None:
+        self._file = AnswersFile("")
+        self._read: tuple[Path, int, int] | None = None
+        self._used: set[tuple[str, ...]] = set()
+        self._log_works = True
+
+    def load(self, path: str | None, folder: Path) -> None:
+        """Take the file at `path`, which is relative to `folder`, from now on; None: none.
+
+        Raises:
+            ConfigError: If it cannot be read, or is wrong; line and file are named.
+        """
+        if path is None:
+            self._file, self._read = AnswersFile(""), None
+            return
+        file = folder / Path(path).expanduser()
+        stamp = _stamp(file)
+        if stamp is None or stamp != self._read:
+            self._file = read_answers_file(file)
+            self._read = stamp
+
+    # --- what was decided beforehand -----------------------------------------------------------
+
+    def answer(self, tool: str, question: Question) -> Beforehand | None:
+        """Return the answer to `question` of `tool`; None if the file has none."""
+        found = self._file.find("questions", tool, question.id)
+        if found is None:
+            return None
+        self._use(found)
+        place = self._file.place(found)
+        if found.skip:
+            return Declined(place)
+        return _fitted(found.value, question, place)
+
+    def decision(self, kind: DecisionKind, tool: str) -> Beforehand | None:
+        """Return what the file says about `tool`; None if that is nothing."""
+        found = self._file.find(_SECTIONS[kind], tool)
+        if found is None:
+            return None
+        self._use(found)
+        place = self._file.place(found)
+        return Declined(place) if found.skip else Given(None, place)
+
+    # --- what a runner is told -----------------------------------------------------------------
+
+    def left_open(self, decision: OpenDecision) -> None:
+        """Note what nobody decided, if a runner wants to know."""
+        entry: dict[str, JsonValue] = {
+            "open": decision.kind,
+            "tool": decision.tool,
+            "why": decision.why,
+            "detail": list(decision.detail),
+        }
+        if decision.question is not None:
+            entry["question"] = decision.question.model_dump(mode="json")
+        self._tell(entry)
+
+    def _use(self, answer: PreparedAnswer) -> None:
+        if answer.key not in self._used:
+            self._used.add(answer.key)
+            self._tell({"used": list(answer.key)})
+
+    def _tell(self, entry: dict[str, JsonValue]) -> None:
+        path = os.environ.get(variables.DECISIONS)
+        if not path or not self._log_works:
+            return
+        try:
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(entry) + "\n")
+        except OSError as exc:
+            self._log_works = False
+            log.warning("What nobody decided cannot be noted in %s: %s", path, exc.strerror)
+
+
+def _stamp(file: Path) -> tuple[Path, int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None  # to read it says why
+    return file, found.st_mtime_ns, found.st_size
+
+
+def _fitted(said: Said, question: Question, place: str) -> Given | Unfit:
+    """Return what is `said` as an answer to `question`, or why it is none."""
+    kind = question.answer_type
+    literal = [name for name, value in _parts(said, question) if not isinstance(value, Variable)]
+    if secret := [name for name in literal if name in _secret_parts(question)]:
+        return Unfit(
+            f"{place}: a secret such as {secret[0]!r} is given by the name of an environment "
+            'variable: { env = "NAME" }'
+        )
+    try:
+        answer = _with_variables(said)
+    except KeyError as exc:
+        return Unfit(f"{place}: the environment variable {exc.args[0]!r} is not set")
+    if isinstance(kind, FormAnswer) and isinstance(answer, dict):
+        answer = kind.filled(answer)
+    answer = kind.settled(answer)
+    if question.misfit(answer) is None:
+        return Given(answer, place)
+    why = "" if kind.has_secret else f": {one_line(kind.complaint(answer))}"
+    return Unfit(f"{place}: the answer to {question.id!r} does not fit{why}")
+
+
+def _parts(said: Said, question: Question) -> list[tuple[str, object]]:
+    """Return what is said of each field of a form, or of the question itself, by id."""
+    return [*said.items()] if isinstance(said, Mapping) else [(question.id, said)]
+
+
+def _secret_parts(question: Question) -> set[str]:
+    kind = question.answer_type
+    if isinstance(kind, FormAnswer):
+        return {field.id for field in kind.fields if field.answer_type.secret}
+    return {question.id} if kind.secret else set()
+
+
+def _with_variables(said: Said) -> JsonValue:
+    """Return `said` with the texts of the environment variables it names.
+
+    Raises:
+        KeyError: If one is not set; its argument is the name.
+    """
+    if isinstance(said, Variable):
+        return os.environ[said.name]
+    if isinstance(said, Mapping):
+        return {
+            name: os.environ[value.name] if isinstance(value, Variable) else value
+            for name, value in said.items()
+        }
+    return said

@@ -1,0 +1,244 @@
+"""A run in which an answers file stands in for a person, and what is said of the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jp_nb.headless.show import load_conversation
+from tests.support.notebook_runs import PATIENCE_S, notebook, outputs
+
+SCRIPT = """
+[[replies]]
+tool_calls = [
+    {name = "publish", arguments = {note = "One"}},
+    {name = "signup", arguments = {}},
+    {name = "peek", arguments = {}},
+    {name = "set_tone", arguments = {}},
+]
+[[replies]]
+text = "Done."
+"""
+TOOLS = '''import json
+import jp_nb as jp
+from pydantic import BaseModel
+
+@jp.tool(run="ask")
+def publish(note: str, ctx: jp.ToolContext) -> object:
+    """Publish a note."""
+    if "audience" not in ctx.answers:
+        who = jp.Question.select("audience", "Who is it for?", ["team", "all"])
+        return jp.NeedsInput(who.with_exclusive(), jp.Question.secret("token", "Which token?"))
+    return f"for {ctx.answers['audience']} with {len(ctx.answers['token'])} and {ctx.answers['token']}"
+
+class Person(BaseModel):
+    name: str
+    age: int = 30
+
+@jp.tool
+def signup(ctx: jp.ToolContext) -> object:
+    """Sign somebody up."""
+    if "who" not in ctx.answers:
+        return jp.NeedsInput(jp.Question.form("who", Person, "Who?").with_exclusive())
+    return json.dumps(ctx.answers["who"], sort_keys=True)
+
+@jp.tool
+def peek() -> str:
+    """Look."""
+    return "a result"
+
+@jp.tool(access=[jp.ConfigRule("style.reasoning", read=True, write=True)])
+def set_tone(ctx: jp.ToolContext) -> object:
+    """Change the style."""
+    if ctx.delta_rejection is not None:
+        return jp.Success(f"not toned: {ctx.delta_rejection.reason}")
+    return jp.Success("toned", config={"style": {"reasoning": {"display": "hidden"}}})
+'''  # noqa: E501
+CELLS = (
+    f"%load_ext jp_nb\n{TOOLS}",
+    "%%jp -m scripted/tools -c conversation.tools.peek.result=ask\nGo on.",
+    "for call in _jp.tool_calls:\n    print(call.content)",
+    "try:\n    print(jp.ask(jp.Question.integer('size', 'How large?')))\n"
+    "except jp.JpNbError as exc:\n    print(type(exc).__name__)",
+)
+ALL = """
+[questions.publish]
+audience = "team"
+token = { env = "A_TOKEN" }
+[questions."sign*"]
+w = "no question of that id"
+"w?o" = { name = "Ada" }
+[questions."jp.ask"]
+size = 4
+[permissions]
+"pub*" = "run"
+[results]
+peek = "skip"
+[changes]
+set_tone = "apply"
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    made = notebook(tmp_path, *CELLS)
+    (made.parent / "tools.toml").write_text(SCRIPT, encoding="utf-8")
+    return made
+
+
+def execute(path: Path, *more: str, answers: str | None = None, code: int = 0, **env: str) -> str:
+    """Run the notebook with `answers`; return what is said on stderr, without Jupyter's lines."""
+    if answers is not None:
+        (path.parent / "in.answers.toml").write_text(answers, encoding="utf-8")
+        more = ("--answers", "in.answers.toml", *more)
+    done = subprocess.run(
+        [sys.executable, "-m", "jp_nb.cli", "run", path.name, *more],
+        cwd=path.parent,
+        env=os.environ | {"PYTHONWARNINGS": "ignore"} | env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == code, done.stderr
+    return "".join(x for x in done.stderr.splitlines(True) if x.startswith("jp-nb: "))
+
+
+def printed(path: Path) -> list[str]:
+    streams = [x["text"] for x in outputs(path) if x["output_type"] == "stream"]
+    return "".join(streams[-2:]).splitlines()
+
+
+def closed(path: Path) -> dict[str, Any]:
+    """What became of each inquiry, by the question's text."""
+    entries: list[Any] = load_conversation(path).conversation.raw
+    asked = {x["id"]: x["question"]["text"] for x in entries if x["type"] == "inquiry_request"}
+    ends = [x for x in entries if x["type"] == "inquiry_response"]
+    return {asked[end["id"]]: end for end in ends}
+
+
+def test_a_file_answers_permits_withholds_and_applies(path: Path) -> None:
+    said = execute(path, answers=ALL, A_TOKEN="sesame-open")
+    assert printed(path) == [
+        "for team with 11 and (secret)",
+        '{"age": 30, "name": "Ada"}',
+        "Result delivery skipped by user.",
+        "toned",
+        "4",
+    ]
+    assert said == (
+        "jp-nb: in.answers.toml, line 6: questions.sign*.w was not used: nobody asked for it\n"
+    )
+    ends = closed(path)
+    assert ends["Who is it for?"]["answer"] == "team"
+    assert ends["Which token?"]["outcome"] == "redacted"
+    assert {end["metadata"]["channel"] for end in ends.values()} == {"answers"}
+    applied = [x for x in load_conversation(path).conversation.raw if "proposed_by" in str(x)]
+    assert '"channel": "answers"' in json.dumps(applied)
+    assert "sesame-open" not in path.read_text("utf-8")
+    shown = json.dumps(outputs(path), ensure_ascii=False)
+    for text in ("in.answers.toml, line 11 lets publish run", "as the answers file says"):
+        assert text in shown
+
+
+def test_what_nobody_decides_is_listed_and_a_template_of_it_is_filled_in(path: Path) -> None:
+    said = execute(path, "--answers-template", "new.toml")
+    assert said.startswith("jp-nb: nobody decided 5 things:\n")
+    for text in (
+        "permission to run publish",
+        "question who of signup: Who?",
+        "whether the model reads the result of peek",
+        "a configuration change that set_tone proposed",
+        "question size of jp.ask: How large?",
+    ):
+        assert text in said
+    template = (path.parent / "new.toml").read_text("utf-8")
+    assert tomllib.loads(template) == {
+        "questions": {"signup": {}, "jp.ask": {}},
+        "permissions": {},
+        "results": {},
+        "changes": {},
+    }
+    assert "# style.reasoning.display: " in template
+    filled = template.replace("# who =", "who =").replace('name = ""', 'name = "Bo"')
+    for name in ("size", "publish", "peek", "set_tone"):
+        filled = filled.replace(f"# {name} =", f"{name} =")
+    assert "nobody decided 2 things" in execute(path, answers=filled)
+    assert printed(path)[1:] == ['{"age": 30, "name": "Bo"}', "a result", "toned", "0"]
+
+
+def test_an_answer_that_does_not_fit_names_file_and_line(path: Path) -> None:
+    wrong = ALL.replace('"team"', '"nobody"').replace("size = 4", "size = 4.5")
+    said = execute(path, answers=wrong, A_TOKEN="sesame-open")
+    assert "in.answers.toml, line 3: the answer to 'audience' does not fit: expected" in said
+    assert "in.answers.toml, line 9: the answer to 'size' does not fit" in said
+    assert printed(path)[0].startswith("publish: in.answers.toml, line 3: ")
+    assert printed(path)[-1] == "ConfigError"
+    assert closed(path)["Who is it for?"]["reason"] == "invalid_static_answer"
+
+
+@pytest.mark.parametrize(
+    ("token", "why"),
+    [
+        ('"sesame-open"', "a secret such as 'token' is given by the name of an environment"),
+        ('{ env = "NOT_SET_HERE" }', "the environment variable 'NOT_SET_HERE' is not set"),
+    ],
+)
+def test_a_secret_is_named_and_never_written(path: Path, token: str, why: str) -> None:
+    said = execute(path, answers=ALL.replace('{ env = "A_TOKEN" }', token))
+    assert f"in.answers.toml, line 4: {why}" in said
+    assert "sesame" not in said + path.read_text("utf-8")
+
+
+def test_what_is_skipped_is_not_answered_run_or_applied(path: Path) -> None:
+    skipped = (
+        ALL.replace('"team"', "{ skip = true }")
+        .replace('"w?o" = { name = "Ada" }', "who = { skip = true }")
+        .replace('"apply"', '"skip"')
+        .replace("size = 4", "size = { skip = true }")
+    )
+    said = execute(path, answers=skipped, A_TOKEN="sesame-open")
+    assert "nobody decided" not in said
+    assert printed(path) == [
+        "Tool input declined by user.",
+        "Tool input declined by user.",
+        "Result delivery skipped by user.",
+        "not toned: user_rejected",
+        "PromptCancelled",
+    ]
+    assert closed(path)["Who is it for?"]["metadata"] == {"end": "declined", "channel": "answers"}
+
+
+def test_a_strict_run_fails_at_the_first_thing_that_the_file_leaves_open(path: Path) -> None:
+    assert "nobody decided" in execute(path, "--strict", answers="", code=1)
+    said = execute(path, "--strict", answers=ALL.replace("[permissions]", "[permissions]\n"),
+                   A_TOKEN="sesame-open")  # fmt: skip
+    assert "nobody decided" not in said
+
+
+def test_a_file_that_is_wrong_is_refused_before_anything_runs(path: Path) -> None:
+    before = path.read_bytes()
+    said = execute(path, answers="[questions.publish]\n\n[answers]\n", code=1)
+    assert said.startswith("jp-nb: there is no [answers]: expected [questions], [permissions]")
+    assert "in.answers.toml, line 3" in said
+    (path.parent / "new.toml").touch()
+    assert "exists" in execute(path, "--answers-template", "new.toml", code=2)
+    assert path.read_bytes() == before
+
+
+def test_the_same_setting_works_under_a_runner_of_jupyters(path: Path) -> None:
+    (path.parent / "in.answers.toml").write_text(ALL, encoding="utf-8")
+    env = {"JP_CFG_PROMPT__ANSWERS": "in.answers.toml", "A_TOKEN": "sesame-open"}
+    command = ["-m", "nbconvert", "--to", "notebook", "--execute", "--inplace", path.name]
+    subprocess.run(
+        [sys.executable, *command], cwd=path.parent, env=os.environ | env, check=True,
+        capture_output=True, timeout=PATIENCE_S,
+    )  # fmt: skip
+    assert printed(path)[0] == "for team with 11 and (secret)"
