@@ -82,6 +82,14 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--json", action="store_true", help="as the stored JSON object")
     show.set_defaults(command="record_commands:show")
 
+    strip = commands.add_parser("strip", help="take record and outputs out of notebooks")
+    strip.add_argument(
+        "notebooks", type=Path, nargs="+", metavar="NB", help="a notebook; -: from stdin to stdout"
+    )
+    strip.add_argument("--record", action="store_true", help="the record alone")
+    strip.add_argument("--outputs", action="store_true", help="outputs and their numbers alone")
+    strip.set_defaults(command="strip_command:strip")
+
     bring = commands.add_parser("import", help="put a conversation of JP into a notebook")
     bring.add_argument("folder", type=Path, metavar="DIR", help="the conversation's directory")
     bring.add_argument("notebook", type=Path, metavar="NB", help="made if it is not there")
