@@ -21,8 +21,9 @@ _QUOTA: Final = re.compile(
     re.IGNORECASE,
 )
 _TOO_LONG: Final = re.compile(
-    r"context[ _-]?(?:length|window|size)|maximum context|prompt is too long|input is too long"
-    r"|too many (?:input )?tokens|request_too_large|reduce the length",
+    r"context[ _-]?(?:length|window|size|limit)|maximum (?:context|prompt length|model length)"
+    r"|(?:prompt|input) is too long|too many (?:input )?tokens|request_too_large|reduce the length"
+    r"|exceeds the maximum number of tokens",
     re.IGNORECASE,
 )
 _PROXY: Final = re.compile(r"unreachable|upstream", re.IGNORECASE)
@@ -258,7 +259,7 @@ def _status_of(word: str) -> int | None:
 def _kind(status: int, verdict: str, text: str) -> ProviderErrorKind:
     if status == 402 or _QUOTA.search(text):
         return "quota"
-    if status in (400, 413) and _TOO_LONG.search(text):
+    if status in (400, 413, 422) and _TOO_LONG.search(text):
         return "too_long"
     if verdict == "false":
         return "other"

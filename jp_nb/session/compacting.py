@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jp_nb.agent.display_events import MODEL_WAITS, Waits
+from jp_nb.agent.display_events import MODEL_WAITS, Notice, Waits
 from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.shortening import CompactionPlan, CompactionPlanner, Cut, carry_out
 from jp_nb.agent.token_count import TokenCount
@@ -18,6 +18,7 @@ from jp_nb.agent.token_estimate import ThreadTokens
 from jp_nb.agent.turn_compaction import now_utc
 from jp_nb.config.directives import Directive
 from jp_nb.config.tree.compaction_config import CompactionRule, TurnBound
+from jp_nb.record.compaction_words import in_words
 from jp_nb.record.compactions import counting, made_together, taking_back
 from jp_nb.record.events import Compaction, ConfigDelta, Entry, is_usage_mark
 from jp_nb.record.stream import ConversationStream
@@ -26,6 +27,7 @@ from jp_nb.session.active_conversation import ActiveConversation
 from jp_nb.session.host import TurnOutput
 from jp_nb.session.turns import TurnRunner
 
+NO_SUMMARY: Final = "⚠ No summary was written"
 STOPPED: Final = "You stopped the compaction. The conversation is sent as before."
 
 
@@ -184,7 +186,13 @@ class SummaryJob:
             ConfigError: If there is no such model.
         """
         self._task = asyncio.current_task()
-        return await carry_out(self._plan.cuts, stream, providers, self._summarize)
+        entries: list[Compaction] = []
+        try:
+            entries = await carry_out(self._plan.cuts, stream, providers, self._summarize)
+        finally:  # what was waited for leaves no empty output
+            said = f"⊟ {in_words(entries)} from here on" if entries else NO_SUMMARY
+            self._output(Notice(said))
+        return entries
 
     async def _summarize(self, cut: Cut, thread: Thread) -> str:
         summarizer = self._turns.resolver.summarizer(self._resolved, cut.rule)
