@@ -38,7 +38,7 @@ def advice(error: ProviderError, endpoint: Endpoint) -> str:
         case "too_long":
             return (
                 "The conversation is longer than the model can read: `%jp compact` sends the "
-                "earlier turns shorter, then `%jp retry` asks again; "
+                "earlier turns shorter, then `%jp resume` goes on; "
                 "`conversation.compaction.auto.max_tokens=N` does that by itself at N tokens. Or "
                 "ask for less at once, attach less, begin a new conversation (`%jp new`), go on "
                 "from an earlier turn (`%jp fork TURN`), or choose a model that reads more "

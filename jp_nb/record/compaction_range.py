@@ -12,6 +12,7 @@ from itertools import groupby
 
 from jp_nb.config.tree.compaction_config import TurnBound
 from jp_nb.record.compactions import PlacedCompaction, counting
+from jp_nb.record.cut_short import cut_short
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.timestamps import parse_timestamp
 from jp_nb.record.unanswered import is_unanswered
@@ -37,8 +38,8 @@ class TurnRange:
 class CompactionBounds:
     """Finds the turns between two bounds.
 
-    Turns at the end that got no answer do not count: a model is not sent them. But for the last
-    one if it is under way.
+    Turns at the end that got no answer do not count, nor does one that was cut short: it may go
+    on. But for the last one if it is under way.
 
     Args:
         stream: The conversation.
@@ -55,6 +56,8 @@ class CompactionBounds:
             entries = [event.entry for event in grouped]
             self._began.append(parse_timestamp(entries[0].timestamp))
             answered.append(not is_unanswered(entries))
+        if not in_turn and answered and cut_short(stream) is not None:
+            answered[-1] = False
         last = len(answered) - 1
         while last >= 0 and not answered[last] and not (in_turn and last == len(answered) - 1):
             last -= 1

@@ -110,8 +110,7 @@ class Compacting:
             ConfigError: If there is no such model; nothing was recorded.
             KeyboardInterrupt: If the kernel was interrupted; likewise.
         """
-        if self.stream.repair():
-            self._active.replaced()
+        self._turns.repaired(resumes=True)
         if any(cut.rule.summary is not None for cut in plan.cuts):
             return self._with_summaries(plan, order)
         entries = [cut.entry() for cut in plan.cuts]

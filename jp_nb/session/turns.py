@@ -247,7 +247,7 @@ class TurnRunner:
         Raises:
             AnswerError: If the answer does not fit the schema of `request`.
         """
-        stream = self._repaired()
+        stream = self.repaired()
         turn = self._loop(resolved, self._thread(stream), strict=strict, changes=changes)
         return self._finish(
             turn,
@@ -274,7 +274,7 @@ class TurnRunner:
         Raises:
             AnswerError: If the answer does not fit the schema of the request.
         """
-        stream = self._repaired(resumes=True)
+        stream = self.repaired(resumes=True)
         self._threads = None  # the last turn belongs to what is sent now
         thread = thread_of(stream, self._providers_in_course(), in_turn=True)
         changes = len(found.taken_back)
@@ -286,8 +286,11 @@ class TurnRunner:
             schema=found.request.response_schema,
         )
 
-    def _repaired(self, *, resumes: bool = False) -> ConversationStream:
-        """Return the active conversation, fit to be sent once its last turn has ended."""
+    def repaired(self, *, resumes: bool = False) -> ConversationStream:
+        """Return the active conversation, fit to be sent once its last turn has ended.
+
+        If that `resumes`, its open calls stay open.
+        """
         stream = self._active.document.conversation
         if stream.repair(resumes=resumes):
             self._threads = None

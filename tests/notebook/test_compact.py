@@ -286,10 +286,12 @@ def test_an_overflow_says_what_to_do_where_nobody_is(notebook: Notebook, provide
         with pytest.raises(ProviderError) as caught:
             notebook.ask("And now?")
         assert caught.value.kind == "too_long"
-        for words in ("%jp compact", "%jp retry", "conversation.compaction.auto.max_tokens=N"):
+        for words in ("%jp compact", "%jp resume", "conversation.compaction.auto.max_tokens=N"):
             assert words in str(caught.value)
         notebook.jp("compact --keep-first 0")
-        notebook.jp("retry")
+        notebook.jp("resume")
+    assert notebook.session.last is not None
+    assert notebook.session.last.text == "Fine."
     assert sent(server.requests[-1]).count("And now?") == 1
     assert sent(server.requests[-1]).count(LONG) == 1, "the last turn that was answered is kept"
 

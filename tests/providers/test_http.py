@@ -256,7 +256,7 @@ async def test_every_error_of_the_library_is_translated(
 # --- what to do ------------------------------------------------------------------------------
 
 TOO_LONG = {
-    "deepseek": "This model's maximum prompt length is 131072 but the request contains 200000 tokens.",
+    "deepseek": "This model's maximum prompt length is 131072 but the request has 200000 tokens",
     "openrouter": "The input token count (2000000) exceeds the maximum number of tokens allowed",
     "openai": "This model's maximum context length is 8192 tokens",
     "anthropic": "prompt is too long: 210000 tokens > 200000 maximum",
@@ -280,7 +280,7 @@ async def test_an_overflow_says_how_to_send_less(name: str, in_stream: bool) -> 
     for words in (
         TOO_LONG[name],
         "%jp compact",
-        "%jp retry",
+        "%jp resume",
         "%jp new",
         "%jp fork",
         "%jp config assistant.model.id=",

@@ -110,6 +110,15 @@ def test_turns_without_an_answer_at_the_end_are_not_kept_in_place_of_others() ->
     assert under_way.kept(none, TurnBound("count", 1)) == TurnRange(0, 3)
 
 
+@pytest.mark.parametrize("left", [[called()], [called(), result()], []])
+def test_a_turn_that_may_go_on_stays_whole(left: list[dict[str, Any]]) -> None:
+    stream = new_stream(*turns(3).raw, START, ASKED, *left)
+    none = TurnBound("count", 0)
+    bounds = CompactionBounds(stream, NOW)
+    assert bounds.kept(none, none) == TurnRange(0, 2)
+    assert bounds.given(none, TurnBound("turn", 3)) == TurnRange(0, 2)
+
+
 def test_a_summary_takes_whole_summaries_along() -> None:
     found = [TurnRange(0, 3), TurnRange(2, 5), TurnRange(8, 9), TurnRange(5, 5)]
     assert with_summaries(TurnRange(5, 6), found) == TurnRange(0, 6)
