@@ -157,7 +157,8 @@ def retry(call: Invocation) -> None:
 def resume(call: Invocation) -> None:
     """Go on with the last turn, which was cut short."""
     with _unless_cancelled():
-        call.session.resume()
+        if call.session.resume() is None:
+            call.say_summary()
 
 
 @contextmanager

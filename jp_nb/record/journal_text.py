@@ -87,13 +87,17 @@ class JournalContents:
         """How many entries the conversation has with those of the journal."""
         return self.head.base + len(self.entries)
 
+    def begins_in(self, raw: Sequence[RawEntry]) -> bool:
+        """Return True if `raw` has the entries that are before the first of the journal."""
+        base = self.head.base
+        return len(raw) >= base and RunningMark().at(raw, base) == self.head.mark
+
     def place_in(self, raw: Sequence[RawEntry]) -> Place:
         """Return what the journal is to `raw`, the entries of a copy of its conversation."""
         base = self.head.base
         if len(raw) < base:
             return "gap"
-        same = all(map(_is_same, raw[base:], self.entries))
-        if not same or RunningMark().at(raw, base) != self.head.mark:
+        if not (all(map(_is_same, raw[base:], self.entries)) and self.begins_in(raw)):
             return "branch"
         return "continues" if self.length > len(raw) else "covered"
 
@@ -115,7 +119,7 @@ def read_journal(data: bytes) -> JournalContents | None:
     that was killed may leave a last line without its end.
     """
     first, _, rest = data.partition(b"\n")
-    head = _head(_read_line(first))
+    head = read_head(first)
     if head is None:
         return None
     found = JournalContents(head, size=len(first) + 1)
@@ -158,8 +162,9 @@ def _canonical(entry: RawEntry) -> bytes:
         return b""
 
 
-def _head(value: Any) -> JournalHead | None:
-    match value:
+def read_head(line: bytes) -> JournalHead | None:
+    """Return what the first `line` of a journal says; None if it is none."""
+    match _read_line(line):
         case {
             "journal": 1,
             "conversation": {"id": str()} as conversation,

@@ -48,6 +48,7 @@ class ActiveConversation:
         headless: True if nobody is there.
         restored: True if the active conversation was in the notebook before.
         made_here: True if this process made all of it.
+        comes_back: True if there is a notebook that may be opened again.
         running: The turn, or the call on the bench, that runs, or ran last.
         notices: What the person should be told once.
     """
@@ -76,11 +77,11 @@ class ActiveConversation:
         self.notices += opened.notices
         self.made_here = not self.restored
         self._ours = self.made_here or (previous is not None and self._continues(previous))
-        self._comes_back = opened.comes_back
-        if self.restored and self._comes_back and self.journal.recover():
-            self.store.changed()
+        self.comes_back = opened.comes_back
+        if self.comes_back:
+            self._look_for_journals()
         if self.restored and previous is None:
-            self._say_cut_short()
+            self.say_cut_short()
         self._adopt()
 
     @cached_property
@@ -225,7 +226,7 @@ class ActiveConversation:
         Unless it `is_kept`, the notebook has nothing of it yet.
         """
         self.restored, self.made_here, self._ours = False, made_here, self.trust.trusted
-        if self._comes_back:
+        if self.comes_back:
             self.journal.follow(is_kept=is_kept)
         self._adopt(settings)
         self.replaced()
@@ -254,7 +255,14 @@ class ActiveConversation:
         except ConfigError as exc:  # of a file: the record is what it is
             self.notices.append(str(exc))
 
-    def _say_cut_short(self) -> None:
+    def _look_for_journals(self) -> None:
+        """Bring back what an earlier kernel of this notebook left outside of it."""
+        if self.headless and not self.restored:
+            self.journal.replace_headless()
+        elif self.journal.recover():
+            self.store.changed()
+
+    def say_cut_short(self) -> None:
         """Note that the last turn of what was read can go on."""
         from jp_nb.record.cut_short import cut_short
 
@@ -278,7 +286,7 @@ class ActiveConversation:
 
     def _write_journal(self) -> None:
         """Have the journal hold what happened, before any home is offered it."""
-        if not self._comes_back:
+        if not self.comes_back:
             return
         try:
             wanted = self.settings.projection.config().record.journal

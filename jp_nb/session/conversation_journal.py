@@ -9,6 +9,7 @@ Source: `docs/record.md`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
@@ -18,10 +19,21 @@ from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject
 from jp_nb.record.document import Document
 from jp_nb.record.entry import RawEntry
-from jp_nb.record.journal_text import JournalHead, RunningMark, entry_lines, line_of
+from jp_nb.record.journal_text import (
+    JournalHead,
+    RunningMark,
+    entry_lines,
+    line_of,
+    read_journal,
+)
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.trust import SIGNATURE
-from jp_nb.session.left_journals import LeftJournal, find_left
+from jp_nb.session.left_journals import (
+    LeftJournal,
+    find_left,
+    remove_headless,
+    stored_conversation,
+)
 from jp_nb.workspace.journal_files import JournalFile, JournalFolder
 
 COSTS = "what the notebook does not have yet is lost if the kernel dies"
@@ -55,6 +67,7 @@ class ConversationJournal:
         self._lock = Lock()
         self._file: JournalFile | None = None
         self._told = False
+        self._offered: list[Path] = []
         self._take(document.conversation, base=0)
 
     def _take(self, stream: ConversationStream, *, base: int) -> None:
@@ -69,7 +82,7 @@ class ConversationJournal:
     def recover(self) -> bool:
         """Take up what an earlier kernel wrote and the notebook lacks; return whether it did.
 
-        For a conversation that was just read from its notebook.
+        For a conversation that was just read from its notebook, or begins there.
         """
         with self._lock:
             self._base = self._written = len(self._stream)
@@ -81,8 +94,9 @@ class ConversationJournal:
 
     def _recover(self) -> bool:
         stream = self._stream
-        left = find_left(self._folder, stream, notebook=self._notebook)
+        left = find_left(self._folder, self._document, notebook=self._notebook)
         self._notices += left.notices
+        self._offered = left.offered
         found = left.to_go_on
         if found is None:
             return False
@@ -100,6 +114,42 @@ class ConversationJournal:
                 self._document.extra[SIGNATURE] = found.contents.signature
             self._notices.append(_taken_up(len(missing)))
         return bool(missing)
+
+    def replace_headless(self) -> None:
+        """Remove what headless runs of this notebook left: another one begins."""
+        with self._lock, suppress(OSError, StorageError):  # what stays is found again
+            if self._notebook and self._folder.exists():
+                remove_headless(self._folder, self._notebook)
+
+    def offered(self) -> JsonObject | None:
+        """Return the newest conversation that the notebook has nowhere, as it would keep it.
+
+        It stays in its journal until `taken` is called.
+
+        Raises:
+            StorageError: If there is one, and it cannot be read.
+        """
+        while self._offered:
+            file = self._folder.take(self._offered[0])
+            if file is None:
+                del self._offered[0]
+                continue
+            try:
+                contents = read_journal(file.read())
+            except OSError as exc:
+                raise StorageError(f"{file.path} cannot be read: {exc.strerror or exc}") from exc
+            finally:
+                file.close()
+            found = contents and stored_conversation(contents, self._document)
+            if found:
+                return found
+            del self._offered[0]
+        return None
+
+    def taken(self) -> None:
+        """Remove the journal that was `offered`: the notebook is given all of it."""
+        if self._offered and (file := self._folder.take(self._offered.pop(0))) is not None:
+            file.close(remove=True)
 
     def _go_on_with(self, left: LeftJournal) -> None:
         """Write into the journal that was `left`: it is of this conversation as it is."""

@@ -116,6 +116,34 @@ class ConversationList:
         active.follow()
         return True
 
+    def bring_back(self) -> bool:
+        """Make a conversation the active one that a kernel left outside of the notebook.
+
+        Returns whether there is one.
+
+        Raises:
+            StorageError: If it cannot be read.
+        """
+        active = self._active
+        active.refuse_while_running()
+        found = active.journal.offered() if active.comes_back else None
+        if found is None:
+            return False
+        document, trust = active.document, active.trust
+        document.others.insert(0, found)
+        try:
+            conversations.switch(
+                document, conversations.listing(document)[1].id, clock=active.clock
+            )
+        except StorageError:
+            document.others.remove(found)
+            raise
+        trust.follow()
+        active.follow(is_kept=False)
+        active.journal.taken()
+        active.say_cut_short()
+        return True
+
     def drop(self, name: str) -> str:
         """Take a conversation out of the notebook for good; return its id.
 

@@ -9,13 +9,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jp_nb.record.journal_text import JournalContents, read_journal
-from jp_nb.record.stream import ConversationStream
+from jp_nb.json_values import JsonObject, as_object
+from jp_nb.record.document import Document
+from jp_nb.record.entry import RawEntry
+from jp_nb.record.journal_text import JournalContents, JournalHead, read_head, read_journal
+from jp_nb.record.jp_object import conversation_id, events_of
+from jp_nb.record.trust import SIGNATURE
 from jp_nb.workspace.journal_files import JournalFile, JournalFolder
 
+OFFER = "`%jp resume` brings {} back, as a conversation of {} own"
 BRANCH = (
-    "a kernel that ended left other entries of this conversation than the notebook has: they stay "
-    "in {}"
+    f"a kernel that ended left other entries of this conversation: {OFFER.format('them', 'their')}"
+)
+UNKNOWN = (
+    "a kernel that ended left a conversation that this notebook does not have: "
+    f"{OFFER.format('it', 'its')}"
 )
 GAP = (
     "a kernel that ended left later entries of this conversation, and what comes before them is in "
@@ -37,77 +45,123 @@ class LeftJournal:
 
 @dataclass(slots=True)
 class LeftJournals:
-    """The journals of one conversation that were left.
+    """The journals of one notebook that were left.
 
     Attributes:
-        to_go_on: The one that is of the conversation as it is in the notebook, or longer.
+        to_go_on: The one that is of the active conversation as the notebook has it, or longer.
+        offered: Those with what the notebook has nowhere, newest first.
         notices: What the person should be told once.
     """
 
     to_go_on: LeftJournal | None = None
+    offered: list[Path] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
+    def say(self, notice: str) -> None:
+        """Have the person told `notice`, once."""
+        if notice not in self.notices:
+            self.notices.append(notice)
 
-def find_left(folder: JournalFolder, stream: ConversationStream, *, notebook: str) -> LeftJournals:
-    """Look at the journals of `stream`, which the notebook at the path `notebook` holds.
 
-    Those that hold no more than is there already are removed.
+def find_left(folder: JournalFolder, document: Document, *, notebook: str) -> LeftJournals:
+    """Look at the journals of the notebook at the path `notebook`, which holds `document`.
 
     Raises:
         StorageError: If the folder is not the user's alone.
         OSError: If it cannot be looked at.
     """
-    found = LeftJournals()
-    for left in _readable(folder, stream.id, found.notices):
-        if left.contents.head.id != stream.id or _is_of_another(left.contents, notebook):
-            left.file.close()
-            continue
-        place = left.contents.place_in(stream.raw)
-        if place in ("covered", "continues"):
+    found, stream = LeftJournals(), document.conversation
+    known = {stream.id: stream.raw, **_others(document)}
+    for left in _readable(folder, known, notebook, found):
+        identifier = left.contents.head.id
+        raw = known.get(identifier)
+        place = None if raw is None else left.contents.place_in(raw)
+        if identifier == stream.id and place in ("covered", "continues") and stream.raw:
             _choose(found, left)
             continue
-        told = (BRANCH if place == "branch" else GAP).format(left.file.path)
         left.file.close()
-        if told not in found.notices:
-            found.notices.append(told)
+        if place == "gap" or (place is None and left.contents.head.base):
+            found.say(GAP.format(left.file.path))
+        elif place != "covered" and left.contents.entries:
+            found.offered.append(left.file.path)
+            found.say(UNKNOWN if place is None else BRANCH)
     if folder.is_taken(stream.id, besides=found.to_go_on.file if found.to_go_on else None):
-        found.notices.append(TAKEN)
+        found.say(TAKEN)
+    return found
+
+
+def stored_conversation(contents: JournalContents, document: Document) -> JsonObject | None:
+    """Return the conversation of a journal as `document` would keep it; None if it has a gap."""
+    head = contents.head
+    known = {document.conversation.id: document.conversation.raw, **_others(document)}
+    before = known.get(head.id, []) if head.base else []
+    if head.base and not contents.begins_in(before):
+        return None
+    events = [*before[: head.base], *contents.entries]
+    stored: JsonObject = {
+        "conversation": head.conversation,
+        "base_config": head.base_config,
+        "events": events,  # type: ignore[dict-item]  # list is invariant
+    }
+    return {**stored, SIGNATURE: contents.signature} if contents.signature else stored
+
+
+def remove_headless(folder: JournalFolder, notebook: str) -> None:
+    """Remove what headless runs of `notebook` left: the one that begins replaces them (D18).
+
+    Raises:
+        StorageError: If the folder is not the user's alone.
+        OSError: If it cannot be looked at.
+    """
+    for file in folder.left():
+        head = read_head(file.first_line())
+        ours = head is not None and head.notebook == notebook
+        file.close(remove=ours and head is not None and head.conversation.get("made") == "headless")
+
+
+def _others(document: Document) -> dict[str, list[RawEntry]]:
+    found: dict[str, list[RawEntry]] = {}
+    for other in document.others:
+        found.setdefault(conversation_id(other), [as_object(entry) for entry in events_of(other)])
     return found
 
 
 def _choose(found: LeftJournals, left: LeftJournal) -> None:
-    """Keep the longer one of two journals that fit."""
+    """Keep the longer one of two journals that fit; the other goes if it has nothing besides."""
     before = found.to_go_on
-    if before is not None and before.contents.length >= left.contents.length:
-        left.file.close(remove=before.contents.head.base <= left.contents.head.base)
+    if before is None:
+        found.to_go_on = left
         return
-    if before is not None:
-        before.file.close(remove=left.contents.head.base <= before.contents.head.base)
-    found.to_go_on = left
+    longer, shorter = sorted((before, left), key=lambda each: -each.contents.length)
+    covered = longer.contents.head.base <= shorter.contents.head.base
+    shorter.file.close(remove=covered)
+    found.to_go_on = longer
 
 
 def _readable(
-    folder: JournalFolder, conversation: str, notices: list[str]
+    folder: JournalFolder, known: dict[str, list[RawEntry]], notebook: str, found: LeftJournals
 ) -> Iterator[LeftJournal]:
-    """Yield the journals of `conversation` that begin as one; others are said, and left alone."""
-    for file in folder.left(conversation):
-        contents = read_journal(file.read()) if file.size else None
-        if contents is None:
-            if file.size:
-                notices.append(f"{file.path} is no journal, or its first line is damaged")
+    """Yield the journals of this notebook; what is damaged in them is said."""
+    for file in folder.left():
+        head = read_head(file.first_line())
+        if head is None:
+            if file.size and any(file.is_of(each) for each in known):
+                found.say(f"{file.path} is no journal, or its first line is damaged")
             file.close(remove=not file.size)
-            continue
-        if contents.lost:
-            notices.append(
-                f"the end of a journal of this conversation, {contents.lost} bytes, cannot be read"
-            )
-        yield LeftJournal(file, contents)
+        elif not _is_ours(head, known, notebook):
+            file.close()
+        elif (contents := read_journal(file.read())) is not None:
+            if contents.lost:
+                found.say(f"the end of a journal, {contents.lost} bytes, cannot be read")
+            yield LeftJournal(file, contents)
 
 
-def _is_of_another(contents: JournalContents, notebook: str) -> bool:
-    """Return True if it is of another notebook that is still there, such as what this is a copy of.
+def _is_ours(head: JournalHead, known: dict[str, list[RawEntry]], notebook: str) -> bool:
+    """Return True if a journal is of this notebook, and not of one that this is a copy of.
 
     A notebook that is nowhere any more was renamed.
     """
-    theirs = contents.head.notebook
-    return bool(theirs and notebook and theirs != notebook and Path(theirs).is_file())
+    if notebook and head.notebook == notebook:
+        return True
+    elsewhere = head.notebook and notebook and Path(head.notebook).is_file()
+    return head.id in known and not elsewhere

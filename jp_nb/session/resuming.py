@@ -21,7 +21,7 @@ from jp_nb.agent.prompts import (
     Unavailable,
 )
 from jp_nb.agent.questions import RecordedAnswer
-from jp_nb.errors import PromptCancelled, PromptUnavailable, UsageError
+from jp_nb.errors import PromptCancelled, PromptUnavailable
 from jp_nb.record.cut_short import CutShort, cut_short
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.record.unanswered import NoAnswer, no_answer_mark
@@ -55,18 +55,11 @@ class Resuming:
         self._active = active
         self._known = known
 
-    def found(self) -> CutShort:
-        """Return the turn that can go on.
-
-        Raises:
-            UsageError: If there is none.
-        """
+    def found(self) -> CutShort | None:
+        """Return the turn that can go on; None if there is none."""
         stream = self._active.document.conversation
         status = self._known.get((stream.id, stream.turn_count - 1))
-        found = cut_short(stream, ended_early=status in _EARLY)
-        if found is None:
-            raise UsageError(NOTHING)
-        return found
+        return cut_short(stream, ended_early=status in _EARLY)
 
     def decided(
         self, found: CutShort, ask: Callable[[ActionPrompt], PromptEnd]

@@ -335,10 +335,12 @@ class Session:
             shows_request=True,
         )
 
-    def resume(self) -> Turn:
+    def resume(self) -> Turn | None:
         """Go on with the last turn, which was cut short, and show that in the cell.
 
-        The person says of each tool call without an answer whether it runs once more.
+        The person says of each tool call without an answer whether it runs once more. If the last
+        turn is complete, a conversation that a kernel left outside of the notebook becomes the
+        active one; then nothing is asked, and None returned.
 
         Raises:
             UsageError: If there is nothing to resume; or as `run_turn` does.
@@ -347,11 +349,15 @@ class Session:
             JpNbError: As `run_turn` does.
             KeyboardInterrupt: Likewise.
         """
-        from jp_nb.session.resuming import Resuming
+        from jp_nb.session.resuming import NOTHING, Resuming
 
         turns = self._ready()
         resuming = Resuming(self.active, self.conversations.known)
         found = resuming.found()
+        if found is None:
+            if self.conversations.bring_back():
+                return None
+            raise UsageError(NOTHING)
         again, abandoned = resuming.decided(found, turns.decide)
         with resuming.changes_again(found):
             prepared = turns.prepare(

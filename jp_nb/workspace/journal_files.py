@@ -26,6 +26,8 @@ from jp_nb.workspace.file_lock import try_lock
 
 MAX_JOURNAL_BYTES: Final = 256_000_000
 """Of one file that is read: more than any notebook holds."""
+MAX_HEAD_BYTES: Final = 10_000_000
+"""Of the first line: what a conversation begins with."""
 MAX_AGE_S: Final = 30 * 24 * 3600.0
 """Of a file that nothing came to, and whose notebook nobody opened."""
 MAX_ALL_BYTES: Final = 1_000_000_000
@@ -78,6 +80,23 @@ class JournalFile:
         while piece := os.read(self._open, 1 << 20):
             pieces.append(piece)
         return b"".join(pieces)
+
+    def first_line(self) -> bytes:
+        """Return its first line, without an end; "" if it cannot be read."""
+        found = b""
+        try:
+            os.lseek(self._open, 0, os.SEEK_SET)
+            while b"\n" not in found and (piece := os.read(self._open, 1 << 14)):
+                found += piece
+                if len(found) > MAX_HEAD_BYTES:
+                    return b""
+        except OSError:
+            return b""
+        return found.partition(b"\n")[0]
+
+    def is_of(self, conversation: str) -> bool:
+        """Return True if its name is that of a journal of `conversation`."""
+        return self.path.name.startswith(f"{file_name(conversation)}.")
 
     def append(self, data: bytes) -> None:
         """Add `data`: the system has all of it when this returns.
@@ -206,8 +225,8 @@ class JournalFolder:
                 os.close(descriptor)
         raise StorageError(f"there are {MAX_FILES} journals of this conversation in {self.path}")
 
-    def left(self, conversation: str | None = None) -> Iterator[JournalFile]:
-        """Yield the journals that no process has open, of `conversation` or all, newest first.
+    def left(self) -> Iterator[JournalFile]:
+        """Yield the journals that no process has open, newest first.
 
         Each is locked now: close those that are of no use.
 
@@ -216,9 +235,13 @@ class JournalFolder:
             OSError: If it cannot be looked at.
         """
         self._check()
-        for path in self._paths(conversation):
+        for path in self._paths(None):
             if (found := _locked(path)) is not None:
                 yield found
+
+    def take(self, path: Path) -> JournalFile | None:
+        """Return the journal at `path`, locked; None if another process has it, or it is gone."""
+        return _locked(path)
 
     def is_taken(self, conversation: str, *, besides: JournalFile | None = None) -> bool:
         """Return whether a process writes a journal of `conversation`, `besides` one of ours."""

@@ -196,6 +196,10 @@ def test_two_kernels_of_one_conversation_have_a_journal_each(left_folder: Path) 
     assert third.document.conversation.raw == first.document.conversation.raw
     assert [notice for notice in third.notices if "left other entries of this conv" in notice]
     assert len(journals(left_folder)) == 2
+    assert third.conversations.bring_back()
+    assert third.document.conversation.raw == second.document.conversation.raw
+    assert third.active.trust.trusted
+    assert not third.conversations.bring_back()
     third.close()
 
 
@@ -235,3 +239,14 @@ def test_a_signature_that_is_taken_back_is_not_in_the_journal(left_folder: Path)
     assert kinds(again)[-5:] == SECOND
     assert not again.active.trust.trusted
     again.close()
+
+
+def test_a_headless_run_replaces_what_headless_runs_left(left_folder: Path) -> None:
+    [path] = journals(left_folder)
+    for made in ("live", "headless"):
+        head, rest = path.read_text().split("\n", 1)
+        said = json.loads(head) | {"notebook": str(left_folder / NOTEBOOK)}
+        said["conversation"]["made"] = made
+        path.write_text(json.dumps(said) + "\n" + rest)
+        Session(FakeHost(home=FakeHome(left_folder / NOTEBOOK, headless=True))).close()
+        assert bool(journals(left_folder)) is (made == "live")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from jp_nb.errors import PromptCancelled, PromptUnavailable, ProviderError, UsageError
+from jp_nb.record.turn_view import Turn
 from jp_nb.session.session import Session
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import CANCELLED, FakePrompter, yes
@@ -22,6 +24,12 @@ def opened(folder: Path, *ends: Any, away: str | None = None, stored: Any = None
     prompter = FakePrompter(*ends, away=away)
     home = FakeHome(folder / NOTEBOOK, stored=stored or saved(folder))
     return Session(FakeHost(prompter, home))
+
+
+def resumed(session: Session) -> Turn:
+    turn = session.resume()
+    assert turn is not None
+    return turn
 
 
 def asked(session: Session) -> list[Any]:
@@ -43,7 +51,7 @@ def marks(folder: Path) -> list[str]:
 def test_the_person_says_of_each_call_whether_it_runs_again(left_folder: Path) -> None:
     assert marks(left_folder) == ["a"]
     session = opened(left_folder, yes("abandon"), yes("run"))
-    turn = session.resume()
+    turn = resumed(session)
     assert (turn.text, turn.number, turn.status) == ("Let me see.\n\ntwo", 1, "completed")
     assert marks(left_folder) == ["a", "b"]
     (left, is_error), ran = responses(session)
@@ -54,7 +62,7 @@ def test_the_person_says_of_each_call_whether_it_runs_again(left_folder: Path) -
     assert session.document.conversation.turn_count == 2
     assert not session.document.conversation.repair()
     with pytest.raises(UsageError, match="nothing to resume"):
-        session.resume()
+        resumed(session)
     session.close()
 
 
@@ -62,7 +70,7 @@ def test_with_nobody_there_nothing_is_run_and_nothing_changes(left_folder: Path)
     session = opened(left_folder, away="this is a test")
     before = list(session.document.conversation.raw)
     with pytest.raises(PromptUnavailable, match=r"needs a person's decision.*this is a test"):
-        session.resume()
+        resumed(session)
     assert session.document.conversation.raw == before
     assert marks(left_folder) == ["a"]
     session.close()
@@ -72,10 +80,10 @@ def test_a_turn_that_is_left_as_it_is_can_be_resumed_later(left_folder: Path) ->
     session = opened(left_folder, yes("run"), CANCELLED, yes("run"), yes("run"))
     before = list(session.document.conversation.raw)
     with pytest.raises(PromptCancelled):
-        session.resume()
+        resumed(session)
     assert session.document.conversation.raw == before
     assert marks(left_folder) == ["a"]
-    assert session.resume().text.endswith("two")
+    assert resumed(session).text.endswith("two")
     assert sorted(marks(left_folder)) == ["a", "a", "b"]
     session.close()
 
@@ -88,7 +96,7 @@ def test_a_request_that_failed_is_sent_again_in_its_turn(clean_folder: Path) -> 
     with pytest.raises(ProviderError):
         session.run_turn("First.", model="scripted/talk")
     stream = session.document.conversation
-    turn = session.resume()
+    turn = resumed(session)
     assert (turn.request, turn.text, stream.turn_count) == ("First.", "Done.", 1)
     session.close()
 
@@ -97,6 +105,34 @@ def test_a_turn_that_a_new_request_went_past_is_not_resumed(left_folder: Path) -
     session = opened(left_folder)
     session.run_turn("Third.")
     with pytest.raises(UsageError, match="nothing to resume"):
-        session.resume()
+        resumed(session)
     assert marks(left_folder) == ["a"]
+    session.close()
+
+
+def test_a_conversation_that_the_notebook_does_not_have_comes_back_when_somebody_wants_it(
+    left_folder: Path,
+) -> None:
+    journal = left_folder / "data" / "jp" / "journal"
+    [path] = journal.iterdir()
+    at = str(left_folder / NOTEBOOK)
+    text = path.read_text().split("\n", 1)
+    head = json.loads(text[0]) | {"notebook": at}
+    path.write_text(json.dumps(head) + "\n" + text[1])
+    prompter = FakePrompter(yes("abandon"), yes("run"))
+    session = Session(FakeHost(prompter, FakeHome(left_folder / NOTEBOOK)))
+    assert len(session.document.conversation) == 0
+    [told] = session.notices
+    assert "left a conversation that this notebook does not have: `%jp resume` brings" in told
+    assert session.resume() is None
+    stream = session.document.conversation
+    assert stream.id == head["conversation"]["id"]
+    assert session.active.trust.trusted
+    assert "turn 1 was cut short: `%jp resume` goes on with it" in session.notices
+    store: Any = session.store
+    assert store.entries == stream.raw
+    [own] = journal.iterdir()
+    assert own != path
+    assert own.read_text().count('"entry"') == len(stream.raw)
+    assert resumed(session).text.endswith("two")
     session.close()
