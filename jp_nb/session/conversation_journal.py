@@ -113,6 +113,11 @@ class ConversationJournal:
             if found.contents.signature:
                 self._document.extra[SIGNATURE] = found.contents.signature
             self._notices.append(_taken_up(len(missing)))
+        if self._notebook and found.contents.head.notebook != self._notebook:
+            try:
+                self._rewrite()  # the notebook was renamed
+            except OSError as exc:
+                self._failed(exc)
         return bool(missing)
 
     def replace_headless(self) -> None:

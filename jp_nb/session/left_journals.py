@@ -80,12 +80,16 @@ def find_left(folder: JournalFolder, document: Document, *, notebook: str) -> Le
             _choose(found, left)
             continue
         left.file.close()
+        if not notebook or left.contents.head.notebook != notebook:
+            continue  # it may be of another notebook whose conversation has the same id
         if place == "gap" or (place is None and left.contents.head.base):
             found.say(GAP.format(left.file.path))
         elif place != "covered" and left.contents.entries:
             found.offered.append(left.file.path)
             found.say(UNKNOWN if place is None else BRANCH)
-    if folder.is_taken(stream.id, besides=found.to_go_on.file if found.to_go_on else None):
+    own = found.to_go_on.file if found.to_go_on else None
+    heads = map(read_head, folder.taken(stream.id, besides=own) if notebook else ())
+    if any(head and head.notebook == notebook for head in heads):
         found.say(TAKEN)
     return found
 
@@ -164,4 +168,4 @@ def _is_ours(head: JournalHead, known: dict[str, list[RawEntry]], notebook: str)
     if notebook and head.notebook == notebook:
         return True
     elsewhere = head.notebook and notebook and Path(head.notebook).is_file()
-    return head.id in known and not elsewhere
+    return bool(known.get(head.id)) and not elsewhere

@@ -83,16 +83,10 @@ class JournalFile:
 
     def first_line(self) -> bytes:
         """Return its first line, without an end; "" if it cannot be read."""
-        found = b""
         try:
-            os.lseek(self._open, 0, os.SEEK_SET)
-            while b"\n" not in found and (piece := os.read(self._open, 1 << 14)):
-                found += piece
-                if len(found) > MAX_HEAD_BYTES:
-                    return b""
+            return _first_line(self._open)
         except OSError:
             return b""
-        return found.partition(b"\n")[0]
 
     def is_of(self, conversation: str) -> bool:
         """Return True if its name is that of a journal of `conversation`."""
@@ -243,14 +237,16 @@ class JournalFolder:
         """Return the journal at `path`, locked; None if another process has it, or it is gone."""
         return _locked(path)
 
-    def is_taken(self, conversation: str, *, besides: JournalFile | None = None) -> bool:
-        """Return whether a process writes a journal of `conversation`, `besides` one of ours."""
+    def taken(self, conversation: str, *, besides: JournalFile | None = None) -> Iterator[bytes]:
+        """Yield the first lines of the journals of `conversation` that processes have open.
+
+        But for one of ours, `besides` which others are looked for.
+        """
         for path in self._paths(conversation):
             if besides is None or path != besides.path:
                 with suppress(OSError), _opened(path) as descriptor:
                     if not try_lock(descriptor):
-                        return True
-        return False
+                        yield _first_line(descriptor)
 
     def sweep(self) -> None:
         """Remove files that are too old, or too many, for anybody to come back to them."""
@@ -320,6 +316,17 @@ def _why_not_private(status: os.stat_result) -> str | None:
     if status.st_uid != os.geteuid():
         return "belongs to another user"
     return "is open to other users" if status.st_mode & _OTHERS else None
+
+
+def _first_line(descriptor: int) -> bytes:
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    found = b""
+    while b"\n" not in found and len(found) <= MAX_HEAD_BYTES:
+        piece = os.read(descriptor, 1 << 14)
+        if not piece:
+            break
+        found += piece
+    return found.partition(b"\n")[0]
 
 
 def _write(descriptor: int, data: bytes) -> None:
