@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from jp_nb.cli import main
 from tests.support.cassette_runs import KEY, KEYS, LOAD, WEATHER, left, run_with, write_cells
-from tests.support.loopback import LoopbackServer, Reply, ToolCall
+from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 
 CALLS = (
     ToolCall("weather", {"city": "Bern"}),
@@ -100,3 +103,66 @@ def test_a_run_says_which_exchanges_nothing_asked_for(
     assert "1 of 2 exchanges of my.jsonl not used:" in said
     assert "scripted/talk: Two?" in said
     assert main(["run", str(path), "--tools", "recorded"]) == 2
+
+
+PACK = '''
+import jp_nb as jp
+
+@jp.tool
+def pack(city: str, jp_context: jp.ToolContext) -> jp.Success | jp.NeedsInput:
+    """Pack for a city.
+
+    Args:
+        city: Where.
+    """
+    if "size" in jp_context.answers:
+        return jp.Success(f"{city}: {jp_context.answers['size']}")
+    return jp.NeedsInput(jp.Question.text("size", f"Which size for {city}?"))
+'''
+ASKS_MODEL = "\n%jp config conversation.tools.pack.questions.size.target=assistant"
+CITIES = ("Bern", "Delft", "Oslo", "Rome")
+
+
+def packing(slow: bool) -> Callable[[Received], Reply]:
+    """A model that packs for all cities at once, and answers the questions of the tool itself."""
+
+    def reply(request: Received) -> Reply:
+        body = json.dumps(request.body, ensure_ascii=False)
+        asked = [place for place, city in enumerate(CITIES) if f"Which size for {city}?" in body]
+        if "is paused and asks you" in body:
+            [place] = asked
+            wait = 0.2 * (place if slow else len(CITIES) - place)
+            return Reply(text=json.dumps({"answer": f"size {place}"}), delay=wait)
+        if "size 3" in body:
+            return Reply(text="Packed.")
+        return Reply(tool_calls=tuple(ToolCall("pack", {"city": city}) for city in CITIES))
+
+    return reply
+
+
+@pytest.mark.parametrize("protocol", KEYS)
+def test_questions_that_a_model_answers_at_the_same_time_are_on_the_cassette_in_one_order(
+    tmp_path: Path, protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = LOAD.format(protocol=protocol)
+    path = write_cells(tmp_path / "talk.ipynb", load, PACK + ASKS_MODEL, "%%jp\nPack for all.")
+    monkeypatch.setenv(KEYS[protocol], KEY)
+    cassette, files = tmp_path / "talk.cassette.jsonl", []
+    for slow in (True, False):
+        with LoopbackServer(packing(slow)) as server:
+            settings = {f"providers.llm.{protocol}.base_url": server.url}
+            assert run_with(path, "record", **settings).failure is None
+            assert len(server.requests) == 2 + len(CITIES)
+        files.append(_without_made_up_ids(cassette.read_text("utf-8")))
+    assert files[0] == files[1]
+    recorded = left(path)["record"]
+    assert "size 3" in str(recorded)
+    monkeypatch.delenv(KEYS[protocol])
+    assert run_with(path, "replay").failure is None
+    # Who answers last is a matter of time, when it is recorded and when it is replayed.
+    assert sorted(map(str, left(path)["record"])) == sorted(map(str, recorded))
+
+
+def _without_made_up_ids(text: str) -> str:
+    """The text without what the server numbers as requests arrive, and what covers that."""
+    return re.sub(r'"id":"[^"]*"|"seal":"\w+"', "", text)

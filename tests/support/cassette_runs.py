@@ -31,7 +31,10 @@ def weather(city: str, days: int = 1) -> str:
 
 
 def write_cells(path: Path, *cells: str) -> Path:
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    made = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(cell) for cell in cells],
+        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+    )
     for number, cell in enumerate(made.cells):
         cell["id"] = f"cell-{number}"
     nbformat.write(made, path)
