@@ -90,6 +90,11 @@ def _parser() -> argparse.ArgumentParser:
     strip.add_argument("--outputs", action="store_true", help="outputs and their numbers alone")
     strip.set_defaults(command="strip_command:strip")
 
+    diff = commands.add_parser("diff", help="compare the records of two notebooks, turn by turn")
+    diff.add_argument("notebooks", nargs="+", metavar="NB", help="A B")
+    diff.add_argument("--git", action="store_true", help="called by git, with its own arguments")
+    diff.set_defaults(command="diff_command:diff")
+
     bring = commands.add_parser("import", help="put a conversation of JP into a notebook")
     bring.add_argument("folder", type=Path, metavar="DIR", help="the conversation's directory")
     bring.add_argument("notebook", type=Path, metavar="NB", help="made if it is not there")

@@ -253,12 +253,12 @@ def _change(change: ConfigChange) -> str:
         found = [path for path in change.unsets if (path in back) is taken]
         if found:
             # Each path has a character or more: what comes after so many is cut off anyway.
-            paths = ", ".join(map(_masked_path, found[:MAX_CELL_CHARS]))
+            paths = ", ".join(map(masked_path, found[:MAX_CELL_CHARS]))
             says.append(f"{word} {one_line(paths, limit=200)}")
     return f"⟳ configuration {', '.join(says)}{_proposed(change)}"
 
 
-def _masked_path(path: str) -> str:
+def masked_path(path: str) -> str:
     """`path`, without an item of a list that may be a secret."""
     try:
         keys = parse_path(path)

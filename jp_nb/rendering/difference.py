@@ -16,7 +16,7 @@ import json
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise
@@ -118,6 +118,12 @@ def difference(change: ProposedChange) -> Difference | None:
     return Difference(sizes, tuple(_lines(now, proposed)), now.whole, proposed.whole)
 
 
+def line_difference(before: Iterable[str], after: Iterable[str]) -> tuple[Line, ...]:
+    """Return how lines differ, each of them exact; empty if none does."""
+    now, then = (_Value("lines", tuple(lines), _of_json) for lines in (before, after))
+    return () if now.lines == then.lines else tuple(_lines(now, then))
+
+
 def _value(text: str | None) -> _Value:
     """Return the lines of what is written as JSON in `text`."""
     if text is None:
@@ -152,9 +158,9 @@ def _line(text: str, escaped: Callable[[str], str]) -> str:
 def _lines(now: _Value, proposed: _Value) -> Iterator[Line]:
     at = there = 0
     if now.kind != proposed.kind:  # a line of text is no line of JSON, even if it looks like one
-        runs = [_Run(len(now.lines), len(proposed.lines), 0)]
+        runs = [SameRun(len(now.lines), len(proposed.lines), 0)]
     else:
-        runs = _runs(now.lines, proposed.lines)
+        runs = same_runs(now.lines, proposed.lines)
     for run in runs:
         yield from _changed(now, proposed, range(at, run.at), range(there, run.there))
         at, there = run.at + run.length, run.there + run.length
@@ -196,7 +202,7 @@ def _pieces(
     before, after = _WORDS.findall(now.lines[i]), _WORDS.findall(proposed.lines[j])
     sides: tuple[list[Piece], list[Piece]] = ([], [])
     at = there = 0
-    for run in _runs(before, after):
+    for run in same_runs(before, after):
         _add_changed(sides, "".join(before[at : run.at]), "".join(after[there : run.there]))
         at, there = run.at + run.length, run.there + run.length
         same = "".join(before[run.at : at])
@@ -261,7 +267,7 @@ def _folded(
 # --- what is the same ----------------------------------------------------------------------------
 
 
-class _Run(NamedTuple):
+class SameRun(NamedTuple):
     """A number of parts that are the same, from `at` on one side and from `there` on the other."""
 
     at: int
@@ -269,21 +275,21 @@ class _Run(NamedTuple):
     length: int
 
 
-def _runs(before: Sequence[str], after: Sequence[str]) -> list[_Run]:
+def same_runs(before: Sequence[str], after: Sequence[str]) -> list[SameRun]:
     """Return the runs that are the same on both sides, in order, and an empty one at the ends."""
     same = [0] * (len(before) + 1)  # of each part before: which one it is afterwards, plus one
     gaps = [(0, len(before), 0, len(after))]
     for _ in range(PASSES):
         gaps = list(chain.from_iterable(_narrowed(before, after, same, gap) for gap in gaps))
-    runs: list[_Run] = []
+    runs: list[SameRun] = []
     for at, mark in enumerate(same):
         if not mark:
             continue
         if runs and runs[-1].at + runs[-1].length == at and sum(runs[-1][1:]) == mark - 1:
             runs[-1] = runs[-1]._replace(length=runs[-1].length + 1)
         else:
-            runs.append(_Run(at, mark - 1, 1))
-    return [*runs, _Run(len(before), len(after), 0)]
+            runs.append(SameRun(at, mark - 1, 1))
+    return [*runs, SameRun(len(before), len(after), 0)]
 
 
 _Gap = tuple[int, int, int, int]
