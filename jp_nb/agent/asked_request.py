@@ -143,6 +143,11 @@ class AskedRequests:
             tuple(messages.parts),
         )
 
+    def last_message(self, thread: Thread) -> str:
+        """Return the id of the last message of `thread`; `NO_MESSAGE` if it has none."""
+        parts = self._messages(thread).parts
+        return parts[-1].id if parts else NO_MESSAGE
+
     def _messages(self, thread: Thread) -> _Messages:
         found = next((known for known in self._threads if known[0] is thread), None)
         if found is None:

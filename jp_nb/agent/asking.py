@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Literal, Protocol, assert_never
@@ -48,6 +48,7 @@ from jp_nb.agent.questions import (
     question_end,
     reusable,
 )
+from jp_nb.agent.recorded_results import RecordedResult
 from jp_nb.agent.routes import (
     AskModel,
     AskPerson,
@@ -102,6 +103,7 @@ class BatchContext:
         interrupts: What an interrupt does.
         basis: The configuration with which the batch begins.
         tokens: Counts those of the turn.
+        results: The results of the calls, in their order, if they are known: then no tool runs.
     """
 
     thread: Thread
@@ -110,6 +112,7 @@ class BatchContext:
     interrupts: InterruptConfig = field(default_factory=InterruptConfig)
     basis: ConfigSnapshot = field(default_factory=ConfigSnapshot)
     tokens: TokenCount = field(default_factory=TokenCount)
+    results: Sequence[RecordedResult] | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal, assert_never
 
@@ -28,6 +28,7 @@ from jp_nb.agent.display_events import Display, Waits
 from jp_nb.agent.prompt_queue import Dialogues, Event
 from jp_nb.agent.prompts import Prompter, Unavailable
 from jp_nb.agent.questions import TurnState
+from jp_nb.agent.recorded_results import RecordedResult
 from jp_nb.agent.shown_images import NONE, admit
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.errors import ToolError
@@ -48,6 +49,10 @@ UNAVAILABLE = (
     "Tool '{}' is not available. It may have been available earlier in this conversation but is "
     "no longer enabled. Do not retry this tool until it is available again in the list of enabled "
     "tools."
+)
+NOT_RECORDED = (
+    "The result of this call is not on the cassette that results are taken from: with "
+    '`providers.cassette.tools = "run"` the tool runs.'
 )
 NOT_FORMATTED = "Tool '{}' was not executed because the argument formatter failed: {}"
 RESTARTED = "restarted"
@@ -149,6 +154,9 @@ class CallRunner:
     def begin(self, call: Call) -> None:
         """Run `call`, ask for permission to, or say why it cannot run."""
         tool = call.tool
+        if self._batch.results is not None:
+            self._take_recorded(call, self._batch.results)
+            return
         if tool is None:
             self.fail(call, UNAVAILABLE.format(call.request.name))
             return
@@ -170,6 +178,17 @@ class CallRunner:
                 self._consent.to_run(call, tool)
             case _:
                 assert_never(tool.run)
+
+    def _take_recorded(self, call: Call, results: Sequence[RecordedResult]) -> None:
+        """Give `call` the result that it had; nothing runs, and nobody is asked."""
+        if call.tool is not None:
+            call.arguments = copy.deepcopy(call.request.arguments)
+            self._show_begin(call, call.tool)
+        if call.index < len(results):
+            result = results[call.index]
+            self.finish(call, result.content, is_error=result.is_error)
+        else:
+            self.fail(call, NOT_RECORDED)
 
     def start(self, call: Call, tool: OfferedTool) -> None:
         """Run `tool`: that is permitted."""

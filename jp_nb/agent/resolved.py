@@ -18,6 +18,7 @@ from jp_nb.agent.model_events import (
     ToolChoice,
 )
 from jp_nb.agent.model_inquiry import InquiryBackend
+from jp_nb.agent.recorded_results import RecordedResults
 from jp_nb.agent.tool_set import ToolSet
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.model_config import Request as RequestConfig
@@ -34,6 +35,7 @@ class Resolved:
         interrupts: What an interrupt of the kernel does.
         basis: The configuration itself, which tools may propose to change.
         chains: True if an answer that reaches the token limit is continued.
+        results: Has the results of calls in their place; None: tools run.
         nobody: Why nobody can be asked in the running cell; None if somebody may be there.
     """
 
@@ -50,6 +52,7 @@ class Resolved:
     interrupts: InterruptConfig = field(default_factory=InterruptConfig)
     basis: ConfigSnapshot = field(default_factory=ConfigSnapshot)
     chains: bool = False
+    results: RecordedResults | None = None
     nobody: str | None = None
 
     def model_request(

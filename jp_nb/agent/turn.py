@@ -482,6 +482,7 @@ class TurnLoop:
             interrupts=resolved.interrupts,
             basis=resolved.basis,
             tokens=self._tokens,
+            results=resolved.results(self.thread) if resolved.results is not None else None,
         )
         if late:  # it came when the answer was just complete
             coordinator.interrupt()

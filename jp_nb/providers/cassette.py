@@ -6,7 +6,7 @@ Source: `docs/cassettes.md`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from functools import cached_property
 from typing import Protocol
@@ -17,7 +17,9 @@ from jp_nb.agent.asked_request import AskedRequest, AskedRequests, Hide
 from jp_nb.agent.exchange import BrokeOff, Exchange, Failed, Listening
 from jp_nb.agent.model_events import ModelRequest, Provider, ProviderEvent, SentRequest
 from jp_nb.agent.model_info import ModelList
+from jp_nb.agent.recorded_results import RecordedResult
 from jp_nb.errors import ProviderError
+from jp_nb.record.thread import Thread
 
 
 class Tape(Protocol):
@@ -35,6 +37,10 @@ class Tape(Protocol):
             UnrecordedError: If only the tape may answer, and it cannot.
             StorageError: If the tape cannot be read.
         """
+        ...
+
+    def results(self, last_message: str) -> Sequence[RecordedResult] | None:
+        """Return the results behind the message with that id; None: tools run."""
         ...
 
     def keep(self, exchange: Exchange) -> None:
@@ -104,6 +110,10 @@ class CassetteProvider:
             raise
         if not ended:
             self._tape.keep(listening.broke_off())
+
+    def results(self, thread: Thread) -> Sequence[RecordedResult] | None:
+        """Return the results of the calls that `thread` ends in; None: they run."""
+        return self._tape.results(self._asked.last_message(thread))
 
     def preview(self, request: ModelRequest) -> SentRequest:
         """Return what the provider would send; see `Provider`."""

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from jp_nb.agent.asked_request import AskedRequest
 from jp_nb.agent.exchange import Exchange
+from jp_nb.agent.recorded_results import RecordedResult
 from jp_nb.errors import StorageError, UnrecordedError
 from jp_nb.json_values import compact_json
 from jp_nb.session.cassette_choice import CassetteChoice
 from jp_nb.session.unrecorded import unrecorded
 from jp_nb.workspace import variables
 from jp_nb.workspace.cassette_file import CassetteContent, OnFile, read_cassette
+from jp_nb.workspace.cassette_results import ResultsOnFile
 from jp_nb.workspace.cassette_writer import CassetteWriter
 
 FOLLOW_UP: Final = 8
@@ -88,6 +92,17 @@ class CassetteTape:
         if self.is_offline:
             raise self._miss(asked)
         return None
+
+    def results(self, last_message: str) -> Sequence[RecordedResult] | None:
+        """Return the results behind the message with that id; None: tools run."""
+        if self.choice.tools != "recorded" or self.choice.mode == "record":
+            return None
+        found = self._results.of(last_message)
+        return found if found or self.is_offline else None
+
+    @cached_property
+    def _results(self) -> ResultsOnFile:
+        return ResultsOnFile(self.cassette)
 
     def _miss(self, asked: AskedRequest) -> UnrecordedError:
         """Return the error for `asked`.

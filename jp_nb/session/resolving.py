@@ -17,6 +17,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.model_events import Attachment, ModelParameters, Provider, ToolChoice
 from jp_nb.agent.model_inquiry import InquiryModel, LlmInquiryBackend
+from jp_nb.agent.recorded_results import RecordedResults
 from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.summarizing import INSTRUCTIONS, Summarizer
 from jp_nb.agent.tool_set import ToolSet, offer_tools
@@ -141,8 +142,17 @@ class Resolver:
             interrupts=config.interrupt,
             basis=basis,
             chains=_chains(model.provider, config),
+            results=self._results(provider),
             nobody=nobody,
         )
+
+    def _results(self, provider: Provider) -> RecordedResults | None:
+        """Return what has the results of tools in their place; None: they run."""
+        if self._tape is None or self._tape.choice.tools != "recorded":
+            return None
+        from jp_nb.providers.cassette import CassetteProvider
+
+        return provider.results if isinstance(provider, CassetteProvider) else None
 
     def model(self, config: AppConfig) -> tuple[ModelId, Provider]:
         """Return the model of `config` and who provides it.

@@ -166,3 +166,50 @@ def test_questions_that_a_model_answers_at_the_same_time_are_on_the_cassette_in_
 def _without_made_up_ids(text: str) -> str:
     """The text without what the server numbers as requests arrive, and what covers that."""
     return re.sub(r'"id":"[^"]*"|"seal":"\w+"', "", text)
+
+
+MARKS = '''
+from pathlib import Path
+import jp_nb as jp
+
+@jp.tool
+def mark(name: str) -> str:
+    """Leave a mark.
+
+    Args:
+        name: Of the file.
+    """
+    if name == "odd":
+        raise jp.ToolError("odd names leave none")
+    Path(name).touch()
+    return f"marked {name} at {len(list(Path('.').iterdir()))}"
+'''
+
+
+def test_with_recorded_tools_none_runs_and_the_conversation_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = LOAD.format(protocol="openai")
+    path = write_cells(tmp_path / "talk.ipynb", load, MARKS, "%%jp\nMark.", "%%jp\nAgain.")
+    monkeypatch.setenv(KEYS["openai"], KEY)
+    calls = tuple(ToolCall("mark", {"name": name}) for name in ("one", "odd", "two"))
+    replies = [
+        Reply(tool_calls=calls),
+        Reply(tool_calls=(ToolCall("mark", {"name": "three"}), ToolCall("gone", {}))),
+        Reply(text="Done."),
+        Reply(tool_calls=calls[:1]),
+        Reply(text="Done again."),
+    ]
+    with LoopbackServer(replies) as server:
+        assert run_with(path, "record", providers__llm__openai__base_url=server.url).ok
+    recorded = left(path)
+    for name in ("one", "two", "three"):
+        (tmp_path / name).unlink()
+    monkeypatch.delenv(KEYS["openai"])
+    assert run_with(path, "replay", providers__cassette__tools="recorded").failure is None
+    assert left(path) == recorded
+    assert not [name for name in ("one", "two", "three") if (tmp_path / name).exists()]
+    (tmp_path / "more").touch()
+    failure = run_with(path, "replay").failure  # they run, and count another file
+    assert failure is not None
+    assert "marked one at" in failure.message
