@@ -77,6 +77,12 @@ def _parser() -> argparse.ArgumentParser:
     add_answers_options(run)
     run.set_defaults(command="run_command:run")
 
+    check = commands.add_parser(
+        "check", help="look for keys, damaged records and outdated cassettes before you share"
+    )
+    check.add_argument("files", type=Path, nargs="+", metavar="FILE", help="notebooks, cassettes")
+    check.set_defaults(command="check_command:check")
+
     show = commands.add_parser("show", help="print the conversation in a notebook")
     show.add_argument("notebook", type=Path)
     show.add_argument("--json", action="store_true", help="as the stored JSON object")

@@ -146,7 +146,7 @@ def test_the_magics_are_listed_each(generated: ModuleType) -> None:
 
 def test_the_command_line_is_listed(generated: ModuleType) -> None:
     listed = generated.command_line()
-    for command in ("demo", "run", "show", "import", "export", "trust", "doctor"):
+    for command in ("demo", "run", "check", "show", "import", "export", "trust", "doctor"):
         assert f"## `jp-nb {command}`" in listed
     for option in ("--strict", "--continue", "--dialect", "--revoke", "-c, --cfg"):
         assert f"`{option}`" in listed

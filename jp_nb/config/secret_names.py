@@ -106,6 +106,11 @@ _KEYS_IN_TEXTS = re.compile(  # each run of characters is looked at once: no tex
     r"|-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:[^-]|-(?!----)){0,20000}"
     r"(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?"
 )
+_CERTAIN_KEYS = re.compile(
+    rf"{_KEYS_IN_TEXTS.pattern}"
+    r"|\bsk-(?=[A-Za-z_-]{0,200}[0-9])[\w-]{20,}"
+    r"|\bBearer[ \t]+(?=[A-Za-z_.~+/=-]{0,200}[0-9])[\w.~+/=-]{20,}"
+)
 _QUOTED = (
     r'[bfruBFRU]{0,2}(?:"""(?:[^"\\]|\\.|"(?!"")){1,5000}"""|'
     r"'''(?:[^'\\]|\\.|'(?!'')){1,5000}'''"
@@ -134,6 +139,16 @@ def without_secrets(text: str, *, code: bool = False) -> str:
         return _SET_IN_TEXT.sub(_without_value, text)
     lines = _NO_PYTHON.sub(lambda line: _SET_IN_TEXT.sub(_without_value, line[0]), text)
     return _SET_IN_CODE.sub(_without_value, lines)
+
+
+def keys_in(text: str) -> list[str]:
+    """Return what in `text` has the shape of a key, and of hardly anything else."""
+    return [found[0] for found in _CERTAIN_KEYS.finditer(text)]
+
+
+def without_keys(text: str) -> str:
+    """Return `text` without what `keys_in` finds."""
+    return _CERTAIN_KEYS.sub(lambda key: not_shown(key[0]), text)
 
 
 def _without_value(found: re.Match[str]) -> str:

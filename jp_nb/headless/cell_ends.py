@@ -6,7 +6,7 @@ Source: `docs/ci.md`.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -47,10 +47,12 @@ class CellEnds:
     Attributes:
         cells: In the notebook's order, which is that of the run.
         taken_over: How many entries, by conversation, the kernel read from the notebook.
+        continued: Whether the run was to go on with the conversation that it found there.
     """
 
     cells: tuple[CellEnd, ...] = ()
     taken_over: Mapping[str, int] = field(default_factory=dict)
+    continued: bool = False
 
 
 @dataclass(slots=True)
@@ -61,7 +63,6 @@ class CellWatch:
     _ends: dict[int, CellEnd] = field(default_factory=dict)
     _running: int | None = None
     _since: float = 0.0
-    _carrier: str = ""
 
     def begins(self, number: int) -> None:
         """Take note that the cell begins to run."""
@@ -73,13 +74,15 @@ class CellWatch:
         is_error = reply["content"]["status"] == "error"
         self._end("failed" if is_error and not _may_fail(cell) else "passed")
 
-    def of(self, cells: list[Any]) -> CellEnds:
+    def of(self, cells: list[Any], *, continued: bool) -> CellEnds:
         """Return the ends of all `cells`, once the run is over; one that still runs has failed."""
         self._end("failed")
         numbers = [n for n, cell in enumerate(cells) if is_run(cell)]
         ends = tuple(self._ends.get(n) or CellEnd(n, "not run") for n in numbers)
-        seen = as_object(self._state().get("seen"))
-        return CellEnds(ends, {key: n for key, n in seen.items() if isinstance(n, int)})
+        first = next(_carriers(self.client.widget_state.values()), {})
+        seen = as_object(first.get("seen"))
+        counts = {key: count for key, count in seen.items() if isinstance(count, int)}
+        return CellEnds(ends, counts, continued)
 
     def _end(self, status: CellStatus) -> None:
         if self._running is None:
@@ -96,12 +99,12 @@ class CellWatch:
         )
 
     def _state(self) -> Mapping[str, Any]:
-        """Return the state of the widget that carries the record; an empty one without any."""
-        states: Mapping[str, Mapping[str, Any]] = self.client.widget_state
-        if self._carrier not in states:
-            found = (key for key, state in states.items() if state.get("_model_module") == MODULE)
-            self._carrier = next(found, "")
-        return states.get(self._carrier, {})
+        """Return what the widget that was opened last to carry the record says; {} without any."""
+        return next(_carriers(reversed(self.client.widget_state.values())), {})
+
+
+def _carriers(states: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    return (state for state in states if state.get("_model_module") == MODULE)
 
 
 def is_run(cell: Any) -> bool:

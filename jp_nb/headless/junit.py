@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from jp_nb.headless.report_lines import facts, turn_lines, went_wrong
+from jp_nb.headless.report_lines import facts, turn_lines, undecided_lines, went_wrong
 from jp_nb.headless.run_report import ReportedCell, RunReport, shown_error
 from jp_nb.safe_text import plain
 
@@ -39,6 +39,8 @@ def _add_suite(root: Element, report: RunReport) -> None:
     if lost := _lost(report):
         case = SubElement(suite, "testcase", classname=_clean(report.notebook), name="the run")
         SubElement(case, "error", message=_clean(lost))
+    if open_ := undecided_lines(report):
+        SubElement(suite, "system-out").text = _clean("\n".join(open_))
     cases = suite.findall("testcase")
     suite.set("tests", str(len(cases)))
     for plural, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):

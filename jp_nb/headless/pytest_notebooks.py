@@ -11,19 +11,16 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
 
 import pytest
 
 from jp_nb.errors import JpNbError
 from jp_nb.headless.cassette_options import noting_use, unused_lines
-from jp_nb.headless.report_lines import facts, turn_lines, went_wrong
+from jp_nb.headless.report_lines import facts, turn_lines, undecided_lines, went_wrong
 from jp_nb.headless.run_report import ReportedCell, RunReport, report_of, shown_error
 from jp_nb.headless.runner import RunResult, print_cell, run_notebook
+from jp_nb.workspace import answers_file
 from jp_nb.workspace.cassette_file import beside
-
-ANSWERS: Final = ".answers.toml"
-"""In place of the end of a notebook's name: the file beside it that answers questions."""
 
 
 class NotebookFailed(Exception):  # noqa: N818 - it is no error of ours
@@ -56,9 +53,11 @@ class NotebookItem(pytest.Item):
                 strict=option.jp_strict,
                 settings=settings_for(self.path, record=option.jp_record),
                 timeout=option.jp_timeout,
+                decisions=(decisions := Path(folder) / "decisions.jsonl"),
             )
             unused = [] if option.jp_record else unused_lines(noted)
-        report = report_of(result, os.path.relpath(self.path, self.config.rootpath))
+            name = os.path.relpath(self.path, self.config.rootpath)
+            report = report_of(result, name, decisions)
         self.user_properties += facts(report)
         if said := "\n".join(line for turn in report.turns for line in turn_lines(turn)):
             self.add_report_section("call", "turns", said)
@@ -91,7 +90,7 @@ class NotebookItem(pytest.Item):
 def settings_for(path: Path, *, record: bool) -> dict[str, str]:
     """Return the settings by which the files beside the notebook at `path` count, if there are."""
     settings = {}
-    cassette, answers = beside(path), path.with_suffix(ANSWERS)
+    cassette, answers = beside(path), path.with_suffix(answers_file.SUFFIX)
     if record or cassette.is_file():
         settings["providers.cassette.mode"] = "record" if record else "replay"
         settings["providers.cassette.path"] = str(cassette)
@@ -110,7 +109,7 @@ def failures(report: RunReport, *, strict: bool) -> Iterator[str]:
     if report.record_error:
         yield f"{report.notebook}: the record of the run cannot be read: {report.record_error}"
     if strict and not failed:
-        yield from _unanswered(report)
+        yield from _undecided(report)
 
 
 def _failed_cell(report: RunReport, cell: ReportedCell) -> Iterator[str]:
@@ -120,19 +119,23 @@ def _failed_cell(report: RunReport, cell: ReportedCell) -> Iterator[str]:
         yield cell.error
     if cell.traceback:
         yield cell.traceback
-    if any(turn.unanswered for turn in cell.turns):
+    yield from undecided_lines(report)
+    if report.undecided or any(turn.unanswered for turn in cell.turns):
         yield _how_to_answer(report)
 
 
-def _unanswered(report: RunReport) -> Iterator[str]:
+def _undecided(report: RunReport) -> Iterator[str]:
+    """Yield what nobody decided, and the answers that nobody chose."""
+    yield from undecided_lines(report)
     for turn in report.turns:
-        if turn.unanswered:
+        automatic = [each for each in turn.questions if each.end == "automatic"]
+        if automatic:
             yield f"{report.notebook}: cell {turn.cell}, {turn}"
-            yield from (f"  {question}" for question in turn.unanswered)
-    if report.unanswered:
+            yield from (f"  {question}" for question in automatic)
+    if report.undecided or report.unanswered:
         yield _how_to_answer(report)
 
 
 def _how_to_answer(report: RunReport) -> str:
-    name = Path(report.notebook).with_suffix(ANSWERS).name
-    return f"Questions are answered by a file {name} beside the notebook."
+    name = Path(report.notebook).with_suffix(answers_file.SUFFIX).name
+    return f"A file {name} beside the notebook decides such things."

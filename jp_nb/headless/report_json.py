@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Final
 
 from jp_nb.config.masking import masked
+from jp_nb.headless.open_decisions import Undecided
 from jp_nb.headless.run_report import (
     ReportedCell,
     ReportedQuestion,
@@ -46,6 +47,7 @@ def to_json(report: RunReport) -> JsonObject:
         "turns": [_turn(turn) for turn in report.turns],
         "tokens": _tokens(report.usage),
         "unanswered": len(report.unanswered),
+        "undecided": [_undecided(each) for each in report.undecided],
     }
 
 
@@ -97,6 +99,10 @@ def _question(question: ReportedQuestion) -> JsonObject:
         "answer": inquiry.answer,
         "channel": inquiry.channel,
     }
+
+
+def _undecided(one: Undecided) -> JsonObject:
+    return {"kind": one.kind, "what": one.words, "why": one.why, "times": one.times}
 
 
 def _change(change: ConfigChange) -> JsonObject:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from jp_nb.headless.run_report import ReportedCell, ReportedTurn, RunReport
 from jp_nb.record.usage import KEYS
+from jp_nb.safe_text import one_line
 
 
 def went_wrong(cell: ReportedCell) -> list[str]:
@@ -43,8 +44,16 @@ def facts(report: RunReport) -> Iterator[tuple[str, str]]:
     yield "tool_calls", str(sum(len(turn.turn.tool_calls) for turn in turns))
     yield "questions", str(sum(len(turn.questions) for turn in turns))
     yield "unanswered_questions", str(len(report.unanswered))
+    yield "undecided", str(len(report.undecided))
     yield "config_changes", str(sum(len(turn.turn.config_changes) for turn in turns))
     for model, tokens in report.usage.items():
         for name in KEYS:
             if (count := getattr(tokens, name)) is not None:
                 yield f"{name} {model}", str(count)
+
+
+def undecided_lines(report: RunReport) -> list[str]:
+    """Return a line for each thing that nobody decided."""
+    return [
+        f"nobody decided {one.words}: {one_line(one.why, limit=300)}" for one in report.undecided
+    ]

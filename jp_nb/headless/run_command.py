@@ -9,6 +9,7 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 from jp_nb.headless.answers_options import noting_decisions
 from jp_nb.headless.cassette_options import cassette_settings, noting_use, unused_lines
@@ -30,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
             settings=cassette_settings(options, notebook) | decisions.settings,
             decisions=decisions.log,
         )
-        write_reports(result, options)
+        write_reports(result, options, decisions.log)
         say(unused_lines(noted))
         say(failure_lines(result))
         say(decisions.told())
@@ -52,8 +53,10 @@ def failure_lines(result: RunResult) -> list[str]:
     return [f"{failure.name}{place}: {failure.message}"]
 
 
-def write_reports(result: RunResult, options: argparse.Namespace) -> None:
+def write_reports(result: RunResult, options: argparse.Namespace, decisions: Path) -> None:
     """Write the reports that were asked for, whatever came of the run.
+
+    `decisions` is the file that the run noted in what nobody decided.
 
     Raises:
         StorageError: If one cannot be written.
@@ -64,7 +67,7 @@ def write_reports(result: RunResult, options: argparse.Namespace) -> None:
     from jp_nb.headless.report_json import json_report
     from jp_nb.headless.run_report import report_of
 
-    report = report_of(result, os.fspath(options.notebook))
+    report = report_of(result, os.fspath(options.notebook), decisions)
     if options.junit is not None:
         write_whole(options.junit, junit_xml([report]), folders=True)
     if options.json is not None:

@@ -9,18 +9,20 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from jp_nb.config.secret_names import without_secrets
 from jp_nb.errors import StorageError
 from jp_nb.headless.cell_ends import CellEnd, CellEnds, CellStatus
+from jp_nb.headless.open_decisions import Undecided, read_decisions
 from jp_nb.headless.runner import CellFailure, RunResult
 from jp_nb.record import carrier
 from jp_nb.record.document import Document
 from jp_nb.record.events import InquiryRequest
 from jp_nb.record.jp_object import conversation_id, others_of
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.timestamps import utc_now
+from jp_nb.record.timestamps import parse_timestamp, utc_now
 from jp_nb.record.turn_entries import TurnEntries
 from jp_nb.record.turn_view import (
     ConfigChange,
@@ -165,6 +167,7 @@ class RunReport:
         cells: Its cells of code, but for blank ones.
         turns: The turns of this run, by conversation.
         record_error: Why the record cannot be read; "" if it can.
+        undecided: What nobody decided, each thing once: permissions and the like, too.
     """
 
     notebook: str
@@ -172,6 +175,7 @@ class RunReport:
     cells: tuple[ReportedCell, ...]
     turns: tuple[ReportedTurn, ...]
     record_error: str = ""
+    undecided: tuple[Undecided, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -189,10 +193,15 @@ class RunReport:
         return _summed(item for turn in self.turns for item in turn.usage.items())
 
 
-def report_of(result: RunResult, notebook: str) -> RunReport:
-    """Return what happened in the run that left `result`; `notebook` is what the report calls it.
+def report_of(result: RunResult, notebook: str, decisions: Path | None = None) -> RunReport:
+    """Return what happened in the run that left `result`.
 
     A record that cannot be read is no error here: the report says so.
+
+    Args:
+        result: What the run left.
+        notebook: What the report calls it.
+        decisions: The file that the run noted in what nobody decided, if it was given one.
     """
     try:
         turns, error = tuple(_turns(result)), ""
@@ -202,7 +211,8 @@ def report_of(result: RunResult, notebook: str) -> RunReport:
     for turn in turns:
         by_cell.setdefault(turn.cell, []).append(turn)
     cells = tuple(_cell(end, result, tuple(by_cell.get(end.cell, ()))) for end in result.ends.cells)
-    return RunReport(notebook, result.failure, cells, turns, error)
+    open_ = read_decisions(decisions).undecided if decisions is not None else ()
+    return RunReport(notebook, result.failure, cells, turns, error, tuple(open_))
 
 
 def shown_error(text: str) -> str:
@@ -262,9 +272,7 @@ def _of_stream(stream: ConversationStream, ends: CellEnds) -> Iterator[ReportedT
     """Yield the turns of `stream` that began in this run."""
     places = [(end.entries, end.cell) for end in ends.cells if end.conversation == stream.id]
     counts = list(accumulate((count for count, _ in places), max))
-    old = ends.taken_over.get(stream.id, 0)
-    if counts and counts[0] < old:
-        old = 0  # it began anew, under the id that it had before
+    old = _taken_over(stream, ends)
     begins: dict[int, int] = {}
     for event in stream.events():
         begins.setdefault(event.turn, event.position)
@@ -274,6 +282,17 @@ def _of_stream(stream: ConversationStream, ends: CellEnds) -> Iterator[ReportedT
             place = bisect_right(counts, begin)
             cell = places[place][1] if place < len(places) else None
             yield _reported(stream, entries, cell)
+
+
+def _taken_over(stream: ConversationStream, ends: CellEnds) -> int:
+    """Return how many entries of `stream` were in the notebook before the run."""
+    known = ends.taken_over.get(stream.id, 0)
+    if not known or ends.continued:
+        return known
+    # A reproducible run begins anew under the id that it had before: its times are whole seconds.
+    moments = (parse_timestamp(entry.timestamp) for entry in stream.entries if entry.timestamp)
+    first = next(moments, None)
+    return 0 if first is not None and not first.microsecond else known
 
 
 def _reported(stream: ConversationStream, entries: TurnEntries, cell: int | None) -> ReportedTurn:

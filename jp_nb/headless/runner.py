@@ -128,7 +128,8 @@ def run_notebook(
         if execution.began or not execution.interrupts:
             lost = _finish(execution.client, target, before)
             failure = failure or lost
-    return RunResult(target, notebook, failure, execution.watch.of(notebook.cells))
+    ends = execution.watch.of(notebook.cells, continued=continue_)
+    return RunResult(target, notebook, failure, ends)
 
 
 def _check_epoch() -> None:

@@ -33,6 +33,8 @@ from pydantic import JsonValue
 from jp_nb.errors import ConfigError
 from jp_nb.safe_text import one_line
 
+SUFFIX: Final = ".answers.toml"
+"""In place of the end of a notebook's name: the file beside it that answers."""
 Section = Literal["questions", "permissions", "results", "changes"]
 DECISIONS: Final[Mapping[Section, str]] = {
     "permissions": "run",

@@ -59,7 +59,7 @@ def test_strictly_a_question_that_nobody_answers_fails_the_test(tmp_path: Path) 
     assert turn.endswith(": 'Plan a walk.'")
     asked = "  question call_1_1.place.1 of plan: 'Where do you walk?': nobody was there to answer"
     assert asked in lines
-    assert "Questions are answered by a file walk.answers.toml beside the notebook." in lines
+    assert "A file walk.answers.toml beside the notebook decides such things." in lines
 
 
 AUTOMATIC = """

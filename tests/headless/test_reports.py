@@ -205,6 +205,13 @@ def test_turns_of_earlier_runs_are_not_told(tmp_path: Path) -> None:
     assert [(turn.turn.number, turn.cell) for turn in more.turns] == [(2, 2), (3, 3)]
 
 
+def test_a_reproducible_run_tells_its_turns_each_time(tmp_path: Path) -> None:
+    path = reported_notebook.written(tmp_path, LOAD, PLAN, script=TALK)
+    for _ in range(2):
+        found = reported(run_notebook(path, settings={"record.reproducible": "true"}))
+        assert [(turn.turn.number, turn.cell) for turn in found.turns] == [(0, 2)]
+
+
 def test_each_conversation_of_a_run_is_told(tmp_path: Path) -> None:
     cells = [LOAD, TOOLS, PLAN, "%jp new", PLAN, PLAN]
     found = reported(run_notebook(reported_notebook.written(tmp_path, *cells)))
@@ -251,6 +258,18 @@ def test_both_reports_are_written_and_the_status_is_as_without_them(
     assert suite.get("name") == "walk.ipynb"
     assert suite.get("failures") == str(status)
     assert json.loads((tmp_path / "walk.json").read_text())["ok"] is (status == 0)
+
+
+def test_what_nobody_decided_is_told_in_both(
+    command: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    reported_notebook.written(tmp_path, LOAD, TOOLS, ANSWER, PLAN)
+    command("run", "walk.ipynb", "--junit", "walk.xml", "--json", "walk.json")
+    [open_] = json.loads((tmp_path / "walk.json").read_text())["undecided"]
+    assert (open_["kind"], open_["times"]) == ("question", 1)
+    assert open_["what"] == "question place of plan: Where do you walk?"
+    said = ElementTree.parse(tmp_path / "walk.xml").getroot()[0].findtext("system-out", "")
+    assert said.startswith(f"nobody decided {open_['what']}: ")
 
 
 def test_a_report_that_cannot_be_written_is_said(

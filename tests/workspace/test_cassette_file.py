@@ -150,7 +150,7 @@ def test_what_is_no_cassette_says_so_with_the_line(tmp_path: Path, text: str, sa
 
 
 def test_a_key_in_a_cassette_is_found(tmp_path: Path) -> None:
-    spec = changed(SPEC, ("message", 0, "user"), "My key is sk-ant-0123456789abcdef.")
+    spec = changed(SPEC, ("message", 0, "user"), "My key is sk-ant-0123456789abcdef0123.")
     path = written(tmp_path / "a.jsonl", Exchange(asked(spec), ANSWER, Finished()))
     found = check_cassette(path)
     assert len(found) == 1

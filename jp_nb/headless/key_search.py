@@ -1,0 +1,54 @@
+"""Looks for keys in what is about to be shared: by their shape, and by what variables hold here.
+
+Source: `docs/ci.md`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from jp_nb.agent.secret_answers import Secrets
+from jp_nb.config.secret_names import keys_in, names_secret
+from jp_nb.safe_text import plain
+
+SHORTEST_VALUE: Final = 8
+"""Characters of a variable's value: a shorter one may stand in any text by chance."""
+SHOWN: Final = 4
+"""Characters of a key that are shown: enough to tell whose it is."""
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]{200,}={0,2}\s*")
+
+
+class KeySearch:
+    """Finds keys in texts.
+
+    Args:
+        environment: Its variables that are called like secrets are looked for, too.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._secrets: dict[str, Secrets] = {}
+        for name, value in sorted(environment.items()):
+            if names_secret(name) and len(value.strip()) >= SHORTEST_VALUE and not _is_path(value):
+                secrets = self._secrets[name] = Secrets()
+                secrets.add(value)
+
+    def found_in(self, text: str) -> Iterator[str]:
+        """Yield for each key in `text` what it is, in words that do not tell it."""
+        if not _BASE64.fullmatch(text):  # a picture: some run of its letters looks like a key
+            shown = plain(text, limit=len(text)) if "\x1b" in text else text
+            for key in dict.fromkeys(keys_in(shown)):
+                begin = plain(key[:SHOWN]).replace("\n", " ")
+                yield f"what looks like a key: {begin}… ({len(key)} characters)"
+        for name, secrets in self._secrets.items():
+            if secrets.hide(text) != text:
+                yield f"the value of the environment variable {name}"
+
+
+def _is_path(value: str) -> bool:
+    try:
+        return os.path.lexists(value)
+    except ValueError:
+        return False
