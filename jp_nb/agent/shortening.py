@@ -19,6 +19,7 @@ from jp_nb.config.tree.compaction_config import (
     TurnBound,
     read_bound,
 )
+from jp_nb.errors import ProviderError
 from jp_nb.record.compaction_range import (
     CompactionBounds,
     TurnRange,
@@ -26,9 +27,9 @@ from jp_nb.record.compaction_range import (
     with_summaries,
 )
 from jp_nb.record.compactions import counting
-from jp_nb.record.events import Compaction, Summary, ToolCallPolicy
+from jp_nb.record.events import Compaction, Summary, ToolCallPolicy, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.thread import Thread, thread_of, thread_of_turns
+from jp_nb.record.thread import Thread, ThreadItem, thread_of, thread_of_turns
 
 Summarize = Callable[["Cut", Thread], Awaitable[str]]
 """Has a model sum up the turns of a cut.
@@ -39,6 +40,8 @@ Raises:
 """
 SUMMARISE: Final = CompactionRule(keep_first="0", keep_last="0", summary=SummaryConfig())
 """The rule that leaves the model a summary of all that came before."""
+
+LEFT_OUT: Final = "(left out here: the turn is too long)"
 
 _POLICIES: Final[dict[ToolCalls, ToolCallPolicy]] = {
     "strip": ToolCallPolicy(policy="strip", request=True, response=True),
@@ -187,6 +190,48 @@ async def carry_out(
     for cut in cuts:
         text = None
         if cut.rule.summary is not None:
-            text = await summarize(cut, thread_of_turns(stream, providers, cut.turns))
+
+            def turns_in(turns: TurnRange) -> Thread:
+                return thread_of_turns(stream, providers, turns)
+
+            text = await _summed_up(cut, cut.turns, turns_in, summarize)
         found.append(cut.entry(text))
     return found
+
+
+async def _summed_up(
+    cut: Cut,
+    turns: TurnRange,
+    turns_in: Callable[[TurnRange], Thread],
+    summarize: Summarize,
+) -> str:
+    """Return the summary of `turns`: in parts if they are too long for the model that writes it.
+
+    Of a single turn that is too long what tools returned is left out.
+    """
+    thread = turns_in(turns)
+    if not len(thread):
+        return ""
+    try:
+        return await summarize(cut, thread)
+    except ProviderError as exc:
+        if exc.kind != "too_long":
+            raise
+    if turns.first == turns.last:
+        return await summarize(cut, _without_results(thread))
+    middle = (turns.first + turns.last) // 2
+    halves = TurnRange(turns.first, middle), TurnRange(middle + 1, turns.last)
+    parts = [await _summed_up(cut, half, turns_in, summarize) for half in halves]
+    return "\n\n".join(filter(None, parts))
+
+
+def _without_results(thread: Thread) -> Thread:
+    """Return a copy of `thread` in which what tools returned is left out."""
+    return Thread([_without_result(item) for item in thread])
+
+
+def _without_result(item: ThreadItem) -> ThreadItem:
+    if not isinstance(item.entry, ToolCallResponse):
+        return item
+    entry = item.entry.model_copy(update={"content": LEFT_OUT})
+    return ThreadItem(entry, item.provider)

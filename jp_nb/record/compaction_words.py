@@ -11,11 +11,15 @@ from jp_nb.record.compacted import TurnTreatment
 from jp_nb.record.events import Compaction, ToolCallPolicy
 
 WHOLE = "whole"
+MAX_NAMED = 10
+"""Of compactions: somebody else may have recorded any number."""
 
 
 def in_words(entries: Sequence[Compaction]) -> str:
     """Return what `entries` make of which turns: `turns 1 to 4 are sent as a summary`."""
-    return ", ".join(f"{turns_in_words(entry)} {_becomes(entry)}" for entry in entries)
+    more = len(entries) - MAX_NAMED
+    said = [f"{turns_in_words(entry)} {_becomes(entry)}" for entry in entries[:MAX_NAMED]]
+    return ", ".join([*said, *([f"and {more} more"] if more > 0 else [])])
 
 
 def turns_in_words(entry: Compaction) -> str:

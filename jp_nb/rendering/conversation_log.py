@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import assert_never
 
@@ -35,6 +36,8 @@ from jp_nb.rendering.question_card import answer_as_json, marks_in_words
 from jp_nb.rendering.report import MAX_CELL_CHARS, Report, table
 from jp_nb.safe_text import escape_markdown, escape_unseen, one_line, plain, spell_unseen
 
+MAX_COMPACTIONS = 20
+"""So many are listed after one turn: somebody else may have recorded any number."""
 MAX_NAMED = 5
 """Of the tools that proposed one change."""
 _NAME = re.compile(r"[\w.-]{1,64}")
@@ -120,13 +123,20 @@ def _turn(turn: Turn, image_hosts: Collection[str]) -> Iterator[Report]:
 def _compactions(entries: Sequence[Entry]) -> dict[int, list[Report]]:
     """Return what was made shorter for the model, by the turn after which that was."""
     found: dict[int, list[Report]] = {}
+    counts: Counter[int] = Counter()
     for placed in placed_compactions(entries):
         entry, lines = placed.of_its_time, found.setdefault(placed.after, [])
+        counts[placed.after] += 1
+        if counts[placed.after] > MAX_COMPACTIONS:
+            continue
         end = " (taken back)" if placed.taken_back else ""
         lines.append(_line(f"⊟ {in_words([entry])} from here on{end}"))
         if entry.summary is not None and not placed.taken_back:
             said = entry.summary.summary
             lines.append(Report(safe_markdown(said), _within(plain(said))))
+    for turn, count in counts.items():
+        if count > MAX_COMPACTIONS:
+            found[turn].append(_line(f"⊟ and {count - MAX_COMPACTIONS} more"))
     return found
 
 

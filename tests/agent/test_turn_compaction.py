@@ -13,6 +13,7 @@ from jp_nb.agent.display_events import Notice, ShowText
 from jp_nb.agent.model_events import Usage
 from jp_nb.agent.model_inquiry import InquiryModel
 from jp_nb.agent.prompts import ActionPrompt, NotAnswered, PromptEnd
+from jp_nb.agent.shortening import LEFT_OUT
 from jp_nb.agent.summarizing import INSTRUCTIONS, Summarizer
 from jp_nb.agent.turn import TurnLoop
 from jp_nb.agent.turn_compaction import Shortening
@@ -194,6 +195,34 @@ async def test_in_the_middle_of_a_turn_its_own_calls_stay_whole() -> None:
     results = [entry.content for entry in thread if isinstance(entry, ToolCallResponse)]
     assert results == ["fetched"]
     assert pairs_are_whole(made)
+
+
+async def test_turns_that_are_too_long_for_the_summarizer_are_summed_up_in_parts() -> None:
+    made, summarizer = bench(
+        [TOO_LONG], reply(say("Done.")), person=FakePrompter(yes("summarise")),
+        summaries=[[TOO_LONG], reply(say("First part.")), [TOO_LONG], reply(say("Third turn."))],
+    )  # fmt: skip
+    await made.run("Now?")
+    [entry] = made.of(Compaction)
+    assert (entry.from_turn, entry.to_turn) == (0, 2)
+    assert entry.summary is not None
+    assert entry.summary.summary == "First part.\n\nThird turn."
+    sizes = [
+        sum(isinstance(x, ToolCallResponse) for x in thread) for _, thread in summarizer.requests
+    ]
+    assert sizes == [3, 2, 1, 1]
+    last = [x.content for x in summarizer.requests[-1][1] if isinstance(x, ToolCallResponse)]
+    assert last == [LEFT_OUT]
+
+
+async def test_a_turn_that_is_too_long_in_any_case_is_not_tried_for_ever() -> None:
+    made, summarizer = bench(
+        [TOO_LONG], person=FakePrompter(yes("summarise")), summaries=[[TOO_LONG], [TOO_LONG]],
+        record=earlier(1),
+    )  # fmt: skip
+    with pytest.raises(ProviderError):
+        await made.run("Now?")
+    assert len(summarizer.requests) == 2
 
 
 async def test_a_summary_that_fails_leaves_the_error_and_says_why() -> None:

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from jp_nb.config.directives import Directive
 from jp_nb.errors import ProviderError, UsageError
 from jp_nb.record.compactions import counting
 from jp_nb.record.events import Compaction
+from tests.support.images import figure
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 from tests.support.magic_shell import Notebook
 from tests.support.magic_shell import folder as folder  # a fixture
@@ -146,7 +148,9 @@ def test_calls_are_left_out_whole(notebook: Notebook, provider: str) -> None:
 
 
 @PROVIDERS
-@pytest.mark.parametrize("reply", [TOO_LONG, Reply(text=SUMMARY, finish="max_tokens"), Reply()])
+@pytest.mark.parametrize(
+    "reply", [Reply(status=404), Reply(text=SUMMARY, finish="max_tokens"), Reply()]
+)
 def test_a_summary_that_does_not_come_changes_nothing(
     notebook: Notebook, provider: str, reply: Reply
 ) -> None:
@@ -230,6 +234,95 @@ def test_where_nothing_would_get_shorter_nothing_happens(
     notebook.jp("compact --undo")
     assert "no compaction to take back" in capsys.readouterr().out
     assert compactions(notebook) == []
+
+
+@PROVIDERS
+def test_a_picture_goes_with_its_turn_and_a_model_that_sums_up_sees_it(
+    notebook: Notebook, provider: str
+) -> None:
+    from jp_nb.tooling.python import REGISTRY
+
+    @jp.tool(name="draw")
+    def draw() -> Any:
+        """Draw."""
+        return jp.Success("A square.", images=(figure(),))
+
+    call = Reply(tool_calls=(ToolCall("draw", {}, "c1"),))
+    try:
+        with LoopbackServer([call, "Drawn.", "Hm.", SUMMARY, "Go.", "Whole."]) as server:
+            reach(notebook, server, provider)
+            if provider == "openai":
+                configure(notebook, "providers.llm.openai.images:=true")
+            notebook.ask("Draw.")
+            notebook.ask("And?")
+            notebook.jp("compact -s --keep-first 0")
+            notebook.ask("Go on.")
+            notebook.jp("compact --undo")
+            notebook.ask("Go on.")
+    finally:
+        REGISTRY.remove("draw")
+    pictures = ['"image' in sent(request) for request in server.requests]
+    assert pictures == [False, True, True, True, False, True]
+
+
+@PROVIDERS
+def test_branches_have_the_compactions_of_their_turns(notebook: Notebook, provider: str) -> None:
+    replies = [*calling(1), *calling(2), *calling(3), "Forked.", "Begun.", "New."]
+    with LoopbackServer(replies) as server:
+        reach(notebook, server, provider)
+        for number in (1, 2, 3):
+            notebook.ask(f"Look {number}.")
+        notebook.jp("compact --keep-first 0")
+        notebook.jp("fork 2")
+        notebook.ask("Go on.")
+        notebook.jp("undo")
+        notebook.jp("fork 0")  # what was said of turns 0 and 1 is not said of turn 0
+        notebook.ask("Go on.")
+        notebook.jp("new --keep-config")
+        notebook.ask("Go on.")
+    assert [sent(request).count(LONG) for request in server.requests[-3:]] == [1, 1, 0]
+
+
+@PROVIDERS
+def test_a_structured_answer_is_asked_for_after_turns_that_were_summed_up(
+    notebook: Notebook, provider: str
+) -> None:
+    answer = Reply(text=json.dumps({"place": "Delft"}))
+    with LoopbackServer([answer, *calling(2), SUMMARY, answer]) as server:
+        reach(notebook, server, provider)
+        schema = {"type": "object", "properties": {"place": {"type": "string"}},
+                  "required": ["place"], "additionalProperties": False}  # fmt: skip
+        notebook.ask("Where?", schema=schema)
+        notebook.ask("Look 2.")
+        notebook.jp("compact -s --keep-first 0 --keep-last 0")
+        notebook.ask("Where?", schema=schema)
+    assert notebook.session.last is not None
+    assert notebook.session.last.data == {"place": "Delft"}
+    assert SUMMARY in sent(server.requests[-1])
+
+
+def test_the_tokens_of_a_summary_that_failed_are_counted(notebook: Notebook) -> None:
+    cut = Reply(text=SUMMARY, finish="length", input_tokens=4321)
+    with LoopbackServer([*calling(1), *calling(2), cut]) as server:
+        reach(notebook, server, "openai")
+        notebook.ask("Look 1.")
+        notebook.ask("Look 2.")
+        with pytest.raises(ProviderError, match="cut off"):
+            notebook.jp("compact -s --keep-first 0")
+    assert "4,365" in notebook.jp("usage").splitlines()[-1]
+
+
+def test_a_settings_file_counts_for_one_compaction_alone(notebook: Notebook) -> None:
+    rules = "[[conversation.compaction.rules]]\nkeep_first = 0\nkeep_last = 0\n"
+    heavy = notebook.folder / "personas" / "heavy.toml"
+    heavy.write_text(f'{rules}tool_calls = "omit"\n')
+    with LoopbackServer([*calling(1), "Fine."]) as server:
+        reach(notebook, server, "openai")
+        notebook.ask("Look 1.")
+        notebook.jp("compact -c heavy")
+        notebook.ask("Go on.")
+    assert "call-" not in sent(server.requests[-1])
+    assert notebook.value("conversation.compaction.rules") == []
 
 
 # --- by itself -------------------------------------------------------------------------------

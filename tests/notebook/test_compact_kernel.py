@@ -1,0 +1,119 @@
+"""A conversation that gets too long in a kernel with a person in front: the menu, an interrupt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cells import error, events, forget, kernel_with
+from tests.support.kernel_client import FrontEnd, Message
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+
+LONG = "word " * 2000
+TURN = f'[[replies]]\nreasoning = "{LONG}"\ntext = "An answer."\n'
+TOO_LONG = '[[replies]]\nerror = { status = 400, message = "prompt is too long" }\n'
+FITS = '[[replies]]\ntext = "Now it fits."\n'
+SCRIPTS = {
+    "long": 'summary = "All was <b>well</b>."\n' + TURN * 3 + TOO_LONG + FITS * 3,
+    "slow": TURN * 3 + f'[[replies]]\ntext = "{LONG}"\nchunk_ms = 100\n' + FITS,
+}
+LONGER = "The conversation is longer than the model reads"
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
+    folder: Path = tmp_path_factory.mktemp("compact")
+    with kernel_with(folder, SCRIPTS) as user:
+        user.run("import jp_nb as jp")
+        yield user
+
+
+@pytest.fixture
+def user(kernel: FrontEnd) -> FrontEnd:
+    forget(kernel)
+    kernel.models.clear()
+    kernel.run("%jp new")
+    return kernel
+
+
+def have_long_one(user: FrontEnd, script: str) -> None:
+    for number in range(3):
+        user.run(f"%%jp -m scripted/{script}\nQuestion {number}?")
+
+
+def shown(user: FrontEnd, request: str) -> str:
+    return "\n".join(str(data["text/plain"]) for data in user.displays(request))
+
+
+def kinds(user: FrontEnd) -> list[str]:
+    return [str(event["type"]) for event in events(user)]
+
+
+def button(user: FrontEnd, words: str) -> str:
+    """The whole label of the button that begins with `words`."""
+    labels: list[Any] = [model.get("description") for model in user.models.values()]
+    return next(label for label in labels if str(label).startswith(words))
+
+
+@pytest.mark.parametrize(
+    ("choice", "line"),
+    [
+        ("Compact", "⊟ turns 1 to 2 are sent without reasoning, arguments of tool calls and"),
+        ("Sum up", "⊟ turns 0 to 2 are sent as a summary from here on"),
+    ],
+)
+def test_a_form_offers_to_make_it_shorter_and_the_turn_goes_on(
+    user: FrontEnd, choice: str, line: str
+) -> None:
+    have_long_one(user, "long")
+    request = user.start("%%jp\nAnd now?")
+    user.form(LONGER)
+    user.click(button(user, choice))
+    user.finish(request)
+    assert error(user, request) is None
+    assert line in shown(user, request)
+    assert shown(user, request).endswith("Now it fits.")
+    assert kinds(user).count("turn_start") == 4
+    assert kinds(user).count("compaction") == 1
+
+
+def test_who_stops_has_the_error_and_can_resume_later(user: FrontEnd) -> None:
+    have_long_one(user, "long")
+    request = user.start("%%jp\nAnd now?")
+    user.form(LONGER)
+    user.click("Stop")
+    user.finish(request)
+    said = error(user, request)
+    assert said is not None
+    assert "prompt is too long" in said["evalue"]
+    done = user.start("%jp compact -s --keep-first 0 --keep-last 0")
+    user.finish(done)
+    assert "All was <b>well</b>." in shown(user, done)
+    assert all("<b>" not in data["text/markdown"] for data in user.displays(done))
+    request = user.start("%jp resume")
+    user.finish(request)
+    assert shown(user, request).endswith("Now it fits.")
+    assert kinds(user).count("turn_start") == 4
+
+
+def test_an_interrupted_summary_leaves_the_conversation_as_it_was(user: FrontEnd) -> None:
+    have_long_one(user, "slow")
+    request = user.start("%jp compact -s --keep-first 0")
+
+    def sums_up(message: Message) -> bool:
+        return "which sums up turns 0 to 1" in str(message["content"].get("data", ""))
+
+    user.wait(sums_up)
+    user.interrupt(request)
+    said = error(user, request)
+    assert said is not None
+    assert "You stopped the compaction" in said["evalue"]
+    assert "No summary was written" in shown(user, request)
+    assert "compaction" not in kinds(user)
+    request = user.start("%%jp\nAnd now?")
+    user.finish(request)
+    assert shown(user, request) == "Now it fits."
