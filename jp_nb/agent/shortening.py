@@ -139,15 +139,18 @@ class CompactionPlanner:
             found.append(Cut(turns, rule))
         return found
 
-    def plan(self, cuts: Iterable[Cut]) -> CompactionPlan:
-        """Return those of `cuts` that make something shorter, and by how much."""
+    def plan(self, cuts: Iterable[Cut], *, wants_summary: bool = False) -> CompactionPlan:
+        """Return those of `cuts` that make something shorter, and by how much.
+
+        Where somebody `wants_summary`, one is made whatever it frees.
+        """
         copy = self._stream.until(len(self._stream))
         before = size = self._size(copy)
         kept: list[Cut] = []
         for cut in cuts:
             copy.append(cut.entry(self._summaries_in(cut.turns)))
             after = self._size(copy)
-            if after < size:
+            if after < size or (wants_summary and cut.rule.summary is not None):
                 kept.append(cut)
                 size = after
             else:

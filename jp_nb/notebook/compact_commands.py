@@ -19,7 +19,7 @@ from jp_nb.session.compacting import Compacting, CompactionOrder
 
 NOTHING = (
     "nothing would get shorter: the turns that it is about hold nothing that would be left out "
-    "(--summarize has a model sum them up, once; --keep-last 0 includes the last turn)"
+    "(--summarize has a model sum them up, --keep-last 0 includes the last turn)"
 )
 
 

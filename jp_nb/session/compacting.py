@@ -90,7 +90,8 @@ class Compacting:
         rules = order.rules or config.conversation.compaction.in_force
         planner = CompactionPlanner(self.stream, self._providers, now=now_utc())
         given = [order.bounded(rule) for rule in rules]
-        return planner.plan(planner.cuts(given, first=order.first, last=order.last))
+        cuts = planner.cuts(given, first=order.first, last=order.last)
+        return planner.plan(cuts, wants_summary=order.rules is not None)
 
     @property
     def _providers(self) -> list[str]:

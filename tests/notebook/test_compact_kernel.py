@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -55,8 +54,8 @@ def kinds(user: FrontEnd) -> list[str]:
 
 def button(user: FrontEnd, words: str) -> str:
     """The whole label of the button that begins with `words`."""
-    labels: list[Any] = [model.get("description") for model in user.models.values()]
-    return next(label for label in labels if str(label).startswith(words))
+    labels = [str(model.get("description")) for model in user.models.values()]
+    return next(label for label in labels if label.startswith(words))
 
 
 @pytest.mark.parametrize(
