@@ -5,7 +5,10 @@ The first line is the head, each line behind it one object:
      "mark": "<digest of the entries before base>"}
     {"entry": {…}}                  the next entry, as the record stores it
     {"conversation": {…}}           what is stored about the conversation itself, from here on
-    {"signature": "2:…" | null}     of the record as it is here, if it was the user's own
+    {"signature": "2:…" | null}     of the record as it is here, null if it is not signed
+
+A signature ends what was written at once: lines behind the last one were cut while they were
+written, and nothing was done because of them yet.
 
 Source: `docs/record.md`.
 """
@@ -115,18 +118,28 @@ def entry_lines(entries: Iterable[RawEntry]) -> bytes:
 def read_journal(data: bytes) -> JournalContents | None:
     """Read a journal as far as its lines can be read; None if it has no beginning.
 
-    What follows a damaged line would be out of its order, so nothing behind one counts. A process
-    that was killed may leave a last line without its end.
+    What follows a damaged line would be out of its order, so nothing behind one counts, and
+    nothing behind the last signature.
     """
     first, _, rest = data.partition(b"\n")
     head = read_head(first)
     if head is None:
         return None
     found = JournalContents(head, size=len(first) + 1)
+    size, new = found.size, list[RawEntry]()
     for line in rest.split(b"\n")[:-1]:
-        if not _take(found, _read_line(line)):
-            break
-        found.size += len(line) + 1
+        size += len(line) + 1
+        match _read_line(line):
+            case {"entry": dict(entry)}:
+                new.append(entry)
+            case {"conversation": {"id": str()} as conversation}:
+                head = replace(head, conversation=conversation)
+            case {"signature": str() | None as signature}:
+                found.entries += new
+                found.head, found.signature, found.size = head, signature, size
+                new = []
+            case _:
+                break
     found.lost = max(len(data) - found.size, 0)
     return found
 
@@ -183,18 +196,3 @@ def _read_line(line: bytes) -> Any:
         return json.loads(line)
     except (ValueError, RecursionError):
         return None
-
-
-def _take(found: JournalContents, value: Any) -> bool:
-    """Add what one line says to `found`; return whether it says something."""
-    match value:
-        case {"entry": dict(entry)}:
-            found.entries.append(entry)
-            found.signature = None
-        case {"conversation": {"id": str()} as conversation}:
-            found.head = replace(found.head, conversation=conversation)
-        case {"signature": str() | None as signature}:
-            found.signature = signature
-        case _:
-            return False
-    return True

@@ -219,10 +219,7 @@ class ConversationJournal:
             lines, self._said = self._head_line(), (dict(stream.head), None)
         elif stream.head != self._said[0]:
             lines = line_of(conversation=stream.head)
-        lines += entry_lines(new)
-        if signature != self._said[1] or (new and signature):
-            lines += line_of(signature=signature)
-        self._file.append(lines)
+        self._file.append(lines + entry_lines(new) + line_of(signature=signature))
         self._written = len(raw)
         self._said = dict(stream.head), signature
 

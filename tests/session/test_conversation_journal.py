@@ -118,7 +118,7 @@ def test_what_is_no_journal_is_said_and_passed_over(left_folder: Path, garbage: 
 def test_a_damaged_line_ends_a_journal(left_folder: Path) -> None:
     [path] = journals(left_folder)
     written = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([*written[:-3], b'{"entry": "none"}\n', *written[-3:]]))
+    path.write_bytes(b"".join([*written[:-2], b'{"entry": "none"}\n', *written[-2:]]))
     session = opened(left_folder, saved(left_folder))
     assert kinds(session)[-2:] == SECOND[2:4]
     assert [notice for notice in session.notices if "cannot be read" in notice]

@@ -1,0 +1,402 @@
+"""Kills sessions at each boundary of their entries and at random times, and looks at what is left.
+
+    python -m tests.kill_loop --runs 300
+
+A session runs in a process of its own, in a notebook whose page is this program: what the page was
+sent it has. Another session opens the notebook then, as the page has it, and must find that
+
+- nothing which the page has is missing, and nothing is there twice;
+- the call of every tool that began is in the notebook or in the journal;
+- the record is the user's own, and opening it ran nothing;
+- `%jp resume` goes on with the turn, runs what somebody wants to run, and leaves it well formed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
+
+import jp_nb
+from jp_nb.record.cut_short import cut_short
+from jp_nb.record.document import Document
+from jp_nb.record.timestamps import Clock
+from jp_nb.session.host import Opened
+from jp_nb.session.session import Session
+from jp_nb.tooling.question import Question
+from jp_nb.workspace.journal_files import JournalFile
+from tests.support.fake_host import FakeHome, FakeHost, FakeStore
+from tests.support.fakes import FakePrompter, yes
+from tests.support.killed_session import NOTEBOOK, environment
+
+SCRIPT = """
+[[replies]]
+text = "one"
+[[replies]]
+reasoning = "Three at once."
+text = "Let me see."
+tool_calls = [
+    {name = "mark", arguments = {word = "a"}},
+    {name = "mark_in_thread", arguments = {word = "b"}},
+    {name = "mark", arguments = {word = "c"}},
+]
+[[replies]]
+tool_calls = [{name = "ask_and_mark", arguments = {word = "d"}}]
+[[replies]]
+tool_calls = [{name = "mark", arguments = {word = "e"}}]
+[[replies]]
+text = "done"
+"""
+PATIENCE_S = 60.0
+LONGEST_TURN_S = 2.0
+MOST_BEHIND = 3
+"""Changes that a page is behind at most."""
+
+
+@dataclass
+class Points:
+    """Counts the boundaries of a run, and dies at number `at`.
+
+    Attributes:
+        passed: The boundaries so far, by name.
+    """
+
+    at: int | None
+    passed: list[str] = field(default_factory=list)
+
+    def reach(self, name: str) -> None:
+        self.passed.append(name)
+        if len(self.passed) == self.at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def is_next(self) -> bool:
+        """True if the process dies at the next one."""
+        return len(self.passed) + 1 == self.at
+
+
+class PageStore(FakeStore):
+    """Sends each change through `pipe` to the page, which is `lag` of them behind."""
+
+    def __init__(self, document: Document, pipe: int, points: Points, lag: int) -> None:
+        super().__init__(document)
+        self.entries += document.conversation.raw
+        self._pipe = pipe
+        self._points = points
+        self._lag = lag
+        self._under_way: list[Any] = []
+
+    def changed(self) -> None:
+        before = len(self.entries)
+        super().changed()
+        self._send(before, self.entries[before:])
+
+    def replaced(self) -> None:
+        super().replaced()
+        self._send(0, self.entries)
+
+    def _send(self, base: int, events: list[dict[str, Any]]) -> None:
+        document = {k: v for k, v in self._document.to_json().items() if k != "events"}
+        self._under_way.append({"base": base, "events": events, "document": dict(document)})
+        self._points.reach("before the page")
+        while len(self._under_way) > self._lag:
+            _write(self._pipe, self._under_way.pop(0))
+        self._points.reach("after the page")
+
+
+@dataclass
+class PageHome(FakeHome):
+    """A notebook in the page at the other end of `pipe`."""
+
+    pipe: int = -1
+    points: Points = field(default_factory=lambda: Points(None))
+    lag: int = 0
+
+    def open(
+        self, *, clock: Clock, base_config: Mapping[str, JsonValue], go_on: bool = False
+    ) -> Opened:
+        found = super().open(clock=clock, base_config=base_config, go_on=go_on)
+        store = PageStore(found.document, self.pipe, self.points, self.lag)
+        return Opened(found.document, store, found.restored)
+
+
+def _write(pipe: int, message: Any) -> None:
+    rest = json.dumps(message).encode() + b"\n"
+    while rest:
+        rest = rest[os.write(pipe, rest) :]
+
+
+# --- the session that dies -----------------------------------------------------------------------
+
+
+def define(folder: Path, points: Points) -> None:
+    """Define the tools, which leave their marks in `folder`."""
+
+    def leave(word: str) -> str:
+        points.reach("a tool begins")
+        descriptor = os.open(folder / "marks", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.write(descriptor, f"{word}\n".encode())
+        os.close(descriptor)
+        points.reach("a tool has left its mark")
+        return f"marked {word}"
+
+    @jp_nb.tool
+    def mark(word: str) -> str:
+        return leave(word)
+
+    @jp_nb.tool(thread=True)
+    def mark_in_thread(word: str) -> str:
+        return leave(word)
+
+    @jp_nb.tool
+    def ask_and_mark(word: str) -> Any:
+        how = jp_nb.ask(Question.select("how", "How?", ["softly", "loudly"]))
+        return f"{leave(word)} {how}"
+
+
+def watch_journals(points: Points) -> None:
+    """Have appending to a journal be three boundaries: before it, in its middle, and after it."""
+    append = JournalFile.append
+
+    def watched(file: JournalFile, data: bytes) -> None:
+        points.reach("before the journal")
+        if points.is_next():
+            append(file, data[: len(data) // 2])
+        points.reach("in the middle of the journal")
+        append(file, data)
+        points.reach("after the journal")
+
+    JournalFile.append = watched  # type: ignore[method-assign,assignment]
+
+
+def live(folder: Path, stored: Any, kill: Kill, pipe: int) -> None:
+    """Ask both questions, unless the process dies before; tell the boundaries that were passed."""
+    points = Points(kill.at)
+    define(folder, points)
+    watch_journals(points)
+    home = PageHome(folder / NOTEBOOK, stored=stored, pipe=pipe, points=points, lag=kill.lag)
+    session = Session(FakeHost(FakePrompter(yes("softly")), home))
+    _write(pipe, {"ready": True})
+    if stored is None:
+        session.run_turn("First.", model="scripted/talk")
+    if kill.asks_second:
+        session.run_turn("Second.")
+    _write(pipe, {"passed": points.passed})
+
+
+# --- the one that comes after it -----------------------------------------------------------------
+
+
+def heir(folder: Path, page: Any) -> dict[str, Any]:
+    """Open the notebook as the page has it, look at it, and resume its turn."""
+    define(folder, Points(None))
+    marks = marks_in(folder)
+    ends = [yes(value) for _ in range(4) for value in ("run", "abandon")]
+    host = FakeHost(FakePrompter(*ends), FakeHome(folder / NOTEBOOK, stored=page))
+    session = Session(host)
+    had = list(page["events"]) if page else []
+    offered = not had and session.conversations.bring_back()
+    stream = session.document.conversation
+    raw = list(stream.raw)
+    assert raw[: len(had)] == had, "something that the page has is missing"
+    assert stream.turn_count <= 2
+    ids = [entry["event_id"] for entry in raw]
+    assert len(set(ids)) == len(ids), "an entry is there twice"
+    begun = [entry["arguments"]["word"] for entry in _calls(raw)]  # type: ignore[index,call-overload]
+    assert set(marks) <= set(begun), f"{marks} began, and the record has {begun}"
+    assert len(set(marks)) == len(marks), "a tool ran twice"
+    assert marks_in(folder) == marks, "opening the notebook ran a tool"
+    assert session.active.trust.trusted, session.active.trust.why_not
+    resumed = cut_short(stream) is not None
+    if resumed:
+        _resume(session, marks, folder)
+    _opens_again(session, folder)
+    return {"recovered": len(raw) - len(had), "offered": offered, "resumed": resumed}
+
+
+def _resume(session: Session, marks: list[str], folder: Path) -> None:
+    stream, host = session.document.conversation, session.host
+    assert isinstance(host, FakeHost)
+    calls = len(stream.unanswered())
+    host.person.prompter._ends[calls:] = [yes("loudly")] * 2
+    host.person.prompter.asked.clear()
+    turn = session.resume()
+    assert turn is not None
+    assert turn.text.endswith(("one", "done")[turn.number]), turn.text
+    again = Counter(marks_in(folder)) - Counter(marks)
+    assert max(again.values(), default=0) <= 1, "a tool ran twice when its turn was resumed"
+    assert not stream.repair(), "the resumed turn is not well formed"
+    answered = Counter(
+        str(entry["id"]) for entry in stream.raw if "content" in entry and "id" in entry
+    )
+    asked = Counter(str(entry["id"]) for entry in _calls(stream.raw))
+    assert answered == asked, "a call has no response, or several"
+
+
+def _opens_again(session: Session, folder: Path) -> None:
+    stored: Any = session.document.to_json()
+    session.close()
+    again = Session(FakeHost(home=FakeHome(folder / NOTEBOOK, stored=stored)))
+    assert again.document.conversation.raw == stored["events"], "opened again it is another one"
+    assert not [notice for notice in again.notices if "kernel" in notice], again.notices
+    again.close()
+
+
+def _calls(raw: Any) -> list[dict[str, JsonValue]]:
+    return [entry for entry in raw if entry["type"] == "tool_call_request"]
+
+
+def marks_in(folder: Path) -> list[str]:
+    path = folder / "marks"
+    return path.read_text().split() if path.exists() else []
+
+
+# --- the loop ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Child:
+    """A forked process whose end of a pipe is read here."""
+
+    pid: int
+    pipe: int
+
+    def messages(self) -> Iterator[Any]:
+        """Yield what it writes until it is gone; a message that was cut is none."""
+        rest = b""
+        while piece := os.read(self.pipe, 1 << 16):
+            *lines, rest = (rest + piece).split(b"\n")
+            yield from map(json.loads, lines)
+
+    def wait(self) -> int:
+        os.close(self.pipe)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def forked(folder: Path, work: Callable[[int], None]) -> Child:
+    """Run `work` in a process whose files are below `folder`; what fails is printed."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writing)
+        return Child(pid, reading)
+    status = 1
+    try:
+        os.close(reading)
+        os.environ.update(environment(folder))
+        os.chdir(folder)
+        work(writing)
+        status = 0
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+@dataclass
+class Kill:
+    """How one session dies, and what its page had then."""
+
+    at: int | None = None
+    after: float | None = None
+    lag: int = 0
+    asks_second: bool = True
+    page: Any = None
+    passed: list[str] | None = None
+
+
+def killed(folder: Path, stored: Any, kill: Kill) -> Kill:
+    """Run a session in `folder` and kill it as `kill` says; return that with what was left."""
+    kill.page = json.loads(json.dumps(stored))
+    child = forked(folder, lambda pipe: live(folder, stored, kill, pipe))
+    for message in child.messages():
+        if "ready" in message and kill.after is not None:
+            time.sleep(kill.after)
+            os.kill(child.pid, signal.SIGKILL)
+        elif "events" in message:
+            events = (kill.page or {"events": []})["events"][: message["base"]]
+            kill.page = {**message["document"], "events": events + message["events"]}
+        elif "passed" in message:
+            kill.passed = message["passed"]
+    child.wait()
+    return kill
+
+
+def run(root: Path, number: int, stored: Any, kill: Kill) -> dict[str, Any]:
+    """Kill one session, and have another one come after it; return what that found."""
+    folder = _folder(root, str(number))
+    killed(folder, stored, kill)
+    found: list[dict[str, Any]] = []
+    child = forked(folder, lambda pipe: _write(pipe, heir(folder, kill.page)))
+    found += child.messages()
+    if child.wait() or not found:
+        raise AssertionError(f"run {number}, killed at {kill.at or kill.after}: see {folder}")
+    shutil.rmtree(folder)
+    return found[0]
+
+
+def begun(root: Path) -> Any:
+    """Return a notebook with one turn, and keep the key that signed it."""
+    folder = _folder(root, "first")
+    page = killed(folder, None, Kill(asks_second=False)).page
+    shutil.copy(folder / "data" / "jp" / "notebook-key", root)
+    return page
+
+
+def _folder(root: Path, name: str) -> Path:
+    """Return a new folder with the script, and with the key if there is one yet."""
+    folder = root / name
+    folder.mkdir()
+    (folder / "talk.toml").write_text(SCRIPT)
+    if (key := root / "notebook-key").exists():
+        (folder / "data" / "jp").mkdir(parents=True, mode=0o700)
+        shutil.copy(key, folder / "data" / "jp")
+    return folder
+
+
+def loop(root: Path, runs: int, seed: int) -> dict[str, Any]:
+    """Kill `runs` sessions: at each boundary, then at random times; return the figures."""
+    chance = random.Random(seed)
+    stored = begun(root)
+    started = time.monotonic()
+    passed = killed(_folder(root, "counted"), None, Kill()).passed or []
+    took = min(time.monotonic() - started, LONGEST_TURN_S)
+    totals: Counter[str] = Counter()
+    # Each boundary in a notebook that is new, and in one that has a turn; then random times.
+    places = [(at, page) for at in range(1, len(passed) + 1) for page in (None, stored)]
+    chance.shuffle(places)
+    for number in range(runs):
+        is_boundary = number < len(places)
+        at, page = places[number] if is_boundary else (None, chance.choice((None, stored)))
+        after = None if is_boundary else chance.uniform(0, took)
+        found = run(root, number, page, Kill(at, after, lag=chance.randint(0, MOST_BEHIND)))
+        totals["at a boundary" if is_boundary else "at random"] += 1
+        for name in ("recovered", "offered", "resumed"):
+            totals[name] += found[name]
+    return {"runs": runs, "boundaries": len(passed), **totals}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="jp-nb-killed-") as folder:
+        print(json.dumps(loop(Path(folder), given.runs, given.seed)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""A few runs of the kill loop; `python -m tests.kill_loop` has as many as one likes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUNS = 12
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
+def test_wherever_a_session_is_killed_nothing_is_lost_and_nothing_is_there_twice() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.kill_loop", "--runs", str(RUNS), "--seed", "2"],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["runs"] == RUNS
+    assert found["recovered"] > 0
+    assert found["resumed"] > 0
