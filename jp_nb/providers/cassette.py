@@ -60,6 +60,9 @@ class CassetteProvider:
         make: Makes it. It is made when something is sent, or only it can say.
         tape: Where exchanges are kept, or come from.
         hide: Takes secrets out of what is kept.
+
+    Attributes:
+        answered: The last request that the tape answered.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class CassetteProvider:
         self._tape = tape
         self._hide = hide
         self._asked = AskedRequests(name, hide)
+        self.answered: ModelRequest | None = None
 
     @cached_property
     def _provider(self) -> Provider:
@@ -85,6 +89,7 @@ class CassetteProvider:
                 async for event in events:
                     yield event
             return
+        self.answered = request
         for event in exchange.events:
             yield event
         if isinstance(exchange.end, Failed):

@@ -21,6 +21,7 @@ from jp_nb.agent.sent_note import SentNote
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.errors import ConfigError, UsageError
+from jp_nb.providers.cassette import CassetteProvider
 from jp_nb.record.events import ChatRequest
 from jp_nb.record.projection import Projection
 from jp_nb.record.request_places import RequestPlace, request_places
@@ -34,6 +35,7 @@ from jp_nb.session.turns import TurnRunner
 
 NEXT: Final = "next"
 AS_SENT: Final = "as it was sent"
+REPLAYED: Final = "as it would have been sent: a cassette answered"
 AS_NOW: Final = (
     "as it would be sent now",
     "words, model and messages are those of that time; tools, hosts, keys and attached files are "
@@ -150,7 +152,8 @@ class PastRequests:
     def _traced(self, place: RequestPlace) -> TracedRequest:
         note = self._turns.sent
         if note is not None and place == self._noted:
-            made = _traced(place.name, note.provider_name, note.provider, note.as_sent, (AS_SENT,))
+            how = REPLAYED if _was_replayed(note) else AS_SENT
+            made = _traced(place.name, note.provider_name, note.provider, note.as_sent, (how,))
         else:
             made = self._anew(place)
         answer = self._stream.entries[place.position : place.end]
@@ -217,6 +220,11 @@ def _traced(
     name: str, provider_name: str, provider: Provider, request: ModelRequest, said: tuple[str, ...]
 ) -> TracedRequest:
     return TracedRequest(name, provider_name, request, provider.preview(request), said)
+
+
+def _was_replayed(note: SentNote) -> bool:
+    provider = note.provider
+    return isinstance(provider, CassetteProvider) and provider.answered is note.request
 
 
 def _schema(stream: ConversationStream) -> Mapping[str, JsonValue] | None:

@@ -117,3 +117,12 @@ def test_no_model_is_asked_for_its_list_in_a_replay(notebook: Notebook, said: Sa
     notebook.ask("Go on.")
     said(notebook, "replay talk.jsonl")
     assert "a cassette answers in place of scripted" in notebook.jp("doctor")
+
+
+def test_a_request_that_a_cassette_answered_was_not_sent(notebook: Notebook, said: Said) -> None:
+    said(notebook, "record talk.jsonl")
+    notebook.ask("Go on.")
+    assert "as it was sent" in notebook.jp("request")
+    said(notebook, "replay talk.jsonl")
+    notebook.ask("Go on.", new=True)
+    assert "as it would have been sent: a cassette answered" in notebook.jp("request")
