@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Literal, Protocol, assert_never
@@ -192,6 +192,7 @@ class Asking:
         prompter: Says if somebody is there.
         prompts: Where prompts wait.
         spawn: Runs work beside the loop; what the work returns is called in the loop.
+        when_idle: Waits, in such work, until no other is under way that does not wait so.
         state: What is remembered in this turn.
     """
 
@@ -204,6 +205,7 @@ class Asking:
         prompter: Prompter,
         prompts: Dialogues,
         spawn: Spawn,
+        when_idle: Callable[[], Awaitable[None]],
         state: TurnState,
     ) -> None:
         self._calls = calls
@@ -212,6 +214,7 @@ class Asking:
         self._prompter = prompter
         self._prompts = prompts
         self._spawn = spawn
+        self._when_idle = when_idle
         self._state = state
         self._open: dict[str, _Round] = {}
 
@@ -388,6 +391,7 @@ class Asking:
                 call.number,
                 waits=partial(self._wait_for_model, call),
                 spent=partial(self._spent, each),
+                when_idle=self._when_idle,
             )
             try:
                 answer = await batch.inquiry.inquire(batch.thread, inquiry)

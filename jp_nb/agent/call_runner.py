@@ -124,6 +124,7 @@ class CallRunner:
             prompter=prompter,
             prompts=prompts,
             spawn=events.spawn,
+            when_idle=events.when_idle,
             state=state,
         )
         self._consent = Consent(

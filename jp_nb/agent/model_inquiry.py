@@ -63,6 +63,10 @@ def _uncounted(model: str, usage: Usage) -> None:
     """Count nothing."""
 
 
+async def _at_once() -> None:
+    """Wait for nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelInquiry:
     """A question of a tool call that a model is to answer.
@@ -75,6 +79,7 @@ class ModelInquiry:
         number: Which of the open calls with its id waits, from 1: models give one id twice.
         waits: Is told whom the call waits for.
         spent: Is told the tokens of every request and who took them, also of one that failed.
+        when_idle: Waits until whatever else the batch does is done, or waits likewise.
     """
 
     id: str
@@ -84,6 +89,7 @@ class ModelInquiry:
     number: int = 1
     waits: WaitCallback = field(default=_unheard, compare=False)
     spent: Callable[[str, Usage], None] = field(default=_uncounted, compare=False)
+    when_idle: Callable[[], Awaitable[None]] = field(default=_at_once, compare=False)
 
     @property
     def schema_id(self) -> str:
@@ -232,6 +238,8 @@ class InquiryModel:
     Attributes:
         request: Limits and retries, as they hold for inquiries.
         full_name: `provider/name`, for the person.
+        is_replayed: True if its answers take no time: then those of one batch come in the order
+            in which they were asked for.
     """
 
     provider: Provider
@@ -240,6 +248,7 @@ class InquiryModel:
     parameters: ModelParameters = field(default_factory=ModelParameters)
     request: RequestConfig = field(default_factory=background_request)
     full_name: str = ""
+    is_replayed: bool = False
 
 
 @dataclass(slots=True)
@@ -270,6 +279,8 @@ class LlmInquiryBackend:
         try:
             assert request.schema is not None
             model.provider.check_schema(request.schema)
+            if model.is_replayed:
+                await inquiry.when_idle()
             entries = await whole_response(
                 model, request, waits=inquiry.waits, spent=inquiry.spent, sleep=self.sleep
             )

@@ -253,9 +253,9 @@ class Resolver:
                 if other.model.id != base.model.id:
                     path = inquiries.target_path(tool.name, question)
                     theirs = self._override(other, llm, path, ANSWERS)
-                overrides[tool.name, question] = _inquiry_model(other, theirs)
+                overrides[tool.name, question] = self._inquiry_model(other, theirs)
         return LlmInquiryBackend(
-            default=_inquiry_model(base, own),
+            default=self._inquiry_model(base, own),
             overrides=overrides,
             tools=tuple(tool.definition for tool in tools.tools.values()),
             attachments=attachments,
@@ -274,6 +274,18 @@ class Resolver:
         attachments = self.attachments(config)
         return self._inquiry(config, tools, (provider, model), attachments, conversation_id)
 
+    def _inquiry_model(self, assistant: Assistant, model: tuple[Provider, ModelId]) -> InquiryModel:
+        provider, name = model
+        return InquiryModel(
+            provider=provider,
+            model=name.name,
+            full_name=str(name),
+            system=assistant.system(),
+            parameters=_parameters(assistant.model.parameters),
+            request=assistant.request,
+            is_replayed=self._tape is not None and self._tape.is_offline,
+        )
+
     def summarizer(self, resolved: Resolved, rule: CompactionRule) -> Summarizer:
         """Return the model that sums up turns for `rule`, in the conversation of `resolved`.
 
@@ -284,7 +296,7 @@ class Resolver:
         assistant = inquiries.for_summary(config, summary)
         path = "conversation.compaction.rules"
         model = self._override(assistant, config.providers.llm, path, "sums up turns")
-        asked = _inquiry_model(assistant, model)
+        asked = self._inquiry_model(assistant, model)
         return Summarizer(
             model=replace(asked, system=(summary.instructions or INSTRUCTIONS,)),
             context=summary.context or "",
@@ -366,18 +378,6 @@ def _chains(provider: str, config: AppConfig) -> bool:
     settings = getattr(config.providers.llm, provider, None)
     chains = getattr(settings, "chain_on_max_tokens", False)
     return bool(chains) and config.assistant.model.parameters.max_tokens is None
-
-
-def _inquiry_model(assistant: Assistant, model: tuple[Provider, ModelId]) -> InquiryModel:
-    provider, name = model
-    return InquiryModel(
-        provider=provider,
-        model=name.name,
-        full_name=str(name),
-        system=assistant.system(),
-        parameters=_parameters(assistant.model.parameters),
-        request=assistant.request,
-    )
 
 
 def _parameters(given: ParametersConfig) -> ModelParameters:

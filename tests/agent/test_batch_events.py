@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -41,3 +42,41 @@ async def test_a_fault_as_the_batch_is_cut_is_logged_and_the_other_events_are_ca
         await events.cut()
     assert called == ["before", "behind"]
     assert "a fault of ours" in caplog.text
+
+
+async def test_work_that_waits_goes_on_one_by_one_once_nothing_else_is_under_way() -> None:
+    events, done = BatchEvents(), list[str]()
+    gate = asyncio.Event()
+
+    def patient(name: str) -> Callable[[], Awaitable[Event]]:
+        async def work() -> Event:
+            await events.when_idle()
+            done.append(f"{name} goes on")
+            await asyncio.sleep(0.01)
+            return lambda: done.append(f"{name} is heard")
+
+        return work
+
+    async def slow() -> Event:
+        await gate.wait()
+        return lambda: done.append("slow")
+
+    for work in (patient("a"), slow, patient("b")):
+        events.spawn(work)
+    asyncio.get_running_loop().call_later(0.02, gate.set)
+    for _ in range(3):
+        (await events.next())()
+    assert done == ["slow", "a goes on", "a is heard", "b goes on", "b is heard"]
+
+
+async def test_work_that_waits_is_cut_with_the_batch() -> None:
+    events = BatchEvents()
+
+    async def work() -> Event:
+        await events.when_idle()
+        raise AssertionError("nobody listens")
+
+    events.spawn(work)
+    await asyncio.sleep(0)
+    await events.cut()
+    assert not events.waiting

@@ -158,9 +158,13 @@ def test_questions_that_a_model_answers_at_the_same_time_are_on_the_cassette_in_
     recorded = left(path)["record"]
     assert "size 3" in str(recorded)
     monkeypatch.delenv(KEYS[protocol])
-    assert run_with(path, "replay").failure is None
-    # Who answers last is a matter of time, when it is recorded and when it is replayed.
-    assert sorted(map(str, left(path)["record"])) == sorted(map(str, recorded))
+    replays = []
+    for _ in range(3):
+        assert run_with(path, "replay").failure is None
+        replays.append(left(path))
+    assert replays[0] == replays[1] == replays[2]
+    # Who answered last when it was recorded is a matter of time.
+    assert sorted(map(str, replays[0]["record"])) == sorted(map(str, recorded))
 
 
 def _without_made_up_ids(text: str) -> str:
