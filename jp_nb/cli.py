@@ -80,7 +80,13 @@ def _parser() -> argparse.ArgumentParser:
     check = commands.add_parser(
         "check", help="look for keys, damaged records and outdated cassettes before you share"
     )
-    check.add_argument("files", type=Path, nargs="+", metavar="FILE", help="notebooks, cassettes")
+    check.add_argument(
+        "files",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="notebooks, their cassettes and answers, folders",
+    )
     check.set_defaults(command="check_command:check")
 
     show = commands.add_parser("show", help="print the conversation in a notebook")

@@ -62,14 +62,28 @@ def _files(named: Sequence[Path]) -> CheckedFiles:
         UsageError: If there is no such file, or it is none of those.
     """
     files = CheckedFiles()
-    for path in named:
-        if not path.is_file():
-            raise UsageError(f"there is no file {path}")
+    for path in (file for each in named for file in _listed(each)):
         found = next((end for end in ENDS if path.name.endswith(end)), None)
         if found is None:
             raise UsageError(f"{path} is none of the files that are checked: *{', *'.join(ENDS)}")
         _add(files, path, path.with_name(path.name.removesuffix(found) + NOTEBOOK))
     return files
+
+
+def _listed(named: Path) -> list[Path]:
+    """Return `named`, or what is to be checked in that folder; what is hidden is not."""
+    if named.is_file():
+        return [named]
+    if not named.is_dir():
+        raise UsageError(f"there is no file {named}")
+    found: list[Path] = []
+    for folder, below, names in os.walk(named):
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        shown = (name for name in sorted(names) if not name.startswith("."))
+        found += [Path(folder) / name for name in shown if name.endswith(ENDS)]
+    if not found:
+        raise UsageError(f"there is nothing to check in {named}: *{', *'.join(ENDS)}")
+    return found
 
 
 def _add(files: CheckedFiles, path: Path, notebook: Path) -> None:

@@ -315,8 +315,19 @@ def test_answers_that_mean_nothing_are_found(path: Path, check: Check) -> None:
     assert 'expected "run" or "skip"' in line
 
 
-@pytest.mark.parametrize("name", ["gone.ipynb", "walk.toml", "."])
+def test_a_folder_is_checked_but_for_what_is_hidden(path: Path, check: Check) -> None:
+    for folder in ("notes/deep", ".ipynb_checkpoints"):
+        Path(folder).mkdir(parents=True)
+        shutil.copy(path, folder)
+        changed(Path(folder) / path.name, in_source)
+    status, lines = check(".")
+    assert status == 1
+    assert {line.split(":")[0] for line in lines} == {"notes/deep/walk.ipynb"}
+
+
+@pytest.mark.parametrize("name", ["gone.ipynb", "walk.toml", "empty"])
 def test_what_cannot_be_checked_is_called_wrongly(path: Path, check: Check, name: str) -> None:
+    Path("empty").mkdir()
     status, [line] = check(path, name)
     assert status == 2
     assert line.startswith("jp-nb: ")
