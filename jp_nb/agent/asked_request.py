@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeVar
 
 from pydantic import JsonValue
 
@@ -35,6 +35,7 @@ _MARKS: Final = frozenset({USAGE, CONTINUES, ARGUMENTS})
 """Keys in the metadata of what a model said that are ours, and never sent back to it."""
 
 Hide = Callable[[str], str]
+P = TypeVar("P")
 
 
 def digest(value: JsonValue) -> str:
@@ -121,6 +122,7 @@ class AskedRequests:
         self._provider = provider
         self._hide = hide
         self._threads: list[tuple[Thread, _Messages]] = []
+        self._known: dict[str, tuple[tuple[object, ...], tuple[RequestPart, ...]]] = {}
 
     def of(self, request: ModelRequest) -> AskedRequest:
         """Return what `request` asks."""
@@ -137,11 +139,21 @@ class AskedRequests:
             settings["schema"] = messages.with_positions(dict(request.schema))
         return AskedRequest(
             self._clean(settings),
-            tuple(self._part("system", {"text": text}) for text in request.system),
-            tuple(self._part("attachment", _attachment(each)) for each in request.attachments),
-            tuple(self._part("tool", _tool(tool)) for tool in request.tools),
+            self._parts("system", request.system, lambda text: {"text": text}),
+            self._parts("attachment", request.attachments, _attachment),
+            self._parts("tool", request.tools, _tool),
             tuple(messages.parts),
         )
+
+    def _parts(
+        self, kind: str, given: tuple[P, ...], as_json: Callable[[P], JsonObject]
+    ) -> tuple[RequestPart, ...]:
+        """Return the parts that are `given`; the same as long as those are."""
+        known, parts = self._known.get(kind, ((), ()))
+        if known != given:
+            parts = tuple(self._part(kind, as_json(each)) for each in given)
+            self._known[kind] = given, parts
+        return parts
 
     def last_message(self, thread: Thread) -> str:
         """Return the id of the last message of `thread`; `NO_MESSAGE` if it has none."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, replace
+from functools import cache
 from typing import Any, Final
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
@@ -187,6 +188,11 @@ def read_end(value: Mapping[str, JsonValue]) -> End:
     return end
 
 
+@cache
+def _adapter(name: str) -> TypeAdapter[Any]:
+    return TypeAdapter({**_EVENTS, **_ENDS}[name])
+
+
 def _read(value: Mapping[str, JsonValue], key: str, table: Mapping[str, type[Any]]) -> Any:
     name = value.get(key)
     kind = table.get(name) if isinstance(name, str) else None
@@ -197,7 +203,7 @@ def _read(value: Mapping[str, JsonValue], key: str, table: Mapping[str, type[Any
     if unknown := sorted(said.keys() - known):
         raise ValueError(f"`{unknown[0][:60]}` is nothing that `{name}` says")
     try:
-        return TypeAdapter(kind).validate_json(compact_json(said), strict=True)
+        return _adapter(str(name)).validate_json(compact_json(said), strict=True)
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, (name, *first["loc"])))

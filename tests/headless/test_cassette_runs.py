@@ -217,3 +217,24 @@ def test_with_recorded_tools_none_runs_and_the_conversation_is_the_same(
     failure = run_with(path, "replay").failure  # they run, and count another file
     assert failure is not None
     assert "marked one at" in failure.message
+
+
+def test_no_key_is_on_a_cassette(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither where somebody sends the key, nor where the server says it."""
+    load = LOAD.format(protocol="anthropic")
+    asks = f"%%jp\nMy key is {KEY}, is it not?"
+    path = write_cells(tmp_path / "talk.ipynb", load, asks, "%%jp\nAnd now?")
+    monkeypatch.setenv(KEYS["anthropic"], KEY)
+    replies = [Reply(text=f"Yes, it is {KEY}."), Reply(status=400, message=f"bad key {KEY}")]
+    with LoopbackServer(replies) as server:
+        failure = run_with(path, "record", providers__llm__anthropic__base_url=server.url).failure
+    assert failure is not None
+    text = (tmp_path / "talk.cassette.jsonl").read_text("utf-8")
+    assert KEY not in text
+    assert text.count("[key]") == 4  # asked, answered, replayed to the model, and in the error
+    assert "x-api-key" not in text
+    again = run_with(path, "replay").failure
+    assert again is not None
+    assert again.message == failure.message
