@@ -101,14 +101,27 @@ def as_object(value: JsonValue) -> JsonObject:
 # --- writing ---------------------------------------------------------------------------------
 
 
+# Made once: `json.dumps` with options makes an encoder for each call.
+_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_sorted = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
+_signed = json.JSONEncoder(allow_nan=False, sort_keys=True, separators=(",", ":")).encode
+_stored = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+_spaced = json.JSONEncoder(ensure_ascii=False).encode
+
+
 def compact_json(value: object) -> str:
     """Return `value` as JSON without spaces, its keys in the order given."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _compact(value)
+
+
+def spaced_json(value: JsonValue) -> str:
+    """Return `value` as JSON in one line, as people write it."""
+    return _spaced(value)
 
 
 def sorted_json(value: JsonValue) -> str:
     """Return the one JSON text of `value`: compact, keys sorted."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return _sorted(value)
 
 
 def indented_json(value: JsonValue) -> str:
@@ -127,7 +140,7 @@ def canonical_json(value: Any) -> str:
         StorageError: If it is nested too deeply.
     """
     try:
-        return json.dumps(_canonical(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return _signed(_canonical(value))
     except RecursionError:
         raise StorageError("the record is nested too deeply to be signed") from None
 
@@ -174,11 +187,10 @@ def storable(value: JsonValue) -> JsonValue:
 def storable_and_size(value: JsonValue) -> tuple[JsonValue, int]:
     """Return `value` as a notebook can hold it, and its size as JSON in bytes."""
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-        return value, len(text.encode())
+        return value, len(_stored(value).encode())
     except ValueError:  # a number or a character that a file cannot hold: rare
         clean = _cleaned(value)
-        return clean, len(json.dumps(clean, ensure_ascii=False).encode())
+        return clean, len(_spaced(clean).encode())
 
 
 def _cleaned(value: JsonValue) -> JsonValue:

@@ -109,6 +109,8 @@ def _merge(
 
 def combine(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
     """Return what the value `old` of `node` becomes under `new`."""
+    if not isinstance(old, dict) and not isinstance(new, dict) and node.kind != "list":
+        return new  # most are so
     if isinstance(old, dict) != isinstance(new, dict):  # a shorthand meets a table
         old, new = canonical_form(node, old), canonical_form(node, new)
     if is_wrapper(old, node) and old.get("discard_when_merged") is True:
@@ -208,6 +210,9 @@ def strip_strategies(partial: Mapping[str, JsonValue]) -> Partial:
 def _settled(node: SchemaNode | None, partial: Mapping[str, JsonValue]) -> Partial:
     result: Partial = {}
     for key, value in partial.items():
+        if not isinstance(value, dict) and value != []:
+            result[key] = value  # most are: nothing is said about them
+            continue
         below = node.child(key) if node is not None else None
         if value == [] and below is not None and below.kind == "list":
             continue

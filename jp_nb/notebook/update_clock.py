@@ -48,6 +48,7 @@ class UpdateClock:
         self._ticks = ticks
         self._ticks_elsewhere = False
         self._scheduled: float | None = None
+        self._comes_early = False
         self._updated = self.soonest = self._spacing = 0.0
         self._timer: Timer | None = None
         self._ticker: Timer | None = None
@@ -58,9 +59,11 @@ class UpdateClock:
         `at_once`: a tool may take this thread, so its line comes one interval early.
         """
         due = monotonic() + patience
+        if at_once and self._comes_early:
+            return
         if self._scheduled is not None and self._scheduled <= due and not at_once:
             return
-        self._scheduled = due
+        self._scheduled, self._comes_early = due, self._comes_early or at_once
         self._cell.post(lambda: self._update_at(due, at_once=at_once))
 
     def _update_at(self, due: float, *, at_once: bool) -> None:
@@ -74,7 +77,7 @@ class UpdateClock:
 
     def begins(self) -> None:
         """Note that an update begins: what comes from now on needs another one."""
-        self._scheduled = None
+        self._scheduled, self._comes_early = None, False
 
     def updated(self, size: int) -> None:
         """Note that an update is done, for which `size` characters were looked at."""

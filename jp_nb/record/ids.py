@@ -19,7 +19,7 @@ _LENGTH = 7
 
 def random_id() -> str:
     """Seven lowercase letters and digits, as good as the system's randomness."""
-    return spelled_id(secrets.randbelow(len(_ALPHABET) ** _LENGTH))
+    return spelled_id(secrets.randbits(64))
 
 
 def spelled_id(number: int) -> str:

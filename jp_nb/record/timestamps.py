@@ -24,9 +24,9 @@ def utc_now() -> datetime:
 
 def format_timestamp(moment: datetime) -> str:
     """Return `2026-03-18 13:19:06.841464`: UTC, trailing zeros trimmed, at least `.0`."""
-    utc = moment.astimezone(UTC)
-    fraction = f"{utc.microsecond:06d}".rstrip("0") or "0"
-    return f"{utc:%Y-%m-%d %H:%M:%S}.{fraction}"
+    whole = moment.astimezone(UTC).isoformat(" ", "microseconds")
+    text = whole[: len("2026-03-18 13:19:06.841464")].rstrip("0")
+    return f"{text}0" if text.endswith(".") else text
 
 
 def parse_timestamp(text: str) -> datetime | None:

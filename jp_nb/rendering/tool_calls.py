@@ -5,7 +5,6 @@ Source: `docs/guide.md`, `docs/turns.md`.
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ from pydantic import JsonValue
 from jp_nb.agent.decisions import to_text
 from jp_nb.agent.display_events import ToolBegins, ToolEnds
 from jp_nb.agent.shown_images import MAX_TOLD, in_a_word
+from jp_nb.json_values import spaced_json
 from jp_nb.rendering.markdown import break_math, code_block, code_span
 from jp_nb.safe_text import (
     escape_markdown,
@@ -95,7 +95,7 @@ def _head(begins: ToolBegins) -> str:
 
 
 def _as_value(value: JsonValue) -> str:
-    return escape_unseen(json.dumps(value, ensure_ascii=False))
+    return escape_unseen(spaced_json(value))
 
 
 def _size(text: JsonValue) -> str:
@@ -133,6 +133,8 @@ def _below(begins: ToolBegins, ends: ToolEnds | None) -> list[_BlockBelow]:
 
 def _arguments(begins: ToolBegins, *, asked: bool) -> Iterator[_BlockBelow]:
     """Yield the texts of their own as they are, and the other arguments where they are shown."""
+    if begins.parameters != "json" and not begins.texts:
+        return
     below = {each.name for each in begins.texts}
     others = {k: v for k, v in _said(begins.arguments).items() if k not in below}
     if begins.parameters == "json" and others:

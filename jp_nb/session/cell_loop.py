@@ -62,6 +62,7 @@ class DeferredInterrupts:
         self.heard: Callable[[], None] = _nobody_hears
         self._noted = 0
         self._is_ours: Callable[[], bool] = _none_is_ours
+        self._installed = False
         self.closed = False
 
     @contextmanager
@@ -70,15 +71,18 @@ class DeferredInterrupts:
         outer, self.closed = self.closed, True
         ours = (
             not outer
+            and not self._installed  # a block around this one hears for it
             and current_thread() is main_thread()
             and signal.getsignal(signal.SIGINT) is signal.default_int_handler
         )
         try:
             if ours:
                 signal.signal(signal.SIGINT, self._note)
+                self._installed = True
             yield
         finally:
             if ours:
+                self._installed = False
                 signal.signal(signal.SIGINT, signal.default_int_handler)
             self.closed = outer
         if not outer:
