@@ -63,7 +63,7 @@ from jp_nb.agent.token_count import TokenCount
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
-from jp_nb.record.events import CancelReason, Entry, InquiryResponse
+from jp_nb.record.events import CancelReason, InquiryEntry, InquiryResponse
 from jp_nb.record.thread import Thread
 from jp_nb.record.usage import ModelUsage, with_usage
 from jp_nb.tooling.context import QuestionEnd
@@ -200,7 +200,7 @@ class Asking:
         self,
         calls: CallCallbacks,
         *,
-        record: Callable[[Entry], None],
+        record: Callable[[InquiryEntry], None],
         display: Display,
         prompter: Prompter,
         prompts: Dialogues,

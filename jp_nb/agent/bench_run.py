@@ -76,7 +76,7 @@ class BenchRun:
             return False
         PROCESS_LOG.set(self.processes)  # in the context of this task and those that it begins
         coordinator = Coordinator(
-            record=self.record.add,
+            record=self.record.add_question,
             prompter=self.prompter,
             cell=self.cell,
             display=self._show,

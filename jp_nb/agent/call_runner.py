@@ -33,7 +33,7 @@ from jp_nb.agent.shown_images import NONE, admit
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.errors import ToolError
 from jp_nb.json_values import json_copy
-from jp_nb.record.events import Entry, ToolCallResponse
+from jp_nb.record.events import InquiryEntry, ToolCallResponse
 from jp_nb.record.recorded_images import shows
 from jp_nb.record.thread import Thread
 from jp_nb.record.turn_marks import edited_by_person
@@ -97,7 +97,7 @@ class CallRunner:
         prompts: Dialogues,
         cell: CellFunctions,
         *,
-        record: Callable[[Entry], None],
+        record: Callable[[InquiryEntry], None],
         prompter: Prompter,
         display: Display,
         state: TurnState,

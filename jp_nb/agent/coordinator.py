@@ -27,7 +27,7 @@ from jp_nb.agent.prompt_queue import Dialogues, Event
 from jp_nb.agent.prompts import Prompter
 from jp_nb.agent.questions import TurnState
 from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
-from jp_nb.record.events import ConfigDelta, Entry, ToolCallResponse
+from jp_nb.record.events import ConfigDelta, InquiryEntry, ToolCallResponse
 from jp_nb.tooling.base import CellThread
 from jp_nb.tooling.context import SharedContext
 
@@ -60,7 +60,7 @@ class Coordinator:
     """Runs batches of tool calls, one after the other.
 
     Args:
-        record: Appends an entry to the conversation.
+        record: Appends what a tool asks, or how that ended, to the conversation.
         prompter: Asks the person.
         cell: The cell's thread, for tools that need it.
         display: Shows what happens.
@@ -74,7 +74,7 @@ class Coordinator:
     def __init__(
         self,
         *,
-        record: Callable[[Entry], None],
+        record: Callable[[InquiryEntry], None],
         prompter: Prompter,
         cell: CellThread,
         display: Display,

@@ -325,7 +325,7 @@ class TurnLoop:
             sleep=self.sleep,
         )
         coordinator = Coordinator(
-            record=self._record.add,
+            record=self._record.add_question,
             prompter=self.prompter,
             cell=self.cell,
             display=self.display,

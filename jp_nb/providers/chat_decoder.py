@@ -7,9 +7,9 @@ https://platform.openai.com/docs/api-reference/chat
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Final
-from uuid import uuid4
 
 from pydantic import JsonValue
 
@@ -45,9 +45,16 @@ _FAILURES: Final = frozenset({"error", "insufficient_system_resource"})
 
 
 class ChatDecoder:
-    """Decodes the chunks of one response."""
+    """Decodes the chunks of one response.
 
-    def __init__(self, profile: Profile, schema: schemas.AnswerSchema | None = None) -> None:
+    Calls that a server gives no id have one that the `request`, its body, makes: unique in the
+    conversation, since each request of it says more, and the same where it is asked again.
+    """
+
+    def __init__(
+        self, profile: Profile, schema: schemas.AnswerSchema | None = None, *, request: bytes = b""
+    ) -> None:
+        self._request = request
         self._name = profile.name
         self._answer = AnswerText(schema)
         self._splitter = ThinkSplitter() if profile.think_tags else None
@@ -162,6 +169,10 @@ class ChatDecoder:
             out.append(Flush(_ANSWER))
         self._open.clear()
 
+    def _own_id(self, index: int) -> str:
+        digest = sha256(b"%d " % index + self._request)
+        return f"call_{digest.hexdigest()[:32]}"
+
     def _call(self, delta: WireObject, out: list[ProviderEvent]) -> None:
         """A part of a tool call, found by its `index` or, without one, by its id."""
         function = delta.get("function") or {}
@@ -173,7 +184,7 @@ class ChatDecoder:
             call = self._calls[-1] if self._calls else None
         if call is None or self._is_another(call, id_, name, has_index=wire_index is not None):
             self._close(out)
-            call = _Call(_FIRST_CALL + len(self._calls))
+            call = _Call(_FIRST_CALL + len(self._calls), self._own_id)
             self._calls.append(call)
             if wire_index is not None:
                 self._by_wire_index[wire_index] = call
@@ -212,8 +223,9 @@ class ChatDecoder:
 class _Call:
     """A tool call that is being received. The first id and name count."""
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, own_id: Callable[[int], str]) -> None:
         self.index = index
+        self._own_id = own_id
         self.id = ""
         self.name = ""
         self.arguments: list[str] = []
@@ -234,7 +246,7 @@ class _Call:
         if not name:
             return []
         self.name = name
-        self.id = self.id or f"call_{uuid4().hex}"
+        self.id = self.id or self._own_id(self.index)
         before = "".join(self.arguments)
         start = ToolCallStart(self.index, self.id, name)
         return [start, ToolCallArguments(self.index, before)] if before else [start]

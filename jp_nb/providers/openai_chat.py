@@ -60,7 +60,7 @@ class ChatProvider:
         return events(
             self._http.post(body),
             StreamDecoder(
-                ChatDecoder(profile, answer),
+                ChatDecoder(profile, answer, request=body),
                 provider=profile.name,
                 max_response_bytes=request.max_response_bytes,
                 redaction=self._http.redaction(),

@@ -141,6 +141,10 @@ class InquiryResponse(Entry):
         return raw
 
 
+InquiryEntry = InquiryRequest | InquiryResponse
+"""What a question leaves in the record."""
+
+
 def read_response(raw: RawEntry) -> RawEntry:
     """Return a stored response of any form, as `InquiryResponse` has it.
 

@@ -139,6 +139,11 @@ class ConversationStream(EntriesByTurn):
         return str(self.head.get("id", ""))
 
     @property
+    def same_each_time(self) -> bool:
+        """True if nothing that is added depends on the day or on chance (D59)."""
+        return isinstance(self._clock, PositionClock)
+
+    @property
     def title(self) -> str | None:
         """Its title, if somebody gave it one."""
         title = self.head.get("title")

@@ -5,7 +5,8 @@ Source: `docs/guide.md`, `docs/turns.md`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import groupby
 from typing import assert_never
 
 from jp_nb.agent.display_events import (
@@ -63,6 +64,7 @@ class Transcript:
         self._style = PieceStyle(show_reasoning, image_hosts)
         self._response = 0
         self._running: dict[str, ToolPiece] = {}
+        self._calls: dict[str, int] = {}
         self._starts = [0]
         self._markdown: dict[int, str] = {}  # of pieces that cannot change any more, while it runs
         self._texts: dict[int, str] = {}
@@ -106,6 +108,7 @@ class Transcript:
         last.chunks.append(event.text)
 
     def _begin_tool(self, event: ToolBegins) -> None:
+        self._calls.setdefault(event.call_id, len(self._calls))
         if not self._show_tools or event.hidden:
             return
         running = self._running.get(event.call_id)
@@ -163,6 +166,22 @@ class Transcript:
         end = self._starts[part + 1] if part + 1 < len(self._starts) else len(self.pieces)
         return range(self._starts[part], end)
 
+    def _in_call_order(self, numbers: Iterable[int]) -> Iterator[int]:
+        """Yield `numbers` with ends of questions that stand together in the order of their calls.
+
+        Calls run side by side and ask in any order; a cell that is run again shows the same.
+        """
+        for of_questions, group in groupby(numbers, lambda n: self._asked_by(n) is not None):
+            together = list(group)
+            yield from sorted(together, key=self._place) if of_questions else together
+
+    def _asked_by(self, number: int) -> str | None:
+        piece = self.pieces[number]
+        return piece.call_id if isinstance(piece, QuestionEnds) else None
+
+    def _place(self, number: int) -> int:
+        return self._calls.get(self._asked_by(number) or "", 0)
+
     # --- rendering ---------------------------------------------------------------------------
 
     def bundle(
@@ -182,7 +201,7 @@ class Transcript:
 
     def markdown(self, part: int = -1, *, live: bool = False, status: str | None = None) -> str:
         """A part as Markdown in which model and tool text is neutralised."""
-        numbers = self._numbers_of(part)
+        numbers = list(self._in_call_order(self._numbers_of(part)))
         if live:
             blocks = [self._live_markdown(number) for number in numbers]
         else:
@@ -195,7 +214,8 @@ class Transcript:
 
     def plain_text(self, part: int = -1) -> str:
         """A part as text, for terminals and diffs."""
-        blocks = [self._once(number, self._texts, piece_plain) for number in self._numbers_of(part)]
+        numbers = self._in_call_order(self._numbers_of(part))
+        blocks = [self._once(number, self._texts, piece_plain) for number in numbers]
         return "\n".join(block for block in blocks if block)
 
     def _live_markdown(self, number: int) -> str:

@@ -95,6 +95,50 @@ def test_a_run_again_changes_no_byte(
     assert {"tool_call_response", "inquiry_response", "config_delta", "chat_response"} <= kinds
 
 
+SIDE_BY_SIDE = """
+import asyncio, pathlib
+import jp_nb as jp
+
+ROUND = pathlib.Path("round")
+LAST_FIRST = ROUND.exists()
+ROUND.touch()
+
+@jp.tool(run="unattended")
+async def pick(way: int, *, ctx: jp.ToolContext) -> str:
+    "Pick a way."
+    await asyncio.sleep(0.1 * (3 - way if LAST_FIRST else way))
+    if "sure" not in ctx.answers:
+        return jp.NeedsInput(jp.Question.free_text("sure", f"Way {way}?"))
+    return f"{way}: {ctx.answers['sure']}"
+"""
+PICKS = """
+[[replies]]
+tool_calls = [
+  { name = "pick", arguments = { way = 0 } },
+  { name = "pick", arguments = { way = 1 } },
+  { name = "pick", arguments = { way = 2 } },
+  { name = "pick", arguments = { way = 3 } },
+]
+[[replies]]
+text = "Done."
+"""
+
+
+def test_calls_side_by_side_that_ask_in_another_order_change_no_byte(
+    talk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
+    made = nbformat.read(talk, as_version=4)
+    sure = "%jp config conversation.tools.pick.questions.sure.answer=yes"
+    cells = (LOAD, SIDE_BY_SIDE, sure, "%%jp -t pick\nGo.")
+    made.cells = [nbformat.v4.new_code_cell(cell, id=f"c{n}") for n, cell in enumerate(cells)]
+    nbformat.write(made, talk)
+    (talk.parent / "talk.toml").write_text(PICKS, encoding="utf-8")
+    assert written(talk) == written(talk)
+    asked = [e for e in load_conversation(talk).conversation.raw if e["type"] == "inquiry_request"]
+    assert [str(e["id"]).split(".")[0] for e in asked] == [f"call_1_{n}" for n in range(1, 5)]
+
+
 RUNNERS = {
     "nbconvert": ["-m", "nbconvert", "--to", "notebook", "--inplace", "--execute"],
     "jupyter execute": ["-m", "jupyter", "execute", "--inplace"],

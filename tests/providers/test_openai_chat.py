@@ -357,13 +357,24 @@ async def test_every_dialect_is_understood_by_the_server(name: str) -> None:
     assert seen[-1] == Finished()
 
 
+async def test_a_call_without_an_id_has_one_that_is_made_of_the_request() -> None:
+    made = []
+    with LoopbackServer([Reply(tool_calls=(ToolCall("weather", id=""),))] * 3) as server:
+        provider = create("llamacpp", {"base_url": server.url})
+        for text in ("a", "a", "b"):
+            seen = await collect(provider, ask(user(text), tools=(WEATHER,)))
+            made += [event.id for event in seen if isinstance(event, ToolCallStart)]
+        await provider.aclose()
+    assert made[0] == made[1] != made[2]
+
+
 # --- decoding ----------------------------------------------------------------------------------
 
 
 def decode(
-    *deltas: dict[str, Any], finish: str = "stop", profile: str = "openai"
+    *deltas: dict[str, Any], finish: str = "stop", profile: str = "openai", request: bytes = b""
 ) -> list[ProviderEvent]:
-    decoder = ChatDecoder(PROFILES[profile])
+    decoder = ChatDecoder(PROFILES[profile], request=request)
     events: list[ProviderEvent] = []
     for delta in deltas:
         events += decoder.feed({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
@@ -417,6 +428,16 @@ def test_a_missing_id_is_made_up_and_arguments_may_be_an_object() -> None:
     assert isinstance(start, ToolCallStart)
     assert start.id.startswith("call_")
     assert arguments == ToolCallArguments(2, '{"a": 1}')
+
+
+def test_made_up_ids_are_told_apart_and_the_same_where_the_same_is_asked_again() -> None:
+    def ids(request: bytes) -> list[str]:
+        several = [{"index": n, "function": {"name": "f", "arguments": "{}"}} for n in range(12)]
+        events = decode(calls(*several), request=request)
+        return [e.id for e in events if isinstance(e, ToolCallStart)]
+
+    assert len({*ids(b"one"), *ids(b"another")}) == 24
+    assert ids(b"one") == ids(b"one")
 
 
 def test_a_call_without_a_name_is_worth_another_try() -> None:

@@ -494,3 +494,19 @@ def test_data_nested_beyond_measure_is_shown_as_it_came() -> None:
     shown = folded(*text(deep, kind="structured"))
     assert deep in shown.markdown()
     assert shown.plain_text().startswith("[[[[")
+
+
+def test_questions_of_calls_side_by_side_stand_in_call_order_whenever_they_end() -> None:
+    def shown(*order: str) -> tuple[str, str]:
+        transcript = folded(*(ToolBegins(each, "t", {}, hidden=each == "b") for each in "abc"))
+        for each in order:
+            question = Question.boolean("q", f"Is it {each}?")
+            end = QuestionEnds(each, "t", question, outcome="answered", answer=True)
+            transcript.apply([end, replace(end, outcome="redacted", answer=None)])
+        transcript.apply([Notice("Well."), *text("Done.")])
+        return transcript.markdown(), transcript.plain_text()
+
+    markdown, plain = shown("a", "b", "c")
+    assert plain.index("Is it a?") < plain.index("Is it b?") < plain.index("Is it c?")
+    assert shown("c", "a", "b") == (markdown, plain)
+    assert plain.index("Is it c?") < plain.index("Well.")

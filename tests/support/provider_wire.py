@@ -200,7 +200,7 @@ def _chat(reply: Reply, model: str, number: int, *, usage: bool) -> Iterator[Jso
 def _call_deltas(call: ToolCall, index: int, number: int, size: int) -> list[Json]:
     start: Json = {
         "index": index,
-        "id": call.id or f"call_{number}_{index}",
+        "id": f"call_{number}_{index}" if call.id is None else call.id,
         "type": "function",
         "function": {"name": call.name, "arguments": ""},
     }

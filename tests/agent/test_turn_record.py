@@ -1,0 +1,90 @@
+"""What a turn appends, in which order."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+from jp_nb.agent.turn_record import TurnRecord
+from jp_nb.record.by_position import EARLIEST
+from jp_nb.record.events import (
+    ChatRequest,
+    InquiryEntry,
+    InquiryQuestion,
+    InquiryRequest,
+    InquiryResponse,
+    InquirySource,
+    ToolCallRequest,
+    ToolCallResponse,
+)
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.thread import Thread
+from jp_nb.record.timestamps import Clock, utc_now
+
+CALLS = ("a", "b.c", "b")
+QUESTION = InquiryQuestion.model_validate({"text": "Which?", "answer_type": {"type": "text"}})
+
+
+def asked(inquiry: str) -> InquiryRequest:
+    source = InquirySource(source="tool", name="look")
+    return InquiryRequest(id=inquiry, source=source, question=QUESTION)
+
+
+def ended(inquiry: str) -> InquiryResponse:
+    return InquiryResponse(id=inquiry, outcome="cancelled", reason="user")
+
+
+OF_A: list[InquiryEntry] = [
+    asked("a.x.1"),
+    asked("a.y.z.1"),
+    ended("a.y.z.1"),
+    ended("a.x.1"),
+    asked("a.x.2"),
+]
+OF_BC: list[InquiryEntry] = [asked("b.c.q.1"), ended("b.c.q.1")]
+OF_B: list[InquiryEntry] = [asked("b.q.1"), ended("b.q.1")]
+
+
+def recorded(entries: Iterable[InquiryEntry], clock: Clock) -> list[str]:
+    stream = ConversationStream.new(clock=clock, made="headless")
+    record = TurnRecord(stream, Thread())
+    record.start_turn(ChatRequest(content="Go."))
+    record.add(*(ToolCallRequest(id=each, name="look", arguments={}) for each in CALLS))
+    for entry in entries:
+        record.add_question(entry)
+    record.add(
+        ended("a.x.2"), *(ToolCallResponse(id=each, content="", is_error=False) for each in CALLS)
+    )
+    return [f"{entry.type}:{getattr(entry, 'id', '')}" for entry in stream.entries[5:]]
+
+
+def test_questions_of_calls_side_by_side_are_in_call_order_where_the_record_is_the_same() -> None:
+    orders = [
+        [*first, *second, *third]
+        for first, second, third in itertools.permutations((OF_A, OF_BC, OF_B))
+    ]
+    mixed = [OF_B[0], OF_BC[0], *OF_A[:3], OF_B[1], *OF_A[3:], OF_BC[1]]
+    found = [recorded(order, EARLIEST) for order in (*orders, mixed)]
+    assert all(each == found[0] for each in found)
+    assert found[0][:9] == [
+        "inquiry_request:a.x.1",
+        "inquiry_response:a.x.1",
+        "inquiry_request:a.y.z.1",
+        "inquiry_response:a.y.z.1",
+        "inquiry_request:a.x.2",
+        "inquiry_request:b.c.q.1",
+        "inquiry_response:b.c.q.1",
+        "inquiry_request:b.q.1",
+        "inquiry_response:b.q.1",
+    ]
+
+
+def test_questions_are_recorded_at_once_everywhere_else() -> None:
+    order = [OF_B[0], OF_BC[0], *OF_A, OF_BC[1], OF_B[1]]
+    assert recorded(order, utc_now)[:9] == [f"{each.type}:{each.id}" for each in order]
+    stream = ConversationStream.new(clock=utc_now, made="live")
+    record = TurnRecord(stream, Thread())
+    record.start_turn(ChatRequest(content="Go."))
+    record.add(ToolCallRequest(id="a", name="look", arguments={}))
+    record.add_question(OF_A[0])
+    assert stream.entries[-1].type == "inquiry_request", "before anybody is asked"
