@@ -219,9 +219,7 @@ def test_with_recorded_tools_none_runs_and_the_conversation_is_the_same(
     assert "marked one at" in failure.message
 
 
-def test_no_key_is_on_a_cassette(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_key_is_on_a_cassette(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither where somebody sends the key, nor where the server says it."""
     load = LOAD.format(protocol="anthropic")
     asks = f"%%jp\nMy key is {KEY}, is it not?"
