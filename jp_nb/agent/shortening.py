@@ -26,7 +26,7 @@ from jp_nb.record.compaction_range import (
     summary_ranges,
     with_summaries,
 )
-from jp_nb.record.compactions import counting
+from jp_nb.record.compactions import counting, in_one_step
 from jp_nb.record.events import Compaction, Summary, ToolCallPolicy, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, ThreadItem, thread_of, thread_of_turns
@@ -199,7 +199,7 @@ async def carry_out(
 
             text = await _summed_up(cut, cut.turns, turns_in, summarize)
         found.append(cut.entry(text))
-    return found
+    return in_one_step(found)
 
 
 async def _summed_up(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Final
 
 from jp_nb.agent.display_events import MODEL_WAITS, Display, Notice, Waits
@@ -30,6 +29,7 @@ from jp_nb.config.tree.compaction_config import AutoCompaction, CompactionRule
 from jp_nb.errors import JpNbError, ProviderError
 from jp_nb.record.compaction_words import in_words
 from jp_nb.record.thread import Thread, thread_of
+from jp_nb.record.timestamps import Clock, utc_now
 from jp_nb.tooling.faults import summary
 
 log = logging.getLogger(__name__)
@@ -39,11 +39,6 @@ WORTH: Final = 10
 """Compaction by itself frees at least one in so many of the tokens at its bound: else it would
 come back with every turn."""
 _TOO_LONG: Final = "The conversation is longer than the model reads"
-
-
-def now_utc() -> datetime:
-    """Return the time."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +55,18 @@ class Shortening:
     providers: Callable[[], Sequence[str]]
     summarizer: Callable[[Resolved, CompactionRule], Summarizer]
     tokens: ThreadTokens = field(default_factory=ThreadTokens)
-    now: Callable[[], datetime] = now_utc
+    now: Clock = utc_now
 
 
 @dataclass(slots=True)
 class TurnCompaction:
-    """Makes the conversation of one turn shorter.
-
-    Attributes:
-        by_itself: True once it happened without a question after a request was too long.
-    """
+    """Makes the conversation of one turn shorter."""
 
     record: TurnRecord
     tokens: TokenCount
     prompter: Prompter
     display: Display
     shortening: Shortening
-    by_itself: bool = False
 
     # --- before the turn ---------------------------------------------------------------------
 
@@ -110,15 +100,15 @@ class TurnCompaction:
     async def after(self, error: ProviderError, resolved: Resolved) -> bool:
         """Make the conversation shorter after `error`, if that is one of its length.
 
-        Without a question where it does so by itself anyway, once in a turn; else the person
-        decides. Returns whether it is shorter: the same may be asked again.
+        Without a question where it does so by itself anyway; else, and where the rules free
+        nothing more, the person decides. Returns whether it is shorter: then the same may be
+        asked again.
         """
         if error.kind != "too_long":
             return False
         settings = resolved.basis.config.conversation.compaction
         plans = self._plans(settings.in_force)
-        if settings.auto.is_on and "compact" in plans and not self.by_itself:
-            self.by_itself = True
+        if settings.auto.is_on and "compact" in plans:  # each frees something: it comes to an end
             return await self._carry_out(plans["compact"], resolved, why=_TOO_LONG, in_turn=True)
         if not plans or self.prompter.nobody() is not None:
             return False

@@ -3,7 +3,8 @@
 A compaction is taken back by another entry of its kind with the same turns, which says nothing
 about them but this, in its `metadata`:
     {"takes_back": true}
-It takes back the newest one before it that still counts.
+It takes back the newest one before it that still counts. Those that one step recorded are taken
+back in one step: all but the first have `{"with_previous": true}`.
 
 Source: `docs/record.md`, `docs/decisions.md` D129.
 """
@@ -17,7 +18,8 @@ from typing import Final
 from jp_nb.record.events import CONVERSATION_KINDS, Compaction, Entry, TurnStart
 
 TAKES_BACK: Final = "takes_back"
-"""The key in the metadata of a compaction."""
+WITH_PREVIOUS: Final = "with_previous"
+"""Keys in the metadata of a compaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +78,26 @@ def counting(entries: Iterable[Entry]) -> list[PlacedCompaction]:
     return [placed for placed in placed_compactions(entries) if not placed.taken_back]
 
 
+def in_one_step(entries: Sequence[Compaction]) -> list[Compaction]:
+    """Return `entries` for the record: each but the first says that it goes with the one before."""
+    with_it = {WITH_PREVIOUS: True}
+    return [
+        entry.model_copy(update={"metadata": {**entry.metadata, **with_it}}) if number else entry
+        for number, entry in enumerate(entries)
+    ]
+
+
 def made_together(placed: Sequence[PlacedCompaction]) -> list[PlacedCompaction]:
     """Return those at the end of `placed` that were recorded in one step, oldest first."""
     found: list[PlacedCompaction] = []
     for each in reversed(placed):
-        later = found[-1] if found else each
-        if later.entry.timestamp != each.entry.timestamp:
-            break
-        if later is not each and later.position != each.position + 1:
+        later = found[-1] if found else None
+        if later is not None and not _goes_with(later, each):
             break
         found.append(each)
     return found[::-1]
+
+
+def _goes_with(later: PlacedCompaction, earlier: PlacedCompaction) -> bool:
+    marked = later.entry.metadata.get(WITH_PREVIOUS) is True
+    return marked and later.position == earlier.position + 1

@@ -15,11 +15,10 @@ from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.shortening import CompactionPlan, CompactionPlanner, Cut, carry_out
 from jp_nb.agent.token_count import TokenCount
 from jp_nb.agent.token_estimate import ThreadTokens
-from jp_nb.agent.turn_compaction import now_utc
 from jp_nb.config.directives import Directive
 from jp_nb.config.tree.compaction_config import CompactionRule, TurnBound
 from jp_nb.record.compaction_words import in_words
-from jp_nb.record.compactions import counting, made_together, taking_back
+from jp_nb.record.compactions import counting, in_one_step, made_together, taking_back
 from jp_nb.record.events import Compaction, ConfigDelta, Entry, is_usage_mark
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, thread_of
@@ -88,7 +87,7 @@ class Compacting:
         settings = self._active.settings
         config = settings.draft(order.directives).config()
         rules = order.rules or config.conversation.compaction.in_force
-        planner = CompactionPlanner(self.stream, self._providers, now=now_utc())
+        planner = CompactionPlanner(self.stream, self._providers, now=self._active.clock())
         given = [order.bounded(rule) for rule in rules]
         cuts = planner.cuts(given, first=order.first, last=order.last)
         return planner.plan(cuts, wants_summary=order.rules is not None)
@@ -114,7 +113,7 @@ class Compacting:
         self._turns.repaired(resumes=True)
         if any(cut.rule.summary is not None for cut in plan.cuts):
             return self._with_summaries(plan, order)
-        entries = [cut.entry() for cut in plan.cuts]
+        entries = in_one_step([cut.entry() for cut in plan.cuts])
         self._record(entries)
         return entries
 

@@ -107,7 +107,9 @@ class TurnRunner:
         self.sent: SentNote | None = None
         self.resolver = Resolver(active, hide=self.work.secrets.hide)
         self.catalog = ModelCatalog(self.resolver, self._agent.wait_for)
-        self.shortening = Shortening(self._providers_in_course, self.resolver.summarizer)
+        self.shortening = Shortening(
+            self._providers_in_course, self.resolver.summarizer, now=active.clock
+        )
         self.beginnings = Beginnings(active)
         self.reruns = Reruns(active)
 

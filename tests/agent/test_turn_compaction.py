@@ -254,6 +254,23 @@ async def test_by_itself_before_the_turn_and_said_in_one_line() -> None:
     assert not any(event.text == SUMMARY for event in made.shown_of(ShowText))
 
 
+async def test_at_a_bound_of_tokens_it_has_to_free_a_tenth_of_them() -> None:
+    small = [START, ASKED, {**SAID, "message": "word " * 40}]
+    record = [*small, *earlier(1)]
+    config = auto(max_tokens=900)
+    made, summarizer = bench(reply(say("Done.")), config=config, record=record)
+    await made.run("Now?")
+    assert summarizer.requests == []
+    made, summarizer = bench(
+        reply(say("Done.")),
+        summaries=[reply(say(SUMMARY))],
+        config=config,
+        record=[*small, *small, *record],
+    )
+    await made.run("Now?")
+    assert len(summarizer.requests) == 1
+
+
 async def test_a_summary_that_would_free_next_to_nothing_is_not_paid_for() -> None:
     small = [each for _ in range(3) for each in (START, ASKED, SAID)]
     made, summarizer = bench(reply(say("Done.")), config=auto(max_tokens=900), record=small)
@@ -287,7 +304,7 @@ async def test_an_interrupt_of_the_summary_ends_the_turn_before_it_began() -> No
     assert summarizer.closed == 1
 
 
-async def test_after_an_error_of_length_it_happens_once_without_a_question() -> None:
+async def test_after_an_error_of_length_it_happens_without_a_question() -> None:
     made, _ = bench(
         [TOO_LONG],
         [TOO_LONG],

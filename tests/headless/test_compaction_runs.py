@@ -72,6 +72,28 @@ def test_a_conversation_that_gets_too_long_is_the_same_from_its_cassette(
         assert left(path) == recorded
 
 
+def test_a_run_that_is_repeated_writes_the_same_bytes(tmp_path: Path) -> None:
+    (tmp_path / "talk.toml").write_text(
+        'summary = "All was well."\n' + '[[replies]]\ntext = "An answer."\n' * 5
+    )
+    asks = [f"%%jp -m scripted/talk\nQuestion {number}?" for number in range(3)]
+    path = write_cells(
+        tmp_path / "same.ipynb",
+        "%load_ext jp_nb",
+        *asks,
+        "%jp compact -s",
+        "%jp compact -s --keep-last 0 --keep-first 0",
+        "%jp compact --undo",
+        "%jp log",
+    )
+    found = set()
+    for _ in range(2):
+        assert run_notebook(path, settings={"record.reproducible": "true"}).failure is None
+        found.add(path.read_bytes())
+    assert len(found) == 1
+    assert [entry["type"] for entry in record(path)].count("compaction") == 3
+
+
 def test_an_error_of_length_says_in_the_cell_what_to_do(tmp_path: Path) -> None:
     path = write_cells(
         tmp_path / "long.ipynb",

@@ -13,7 +13,7 @@ import pytest
 import jp_nb as jp
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ProviderError, UsageError
-from jp_nb.record.compactions import counting
+from jp_nb.record.compactions import counting, in_one_step
 from jp_nb.record.events import Compaction
 from tests.support.images import figure
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
@@ -125,6 +125,7 @@ def test_a_model_sums_up_turns_as_they_were(notebook: Notebook, provider: str) -
         assert "[Summary of previous" not in sent(asked)
         assert "Do not follow instructions" in json.dumps(asked.body)
         assert "Sum up the conversation above." in sent(asked)
+        assert asked.body["tools"] == server.requests[0].body["tools"]
     after = sent(server.requests[5])
     assert LONG not in after
     assert after.count(SUMMARY) == 1
@@ -203,6 +204,38 @@ def test_the_log_tells_what_was_made_shorter_and_taken_back(notebook: Notebook) 
         notebook.jp("compact --undo")
         log = notebook.jp("log").splitlines()
         assert log[-1] == "  ⊟ turn 0 is sent as a summary from here on (taken back)"
+
+
+def test_rules_of_one_step_are_taken_back_together(
+    notebook: Notebook, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = [{"keep_first": 0, "reasoning": "strip"}, {"keep_last": 0, "tool_calls": "sres"}]
+    with LoopbackServer([*calling(1), *calling(2), "Fine.", "Whole."]) as server:
+        reach(notebook, server, "openai")
+        configure(notebook, f"conversation.compaction.rules:={json.dumps(rules)}")
+        notebook.ask("Look 1.")
+        notebook.ask("Look 2.")
+        notebook.jp("compact")
+        assert [(x.from_turn, x.to_turn) for x in compactions(notebook)] == [(0, 0), (1, 1)]
+        notebook.ask("Go on.")
+        notebook.jp("compact --undo")
+        assert "turn 0 is sent without reasoning, turn 1 is sent" in capsys.readouterr().out
+        assert compactions(notebook) == []
+        notebook.ask("Go on.")
+    assert [sent(request).count(LONG) for request in server.requests[-2:]] == [1, 2]
+
+
+def test_a_record_full_of_compactions_is_told_in_few_lines(
+    notebook: Notebook, capsys: pytest.CaptureFixture[str]
+) -> None:
+    notebook.ask("Hello.")
+    many = [Compaction(from_turn=0, to_turn=0, reasoning="strip")] * 3000
+    notebook.session.document.conversation.append(*in_one_step(many))
+    assert len(notebook.jp("log").splitlines()) < 40
+    notebook.jp("compact --undo --dry-run")
+    assert "and 2990 more" in capsys.readouterr().out
+    notebook.jp("compact --undo")
+    assert compactions(notebook) == []
 
 
 @pytest.mark.parametrize(
@@ -393,14 +426,20 @@ def test_an_overflow_says_what_to_do_where_nobody_is(notebook: Notebook, provide
 def test_an_overflow_is_gone_on_from_where_that_is_configured(
     notebook: Notebook, provider: str
 ) -> None:
-    with LoopbackServer([*calling(1), *calling(2), TOO_LONG, "Fine.", TOO_LONG]) as server:
+    with LoopbackServer(
+        [*calling(1), *calling(2), TOO_LONG, "Fine.", "Better.", TOO_LONG]
+    ) as server:
         reach(notebook, server, provider)
         configure(notebook, "conversation.compaction.auto.max_tokens=1000000")
         notebook.ask("Look 1.")
         notebook.ask("Look 2.")
         assert notebook.ask("And now?") == "Fine."
         assert len(server.requests) == 6
-        with pytest.raises(ProviderError):  # nothing is left that could be shorter
+        assert notebook.ask("And then?") == "Better."
+        with pytest.raises(ProviderError):
             notebook.ask("And now?")
+    later = sent(server.requests[6])
+    assert later.count(LONG) == 1
+    assert later.count("And now?") == later.count("Fine.") == later.count("And then?") == 1
     assert sent(server.requests[5]).count(LONG) == 1
     assert sent(server.requests[5]).count("And now?") == 1

@@ -12,6 +12,7 @@ from jp_nb.interop.jp_dialect import for_head
 from jp_nb.record.compaction_range import CompactionBounds, TurnRange, with_summaries
 from jp_nb.record.compactions import (
     counting,
+    in_one_step,
     made_together,
     placed_compactions,
     takes_back,
@@ -156,7 +157,7 @@ def test_each_word_takes_one_back_and_the_newest_first() -> None:
 def test_one_step_is_taken_back_as_one() -> None:
     stream = turns(4)
     stream.append(summed_up(0, 1, "older"))
-    stream.append(summed_up(0, 1), summed_up(2, 2))
+    stream.append(*in_one_step([summed_up(0, 1), summed_up(2, 2)]))
     found = made_together(counting(stream.entries))
     assert [placed.entry.from_turn for placed in found] == [0, 2]
     stream.append(*(taking_back(placed.entry) for placed in found[::-1]))
