@@ -16,10 +16,9 @@ from typing import Any, Final
 from jp_nb.agent.asked_request import AskedRequests
 from jp_nb.agent.model_events import ModelRequest
 from jp_nb.errors import ConfigError, StorageError
-from jp_nb.headless.cell_ends import is_run
 from jp_nb.headless.files import read_notebook
 from jp_nb.headless.key_search import KeySearch
-from jp_nb.headless.notebook_check import Finding
+from jp_nb.headless.notebook_check import Finding, cells_of
 from jp_nb.record import carrier
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest, ChatResponse, Compaction
@@ -80,7 +79,7 @@ def check_up_to_date(notebook: Path, cassette: Path) -> Iterator[Finding]:
     except StorageError:
         return
     asked = _asked(content)
-    for number, cell in enumerate(read.cells):
+    for number, cell in enumerate(cells_of(read)):
         text = _request(cell)
         if text and VALUE not in text and not _is_asked(text, asked):
             message = f"what this cell asks is not on {cassette.name}: {AGAIN}"
@@ -97,8 +96,10 @@ def check_up_to_date(notebook: Path, cassette: Path) -> Iterator[Finding]:
 
 def _request(cell: Any) -> str:
     """Return the request of a `%%jp` cell; "" of any other cell."""
-    first, _, rest = cell.source.strip().partition("\n")
-    return rest.strip() if is_run(cell) and first.split()[0] == MAGIC else ""
+    if cell.get("cell_type") != "code" or not isinstance(source := cell.get("source"), str):
+        return ""
+    first, _, rest = source.strip().partition("\n")
+    return rest.strip() if first.split()[:1] == [MAGIC] else ""
 
 
 def _asked(content: CassetteContent) -> list[str]:

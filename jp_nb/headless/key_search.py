@@ -18,7 +18,9 @@ SHORTEST_VALUE: Final = 8
 """Characters of a variable's value: a shorter one may stand in any text by chance."""
 SHOWN: Final = 4
 """Characters of a key that are shown: enough to tell whose it is."""
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]{200,}={0,2}\s*")
+_BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{60,}+\n?)*+[A-Za-z0-9+/]*+={0,2}\n?")
+MIN_BASE64: Final = 200
+"""Characters of what may be the bytes of a picture: some run of its letters looks like a key."""
 
 
 class KeySearch:
@@ -37,7 +39,7 @@ class KeySearch:
 
     def found_in(self, text: str) -> Iterator[str]:
         """Yield for each key in `text` what it is, in words that do not tell it."""
-        if not _BASE64.fullmatch(text):  # a picture: some run of its letters looks like a key
+        if len(text) < MIN_BASE64 or not _BASE64.fullmatch(text):
             shown = plain(text, limit=len(text)) if "\x1b" in text else text
             for key in dict.fromkeys(keys_in(shown)):
                 begin = plain(key[:SHOWN]).replace("\n", " ")

@@ -67,6 +67,13 @@ def check_notebook(path: Path, keys: KeySearch) -> Iterator[Finding]:
         yield Finding(path, place, message)
 
 
+def cells_of(notebook: Any) -> list[Mapping[str, Any]]:
+    """Return the cells of a notebook that anybody may have written; [] in place of what is none."""
+    cells = notebook.get("cells")
+    found = cells if isinstance(cells, list) else []
+    return [cell if isinstance(cell, Mapping) else {} for cell in found]
+
+
 def all_texts(value: Any) -> Iterator[tuple[str, str]]:
     """Yield each text in JSON `value` with its place, names of keys included."""
     waiting = [("", value)]

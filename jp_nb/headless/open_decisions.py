@@ -128,10 +128,15 @@ def report_lines(decisions: Decisions, answers: AnswersFile | None) -> Iterator[
             yield from [f"  and {left} more"] if left > 0 else []
         yield "to decide beforehand: --answers-template FILE writes what to fill in for --answers"
     if answers is not None:
-        for unused in answers.answers:
-            if unused.key not in decisions.used:
-                key = ".".join(one_line(name, limit=80) for name in unused.key)
-                yield plain(f"{answers.place(unused)}: {key} was not used: nobody asked for it")
+        yield from unused_answers(decisions, answers)
+
+
+def unused_answers(decisions: Decisions, answers: AnswersFile) -> Iterator[str]:
+    """Yield a line for each part of `answers` that decided nothing."""
+    for unused in answers.answers:
+        if unused.key not in decisions.used:
+            key = ".".join(one_line(name, limit=80) for name in unused.key)
+            yield plain(f"{answers.place(unused)}: {key} was not used: nobody asked for it")
 
 
 def _count(number: int) -> str:

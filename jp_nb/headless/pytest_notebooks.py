@@ -16,9 +16,11 @@ import pytest
 
 from jp_nb.errors import JpNbError
 from jp_nb.headless.cassette_options import noting_use, unused_lines
+from jp_nb.headless.open_decisions import read_decisions, unused_answers
 from jp_nb.headless.report_lines import facts, turn_lines, undecided_lines, went_wrong
 from jp_nb.headless.run_report import ReportedCell, RunReport, report_of, shown_error
 from jp_nb.headless.runner import RunResult, print_cell, run_notebook
+from jp_nb.safe_text import plain
 from jp_nb.workspace import answers_file
 from jp_nb.workspace.cassette_file import beside
 
@@ -40,41 +42,45 @@ class NotebookItem(pytest.Item):
 
     def runtest(self) -> None:
         """Run it, and fail with what went wrong."""
-        option = self.config.option
-        with (
-            warnings.catch_warnings(),
-            TemporaryDirectory(prefix="jp-nb-") as folder,
-            noting_use() as noted,
-        ):
+        strict = self.config.option.jp_strict
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # those of Jupyter are none of the notebook's
+            result, report, unused = self._executed()
+        self.user_properties += facts(report)
+        self._show("turns", [line for turn in report.turns for line in turn_lines(turn)])
+        self._show("not used", unused)
+        failed = [*failures(report, strict=strict), *(unused if strict else ())]
+        if failed:
+            for cell in report.cells:
+                if cell.status == "failed":  # as a person would have seen it
+                    shown = io.StringIO()
+                    print_cell(result.notebook.cells[cell.number], shown)
+                    self._show(f"cell {cell.number}", [shown.getvalue()])
+            raise NotebookFailed("\n".join(failed))
+
+    def _executed(self) -> tuple[RunResult, RunReport, list[str]]:
+        """Return what the run left, what happened in it, and what beside it was not used."""
+        option, answers = self.config.option, self.path.with_suffix(answers_file.SUFFIX)
+        with TemporaryDirectory(prefix="jp-nb-") as folder, noting_use() as used:
+            log = Path(folder) / "decisions.jsonl"
             result = run_notebook(
                 self.path,
                 out=Path(folder) / self.path.name,
                 strict=option.jp_strict,
                 settings=settings_for(self.path, record=option.jp_record),
                 timeout=option.jp_timeout,
-                decisions=(decisions := Path(folder) / "decisions.jsonl"),
+                decisions=log,
             )
-            unused = [] if option.jp_record else unused_lines(noted)
+            unused = [] if option.jp_record else unused_lines(used)
+            if answers.is_file():
+                given = answers_file.read_answers_file(answers)
+                unused += unused_answers(read_decisions(log), given)
             name = os.path.relpath(self.path, self.config.rootpath)
-            report = report_of(result, name, decisions)
-        self.user_properties += facts(report)
-        if said := "\n".join(line for turn in report.turns for line in turn_lines(turn)):
-            self.add_report_section("call", "turns", said)
-        if unused:
-            self.add_report_section("call", "cassette", "\n".join(unused))
-        failed = [*failures(report, strict=option.jp_strict), *(unused if option.jp_strict else ())]
-        if failed:
-            self._add_outputs(result, report)
-            raise NotebookFailed("\n".join(failed))
+            return result, report_of(result, name, log), unused
 
-    def _add_outputs(self, result: RunResult, report: RunReport) -> None:
-        """Show the failed cell with its outputs, as a person would have seen it."""
-        for cell in report.cells:
-            if cell.status == "failed":
-                shown = io.StringIO()
-                print_cell(result.notebook.cells[cell.number], shown)
-                self.add_report_section("call", f"cell {cell.number}", shown.getvalue())
+    def _show(self, title: str, lines: list[str]) -> None:
+        if lines:
+            self.add_report_section("call", title, plain("\n".join(lines)))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> str:  # type: ignore[override]  # a text is one of what pytest takes
         """Return what is shown of a failure: where we are in our own code helps nobody."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jp_nb.headless.run_report import ReportedCell, ReportedTurn, RunReport
+from jp_nb.record.turn_view import ToolCall
 from jp_nb.record.usage import KEYS
 from jp_nb.safe_text import one_line
 
@@ -20,7 +21,7 @@ def went_wrong(cell: ReportedCell) -> list[str]:
     failed = [call for call in turn.turn.tool_calls if call.is_error is not False]
     return [
         f"in {turn}",
-        *(f"  call {call.name}: {call.content or 'no result'}" for call in failed),
+        *(f"  call {_name(call)}: {one_line(call.content or 'no result')}" for call in failed),
         *(f"  {question}" for question in turn.unanswered),
     ]
 
@@ -30,11 +31,15 @@ def turn_lines(turn: ReportedTurn) -> Iterator[str]:
     yield f"{turn}: {turn.turn.status}"
     for call in turn.turn.tool_calls:
         end = {False: "ok", True: "error", None: "no result"}[call.is_error]
-        yield f"  call {call.name}: {end}"
+        yield f"  call {_name(call)}: {end}"
     for question in turn.questions:
         yield f"  {question}"
     if turn.turn.config_changes:
         yield f"  configuration changes: {len(turn.turn.config_changes)}"
+
+
+def _name(call: ToolCall) -> str:
+    return one_line(call.name, limit=80)
 
 
 def facts(report: RunReport) -> Iterator[tuple[str, str]]:

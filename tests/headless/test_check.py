@@ -14,6 +14,9 @@ import pytest
 from jp_nb import cli
 from jp_nb.config.secret_names import keys_in
 from jp_nb.headless.runner import run_notebook
+from tests.support import cassette_runs
+from tests.support.cassette_runs import KEYS
+from tests.support.loopback import LoopbackServer, Reply, ToolCall
 from tests.support.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TOOLS, written
 
 KEY = "sk-ant-api03-" + "aB3dE6gH9" * 4
@@ -284,6 +287,34 @@ def test_a_conversation_with_a_person_is_not_held_against_the_cassette(
 
     changed(path, change)
     assert check(path)[0] == 0
+
+
+@pytest.mark.parametrize("protocol", KEYS)
+def test_what_a_model_said_is_held_against_the_cassette_as_it_was_sent(
+    tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch, protocol: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(KEYS[protocol], cassette_runs.KEY)
+    cells = (cassette_runs.LOAD.format(protocol=protocol), cassette_runs.WEATHER)
+    path = cassette_runs.write_cells(Path("talk.ipynb"), *cells, "%%jp\nSun?", "%%jp\nThanks.")
+    calls = (ToolCall("weather", {"city": "Bern"}), ToolCall("weather", {"city": "Delft"}))
+    replies = [
+        Reply(status=503),
+        Reply(text="Let me see.", reasoning="Two cities.", tool_calls=calls),
+        Reply(text="Sun everywhere.", cut_after=500 if protocol == "anthropic" else 250),
+        Reply(text="Sun everywhere."),
+        Reply(text="Welcome."),
+    ]
+    with LoopbackServer(replies) as server:
+        base_url = {f"providers.llm.{protocol}.base_url": server.url}
+        assert cassette_runs.run_with(path, "record", **base_url).ok
+    assert check(path) == (0, ["2 files checked: nothing found"])
+    assert cassette_runs.run_with(path, "replay").ok
+    assert check(path)[0] == 0
+    changed(path, result_changed)
+    status, [line] = check(path)
+    assert status == 1
+    assert "what followed 'Sun?' in the last run" in line
 
 
 def test_a_cassette_that_was_edited_is_found_with_its_line(path: Path, check: Check) -> None:

@@ -124,7 +124,7 @@ def test_a_cassette_is_recorded_and_replayed_and_what_is_left_over_is_told(tmp_p
     assert pytest_in(tmp_path, "--jp").returncode == 0
     done = pytest_in(tmp_path, "--jp-strict")
     assert done.returncode == 1
-    assert "1 of 2 exchanges of walk.cassette.jsonl were not used" in done.stdout
+    assert "1 of 2 exchanges of walk.cassette.jsonl" in done.stdout
     assert path.is_file()
 
 
@@ -137,6 +137,33 @@ def test_a_request_that_is_not_on_the_cassette_fails_with_its_turn(tmp_path: Pat
     assert "walk.ipynb: cell 2 failed: %%jp -m scripted/walk Plan a swim." in done.stdout
     assert ": 'Plan a swim.'\n" in done.stdout
     assert '"Plan a walk." → "Plan a swim."' in done.stdout
+
+
+def test_the_answers_beside_a_notebook_decide_and_unused_ones_are_told(tmp_path: Path) -> None:
+    written(tmp_path, LOAD, TOOLS, PLAN)
+    answers = tmp_path / "walk.answers.toml"
+    answers.write_text('[questions.plan]\ndogs = true\nplace = "Wood"\n')
+    done = pytest_in(tmp_path, "--jp-strict")
+    assert done.returncode == 0, done.stdout
+    answers.write_text(f'{answers.read_text()}day = "Monday"\n')
+    done = pytest_in(tmp_path, "--jp-strict")
+    assert done.returncode == 1
+    assert "walk.answers.toml, line 4: questions.plan.day was not used" in done.stdout
+
+
+HOSTILE = """
+[[replies]]
+tool_calls = [{ name = "\\u001b[2Jsweep", arguments = {} }]
+[[replies]]
+text = "Swept."
+"""
+
+
+def test_names_that_a_model_makes_up_cannot_write_to_the_terminal(tmp_path: Path) -> None:
+    written(tmp_path, LOAD, PLAN, "1 / 0", script=HOSTILE)
+    done = pytest_in(tmp_path, "--jp", "--color=no")
+    assert "sweep: error" in done.stdout
+    assert "\x1b" not in done.stdout
 
 
 @pytest.mark.parametrize(
