@@ -38,7 +38,6 @@ from jp_nb.agent.exchange import (
     read_event,
 )
 from jp_nb.agent.model_events import ProviderEvent
-from jp_nb.config.secret_names import keys_in
 from jp_nb.errors import StorageError
 from jp_nb.json_values import MAX_LEVELS, JsonObject, compact_json, read_json, to_utf8
 
@@ -166,30 +165,6 @@ def read_cassette(path: Path) -> CassetteContent:
     except OSError as exc:
         raise StorageError(f"the cassette {path} cannot be read: {exc.strerror}") from exc
     return _CassetteReader(path.name).read(content)
-
-
-def check_cassette(path: Path) -> list[str]:
-    """Return what is wrong with the cassette at `path`, each with its line: damage, and keys."""
-    try:
-        read_cassette(path)
-    except StorageError as exc:
-        return [str(exc)]
-    lines = path.read_text("utf-8").split("\n")
-    return [
-        f"{path.name}:{number}: something in this line looks like a key"
-        for number, line in enumerate(lines, 1)
-        if any(map(keys_in, _all_texts(line)))
-    ]
-
-
-def _all_texts(line: str) -> Iterator[str]:
-    waiting = [read_json(line, max_levels=MAX_LEVELS + 10)] if line.strip() else []
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, (list, dict)):
-            waiting.extend(value.values() if isinstance(value, dict) else value)
 
 
 class _CassetteReader:
