@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from jp_nb.errors import ConfigError, UnrecordedError, UsageError
+from jp_nb.errors import ConfigError, ProviderError, StorageError, UnrecordedError, UsageError
+from tests.support.cassette_runs import KEY, KEYS
+from tests.support.fakes import without_ids
+from tests.support.loopback import LoopbackServer, Reply, ToolCall
 from tests.support.magic_shell import Notebook
 
 
 @pytest.fixture
-def notebook(folder: Path) -> Notebook:
-    return Notebook(folder)
+def notebook(folder: Path) -> Iterator[Notebook]:
+    made = Notebook(folder)
+    yield made
+    made.session.close()
 
 
 @pytest.fixture
@@ -126,3 +133,91 @@ def test_a_request_that_a_cassette_answered_was_not_sent(notebook: Notebook, sai
     said(notebook, "replay talk.jsonl")
     notebook.ask("Go on.", new=True)
     assert "as it would have been sent: a cassette answered" in notebook.jp("request")
+
+
+# --- models over HTTP --------------------------------------------------------------------------
+
+
+def entries(notebook: Notebook) -> list[dict[str, object]]:
+    """The record without ids, times and what tells branches apart."""
+    raw = notebook.session.document.conversation.raw
+    return [without_ids(entry) | {"timestamp": ""} for entry in raw]
+
+
+def with_model(folder: Path, protocol: str, url: str) -> Notebook:
+    (folder / ".jp" / "config.toml").write_text(
+        f'[assistant.model]\nid = "{protocol}/m"\n'
+        "[assistant.request]\nbase_backoff_ms = 1\nmax_retries = 2\n"
+        f'[providers.llm.{protocol}]\nbase_url = "{url}"\n'
+    )
+    return Notebook(folder)
+
+
+HALF = "The answer is that it will be sunny and "
+REST = "it will be sunny and warm in all of the country."
+REPLIES: dict[str, list[Reply]] = {
+    "retries": [Reply(status=529), Reply(status=503), Reply(text="At last.")],
+    "breaks off": [Reply(text=HALF * 9, cut_after=900), Reply(text="Whole.")],
+    "reaches the limit": [
+        Reply(text=HALF, finish="max_tokens", delta_chars=3),
+        Reply(text=REST, delta_chars=2),
+    ],
+    "reasons": [Reply(reasoning="Hm — 24 °C.", text="Warm.")],
+    "says nothing": [Reply(text="")],
+    "is refused": [Reply(status=400, message="no such model")],
+    "is busy": [Reply(status=429, headers={"retry-after": "0"})] * 3,
+    "calls what there is not": [
+        Reply(tool_calls=(ToolCall("gone", {"a": 1}), ToolCall("gone", '{"a": '))),
+        Reply(text="Well."),
+    ],
+}
+
+
+@pytest.mark.parametrize("protocol", KEYS)
+@pytest.mark.parametrize("how", REPLIES)
+def test_however_a_model_answers_a_replay_leaves_the_same_record(
+    folder: Path, protocol: str, how: str, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEYS[protocol], KEY)
+    replies = [replace(each, finish=_limit(protocol, each)) for each in REPLIES[how]]
+    ends = []
+    with LoopbackServer([*replies, Reply(text="Bye.")], strict=False) as server:
+        recording = with_model(folder, protocol, server.url)
+        said(recording, "record talk.jsonl")
+        ends.append(_asked(recording, "How will it be?"))
+        ends.append(_asked(recording, "Bye."))
+        recorded = entries(recording)
+        recording.session.close()
+    monkeypatch.delenv(KEYS[protocol])
+    replaying = with_model(folder, protocol, "http://127.0.0.1:9")
+    said(replaying, "replay talk.jsonl")
+    assert [_asked(replaying, "How will it be?"), _asked(replaying, "Bye.")] == ends
+    assert entries(replaying) == recorded
+    assert "not used" not in said(replaying)
+    replaying.session.close()
+
+
+def _limit(protocol: str, reply: Reply) -> str | None:
+    return "length" if reply.finish and protocol == "openai" else reply.finish
+
+
+def _asked(notebook: Notebook, text: str) -> str:
+    """The answer, or the error."""
+    try:
+        return notebook.ask(text)
+    except ProviderError as exc:
+        return repr(exc)
+
+
+def test_an_answer_that_cannot_be_written_down_is_an_error_and_stays_in_the_record(
+    folder: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEYS["openai"], KEY)
+    (folder / "file").write_text("")
+    with LoopbackServer(["Sunny."]) as server:
+        notebook = with_model(folder, "openai", server.url)
+        said(notebook, "record file/talk.jsonl")
+        with pytest.raises(StorageError, match=r"file/talk.jsonl cannot be written"):
+            notebook.ask("How will it be?")
+    assert "Sunny." in str(entries(notebook))
+    notebook.session.close()
