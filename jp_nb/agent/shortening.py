@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from itertools import accumulate
 from typing import Final
 
@@ -38,17 +39,20 @@ Raises:
     ProviderError: If it does not.
     ConfigError: If there is no such model.
 """
-SUMMARISE: Final = CompactionRule(keep_first="0", keep_last="0", summary=SummaryConfig())
-"""The rule that leaves the model a summary of all that came before."""
-
 LEFT_OUT: Final = "(left out here: the turn is too long)"
 
-_POLICIES: Final[dict[ToolCalls, ToolCallPolicy]] = {
-    "strip": ToolCallPolicy(policy="strip", request=True, response=True),
-    "strip-responses": ToolCallPolicy(policy="strip", request=False, response=True),
-    "strip-requests": ToolCallPolicy(policy="strip", request=True, response=False),
-    "omit": ToolCallPolicy(policy="omit"),
+_HALVES: Final[dict[ToolCalls, tuple[bool, bool]]] = {
+    "strip": (True, True),
+    "strip-responses": (False, True),
+    "strip-requests": (True, False),
 }
+"""Whether the request and the response of each call are blanked."""
+
+
+@cache
+def all_summed_up() -> CompactionRule:
+    """Return the rule that leaves the model a summary of all that came before."""
+    return CompactionRule(keep_first="0", keep_last="0", summary=SummaryConfig())
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +68,16 @@ class Cut:
         if rule.summary is not None:
             text = Summary(summary=summary or "")
             return Compaction(from_turn=first, to_turn=last, summary=text)
-        calls = _POLICIES[rule.tool_calls] if rule.tool_calls is not None else None
+        calls = None if rule.tool_calls is None else _policy(rule.tool_calls)
         return Compaction(from_turn=first, to_turn=last, reasoning=rule.reasoning, tool_calls=calls)
+
+
+def _policy(given: ToolCalls) -> ToolCallPolicy:
+    """Return what is recorded of a rule for tool calls."""
+    if given == "omit":
+        return ToolCallPolicy(policy="omit")
+    request, response = _HALVES[given]
+    return ToolCallPolicy(policy="strip", request=request, response=response)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,15 +178,16 @@ class CompactionPlanner:
         texts = (x.summary.summary for x in entries if x.summary and x.from_turn in turns)
         return "\n".join(texts)
 
-    def whole_turns(self) -> int:
-        """Return how many turns are sent whole: no compaction says anything of them."""
-        edges = [0] * (self._stream.turn_count + 1)
-        for placed in self._counting:
-            entry = placed.of_its_time
-            if entry.from_turn <= entry.to_turn:
-                edges[entry.from_turn] += 1
-                edges[entry.to_turn + 1] -= 1
-        return sum(not depth for depth in accumulate(edges[:-1]))
+
+def whole_turns(stream: ConversationStream) -> int:
+    """Return how many turns are sent whole: no compaction says anything of them."""
+    edges = [0] * (stream.turn_count + 1)
+    for placed in counting(stream.entries):
+        entry = placed.of_its_time
+        if entry.from_turn <= entry.to_turn:
+            edges[entry.from_turn] += 1
+            edges[entry.to_turn + 1] -= 1
+    return sum(not depth for depth in accumulate(edges[:-1]))
 
 
 async def carry_out(

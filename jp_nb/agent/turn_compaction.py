@@ -15,11 +15,12 @@ from jp_nb.agent.prompt_queue import asking
 from jp_nb.agent.prompts import Action, ActionPrompt, Answered, Prompter
 from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.shortening import (
-    SUMMARISE,
     CompactionPlan,
     CompactionPlanner,
     Cut,
+    all_summed_up,
     carry_out,
+    whole_turns,
 )
 from jp_nb.agent.summarizing import Summarizer
 from jp_nb.agent.token_count import TokenCount
@@ -28,6 +29,7 @@ from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.config.tree.compaction_config import AutoCompaction, CompactionRule
 from jp_nb.errors import JpNbError, ProviderError
 from jp_nb.record.compaction_words import in_words
+from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, thread_of
 from jp_nb.record.timestamps import Clock, utc_now
 from jp_nb.tooling.faults import summary
@@ -36,12 +38,37 @@ log = logging.getLogger(__name__)
 
 UNDO: Final = "`%jp compact --undo`"
 WORTH: Final = 10
-"""Compaction by itself frees at least one in so many of the tokens at its bound: else it would
-come back with every turn."""
+"""Compaction by itself frees at least one in so many of the tokens at its bound, and is tried again
+after that many more: else it would come back with every turn."""
 _TOO_LONG: Final = "The conversation is longer than the model reads"
 
 
 @dataclass(frozen=True, slots=True)
+class SentSize:
+    """How much is sent of a conversation.
+
+    Attributes:
+        stream: Which one; None: none.
+        tokens: About how many its messages take, where that matters.
+        turns: How many turns are sent whole, where that matters.
+    """
+
+    stream: ConversationStream | None = None
+    tokens: int = 0
+    turns: int = 0
+
+    def has_grown_since(self, before: SentSize, auto: AutoCompaction) -> bool:
+        """Return True if there is enough that is new to try what was futile `before`."""
+        tokens, turns = self.tokens - before.tokens, self.turns - before.turns
+        if self.stream is not before.stream or tokens < 0 or turns < 0:
+            return True
+        return bool(
+            (auto.max_tokens and tokens * WORTH >= auto.max_tokens)
+            or (auto.max_turns and turns * WORTH >= auto.max_turns)
+        )
+
+
+@dataclass(slots=True)
 class Shortening:
     """What it takes to make a conversation shorter.
 
@@ -50,12 +77,14 @@ class Shortening:
         summarizer: Returns the model that sums turns up for a rule.
         tokens: Counts the provider's view, from turn to turn.
         now: The time, for rules that go by it.
+        futile: The size of one that could not be made shorter by itself, last.
     """
 
     providers: Callable[[], Sequence[str]]
     summarizer: Callable[[Resolved, CompactionRule], Summarizer]
     tokens: ThreadTokens = field(default_factory=ThreadTokens)
     now: Clock = utc_now
+    futile: SentSize = field(default_factory=SentSize)
 
 
 @dataclass(slots=True)
@@ -76,24 +105,26 @@ class TurnCompaction:
         Whatever goes wrong is said, and the turn goes on.
         """
         settings = resolved.basis.config.conversation.compaction
-        if not settings.auto.is_on:
+        auto, sent = settings.auto, self._sent(settings.auto)
+        size = sent.tokens + _beside(resolved, asked) if auto.max_tokens else 0
+        is_long, many_turns = size > auto.max_tokens, 0 < auto.max_turns < sent.turns
+        if not (is_long or many_turns) or not sent.has_grown_since(self.shortening.futile, auto):
             return
-        size = self._size(resolved, asked) if settings.auto.max_tokens else 0
         planner = self._planner(in_turn=False)
-        over = 0 < settings.auto.max_tokens < size
-        if not over and not 0 < settings.auto.max_turns < planner.whole_turns():
-            return
         plan = planner.plan(planner.cuts(settings.in_force))
-        if plan.cuts and (not over or plan.frees * WORTH >= settings.auto.max_tokens):
-            why = _why(settings.auto, size if over else 0)
-            await self._carry_out(plan, resolved, why=why, in_turn=False)
+        is_worth_it = many_turns or plan.frees * WORTH >= auto.max_tokens
+        why = _why(auto, size if is_long else 0)
+        if not (plan.cuts and is_worth_it and await self._carry_out(plan, resolved, why=why)):
+            self.shortening.futile = sent
 
-    def _size(self, resolved: Resolved, asked: str) -> int:
-        """Return about how many tokens the next request takes."""
-        beside = sum(map(text_tokens, resolved.system)) + text_tokens(asked)
-        beside += sum(tool_tokens(tool.definition) for tool in resolved.tools.tools.values())
-        beside += sum(map(attachment_tokens, resolved.attachments))
-        return beside + self.shortening.tokens.of(self.record.thread)
+    def _sent(self, auto: AutoCompaction) -> SentSize:
+        """Return how much is sent of the conversation, as far as that has a bound."""
+        stream = self.record.stream
+        return SentSize(
+            stream,
+            self.shortening.tokens.of(self.record.thread) if auto.max_tokens else 0,
+            whole_turns(stream) if auto.max_turns else 0,
+        )
 
     # --- after a request that was too long ---------------------------------------------------
 
@@ -120,7 +151,7 @@ class TurnCompaction:
     def _plans(self, rules: Sequence[CompactionRule]) -> dict[str, CompactionPlan]:
         """Return what would make the conversation shorter now."""
         planner = self._planner(in_turn=True)
-        ways = {"compact": rules, "summarise": (SUMMARISE,)}
+        ways = {"compact": rules, "summarise": (all_summed_up(),)}
         plans = {way: planner.plan(planner.cuts(given)) for way, given in ways.items()}
         return {way: plan for way, plan in plans.items() if plan.cuts}
 
@@ -146,7 +177,7 @@ class TurnCompaction:
         )
 
     async def _carry_out(
-        self, plan: CompactionPlan, resolved: Resolved, *, why: str, in_turn: bool
+        self, plan: CompactionPlan, resolved: Resolved, *, why: str, in_turn: bool = False
     ) -> bool:
         """Do what is planned, and say so; return whether that worked."""
 
@@ -184,6 +215,13 @@ _LABELS: Final = {
 _HELP: Final = (
     "The record keeps everything; a summary is written by a model. What is freed is an estimate."
 )
+
+
+def _beside(resolved: Resolved, asked: str) -> int:
+    """Return about how many tokens the next request takes beside the conversation so far."""
+    beside = sum(map(text_tokens, resolved.system)) + text_tokens(asked)
+    beside += sum(tool_tokens(tool.definition) for tool in resolved.tools.tools.values())
+    return beside + sum(map(attachment_tokens, resolved.attachments))
 
 
 def _why(auto: AutoCompaction, size: int) -> str:

@@ -403,6 +403,22 @@ def test_a_summarizer_that_fails_does_not_lose_the_turn(notebook: Notebook, prov
     assert "⚠ The conversation was not made shorter" in "\n".join(notebook.shown)
 
 
+def test_what_failed_is_not_tried_again_with_each_turn(notebook: Notebook) -> None:
+    rule = {"keep_first": 0, "keep_last": 0, "summary": {}}
+    replies = [*calling(1), *calling(2), Reply(status=404), "A.", "B.", *calling(3), SUMMARY, "C."]
+    with LoopbackServer(replies) as server:
+        reach(notebook, server, "openai")
+        configure(notebook, f"conversation.compaction.rules:={json.dumps([rule])}")
+        notebook.ask("Look 1.")
+        notebook.ask("Look 2.")
+        configure(notebook, "conversation.compaction.auto.max_tokens=1000")
+        assert [notebook.ask(text) for text in ("Go on.", "Go on.")] == ["A.", "B."]
+        notebook.ask("Look 3.")  # now there is more than a tenth that is new
+        assert notebook.ask("Go on.") == "C."
+        assert len(server.requests) == len(replies)
+    assert len(compactions(notebook)) == 1
+
+
 @PROVIDERS
 def test_an_overflow_says_what_to_do_where_nobody_is(notebook: Notebook, provider: str) -> None:
     with LoopbackServer([*calling(1), *calling(2), TOO_LONG, "Fine."]) as server:

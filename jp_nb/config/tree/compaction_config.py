@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field
@@ -133,8 +134,10 @@ class CompactionRule(ConfigTable):
     summary: SummaryConfig | None = None
 
 
-DEFAULT_RULES: Final = (CompactionRule(reasoning="strip", tool_calls="strip"),)
-"""What counts where nobody configured a rule."""
+@cache
+def default_rules() -> tuple[CompactionRule, ...]:
+    """Return what counts where nobody configured a rule; made late: that builds its model."""
+    return (CompactionRule(reasoning="strip", tool_calls="strip"),)
 
 
 class AutoCompaction(ConfigTable):
@@ -166,4 +169,4 @@ class CompactionConfig(ConfigTable):
     @property
     def in_force(self) -> tuple[CompactionRule, ...]:
         """The rules that count."""
-        return tuple(self.rules) or DEFAULT_RULES
+        return tuple(self.rules) or default_rules()
