@@ -83,7 +83,8 @@ class Inquiry:
         outcome: `answered`, `redacted`, `cancelled`; None while it is open.
         answer: The answer, if `answered`.
         reason: Why there is none, if `cancelled`.
-        channel: `form`, `stdin`, `terminal`, `configured`, `remembered` or `model`, if known.
+        channel: `form`, `stdin`, `terminal`, `configured`, `remembered`, `answers` or `model`, if
+            known.
         end: `answered`, `declined` (left open on purpose), `cancelled`, `timed_out`, `interrupted`
             or `unavailable`, if known.
         marks: Those of `auto` (chosen by nobody), `timed_out` (given as time ran out) and `empty`
