@@ -73,12 +73,25 @@ def answer(page: NotebookPage) -> Locator:
     return said
 
 
+def place(page: NotebookPage, selector: str) -> object:
+    """Where a rendered text of the cell begins, and in which font, once it is on the page."""
+    found = page.page.wait_for_function(
+        """selector => {
+            const [, cell] = document.querySelectorAll('.jp-Notebook .jp-Cell');
+            const text = cell.querySelector(selector);
+            const font = text?.querySelector('p') && getComputedStyle(text.querySelector('p')).font;
+            return font && [text.getBoundingClientRect().x, font];
+        }""",
+        arg=selector,
+    )
+    return found.json_value()
+
+
 @pytest.mark.parametrize("classic", [False, True], ids=["lab", "notebook"])
 def test_the_answer_stays_as_it_was_above_the_form(
     open_notebook: OpenNotebook, classic: bool
 ) -> None:
     page = asked(open_notebook, "advice", classic=classic)
-    place = "e => [e.getBoundingClientRect().x, getComputedStyle(e.querySelector('p')).font]"
     for reloaded in (False, True):
         if reloaded:
             page.save()
@@ -89,7 +102,7 @@ def test_the_answer_stays_as_it_was_above_the_form(
             said.locator("mjx-container").wait_for()
         assert said.locator("td code").inner_text() == "12"
         assert said.locator("strong").inner_text() == "South"
-        where = said.evaluate(place)
+        where = place(page, f".jp-nb-so-far {SHOWN}")
         context = page.form().locator(".jp-nb-context")
         assert context.locator("strong").inner_text() == "this"
         assert context.locator("li").all_inner_texts() == ["one", "<b>two</b>"]
@@ -101,7 +114,7 @@ def test_the_answer_stays_as_it_was_above_the_form(
     page.output_text(1, contains="Done.")
     page.cell(1).locator(".jp-nb-form").wait_for(state="detached")
     kept = page.cell(1).locator(f".jp-OutputArea {SHOWN}")
-    assert kept.evaluate(place) == where
+    assert place(page, f".jp-OutputArea {SHOWN}") == where
     assert kept.locator("blockquote li").all_inner_texts() == ["one", "<b>two</b>"]
     page.save()
     (output,) = page.saved().cells[1].outputs
