@@ -137,16 +137,20 @@ def start_lab(
     """Start JupyterLab with nothing of the user's, and wait until it answers.
 
     Kernels and forms have more patience with it than with pages of people: on a busy machine a
-    page may take longer than anybody should have to wait.
+    page may take longer than anybody should have to wait. It saves nothing by itself: when
+    it does is part of what is tested.
     """
-    root, settings = home / "notebooks", home / "settings" / "@jupyterlab" / "apputils-extension"
+    root = home / "notebooks"
+    settings = home / "settings" / "@jupyterlab" / "apputils-extension"
+    documents = settings.with_name("docmanager-extension")
     startup = home / "ipythondir" / "profile_default" / "startup"
-    for folder in (root / ".jp", settings, startup):
+    for folder in (root / ".jp", settings, documents, startup):
         folder.mkdir(parents=True)
     (root / ".jp" / "config.toml").write_text(PATIENT_CONFIG)
     (startup / "patience.py").write_text(PATIENT_KERNEL)
     quiet = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
     (settings / "notification.jupyterlab-settings").write_text(json.dumps(quiet))
+    (documents / "plugin.jupyterlab-settings").write_text(json.dumps({"autosave": False}))
     (settings / "themes.jupyterlab-settings").write_text(json.dumps({"theme": theme}))
     folders = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
     environment = {
