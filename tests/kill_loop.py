@@ -34,6 +34,7 @@ import jp_nb
 from jp_nb.record.cut_short import cut_short
 from jp_nb.record.document import Document
 from jp_nb.record.timestamps import Clock
+from jp_nb.session.current import set_current
 from jp_nb.session.host import Opened
 from jp_nb.session.session import Session
 from jp_nb.tooling.question import Question
@@ -161,9 +162,10 @@ def define(folder: Path, points: Points) -> None:
         return leave(word)
 
     @jp_nb.tool
-    def ask_and_mark(word: str) -> Any:
-        how = jp_nb.ask(Question.select("how", "How?", ["softly", "loudly"]))
-        return f"{leave(word)} {how}"
+    def ask_and_mark(word: str, jp_context: jp_nb.ToolContext) -> Any:
+        if "how" not in jp_context.answers:
+            return jp_nb.NeedsInput(Question.select("how", "How?", ["softly", "loudly"]))
+        return f"{leave(word)} {jp_context.answers['how']}"
 
 
 def watch_journals(points: Points) -> None:
@@ -188,6 +190,7 @@ def live(folder: Path, stored: Any, kill: Kill, pipe: int) -> None:
     watch_journals(points)
     home = PageHome(folder / NOTEBOOK, stored=stored, pipe=pipe, points=points, lag=kill.lag)
     session = Session(FakeHost(FakePrompter(yes("softly")), home))
+    set_current(session)
     _write(pipe, {"ready": True})
     if stored is None:
         session.run_turn("First.", model="scripted/talk")
@@ -206,6 +209,7 @@ def heir(folder: Path, page: Any) -> dict[str, Any]:
     ends = [yes(value) for _ in range(4) for value in ("run", "abandon")]
     host = FakeHost(FakePrompter(*ends), FakeHome(folder / NOTEBOOK, stored=page))
     session = Session(host)
+    set_current(session)
     had = list(page["events"]) if page else []
     offered = not had and session.conversations.bring_back()
     stream = session.document.conversation

@@ -92,7 +92,7 @@ class ActiveConversation:
         return ConversationJournal(
             self.document,
             notebook=self._notebook,
-            is_saved=lambda: self.store.is_saved(),
+            saved=self.store.saved_entries,
             notices=self.notices,
         )
 

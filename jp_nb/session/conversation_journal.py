@@ -45,7 +45,7 @@ class ConversationJournal:
     Args:
         document: The conversations of the notebook.
         notebook: The notebook's path, if it is known.
-        is_saved: Whether the notebook's file has all that its home was told of.
+        saved: Returns how many entries of a conversation the notebook's file is known to hold.
         notices: Takes what the person should be told once.
         folder: Where journals are.
     """
@@ -55,13 +55,13 @@ class ConversationJournal:
         document: Document,
         *,
         notebook: Path | None,
-        is_saved: Callable[[], bool],
+        saved: Callable[[str], int],
         notices: list[str],
         folder: JournalFolder | None = None,
     ) -> None:
         self._document = document
         self._notebook = "" if notebook is None else str(notebook)
-        self._is_saved = is_saved
+        self._saved = saved
         self._notices = notices
         self._folder = folder or JournalFolder()
         self._lock = Lock()
@@ -214,6 +214,10 @@ class ConversationJournal:
                 return
             self._file = self._folder.make(stream.id)
             self._folder.sweep()
+        if len(raw) > self._written > self._base and self._saved(stream.id) >= self._written:
+            self._base = self._written
+            self._rewrite()
+            return
         new, lines = raw[self._written :], b""
         if not self._file.size:
             lines, self._said = self._head_line(), (dict(stream.head), None)
@@ -256,7 +260,7 @@ class ConversationJournal:
 
     def _leave(self) -> None:
         if self._file is not None:
-            self._file.close(remove=self._written == len(self._stream.raw) and self._is_saved())
+            self._file.close(remove=self._saved(self._stream.id) >= len(self._stream))
             self._file = None
 
     def _failed(self, error: OSError | StorageError) -> None:

@@ -85,8 +85,8 @@ class RecordStore(Protocol):
         """
         ...
 
-    def is_saved(self) -> bool:
-        """Return whether the notebook's file is known to hold all that the store was told of."""
+    def saved_entries(self, conversation: str) -> int:
+        """Return how many entries of `conversation` the notebook's file is known to hold."""
         ...
 
     def take_notices(self) -> list[str]:

@@ -65,6 +65,7 @@ class JournalFile:
         self._descriptor: int | None = descriptor
         self.size = os.fstat(descriptor).st_size
         self._is_synced = True
+        self._has_old_name = self.size > 0
         _OPEN_FILES.add(self)
 
     def read(self) -> bytes:
@@ -121,6 +122,9 @@ class JournalFile:
         if not self._is_synced:
             os.fsync(self._open)
             self._is_synced = True
+        if not self._has_old_name:
+            _sync_folder(self.path.parent)
+            self._has_old_name = True
 
     def rewrite(self, data: bytes) -> None:
         """Put `data` in place of all that there is: at no moment is neither there.
@@ -140,7 +144,8 @@ class JournalFile:
             beside.unlink(missing_ok=True)
             raise
         os.close(self._open)
-        self._descriptor, self.size, self._is_synced = made, len(data), False
+        self._descriptor, self.size = made, len(data)
+        self._is_synced = self._has_old_name = False
 
     def close(self, *, remove: bool = False) -> None:
         """Let others have the file, or `remove` it."""
@@ -316,6 +321,16 @@ def _why_not_private(status: os.stat_result) -> str | None:
     if status.st_uid != os.geteuid():
         return "belongs to another user"
     return "is open to other users" if status.st_mode & _OTHERS else None
+
+
+def _sync_folder(path: Path) -> None:
+    """Have the names in a folder reach the disk, where folders can be opened."""
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _first_line(descriptor: int) -> bytes:

@@ -94,6 +94,22 @@ def test_entries_reach_the_notebook_and_a_new_kernel_reads_them_back(
     page.page.wait_for_function(f"{MODEL}.getMetadata('jp').events.length === 6")
 
 
+def test_who_ever_saves_the_kernel_is_told_what_is_in_the_file(
+    open_notebook: OpenNotebook,
+) -> None:
+    waits = """import time
+stream, store = in_cell.opened.document.conversation, in_cell.opened.store
+while store.saved_entries(stream.id) < len(stream): time.sleep(0.02)
+print("saved", store.saved_entries(stream.id), "of", len(stream))"""
+    page = open_notebook(SETUP, "say('one'); flushed()", waits)
+    begin(page, NEW)
+    page.run_cell(1)
+    page.output_text(1, contains="flushed")
+    page.save()
+    page.run_cell(2)
+    page.output_text(2, contains="saved 3 of 3")
+
+
 def test_notebook_7(open_notebook: OpenNotebook, lab: Lab) -> None:
     pytest.importorskip("notebook")
     page = open_notebook(SETUP, "say('one')\nprint(in_cell.opened.store.save())")

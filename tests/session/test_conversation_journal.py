@@ -11,9 +11,13 @@ from typing import Any
 
 import pytest
 
+import jp_nb
 from jp_nb.config.directives import Directive
+from jp_nb.session.current import set_current
 from jp_nb.session.session import Session
-from tests.support.fake_host import FakeHome, FakeHost
+from jp_nb.tooling.question import Question
+from tests.support.fake_host import FakeHome, FakeHost, FakeStore
+from tests.support.fakes import FakePrompter, yes
 from tests.support.killed_session import NOTEBOOK, killed, saved
 
 TALK = '[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n'
@@ -250,3 +254,48 @@ def test_a_headless_run_replaces_what_headless_runs_left(left_folder: Path) -> N
         path.write_text(json.dumps(said) + "\n" + rest)
         Session(FakeHost(home=FakeHome(left_folder / NOTEBOOK, headless=True))).close()
         assert bool(journals(left_folder)) is (made == "live")
+
+
+def test_no_secret_is_in_a_journal(clean_folder: Path) -> None:
+    (clean_folder / "talk.toml").write_text(
+        '[[replies]]\ntool_calls = [{name = "log_in"}]\n[[replies]]\ntext = "In."\n'
+    )
+
+    @jp_nb.tool
+    def log_in() -> str:
+        word = jp_nb.ask(Question.secret("word", "The password?"))
+        return f"logged in with {word}"
+
+    host = FakeHost(FakePrompter(yes("hunter-2-7f3a")), FakeHome(clean_folder / NOTEBOOK))
+    session = Session(host)
+    set_current(session)
+    try:
+        assert session.run_turn("Go.", model="scripted/talk").text == "In."
+    finally:
+        set_current(None)
+        jp_nb.remove_tool("log_in")
+    [path] = journals(clean_folder)
+    assert b"logged in with" in path.read_bytes()
+    assert b"hunter-2-7f3a" not in path.read_bytes()
+    session.close()
+
+
+def test_what_is_saved_is_in_no_journal_any_more(clean_folder: Path) -> None:
+    (clean_folder / "talk.toml").write_text(TALK)
+    session = opened(clean_folder, None)
+    session.run_turn("First.", model="scripted/talk")
+    stream, store = session.document.conversation, session.store
+    assert isinstance(store, FakeStore)
+    count = len(stream)
+    store.saved[stream.id] = count - 1
+    session.configure(Directive("cfg", "user.name=Ada"))
+    [path] = journals(clean_folder)
+    assert lines(path)[0]["base"] == 0
+    store.saved[stream.id] = len(stream)
+    session.run_turn("Second.")
+    head, *rest = lines(path)
+    assert head["base"] == count + 1
+    assert [line["entry"] for line in rest if "entry" in line] == stream.raw[count + 1 :]
+    store.saved[stream.id] = len(stream)
+    session.close()
+    assert journals(clean_folder) == []

@@ -34,6 +34,7 @@ class FakeStore:
     def __init__(self, document: Document) -> None:
         self._document = document
         self.entries: list[dict[str, Any]] = []
+        self.saved: dict[str, int] = {}
 
     def changed(self) -> None:
         self.entries += self._document.conversation.raw[len(self.entries) :]
@@ -53,8 +54,8 @@ class FakeStore:
     def save(self, timeout: float = 10.0) -> str:
         return self.where
 
-    def is_saved(self) -> bool:
-        return False
+    def saved_entries(self, conversation: str) -> int:
+        return self.saved.get(conversation, 0)
 
     def take_notices(self) -> list[str]:
         return []

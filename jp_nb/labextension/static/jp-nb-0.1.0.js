@@ -395,7 +395,8 @@
       context.pathChanged.connect(() => this.hello());
       // Opening a notebook changes nothing in it; saving it lifts the carrier.
       context.saveState.connect((_, state) => {
-        if (state === "started" && this.carriers.length && !this.readOnly) this.write(this.read());
+        if (state === "started") this.onSaveStarted();
+        else if (state === "completed" && this.saving) this.send({ type: "saved", ...this.saving });
       });
       context.sessionContext.kernelChanged.connect((_, { newValue }) => this.connect(newValue));
       context.disposed.connect(() => this.connect(null));
@@ -411,6 +412,13 @@
     get readOnly() {
       const { model, contentsModel } = this.context;
       return model.readOnly || contentsModel?.writable === false;
+    }
+
+    /** What is there now is in the file once it is saved; what comes meanwhile may not be. */
+    onSaveStarted() {
+      if (this.carriers.length && !this.readOnly) this.write(this.read());
+      const doc = this.comm ? this.read() : undefined;
+      this.saving = doc && { stream: idOf(doc), n: eventsOf(doc).length };
     }
 
     /** Look at the notebook's metadata anew. */

@@ -70,7 +70,7 @@ class LiveStore:
         self._at_once: deque[JsonObject] = deque()
         self._page_cells: PageCells | None = None
         self._saving = PageSaving(self._state, self._numbering, self._send)
-        self._saved: tuple[str, int] | None = None  # what the file holds, as a page has told
+        self._saved = "", 0  # a conversation, and so many entries of it, that the file holds
         self._notices: list[str] = []
 
     # --- opening -----------------------------------------------------------------------------
@@ -173,22 +173,17 @@ class LiveStore:
         with self._state:
             hello = self._pages.hello
             page, path = (hello.page, hello.path) if hello else ("", "")
-        document = self._document
-        stream = document.conversation if document else None
-        has = (stream.id, len(stream)) if stream is not None else None
+        has = self._delivery.delivered
         self._saving.save(page, ends)
         with self._state:
             self._saved = has
         return f"{IN_NOTEBOOK}, saved as {path}"
 
-    def is_saved(self) -> bool:
-        """Return whether a page has told that the file holds what it was sent, all of it."""
+    def saved_entries(self, conversation: str) -> int:
+        """Return how many entries of `conversation` are in the file, as a page has told."""
         with self._state:
-            document = self._document
-            if document is None or self._refusal or not self._delivery.is_settled:
-                return False
-            stream = document.conversation
-            return self._saved == (stream.id, len(stream))
+            stream, count = self._saved
+            return count if stream == conversation and not self._refusal else 0
 
     def pull(self, timeout: float) -> Hello | None:
         """Ask the page again what it has, and return that; None if it does not answer in time."""
@@ -335,7 +330,15 @@ class LiveStore:
                     self._page_cells.hear(data)
                 case "saved" | "save_failed":
                     self._saving.hear(data)
+                    self._note_saved(data)
             self._state.notify_all()
+
+    def _note_saved(self, data: JsonObject) -> None:
+        """Note what is in the file, if the page that is followed tells it."""
+        match data:
+            case {"type": "saved", "page": page, "stream": str(stream), "n": int(count)}:
+                if self._pages.hello is not None and page == self._pages.hello.page:
+                    self._saved = stream, count
 
     def _consider(self, hello: Hello) -> None:
         if self._pages.are_of_the_notebook(hello):

@@ -184,6 +184,11 @@ class PageDelivery:
         return self._transfer is None and not self._lacks_something()
 
     @property
+    def delivered(self) -> tuple[str, int]:
+        """A conversation, and how many entries of it the page is known to hold."""
+        return (self._page.stream, self._page.length) if self._page else ("", 0)
+
+    @property
     def next_due(self) -> float | None:
         """The time at which the message under way is sent again, or the next one may be."""
         if self._flight is not None:

@@ -44,9 +44,9 @@ class MemoryStore:
         """Raise `StorageError`: there is no file to save."""
         raise StorageError(f"the record is not saved: it is {self.where}")
 
-    def is_saved(self) -> bool:
-        """Return False: there is no file."""
-        return False
+    def saved_entries(self, conversation: str) -> int:
+        """Return 0: there is no file."""
+        return 0
 
     def take_notices(self) -> list[str]:
         """Return none: `where` says it all."""

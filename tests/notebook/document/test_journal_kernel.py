@@ -1,0 +1,127 @@
+"""Journals of kernels whose page is away, saves, or only reads."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.scripted_page import FrontEnd, View, kernel
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq
+    pytest.mark.skipif(os.name != "posix", reason="SIGKILL"),
+]
+TALK = "".join(f'[[replies]]\ntext = "answer {number}"\n' for number in range(9))
+LOAD = "%load_ext jp_nb"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "talk.toml").write_text(TALK)
+    (tmp_path / "work" / "talk.ipynb").write_text("{}")
+    return tmp_path
+
+
+def journals(folder: Path) -> list[list[Any]]:
+    """The lines of the journals there are."""
+    paths = sorted((folder / "data" / "jp" / "journal").glob("*.jsonl"))
+    return [[json.loads(line) for line in path.read_text().splitlines()] for path in paths]
+
+
+@contextmanager
+def opened(folder: Path, view: View) -> Iterator[FrontEnd]:
+    with kernel(folder / "work") as front:
+        front.views = [view]
+        yield front
+
+
+def killed(front: FrontEnd) -> None:
+    request = front.client.execute("import os; print(os.getpid())")
+    found: list[int] = []
+
+    def pid(message: dict[str, Any]) -> bool:
+        if message["parent_header"].get("msg_id") == request and "text" in message["content"]:
+            found.append(int(message["content"]["text"]))
+        return bool(found)
+
+    front.wait(pid)
+    os.kill(found[0], signal.SIGKILL)
+
+
+def test_what_a_page_never_got_is_back_in_the_next_kernel(folder: Path) -> None:
+    view = View()
+    with opened(folder, view) as front:
+        front.run(LOAD)
+        front.run("%%jp -m scripted/talk\nOne.")
+        view.awake = False
+        front.run("%%jp\nTwo.")
+        killed(front)
+    assert view.contents() == ["One."]
+    view.awake = True
+    with opened(folder, view) as front:
+        said = front.run(LOAD)
+        assert "conversation restored (2 turns)" in said
+        assert "3 entries of this conversation had not reached the notebook" in said
+        front.until(lambda: view.contents() == ["One.", "Two."])
+        front.run("%%jp\nThree.")
+        front.until(lambda: view.contents() == ["One.", "Two.", "Three."])
+    assert len({entry["event_id"] for entry in view.jp["events"]}) == len(view.jp["events"])
+
+
+def test_a_journal_begins_anew_once_the_page_has_saved(folder: Path) -> None:
+    view = View()
+    with opened(folder, view) as front:
+        front.run(LOAD)
+        front.run("%%jp -m scripted/talk\nOne.")
+        front.run("%%jp\nTwo.")
+        front.until(lambda: view.contents() == ["One.", "Two."])
+        assert journals(folder)[0][0]["base"] == 0
+        count = len(view.jp["events"])
+        front.send(view, {"type": "saved", "stream": "jp-c1", "n": 99})  # another conversation
+        front.send(view, {"type": "saved", "stream": view.jp["conversation"]["id"], "n": count})
+        front.run("%%jp\nThree.")
+        [[head, *lines]] = journals(folder)
+        assert head["base"] == count
+        front.until(lambda: view.contents()[-1] == "Three.")
+        entries = [line["entry"] for line in lines if "entry" in line]
+        assert entries == view.jp["events"][count:]
+        killed(front)
+    view.jp["events"] = view.jp["events"][: count + 1]  # the page was a little behind
+    with opened(folder, view) as front:
+        assert "2 entries of this conversation had not reached" in front.run(LOAD)
+        front.until(lambda: view.contents()[-1] == "Three.")
+
+
+def test_nothing_is_left_of_a_kernel_whose_notebook_was_saved(folder: Path) -> None:
+    view = View()
+    with opened(folder, view) as front:
+        front.run(LOAD)
+        front.run("%%jp -m scripted/talk\nOne.")
+        assert len(journals(folder)) == 1
+        assert "saved as talk.ipynb" in front.run("%jp save")
+        front.run("from jp_nb.session.current import current\ncurrent().close()")
+    assert journals(folder) == []
+
+
+def test_a_page_that_only_reads_leaves_it_all_to_the_journal(folder: Path) -> None:
+    view = View(read_only=True)
+    with opened(folder, view) as front:
+        assert "kept in memory only: this notebook is read-only" in front.run(LOAD)
+        front.run("%%jp -m scripted/talk\nOne.")
+        killed(front)
+    assert view.jp is None
+    with opened(folder, view) as front:
+        said = front.run(LOAD)
+        assert "left a conversation that this notebook does not have: `%jp resume`" in said
+        assert "conversation (1 turn)" in front.run("%jp resume")
+        front.run("import jp_nb as jp")
+        assert "answer 0" in front.run("print(jp.conversation().turns[0].text)")
