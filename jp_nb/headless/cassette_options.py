@@ -52,9 +52,9 @@ def cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[str, 
     """
     given = {mode: getattr(options, mode.replace("-", "_")) for mode in MODES}
     chosen = [mode for mode, file in given.items() if file is not None]
+    if options.tools is not None and chosen in ([], ["record"]):
+        raise UsageError("--tools goes with --replay: it says where results come from")
     if not chosen:
-        if options.tools is not None:
-            raise UsageError("--tools goes with --replay: it says where results come from")
         return {}
     from jp_nb.workspace.cassette_file import beside
 

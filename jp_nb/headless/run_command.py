@@ -32,8 +32,7 @@ def run(options: argparse.Namespace) -> int:
             decisions=decisions.log,
         )
         write_reports(result, options, decisions.log)
-        say(unused_lines(noted))
-        say(failure_lines(result))
+        say(failure_lines(result) or unused_lines(noted))  # what failed asks for the rest no more
         say(decisions.told())
     return 0 if result.ok else 1
 

@@ -20,7 +20,12 @@ from jp_nb.json_values import compact_json
 from jp_nb.session.cassette_choice import CassetteChoice
 from jp_nb.session.unrecorded import unrecorded
 from jp_nb.workspace import variables
-from jp_nb.workspace.cassette_file import CassetteContent, OnFile, read_cassette
+from jp_nb.workspace.cassette_file import (
+    CassetteContent,
+    OnFile,
+    read_cassette,
+    refuse_unless_cassette,
+)
 from jp_nb.workspace.cassette_results import ResultsOnFile
 from jp_nb.workspace.cassette_writer import CassetteWriter
 
@@ -149,6 +154,8 @@ class CassetteTape:
 def _known(choice: CassetteChoice) -> CassetteContent | None:
     """Return what the file holds; None: it does not matter, or there is none yet."""
     assert choice.path is not None
+    if choice.mode == "record":
+        refuse_unless_cassette(choice.path)
     if choice.mode == "record" or (choice.mode != "replay" and not choice.path.exists()):
         return None
     if not choice.path.exists():

@@ -39,7 +39,7 @@ from jp_nb.agent.exchange import (
 )
 from jp_nb.agent.model_events import ProviderEvent
 from jp_nb.errors import StorageError
-from jp_nb.json_values import MAX_LEVELS, JsonObject, compact_json, read_json, to_utf8
+from jp_nb.json_values import MAX_LEVELS, JsonObject, as_object, compact_json, read_json, to_utf8
 
 SUFFIX: Final = ".cassette.jsonl"
 KIND: Final = "cassette"
@@ -119,6 +119,23 @@ class CassetteContent:
     def exchange(self, found: OnFile) -> Exchange:
         """Return `found` with its request."""
         return Exchange(self.asked(found), found.events, found.end)
+
+
+def refuse_unless_cassette(path: Path) -> None:
+    """Raise `StorageError` if there is something at `path` that is not to be written over."""
+    try:
+        with path.open("rb") as file:
+            first = file.readline(1000).strip()
+    except FileNotFoundError:
+        return
+    except OSError as exc:
+        raise StorageError(f"the cassette {path} cannot be written: {exc.strerror}") from exc
+    try:
+        is_ours = not first or as_object(read_json(first.decode())).get("jp_nb") == KIND
+    except ValueError:
+        is_ours = False
+    if not is_ours:
+        raise StorageError(f"{path} is no cassette, and is not written over: name another file")
 
 
 # --- writing -----------------------------------------------------------------------------------

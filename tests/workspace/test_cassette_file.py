@@ -256,3 +256,22 @@ def test_a_missing_cassette_is_an_error_in_a_replay_alone(tmp_path: Path) -> Non
     for mode in modes:
         tape = CassetteTape(CassetteChoice(mode, tmp_path / "a.jsonl"))
         assert tape.replay(requests()[0]) is None
+
+
+@pytest.mark.parametrize("content", ['{"cells": []}', "plain", '{"jp_nb":"cas', "\0\xff"])
+def test_what_is_no_cassette_is_not_written_over(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "talk.ipynb"
+    path.write_text(content, "utf-8")
+    with pytest.raises(StorageError, match="is no cassette, and is not written over"):
+        CassetteTape(CassetteChoice("record", path))
+    assert path.read_text("utf-8") == content
+
+
+def test_a_cassette_is_recorded_anew_also_if_it_is_damaged_or_of_another_version(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.jsonl"
+    for content in ("", '{"jp_nb":"cassette","version":9}\n', '{"jp_nb":"cassette"}\nnonsense'):
+        path.write_text(content, "utf-8")
+        CassetteTape(CassetteChoice("record", path)).keep(exchanges()[1])
+        assert len(read_cassette(path).exchanges) == 1
