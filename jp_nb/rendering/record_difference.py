@@ -23,6 +23,7 @@ from jp_nb.record.compaction_words import in_words
 from jp_nb.record.compactions import placed_compactions
 from jp_nb.record.document import Document
 from jp_nb.record.jp_object import events_of, head_of
+from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_view import (
     ConfigChange,
     Inquiry,
@@ -37,7 +38,7 @@ from jp_nb.record.usage import TurnUsage
 from jp_nb.rendering.conversation_log import by_tools, masked_path
 from jp_nb.rendering.difference import Line, line_difference, same_runs
 from jp_nb.rendering.question_card import answer_as_json
-from jp_nb.safe_text import one_line
+from jp_nb.safe_text import escape_unseen, one_line
 
 INDENT: Final = "  "
 _TITLE_CHARS: Final = 60
@@ -68,13 +69,13 @@ class ComparedRecord:
             read_turn(t.number, t.entries, status="", images=stream.images) for t in stream.turns()
         ]
         lines = [list(_turn(turn)) for turn in turns]
-        for placed in placed_compactions(stream.entries) if turns else ():
+        beginning = list(_beginning(stream))
+        for placed in placed_compactions(stream.entries):
             end = " (taken back)" if placed.taken_back else ""
-            lines[placed.after].append(f"compaction: {in_words([placed.of_its_time])}{end}")
-        lines_of_damage = [f"damaged: {damage.message}" for damage in stream.damage]
-        title = [f"title: {stream.title}"] if stream.title else []
+            where = lines[placed.after] if 0 <= placed.after < len(lines) else beginning
+            where.append(f"compaction: {in_words([placed.of_its_time])}{end}")
         return cls(
-            (*title, *_json_lines("configuration", masked(stream.base_config)), *lines_of_damage),
+            tuple(beginning),
             tuple(turn.request for turn in turns),
             tuple(map(tuple, lines)),
             tuple(map(_essence, document.others)),
@@ -93,10 +94,14 @@ def record_difference(before: ComparedRecord, after: ComparedRecord) -> list[str
             continue
         lines = line_difference(now or (), then or ())
         request = after.requests[there] if there is not None else before.requests[at or 0]
-        found += _shown(f"{_numbers(at, there)}: {one_line(request, limit=_TITLE_CHARS)}", lines)
+        found += _shown(f"{_numbers(at, there)}: {_title(request)}", lines)
     if gone_or_new := _others(before.others, after.others):
         found += ["other conversations", *gone_or_new, ""]
     return found
+
+
+def _title(request: str) -> str:
+    return escape_unseen(one_line(request, limit=_TITLE_CHARS))
 
 
 def _shown(heading: str, lines: Sequence[Line]) -> list[str]:
@@ -129,6 +134,14 @@ def _paired(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int |
             yield from ((None, index) for index in new)
         yield from ((run.at + step, run.there + step) for step in range(run.length))
         at, there = run.at + run.length, run.there + run.length
+
+
+def _beginning(stream: ConversationStream) -> Iterator[str]:
+    """Yield what is said of a conversation before its turns."""
+    if stream.title:
+        yield f"title: {stream.title}"
+    yield from _json_lines("configuration", masked(stream.base_config))
+    yield from (f"damaged: {damage.message}" for damage in stream.damage)
 
 
 # --- a turn in lines -------------------------------------------------------------------------

@@ -39,6 +39,8 @@ from jp_nb.rendering.transcript_pieces import (
     piece_plain,
 )
 
+_DECISIONS = (QuestionEnds, ChangeEnds)
+
 
 class Transcript:
     """The pieces of one turn, in order, in one part or several.
@@ -167,20 +169,17 @@ class Transcript:
         return range(self._starts[part], end)
 
     def _in_call_order(self, numbers: Iterable[int]) -> Iterator[int]:
-        """Yield `numbers` with ends of questions that stand together in the order of their calls.
+        """Yield `numbers`, with decisions that stand together in the order of their calls.
 
         Calls run side by side and ask in any order; a cell that is run again shows the same.
         """
-        for of_questions, group in groupby(numbers, lambda n: self._asked_by(n) is not None):
+        for decided, group in groupby(numbers, lambda n: isinstance(self.pieces[n], _DECISIONS)):
             together = list(group)
-            yield from sorted(together, key=self._place) if of_questions else together
-
-    def _asked_by(self, number: int) -> str | None:
-        piece = self.pieces[number]
-        return piece.call_id if isinstance(piece, QuestionEnds) else None
+            yield from sorted(together, key=self._place) if decided else together
 
     def _place(self, number: int) -> int:
-        return self._calls.get(self._asked_by(number) or "", 0)
+        piece = self.pieces[number]
+        return self._calls.get(piece.call_id, 0) if isinstance(piece, _DECISIONS) else 0
 
     # --- rendering ---------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ def clock_at(home: Home, files: ConfigFiles) -> Clock:
         return utc_now
     if epoch := os.environ.get(variables.EPOCH):
         return position_clock(epoch)
-    if files.anything():
+    if files.anything() or os.environ.get(variables.OVERRIDES):
         from jp_nb.session.starting_config import is_reproducible
 
         if is_reproducible(files):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 
 from jp_nb.config.authority import strip_untrusted
 from jp_nb.config.defaults import DEFAULT_MODEL
@@ -18,6 +19,7 @@ from jp_nb.config.grants import rule_warnings, rules_in
 from jp_nb.config.layers import FILE_ONLY, fold
 from jp_nb.config.partial import Partial, apply, as_replacement, get_path, merge, strip_strategies
 from jp_nb.config.validation import validate
+from jp_nb.errors import ConfigError
 from jp_nb.session.requested_changes import MODEL, model_set, requested_changes
 from jp_nb.workspace import variables
 from jp_nb.workspace.config_files import ConfigFiles
@@ -43,8 +45,14 @@ def continues_headless(files: ConfigFiles) -> bool:
 
 
 def is_reproducible(files: ConfigFiles) -> bool:
-    """Return whether `record.reproducible` has a headless run write what the last one wrote."""
-    return get_path(fold(files.readable()[0]), "record.reproducible") is True
+    """Return whether `record.reproducible` has a headless run write what the last one wrote.
+
+    An argument of the run that is wrong says nothing here: what begins with it says so.
+    """
+    below = fold(files.readable()[0])
+    with suppress(ConfigError):
+        below = merge(below, with_overrides({}, files))
+    return get_path(below, "record.reproducible") is True
 
 
 def to_store(partial: Partial) -> Partial:

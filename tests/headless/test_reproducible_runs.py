@@ -124,6 +124,12 @@ text = "Done."
 """
 
 
+def test_an_argument_of_the_run_may_ask_for_it(talk: Path) -> None:
+    overrides = ["record.reproducible=true"]
+    assert written(talk, overrides=overrides) == written(talk, overrides=overrides)
+    assert load_conversation(talk).conversation.id.startswith("jp-c315532800")
+
+
 def test_calls_side_by_side_that_ask_in_another_order_change_no_byte(
     talk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
