@@ -236,3 +236,42 @@ def test_no_key_is_on_a_cassette(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     again = run_with(path, "replay").failure
     assert again is not None
     assert again.message == failure.message
+
+
+ASKS_SECRET = '''
+import jp_nb as jp
+
+@jp.tool
+def enter(ctx: jp.ToolContext) -> object:
+    """Enter a place."""
+    if "token" not in ctx.answers:
+        return jp.NeedsInput(jp.Question.secret("token", "Which token?"))
+    kept.append(ctx.answers["token"])
+    return f"entered with {ctx.answers['token']}"
+
+kept = []
+'''
+
+
+def test_no_secret_answer_is_on_a_cassette_and_another_one_replays_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = LOAD.format(protocol="openai") + "\nnotes = 'nothing yet'"
+    attach = "notes = f'It was {kept[-1]}.'\n"
+    path = write_cells(
+        tmp_path / "talk.ipynb", load, ASKS_SECRET, "%%jp\nGo in.", attach, "%%jp -a notes\nWell?"
+    )
+    (tmp_path / "talk.answers.toml").write_text('[questions.enter]\ntoken = { env = "A_TOKEN" }\n')
+    answers = {"prompt.answers": "talk.answers.toml"}
+    monkeypatch.setenv(KEYS["openai"], KEY)
+    monkeypatch.setenv("A_TOKEN", "sesame-open-up")
+    replies = [Reply(tool_calls=(ToolCall("enter", {}),)), Reply(text="In."), Reply(text="Well.")]
+    with LoopbackServer(replies) as server:
+        settings = {"providers.llm.openai.base_url": server.url, **answers}
+        assert run_with(path, "record", **settings).failure is None
+        assert "sesame" in str(server.requests[2].body)  # what is attached is sent as it is
+    text = (tmp_path / "talk.cassette.jsonl").read_text("utf-8")
+    assert "sesame" not in text
+    assert "entered with (secret)" in text
+    monkeypatch.setenv("A_TOKEN", "another-secret-token")
+    assert run_with(path, "replay", **answers).failure is None
