@@ -23,6 +23,7 @@ pytest_plugins = [
     "tests.support.folder_trust",
     "tests.support.notebook_runs",
     "tests.support.prompt_pages",
+    "tests.support.shared_document",
 ]
 
 

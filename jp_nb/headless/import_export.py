@@ -21,9 +21,9 @@ from jp_nb.interop.jp_entries import entry_text
 from jp_nb.interop.jp_files import Dialect, write_directory
 from jp_nb.interop.jp_json import read_value, same_json
 from jp_nb.json_values import JsonObject, as_object
-from jp_nb.record import carrier
+from jp_nb.record import carrier, segments
 from jp_nb.record.document import Document
-from jp_nb.record.jp_object import KEY, VERSION, conversation_id, events_of, head_of, others_of
+from jp_nb.record.jp_object import VERSION, conversation_id, events_of, head_of, others_of
 from jp_nb.record.timestamps import utc_now
 
 LOAD = "%load_ext jp_nb"
@@ -50,7 +50,7 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
     found = read_notebook(notebook) if there else _new_notebook()
     carrier.lift(found.metadata)
     if carrier.read(found.metadata) is None:
-        found.metadata[KEY] = jp
+        segments.store(found.metadata, jp)
         write_notebook(found, notebook)
         return [_said("imported", loaded, notebook), *_left_out(jp, folder)]
     document = load_conversation(notebook)  # strictly: nothing is added to a damaged record
@@ -71,7 +71,7 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
             f"{notebook} holds {_shown(identifier)} with {held_count} entries, and {folder} "
             f"holds it with {count} that are not the same: drop one of them"
         )
-    found.metadata[KEY] = document.to_json()
+    segments.store(found.metadata, document.to_json())
     write_notebook(found, notebook)
     return [_said(done, loaded, notebook), *_left_out(jp, folder)]
 

@@ -23,6 +23,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.json_values import JsonObject
+from jp_nb.record import segments
 from jp_nb.record.jp_object import KEY, shape_of
 from jp_nb.record.merge import merge
 
@@ -37,7 +38,7 @@ def read(metadata: Mapping[str, Any]) -> JsonValue:
 
     Damage and a newer version come back as they are: `Document.load` reports them.
     """
-    merged: JsonValue = _plain(metadata[KEY]) if KEY in metadata else None
+    merged = segments.read(metadata) if KEY in metadata else None
     for _, state in _carriers(metadata):
         if (document := _document(state)) is not None:
             seen = state.get("seen")
@@ -56,12 +57,12 @@ def lift(metadata: MutableMapping[str, Any]) -> bool:
     Other widgets stay. A carrier that cannot be read stays too, as does every one while
     `metadata["jp"]` was written by a newer release.
     """
-    if KEY in metadata and shape_of(_plain(metadata[KEY])) == "newer":
+    if KEY in metadata and shape_of(segments.read(metadata)) == "newer":
         return False
     found = [key for key, state in _carriers(metadata) if _document(state) is not None]
     if not found:
         return False
-    metadata[KEY] = read(metadata)
+    segments.store(metadata, read(metadata))
     states = metadata[WIDGETS][WIDGET_STATE]["state"]
     for key in found:
         del states[key]
@@ -80,7 +81,7 @@ def _carriers(metadata: Mapping[str, Any]) -> Iterator[tuple[str, JsonObject]]:
         return
     for key, model in value.items():
         if isinstance(model, Mapping) and model.get("model_module") == MODULE:
-            state = _plain(model.get("state"))
+            state = segments.plain(model.get("state"))
             yield str(key), state if isinstance(state, dict) else {"state": state}
 
 
@@ -104,12 +105,3 @@ def _document(state: JsonObject) -> JsonObject | None:
         return None  # what a chunk ended with is missing
     document: JsonObject = {**head, "events": events}
     return document if shape_of(document) == "readable" else None
-
-
-def _plain(value: Any) -> JsonValue:
-    """Without nbformat's dict subclass, whose attributes are its keys."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value  # type: ignore[no-any-return]

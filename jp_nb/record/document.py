@@ -15,7 +15,13 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.record.ids import Draw
-from jp_nb.record.jp_object import OF_THE_OBJECT, VERSION, conversation_id, shelved
+from jp_nb.record.jp_object import (
+    OF_THE_OBJECT,
+    VERSION,
+    conversation_id,
+    is_sealed,
+    shelved,
+)
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.record.timestamps import Clock
 
@@ -63,12 +69,21 @@ class Document:
         if not isinstance(value, dict):
             raise StorageError(f"expected an object, found {type(value).__name__}", place="jp")
         version = value.get("version", VERSION)
+        if is_sealed(value):
+            raise NewerVersionError(
+                "this record is in segments, which the open page does not read: load the page "
+                "again, or update the extension jp-nb; the record is left as it is",
+                place="jp.version",
+            )
         if version != VERSION or version is True:
             raise NewerVersionError(
                 f"this record has version {version!r} and this jp_nb reads version {VERSION}: "
                 "update jp_nb; the record is left as it is",
                 place="jp.version",
             )
+        if isinstance(value.get("segments"), dict) and isinstance(value.get("broken"), int):
+            number = value["broken"]
+            raise StorageError("a segment is missing or was changed", place=f"jp.{number}")
         conversation = _expect(value, "conversation", dict)
         if not isinstance(conversation.get("id"), str) or not conversation["id"]:
             raise StorageError("expected the conversation's id", place="jp.conversation.id")

@@ -20,6 +20,8 @@ from pydantic import JsonValue
 from jp_nb.json_values import JsonObject, as_object
 
 VERSION: Final = 1
+SEALED_VERSION: Final = 2
+"""Of a stored object whose entries are in segments."""
 KEY: Final = "jp"
 """The key in the notebook's metadata."""
 
@@ -39,6 +41,11 @@ def shape_of(value: JsonValue) -> Shape:
     # No deeper: a damaged entry may be looked at, a damaged object can only be put aside.
     fit = conversation_id(value) and all(isinstance(item, list) for item in lists)
     return "readable" if fit else "damaged"
+
+
+def is_sealed(value: JsonValue) -> bool:
+    """Return whether entries of `value` are in segments: `segments.read` puts them together."""
+    return isinstance(value, dict) and value.get("version") == SEALED_VERSION and "sealed" in value
 
 
 def head_of(entry: JsonValue) -> JsonObject:

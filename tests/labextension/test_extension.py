@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import jp_nb
-from jp_nb.record import carrier
+from jp_nb.record import carrier, segments
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -83,3 +83,59 @@ def test_carriers_are_read_the_same_in_the_page(chromium: Browser, state: dict[s
     page.close()
     read = carrier.read({carrier.WIDGETS: widgets})
     assert found == ([] if read is None else [read])
+
+
+IN_SEGMENTS = """async text => {
+    const { sealed, unsealed } = (await window._JUPYTERLAB["jp-nb"].get("./extension"))();
+    const [before, now] = JSON.parse(text);
+    const first = sealed(before, new Map(), false);
+    const metadata = { ...first.added, jp: first.rest };
+    const { rest, added } = sealed(now, first.seals, false);
+    const after = { ...metadata, ...added, jp: rest };
+    return JSON.stringify([metadata, after, unsealed(after), Object.keys(added)]);
+}"""
+
+
+def _record(count: int, **more: Any) -> dict[str, Any]:
+    odd: dict[str, Any] = {
+        "numbers": [0, -0.0, 3, 3.5, -1e-5, 0.0001, 123456789012345680, 1e16, 1e21, 5e-324, 2**53],
+        "texts": ["é", "𝄞", "\ue000", '\x7f\x00\n"\\', "\ud800", "\u2028"],
+        "𝄞": 1,
+        "\uffff": {"b": True, "a": None, "": []},
+    }
+    events = [
+        {
+            "type": "chat_response",
+            "timestamp": f"t{i}",
+            "event_id": str(i),
+            "data": odd,
+            "x": "y" * 9000,
+        }
+        for i in range(count)
+    ]
+    return {
+        "version": 1,
+        "conversation": {"id": "jp-c1"},
+        "base_config": {},
+        "events": events,
+        **more,
+    }
+
+
+@pytest.mark.browser
+def test_segments_that_a_page_wrote_are_read_the_same_everywhere(chromium: Browser) -> None:
+    shelf = {"conversation": {"id": "jp-c0"}, "base_config": {}, "events": [ONE, TWO]}
+    before, now = _record(20), _record(30, others=[shelf, {"damaged": True}])
+    page = chromium.new_page()
+    page.add_script_tag(path=SCRIPT)
+    metadata, after, read, added = json.loads(page.evaluate(IN_SEGMENTS, json.dumps([before, now])))
+    page.close()
+    as_javascript = json.loads(json.dumps(now).replace("-0.0", "0"))
+    assert segments.read(after) == read == as_javascript
+    assert segments.read(metadata)["events"] == as_javascript["events"][:20]  # type: ignore[call-overload, index]
+    assert {"jp.1", "jp.2"} <= metadata.keys()
+    assert "jp.1" not in added  # it is written once
+    assert after["jp"]["others"][0]["events"] == []
+    assert len(json.dumps(after["jp"])) < 64 * 1024 + 10_000
+    del after["jp.2"]["events"][0]["data"]["texts"]
+    assert "broken" in segments.read(after)  # type: ignore[operator]

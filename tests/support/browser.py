@@ -14,7 +14,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -132,9 +132,11 @@ def _free_port() -> int:
 
 
 def start_lab(
-    home: Path, *, theme: str = "JupyterLab Light"
+    home: Path, *, theme: str = "JupyterLab Light", shares: bool = False
 ) -> tuple[Lab, subprocess.Popen[bytes]]:
     """Start JupyterLab with nothing of the user's, and wait until it answers.
+
+    `shares`: several pages of a notebook share one document, through jupyter-collaboration.
 
     Kernels and forms have more patience with it than with pages of people: on a busy machine a
     page may take longer than anybody should have to wait. It saves nothing by itself: when
@@ -167,6 +169,7 @@ def start_lab(
                 *(f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={root}"),
                 "--LabApp.expose_app_in_browser=True",
                 "--JupyterNotebookApp.expose_app_in_browser=True",
+                f"--YDocExtension.disable_rtc={not shares}",
             ],
             env=environment,
             cwd=root,
@@ -192,7 +195,14 @@ def start_lab(
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A JupyterLab of this test session."""
     pytest.importorskip("jupyterlab")
-    started, server = start_lab(tmp_path_factory.mktemp("lab"))
+    with running_lab(tmp_path_factory.mktemp("lab")) as started:
+        yield started
+
+
+@contextmanager
+def running_lab(home: Path, *, shares: bool = False) -> Iterator[Lab]:
+    """A JupyterLab as `start_lab` starts it, until the end of the block."""
+    started, server = start_lab(home, shares=shares)
     try:
         yield started
     finally:

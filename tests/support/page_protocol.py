@@ -23,9 +23,9 @@ OF_ALL: Mapping[str, Mapping[str, Fits]] = {
 FIELDS: Mapping[str, Mapping[str, Mapping[str, Fits]]] = {
     "kernel": {
         "open": {"stream": TEXT, "n": NUMBER},
-        "append": {"stream": TEXT, "base": NUMBER, "events": LIST, "head?": OBJECT},
-        "switch": {"doc": OBJECT},
-        "chunk": {"id": NUMBER, "i": NUMBER, "of": NUMBER, "text": TEXT},
+        "append": {"to?": TEXT, "stream": TEXT, "base": NUMBER, "events": LIST, "head?": OBJECT},
+        "switch": {"to?": TEXT, "doc": OBJECT},
+        "chunk": {"to?": TEXT, "id": NUMBER, "i": NUMBER, "of": NUMBER, "text": TEXT},
         "pull": {},
         "save": {"to": TEXT},
         "cells": {"to": TEXT, "whole": ANY},

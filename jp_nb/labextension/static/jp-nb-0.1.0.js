@@ -19,6 +19,9 @@
   const PROTOCOL = 1;
   const VERSION = 1; // of the `jp` object
   const KEY = "jp";
+  const SEALED_VERSION = 2; // of a stored object whose entries are in segments
+  const SEGMENT = /^jp\.[1-9][0-9]{0,6}$/; // the keys of these
+  const SEGMENT_CHARS = 64 * 1024; // of a full one
   const TARGET = "jp_nb.document";
   const WIDGET_STATE = "application/vnd.jupyter.widget-state+json";
   const INLINE_CHARS = 4 * 1024 * 1024; // a longer document travels in pieces
@@ -174,6 +177,175 @@
     }
     const doc = { ...head, events };
     return kindOf(doc) === "readable" ? doc : null;
+  }
+
+  // --- segments, in which a shared document keeps entries; see `record/segments.py` --------------
+
+  /** What tells the entries of a segment from others: of their canonical form, the CRC-32. */
+  function checkOf(events) {
+    let rest = ~0;
+    const text = canonical(events);
+    for (let i = 0; i < text.length; i++) {
+      rest = CRC[(rest ^ text.charCodeAt(i)) & 255] ^ (rest >>> 8);
+    }
+    return (~rest >>> 0).toString(16).padStart(8, "0");
+  }
+
+  const CRC = Array.from({ length: 256 }, (_, n) => {
+    for (let k = 0; k < 8; k++) n = n & 1 ? (n >>> 1) ^ 0xedb88320 : n >>> 1;
+    return n;
+  });
+
+  /** JSON text in ASCII that is the same for all spellings of `x`; docs/record.md, Signature. */
+  function canonical(x) {
+    if (typeof x === "string") return asciiText(x);
+    if (typeof x === "number") return numberText(x);
+    if (Array.isArray(x)) return `[${x.map(canonical).join(",")}]`;
+    if (!isObject(x)) return JSON.stringify(x ?? null);
+    const texts = Object.keys(x).map((key) => [wholeText(key), key]);
+    texts.sort(([a], [b]) => (byCodePoint(a) < byCodePoint(b) ? -1 : 1));
+    return `{${texts.map(([text, key]) => `${asciiText(text)}:${canonical(x[key])}`).join(",")}}`;
+  }
+
+  const wholeText = (text) => text.replace(/\p{Surrogate}/gu, "\ufffd");
+  const escaped = (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  const asciiText = (text) =>
+    JSON.stringify(wholeText(text)).replace(/[^ -~]/g, escaped);
+  // As units of UTF-16 the characters above U+FFFF would stand before U+E000.
+  const byCodePoint = (text) =>
+    text.replace(/[\ud800-\udfff]|[\ue000-\uffff]/g, (unit) =>
+      String.fromCharCode(unit.charCodeAt(0) + (unit < "\ue000" ? 0x2000 : -0x800))
+    );
+
+  function numberText(x) {
+    if (!Number.isFinite(x)) return "null";
+    if (x === 0) return "0.0";
+    const [, sign, digits, power] = /^(-?)([0-9.]+)e(.+)$/.exec(x.toExponential());
+    const exponent = Number(power);
+    if (exponent >= 16 || exponent < -4) {
+      const size = String(Math.abs(exponent)).padStart(2, "0");
+      return `${sign}${digits}e${exponent < 0 ? "-" : "+"}${size}`;
+    }
+    const all = digits.replace(".", "");
+    if (exponent < 0) return `${sign}0.${"0".repeat(-exponent - 1)}${all}`;
+    const whole = all.slice(0, exponent + 1).padEnd(exponent + 1, "0");
+    return `${sign}${whole}.${all.slice(exponent + 1) || "0"}`;
+  }
+
+  const isSealed = (x) => own(x, "version") === SEALED_VERSION && Object.hasOwn(x, "sealed");
+
+  /** What a notebook with this metadata stores, with the entries of its segments. */
+  function unsealed(metadata) {
+    const stored = own(metadata, KEY);
+    if (!isSealed(stored)) return stored;
+    const left = pick(metadata, (key) => SEGMENT.test(key));
+    const active = { ...pick(stored, (key) => key !== "others"), version: VERSION };
+    const found = wholeOf(active, left);
+    const others = othersOf(stored).map((other) => wholeOf(other, left));
+    // What nothing names may be what is missing.
+    if (Object.hasOwn(found, "broken")) Object.assign(found.segments, left);
+    return others.length ? { ...found, others } : found;
+  }
+
+  /** A conversation with all of its entries, or what there is if that is not whole. */
+  function wholeOf(entry, left) {
+    if (!isObject(entry) || !Object.hasOwn(entry, "sealed")) return entry;
+    const events = [];
+    const taken = {};
+    let broken = null;
+    for (const seal of Array.isArray(entry.sealed) ? entry.sealed : [null]) {
+      const number = own(seal, "segment");
+      const name = `${KEY}.${number}`;
+      const segment = own(left, name);
+      if (segment !== undefined) taken[name] = segment;
+      delete left[name];
+      if (broken === null && !fits(seal, segment, entry, events.length)) {
+        broken = Number.isInteger(number) ? number : 0;
+      }
+      for (const event of eventsOf(segment)) events.push(event);
+    }
+    if (broken !== null) return { segments: { [KEY]: entry, ...taken }, broken };
+    for (const event of eventsOf(entry)) events.push(event);
+    return { ...pick(entry, (key) => key !== "sealed"), events };
+  }
+
+  function fits(seal, segment, entry, start) {
+    const events = eventsOf(segment);
+    return (
+      Array.isArray(own(segment, "events")) &&
+      own(segment, "conversation") === idOf(entry) &&
+      own(segment, "from") === start &&
+      own(seal, "length") === events.length &&
+      own(seal, "check") === checkOf(events)
+    );
+  }
+
+  /**
+   * How a shared document stores `doc`: in `jp` the `rest`, and segments of which some are `added`.
+   *
+   * Segments are written once: those that `seals` lists, by conversation, are there already. They
+   * are looked at anew unless `appended`, when they are known to hold what `doc` begins with.
+   */
+  function sealed(doc, seals, appended) {
+    const plan = { known: seals, appended, added: {}, seals: new Map(), next: 1 + lastOf(seals) };
+    const active = sealedOf(doc, plan, true);
+    const others = othersOf(doc).map((entry) =>
+      kindOf(entry) === "readable" ? sealedOf(entry, plan, false) : entry
+    );
+    const { added } = plan;
+    if (!plan.seals.size) return { rest: doc, added, seals: plan.seals };
+    const rest = { ...active, version: SEALED_VERSION, sealed: active.sealed ?? [] };
+    return { rest: others.length ? { ...rest, others } : rest, added, seals: plan.seals };
+  }
+
+  const lastOf = (seals) =>
+    Math.max(0, ...Array.from(seals.values(), (list) => Math.max(...list.map((x) => x.segment))));
+
+  /** A conversation without what goes into segments; one that goes on keeps those not full yet. */
+  function sealedOf(entry, plan, goesOn) {
+    const id = idOf(entry);
+    if (plan.seals.has(id)) return entry; // damage: a second one of this id
+    const events = eventsOf(entry);
+    const found = [];
+    let start = 0;
+    for (const seal of plan.known.get(id) ?? []) {
+      const end = start + seal.length;
+      if (end > events.length) break;
+      if (!plan.appended && checkOf(events.slice(start, end)) !== seal.check) break;
+      found.push(seal);
+      start = end;
+    }
+    const close = (end) => {
+      const part = events.slice(start, end);
+      const segment = plan.next++;
+      plan.added[`${KEY}.${segment}`] = { conversation: id, from: start, events: part };
+      found.push({ segment, length: part.length, check: checkOf(part) });
+      start = end;
+    };
+    let size = 0;
+    for (let end = start + 1; end <= events.length; end++) {
+      size += JSON.stringify(events[end - 1]).length;
+      if (size < SEGMENT_CHARS) continue;
+      close(end);
+      size = 0;
+    }
+    if (!goesOn && start < events.length) close(events.length);
+    if (!found.length) return entry;
+    plan.seals.set(id, found);
+    return { ...entry, sealed: found, events: events.slice(start) };
+  }
+
+  /** The seals of what a notebook stores, by conversation. */
+  function sealsIn(metadata) {
+    const stored = own(metadata, KEY);
+    const found = new Map();
+    if (!isSealed(stored)) return found;
+    for (const entry of [stored, ...othersOf(stored)]) {
+      if (own(entry, "sealed")?.length && !found.has(idOf(entry))) {
+        found.set(idOf(entry), entry.sealed);
+      }
+    }
+    return found;
   }
 
   // --- what a running cell shows ----------------------------------------------------------------
@@ -364,6 +536,9 @@
     });
   }
 
+  const isForAnother = ({ type, to }, page) =>
+    ["append", "switch", "chunk"].includes(type) && Boolean(to) && to !== page;
+
   // --- one open document ------------------------------------------------------------------------
 
   class Bridge {
@@ -376,6 +551,8 @@
       this.fresh = false;
       this.writing = false;
       this.carriers = [];
+      this.seals = new Map(); // of the segments that are there, by conversation
+      this.written = null; // what this page wrote last of a shared document
       this.pieces = null; // of a document that the kernel sends
       this.showing = null; // what a turn shows in its cell
       this.queued = null; // a cell that was run again while it ran
@@ -388,8 +565,10 @@
       const { context } = this;
       if (context.isDisposed) return;
       this.forget();
-      context.model.metadataChanged.connect(() => {
-        if (!this.writing) this.fresh = false;
+      context.model.metadataChanged.connect((_, { key }) => {
+        if (this.writing) return;
+        this.fresh = false;
+        if (key === KEY) this.checkWritten();
       });
       context.fileChanged.connect(() => this.forget()); // saved, reverted, loaded again
       context.pathChanged.connect(() => this.hello());
@@ -407,6 +586,11 @@
 
     get path() {
       return this.context.localPath;
+    }
+
+    /** Whether other pages may have the same document, and write it. */
+    get shared() {
+      return Boolean(this.context.model.collaborative);
     }
 
     get readOnly() {
@@ -430,26 +614,63 @@
     /** The `jp` object, with what carriers add. Ours alone: the model hands out copies. */
     read() {
       if (!this.fresh) {
+        const { metadata } = this.context.model;
         this.doc = this.carriers.reduce(
           (doc, { doc: carried, seen }) => merge(doc, carried, seen),
-          this.context.model.getMetadata(KEY)
+          unsealed(metadata)
         );
+        this.seals = kindOf(this.doc) === "readable" ? sealsIn(metadata) : new Map();
         this.fresh = true;
       }
       return this.doc;
     }
 
-    write(doc) {
-      const { model } = this.context;
+    /** Keep `doc`; `appended`: it is what was there, with entries behind it. */
+    write(doc, { appended = false } = {}) {
+      const { sharedModel } = this.context.model;
       this.writing = true;
       try {
-        model.setMetadata(KEY, doc);
-        if (this.carriers.length) this.dropCarriers();
+        // The other pages of a shared document, and who saves it, see all of it or nothing.
+        sharedModel.transact(() => this.writeParts(doc, appended && !this.carriers.length), false);
       } finally {
         this.writing = false;
       }
       this.doc = doc;
       this.fresh = true;
+      this.written = this.shared ? { stream: idOf(doc), n: eventsOf(doc).length } : null;
+    }
+
+    writeParts(doc, appended) {
+      const { model } = this.context;
+      const none = { rest: doc, added: {}, seals: new Map() };
+      const folds = !this.shared && this.seals.size;
+      const { rest, added, seals } = this.shared ? sealed(doc, this.seals, appended) : none;
+      for (const [key, segment] of Object.entries(added)) model.setMetadata(key, segment);
+      model.setMetadata(KEY, rest);
+      this.seals = seals;
+      if (!appended || folds) this.dropSegments();
+      if (this.carriers.length) this.dropCarriers();
+    }
+
+    /** Delete the segments that nothing refers to. */
+    dropSegments() {
+      const { model } = this.context;
+      const kept = new Set(
+        Array.from(this.seals.values()).flat().map(({ segment }) => `${KEY}.${segment}`)
+      );
+      for (const key of Object.keys(model.metadata)) {
+        if (SEGMENT.test(key) && !kept.has(key)) model.deleteMetadata(key);
+      }
+    }
+
+    /** A page that wrote at the same time may have won, with less than this one wrote. */
+    checkWritten() {
+      if (!this.written) return;
+      const { stream, n } = this.written;
+      const doc = this.read();
+      if (idOf(doc) === stream && eventsOf(doc).length >= n) return;
+      this.written = null;
+      this.hello();
     }
 
     dropCarriers() {
@@ -649,6 +870,11 @@
         this.nack(data, "protocol");
         return;
       }
+      // Of the pages of a shared document the kernel names one that writes.
+      if (this.shared && isForAnother(data, this.page)) {
+        this.written = null;
+        return undefined;
+      }
       switch (data.type) {
         case "append":
           return this.onAppend(data);
@@ -715,7 +941,7 @@
           if (head[key] === null) delete doc[key];
           else doc[key] = head[key];
         }
-        this.write(doc);
+        this.write(doc, { appended: true });
       }
       this.ack(data);
     }
@@ -798,7 +1024,7 @@
         type: "hello",
         path: this.path,
         readOnly: Boolean(this.readOnly),
-        collaborative: Boolean(this.context.model.collaborative),
+        collaborative: this.shared,
         stream: idOf(doc),
         n: eventsOf(doc).length,
         tells: ["cells"],
@@ -887,7 +1113,7 @@
     },
   };
 
-  const extension = { __esModule: true, default: plugin, merge, carriersIn };
+  const extension = { __esModule: true, default: plugin, merge, carriersIn, sealed, unsealed };
 
   window._JUPYTERLAB = window._JUPYTERLAB || {};
   window._JUPYTERLAB["jp-nb"] = {

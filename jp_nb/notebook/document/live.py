@@ -186,7 +186,20 @@ class LiveStore:
             return count if stream == conversation and not self._refusal else 0
 
     def pull(self, timeout: float) -> Hello | None:
-        """Ask the page again what it has, and return that; None if it does not answer in time."""
+        """Ask the page again what it has, and return that; None if it does not answer in time.
+
+        Where pages share a document, the one that writes has half of the time, and then each.
+        """
+        ends = time.monotonic() + timeout
+        shared = bool(self._delivery.writer)
+        hello = self._pull(timeout / 2 if shared else timeout)
+        if hello is not None or not shared:
+            return hello
+        with self._state:
+            self._pages.writer_is_silent()
+        return self._pull(ends - time.monotonic())
+
+    def _pull(self, timeout: float) -> Hello | None:
         with self._state:
             if self._comm is None or self._closed:
                 return None
@@ -288,6 +301,7 @@ class LiveStore:
             return None
         message = self._delivery.due(now)
         if self._delivery.silent:
+            self._pages.writer_is_silent()
             self._state.notify_all()
         return message
 
@@ -323,7 +337,7 @@ class LiveStore:
                     if hello := self._pages.read(data):
                         self._consider(hello)
                 case "ack":
-                    self._delivery.acknowledged(data.get("seq"), time.monotonic())
+                    self._delivery.acknowledged(data, time.monotonic())
                 case "nack":
                     self._delivery.rejected(data)
                 case "cells" if self._page_cells is not None:
@@ -341,7 +355,9 @@ class LiveStore:
                     self._saved = stream, count
 
     def _consider(self, hello: Hello) -> None:
-        if self._pages.are_of_the_notebook(hello):
+        if self._pages.only_reads(hello):
+            self._pages.join(hello)
+        elif self._pages.are_of_the_notebook(hello):
             self._follow(hello)
         elif self._pages.court(hello, self._delivery.stream, time.monotonic()):
             self._at_once.append(self._numbering.message("pull"))
@@ -349,6 +365,7 @@ class LiveStore:
     def _follow(self, hello: Hello) -> None:
         self._pages.follow(hello)
         self._numbering.path = hello.path
+        self._delivery.writer = hello.page if hello.collaborative else ""
         self._delivery.start_over()
         if self._document is not None:
             self._reconcile(hello)

@@ -111,6 +111,8 @@ class PageDelivery:
         resend: Seconds until a message that was not acknowledged is sent again.
 
     Attributes:
+        writer: The page that is to write, of several that share the document; "": each that
+            hears it.
         silent: True if the last message was not answered in time.
         latency: Seconds from the last message to its acknowledgement; None before the first.
     """
@@ -127,6 +129,7 @@ class PageDelivery:
         self._sent_at = 0.0
         self._beat = 0.0
         self._hurries = False
+        self.writer = ""
         self.silent = False
         self.latency: float | None = None
 
@@ -212,15 +215,19 @@ class PageDelivery:
         flight.tries += 1
         self.silent = True
         flight.due = now + min(self._resend * 2**flight.tries, SLOWEST_PING_S)
+        if self.writer:  # it may be gone: any page that answers is to write
+            return self._numbering.message("pull")
         # Lost on the way, or no page is there. In that case the server keeps what is sent, so
         # only a short question is repeated; a page that comes back says hello by itself, too.
         return flight.message if flight.tries == 1 else self._numbering.message("pull")
 
-    def acknowledged(self, seq: JsonValue, now: float) -> None:
-        """Take the page's word that it took message `seq`."""
+    def acknowledged(self, answer: Mapping[str, Any], now: float) -> None:
+        """Take a page's word that it took a message."""
         flight, transfer = self._flight, self._transfer
-        if flight is None or transfer is None or seq != flight.message["seq"]:
+        if flight is None or transfer is None or answer.get("seq") != flight.message["seq"]:
             return  # of a second page, or of a message that was sent twice
+        if flight.message.get("to", "") not in ("", answer.get("page")):
+            return  # of one that has a copy of its own
         self._flight = None
         self.latency = now - self._sent_at
         if not transfer.messages:
@@ -270,15 +277,19 @@ class PageDelivery:
         then = _PageCopy(target.stream, page.length + len(batch), target.head_text)
         if then.length == target.length:  # or there is more, which need not wait
             self._beat = now + BEAT_S
-        return _Transfer(deque([self._numbering.message("append", **fields)]), then)
+        return _Transfer(deque([self._numbering.message("append", **self._to, **fields)]), then)
 
     def _switch(self, document: JsonObject) -> list[JsonObject]:
         message = self._numbering.message
         pieces = split(as_ascii(document))
         if len(pieces) == 1:
-            return [message("switch", doc=storable(document))]
+            return [message("switch", **self._to, doc=storable(document))]
         part_of = self._numbering.last + 1
         return [
-            message("chunk", id=part_of, i=i, of=len(pieces), text=piece)
+            message("chunk", **self._to, id=part_of, i=i, of=len(pieces), text=piece)
             for i, piece in enumerate(pieces)
         ]
+
+    @property
+    def _to(self) -> JsonObject:
+        return {"to": self.writer} if self.writer else {}

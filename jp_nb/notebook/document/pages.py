@@ -38,6 +38,7 @@ class Pages:
         self._names: set[str] = set()
         self._pieces: dict[str, tuple[Hello, Pieces]] = {}
         self._suitor: tuple[Hello, float] | None = None  # and when it is followed
+        self._silent = False  # the page that is followed
 
     def read(self, data: Mapping[str, Any]) -> Hello | None:
         """Return the hello that `data` is or completes; None while pieces of it are to come."""
@@ -71,6 +72,28 @@ class Pages:
         first = self.hello
         return first is None or hello.page in self._names or hello.path == first.path
 
+    def only_reads(self, hello: Hello) -> bool:
+        """Return whether the page shares its document with the one that is followed: that writes.
+
+        If that one does not answer, the next one that does is followed.
+        """
+        first = self.hello
+        if first is None or first.page == hello.page or self._silent:
+            return False
+        if first.read_only and not hello.read_only:
+            return False
+        return first.collaborative and hello.collaborative and first.path == hello.path
+
+    def join(self, hello: Hello) -> None:
+        """Note a page that only reads."""
+        if hello.page not in self._names:
+            self.newcomers.append(hello.page)
+        self._names.add(hello.page)
+
+    def writer_is_silent(self) -> None:
+        """Note that the page that is followed does not answer."""
+        self._silent = True
+
     def court(self, hello: Hello, stream: str | None, now: float) -> bool:
         """Note a page under another path; return whether the others are to be asked for a sign.
 
@@ -96,6 +119,8 @@ class Pages:
         if page not in self._names:
             return False
         self._suitor = None
+        if self.hello is not None and page == self.hello.page:
+            self._silent = False
         return True
 
     def follow(self, hello: Hello) -> None:
@@ -103,6 +128,5 @@ class Pages:
         self.hello = hello
         self.hellos += 1
         self._suitor = None
-        if hello.page not in self._names:
-            self.newcomers.append(hello.page)
-        self._names.add(hello.page)
+        self._silent = False
+        self.join(hello)

@@ -39,7 +39,7 @@ def deliver(delivery: PageDelivery, now: float = 0.0) -> list[dict[str, Any]]:
     got = []
     while message := delivery.due(now):
         got.append(message)
-        delivery.acknowledged(message["seq"], now)
+        delivery.acknowledged(message, now)
     return got
 
 
@@ -116,9 +116,9 @@ def test_an_answer_to_another_message_settles_nothing(
     delivery.changed(document)
     message = delivery.due(0.0)
     assert message is not None
-    delivery.acknowledged(message["seq"] + 1, 0.0)  # type: ignore[operator]  # a number
+    delivery.acknowledged({"seq": message["seq"] + 1}, 0.0)  # type: ignore[operator]  # a number
     assert not delivery.is_settled
-    delivery.acknowledged(message["seq"], 0.25)
+    delivery.acknowledged(message, 0.25)
     assert delivery.is_settled
     assert delivery.latency == 0.25
 
@@ -216,3 +216,70 @@ def test_what_is_too_much_for_one_message_is_sent_as_fast_as_it_is_taken(
     delivery.changed(document)
     assert deliver(delivery, 10.0) == []
     assert len(deliver(delivery, 10.0 + BEAT_S)) >= 3
+
+
+# --- pages that share a document -------------------------------------------------------------
+
+
+def test_one_page_is_named_to_write_and_only_its_word_counts(
+    delivery: PageDelivery, document: Document
+) -> None:
+    delivery.writer = "first"
+    say(document, "one")
+    delivery.changed(document)
+    message = delivery.due(0.0)
+    assert message is not None
+    assert message["to"] == "first"
+    delivery.acknowledged({"seq": message["seq"], "page": "second"}, 0.0)
+    assert not delivery.is_settled
+    delivery.acknowledged({"seq": message["seq"], "page": "first"}, 0.0)
+    assert delivery.is_settled
+
+
+def test_whoever_answers_is_to_write_where_the_writer_does_not(
+    delivery: PageDelivery, document: Document
+) -> None:
+    delivery.writer = "first"
+    say(document, "one")
+    delivery.changed(document)
+    assert (delivery.due(0.0) or {})["type"] == "switch"
+    assert (delivery.due(RESEND) or {})["type"] == "pull"  # and not the same once more
+    delivery.writer = "second"
+    delivery.start_over()
+    assert [message["to"] for message in deliver(delivery, RESEND)] == ["second"]
+
+
+def hello(page: str, *, shares: bool = True, path: str = "talk.ipynb", **more: Any) -> Hello:
+    return Hello(page, path, collaborative=shares, **more)
+
+
+def test_the_first_page_of_a_shared_document_writes_until_it_is_silent() -> None:
+    pages = Pages(patience=1.0)
+    assert not pages.only_reads(hello("first"))
+    pages.follow(hello("first"))
+    assert pages.only_reads(hello("second"))
+    pages.join(hello("second"))
+    pages.writer_is_silent()
+    assert pages.heard("first")
+    assert pages.only_reads(hello("second"))
+    pages.writer_is_silent()
+    assert pages.heard("second")
+    assert not pages.only_reads(hello("second"))
+    assert list(pages.newcomers) == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [hello("first"), hello("second", shares=False), hello("second", path="copy.ipynb")],
+)
+def test_a_page_with_a_copy_of_its_own_is_none_that_only_reads(other: Hello) -> None:
+    pages = Pages(patience=1.0)
+    pages.follow(hello("first"))
+    assert not pages.only_reads(other)
+
+
+def test_a_page_that_may_not_write_gives_way_to_one_that_may() -> None:
+    pages = Pages(patience=1.0)
+    pages.follow(hello("first", read_only=True))
+    assert pages.only_reads(hello("second", read_only=True))
+    assert not pages.only_reads(hello("second"))

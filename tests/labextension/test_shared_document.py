@@ -1,0 +1,116 @@
+"""Several pages of one document, through jupyter-collaboration: the record is in segments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jp_nb.record import carrier, segments
+from tests.support.browser import NotebookPage
+from tests.support.page_actions import MODEL
+from tests.support.scripted_page import SETUP
+from tests.support.shared_document import SharedPages
+
+pytestmark = pytest.mark.browser
+
+LONG = "for i in range(40): say(f'turn {i}', 'x' * 4000)\nflushed()"
+
+
+def metadata_in(page: NotebookPage) -> Any:
+    return page.page.evaluate(f"{MODEL}.metadata")
+
+
+def contents(record: Any) -> list[str]:
+    return [e["content"] for e in record["events"] if e["type"] == "chat_request"]
+
+
+def wait_for(page: NotebookPage, condition: str) -> None:
+    """Wait until `condition` is true of the metadata `m` of the page."""
+    page.page.wait_for_function(f"() => {{ const m = {MODEL}.metadata; return {condition}; }}")
+
+
+def run(page: NotebookPage, cell: int, *, until: str) -> str:
+    page.run_cell(cell)
+    return page.output_text(cell, contains=until)
+
+
+def test_a_long_record_is_in_segments_that_both_pages_and_the_file_hold(
+    shared_pages: SharedPages,
+) -> None:
+    first, second = shared_pages.open(SETUP, LONG, "print(in_cell.opened.store.save())")
+    assert run(first, 0, until="kept").startswith("kept in this notebook; new")
+    run(first, 1, until="flushed")
+    metadata = metadata_in(first)
+    assert {"jp.1", "jp.2"} <= metadata.keys()
+    record: Any = carrier.read(metadata)
+    assert contents(record) == [f"turn {i}" for i in range(40)]
+    last = record["events"][-1]["event_id"]
+    wait_for(second, f"m.jp.events.at(-1)?.event_id === '{last}'")
+    assert carrier.read(metadata_in(second)) == record
+    run(first, 2, until="saved as")
+    assert carrier.read(first.saved().metadata) == record
+
+
+def test_another_kernel_goes_on_from_segments(shared_pages: SharedPages) -> None:
+    first, second = shared_pages.open(SETUP, LONG, "say('one more')\nflushed()")
+    run(first, 0, until="kept")
+    run(first, 1, until="flushed")
+    sealed = metadata_in(first)["jp.1"]
+    first.restart_kernel()
+    second.wait_for_kernel_status("idle")
+    assert "restored, 40 turns" in run(second, 0, until="restored")
+    run(second, 2, until="flushed")
+    metadata = metadata_in(second)
+    assert contents(carrier.read(metadata))[-2:] == ["turn 39", "one more"]
+    assert metadata["jp.1"] == sealed
+
+
+def test_one_page_writes_each_batch_and_another_takes_over(shared_pages: SharedPages) -> None:
+    cells = [SETUP, *(f"say('{i}')\nflushed(30)" for i in range(4))]
+    first, second = shared_pages.open(*cells)
+    for page in (first, second):
+        page.page.evaluate(
+            f"""() => {{
+                window.writes = 0;
+                const shared = {MODEL}.sharedModel;
+                const set = shared.setMetadata.bind(shared);
+                shared.setMetadata = (key, value) => {{
+                    if (key === "jp") window.writes++;
+                    return set(key, value);
+                }};
+            }}"""
+        )
+    run(first, 0, until="kept")
+    for cell in (1, 2):
+        run(first, cell, until="flushed")
+    run(second, 3, until="flushed")
+    writes = [page.page.evaluate("window.writes") for page in (first, second)]
+    assert sorted(map(bool, writes)) == [False, True]
+    writer, reader = (first, second) if writes[0] else (second, first)
+    writer.page.goto("about:blank")
+    run(reader, 4, until="flushed")
+    assert reader.page.evaluate("window.writes") > 0
+    record = carrier.read(metadata_in(reader))
+    assert contents(record) == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("broken", ["gone", "changed"])
+def test_a_broken_segment_is_said_and_put_aside_by_a_new_conversation(
+    shared_pages: SharedPages, broken: str
+) -> None:
+    first, _ = shared_pages.open(SETUP, LONG, "new()\nsay('anew')\nflushed()")
+    run(first, 0, until="kept")
+    run(first, 1, until="flushed")
+    change = {"gone": "m.deleteMetadata('jp.1')", "changed": "m.setMetadata('jp.1', {})"}[broken]
+    first.page.evaluate(f"() => {{ const m = {MODEL}; {change}; }}")
+    kept = metadata_in(first)
+    first.restart_kernel()
+    assert "jp.1: a segment is missing or was changed" in run(first, 0, until="kept")
+    assert metadata_in(first) == kept
+    run(first, 2, until="flushed")
+    record: Any = carrier.read(metadata_in(first))
+    assert contents(record) == ["anew"]
+    assert record["others"][0]["broken"] == 1
+    assert "jp.2" in record["others"][0]["segments"]
+    assert not [key for key in metadata_in(first) if segments.is_segment(key)]
