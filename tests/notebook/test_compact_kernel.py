@@ -80,6 +80,34 @@ def test_a_form_offers_to_make_it_shorter_and_the_turn_goes_on(
     assert kinds(user).count("compaction") == 1
 
 
+def test_on_stdin_a_key_chooses(user: FrontEnd) -> None:
+    user.run("%jp config prompt.channel=stdin")
+    have_long_one(user, "long")
+    request = user.start("%%jp\nAnd now?")
+    assert user.input_request()["prompt"] == "[c/u/s/?] "
+    user.type("?")
+    user.input_request()
+    user.type("u")
+    user.finish(request)
+    assert "Sum up and try again" in user.printed(request)
+    assert "turns 0 to 2 are sent as a summary" in shown(user, request) + user.printed(request)
+    assert kinds(user).count("compaction") == 1
+
+
+def test_an_interrupt_of_the_menu_ends_the_turn_which_may_go_on(user: FrontEnd) -> None:
+    have_long_one(user, "long")
+    request = user.start("%%jp\nAnd now?")
+    user.form(LONGER)
+    user.interrupt(request)
+    said = error(user, request)
+    assert said is not None
+    assert said["ename"] == "KeyboardInterrupt"
+    assert "compaction" not in kinds(user)
+    request = user.start("%jp resume")
+    user.finish(request)
+    assert shown(user, request).endswith("Now it fits.")
+
+
 def test_who_stops_has_the_error_and_can_resume_later(user: FrontEnd) -> None:
     have_long_one(user, "long")
     request = user.start("%%jp\nAnd now?")

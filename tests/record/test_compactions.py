@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jp_nb.config.tree.compaction_config import TurnBound, read_bound
 from jp_nb.interop.jp_dialect import for_head
@@ -18,12 +21,20 @@ from jp_nb.record.compactions import (
     takes_back,
     taking_back,
 )
-from jp_nb.record.events import ChatResponse, Compaction, Summary
+from jp_nb.record.events import (
+    ChatResponse,
+    Compaction,
+    Summary,
+    ToolCallPolicy,
+    ToolCallRequest,
+    ToolCallResponse,
+)
 from jp_nb.record.fork import fork
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.thread import thread_of, thread_of_turns
+from jp_nb.record.thread import Thread, thread_of, thread_of_turns
 from tests.support.entries import ASKED, SAID, START, called, result
 from tests.support.fakes import FakeClock, new_stream
+from tests.support.record_strategies import QUICK, records
 
 NOW = datetime(2026, 6, 1, 20, 0, tzinfo=UTC)
 
@@ -194,6 +205,16 @@ def test_jp_is_not_given_what_was_taken_back() -> None:
     assert any("taken back" in line for line in dropped)
 
 
+def test_jp_is_given_its_own_fields_alone() -> None:
+    stream = turns(3)
+    used = {"usage": {"model": "openai/m", "input_tokens": 7}}
+    stream.append(summed_up(0, 1).model_copy(update={"metadata": used}))
+    model = {"assistant": {"model": {"id": {"provider": "anthropic", "name": "m"}}}}
+    entry = for_head(model, stream.raw).entries[-1]  # type: ignore[arg-type]  # JSON
+    assert list(entry) == ["type", "timestamp", "from_turn", "to_turn", "summary"]
+    assert entry["summary"] == {"summary": "S"}
+
+
 # --- what is summed up -----------------------------------------------------------------------
 
 
@@ -206,3 +227,50 @@ def test_turns_are_summed_up_as_they_were_with_whole_calls() -> None:
         not isinstance(item.entry, ChatResponse) or item.entry.message != "S"
         for item in thread_of_turns(stream, ("",), TurnRange(0, 1))
     )
+
+
+# --- whatever a record holds -----------------------------------------------------------------
+
+POLICIES = st.sampled_from(
+    [
+        {"summary": Summary(summary="S")},
+        {"reasoning": "strip"},
+        {"tool_calls": ToolCallPolicy(policy="omit")},
+        {"tool_calls": ToolCallPolicy(policy="strip", request=True, response=True)},
+        {"reasoning": "strip", "tool_calls": ToolCallPolicy(policy="omit")},
+    ]
+)
+RANGES = st.tuples(st.integers(0, 6), st.integers(0, 6))
+
+
+def is_well_paired(thread: Thread) -> bool:
+    """True if each call is followed by its response, and no response by itself."""
+    waiting: Counter[str] = Counter()
+    for item in thread:
+        if isinstance(item.entry, ToolCallRequest):
+            waiting[item.entry.id] += 1
+        elif isinstance(item.entry, ToolCallResponse):
+            waiting[item.entry.id] -= 1
+            if waiting[item.entry.id] < 0:
+                return False
+    return not any(waiting.values())
+
+
+@QUICK
+@given(records, st.lists(st.tuples(RANGES, POLICIES, st.booleans()), max_size=6))
+def test_no_compaction_parts_a_call_from_its_result(
+    entries: list[dict[str, Any]], made: list[tuple[tuple[int, int], dict[str, Any], bool]]
+) -> None:
+    stream = new_stream(*(entry for entry in entries if entry.get("type") != "compaction"))
+    stream.repair()
+    before = [item.entry for item in thread_of(stream)]
+    assert is_well_paired(thread_of(stream))
+    for (first, last), policies, is_taken_back in made:
+        entry = Compaction(from_turn=first, to_turn=last, **policies)
+        stream.append(entry, *([taking_back(entry)] if is_taken_back else []))
+        assert is_well_paired(thread_of(stream))
+    for turn in range(stream.turn_count):
+        assert is_well_paired(thread_of_turns(stream, ("",), TurnRange(turn, turn)))
+    for placed in reversed(counting(stream.entries)):
+        stream.append(taking_back(placed.entry))
+    assert [item.entry for item in thread_of(stream)] == before
