@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -19,14 +20,18 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from pydantic import JsonValue
 
 from jp_nb.config.layers import as_variables
-from jp_nb.errors import UsageError
+from jp_nb.errors import StorageError, UsageError
 from jp_nb.headless.cell_ends import CellEnds
 from jp_nb.headless.execution import Execution, OnCell
 from jp_nb.headless.files import read_notebook, write_notebook
 from jp_nb.headless.notebook_text import print_cell, print_transcript
+from jp_nb.json_values import as_object
 from jp_nb.record.by_position import position_clock
 from jp_nb.record.carrier import lift, unreadable
+from jp_nb.record.jp_object import KEY
+from jp_nb.session.left_journals import remove_written
 from jp_nb.workspace import variables
+from jp_nb.workspace.journal_files import JournalFolder
 
 NOT_WHOLE = (
     "the record of this run did not reach the notebook whole: what came of it is kept in "
@@ -128,6 +133,7 @@ def run_notebook(
         if execution.began or not execution.interrupts:
             lost = _finish(execution.client, target, before)
             failure = failure or lost
+            _forget_journals(path, notebook.metadata.get(KEY))
     ends = execution.watch.of(notebook.cells, continued=continue_)
     return RunResult(target, notebook, failure, ends)
 
@@ -176,6 +182,12 @@ def _finish(
     if any(state not in before for state in unreadable(client.nb.metadata)):
         return CellFailure(None, "StorageError", NOT_WHOLE)
     return None
+
+
+def _forget_journals(path: Path, written: JsonValue) -> None:
+    """Remove what the kernel kept of this run outside of the notebook: that is `written` now."""
+    with suppress(OSError, StorageError):  # what stays is found when the notebook is opened
+        remove_written(JournalFolder(), as_object(written), notebook=str(path))
 
 
 def lift_from(client: NotebookClient) -> None:

@@ -212,7 +212,7 @@ class ConversationJournal:
         if self._file is None:
             if len(raw) == self._base:  # nothing was said yet that the notebook lacks
                 return
-            self._file = self._folder.make(stream.id)
+            self._file = self._folder.make(stream.id, self._notebook)
             self._folder.sweep()
         if len(raw) > self._written > self._base and self._saved(stream.id) >= self._written:
             self._base = self._written

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record.document import Document
 from jp_nb.record.entry import RawEntry
 from jp_nb.record.journal_text import JournalContents, JournalHead, read_head, read_journal
-from jp_nb.record.jp_object import conversation_id, events_of
+from jp_nb.record.jp_object import all_conversations, conversation_id, events_of
 from jp_nb.record.trust import SIGNATURE
 from jp_nb.workspace.journal_files import JournalFile, JournalFolder
 
@@ -123,10 +125,32 @@ def remove_headless(folder: JournalFolder, notebook: str) -> None:
         file.close(remove=ours and head is not None and head.conversation.get("made") == "headless")
 
 
+def remove_written(folder: JournalFolder, document: JsonObject, *, notebook: str) -> None:
+    """Remove the journals of `notebook` that hold no more than `document`, which its file has.
+
+    Raises:
+        StorageError: If the folder is not the user's alone.
+        OSError: If it cannot be looked at.
+    """
+    known = {conversation_id(each): _entries(each) for each in all_conversations(document)}
+    for file in folder.left() if known and folder.exists() else ():
+        head = read_head(file.first_line())
+        ours = head is not None and head.notebook == notebook and head.id in known
+        contents = read_journal(file.read()) if ours else None
+        is_written = (
+            contents is not None and contents.place_in(known[contents.head.id]) == "covered"
+        )
+        file.close(remove=is_written)
+
+
+def _entries(conversation: JsonValue) -> list[RawEntry]:
+    return [as_object(entry) for entry in events_of(conversation)]
+
+
 def _others(document: Document) -> dict[str, list[RawEntry]]:
     found: dict[str, list[RawEntry]] = {}
     for other in document.others:
-        found.setdefault(conversation_id(other), [as_object(entry) for entry in events_of(other)])
+        found.setdefault(conversation_id(other), _entries(other))
     return found
 
 

@@ -206,8 +206,10 @@ class JournalFolder:
         """Return whether there may be journals."""
         return self.path.is_dir()
 
-    def make(self, conversation: str) -> JournalFile:
-        """Return a new journal of `conversation`.
+    def make(self, conversation: str, notebook: str = "") -> JournalFile:
+        """Return a new journal of `conversation` in the notebook at the path `notebook`.
+
+        Conversations of two notebooks may have one id.
 
         Raises:
             StorageError: If the folder is not the user's alone, or the conversation has too many.
@@ -215,8 +217,9 @@ class JournalFolder:
         """
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._check()
+        name = f"{file_name(conversation)}.{_digest(notebook)[:8]}"
         for number in range(MAX_FILES):
-            path = self.path / f"{file_name(conversation)}.{number}.jsonl"
+            path = self.path / f"{name}.{number}.jsonl"
             with suppress(FileExistsError):
                 descriptor = os.open(path, _OPEN | os.O_CREAT | os.O_EXCL, 0o600)
                 if try_lock(descriptor):
@@ -286,7 +289,11 @@ def file_name(conversation: str) -> str:
     """Return the beginning of the names of a conversation's files: its id, if that is a name."""
     if _NAME.fullmatch(conversation):
         return conversation
-    return sha256(conversation.encode(errors="surrogatepass")).hexdigest()
+    return _digest(conversation)
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 @contextmanager
