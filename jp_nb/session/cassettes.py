@@ -92,12 +92,14 @@ class Cassettes:
     def _configured(self) -> CassetteConfig:
         if not self._files.anything():
             return CassetteConfig()
-        from jp_nb.config.layers import fold
-        from jp_nb.config.partial import get_path
+        from jp_nb.config.partial import Partial, get_path, merge
         from jp_nb.config.validation import validate
 
-        given = get_path(fold(self._files.layers()), PATH) or {}
-        return validate({"providers": {"cassette": given}}).providers.cassette
+        found: Partial = {}
+        for layer in self._files.layers():  # of each the one table: this is asked at each request
+            if (given := get_path(layer.partial, PATH)) is not None:
+                found = merge(found, {"providers": {"cassette": given}})
+        return validate(found).providers.cassette if found else CassetteConfig()
 
     def _choice(
         self, configured: CassetteConfig, mode: CassetteMode, file: str | None

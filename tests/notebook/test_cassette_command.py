@@ -221,3 +221,50 @@ def test_an_answer_that_cannot_be_written_down_is_an_error_and_stays_in_the_reco
             notebook.ask("How will it be?")
     assert "Sunny." in str(entries(notebook))
     notebook.session.close()
+
+
+def test_the_environment_goes_over_the_file_and_what_was_said_over_both(
+    folder: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (folder / ".jp" / "config.toml").open("a") as file:
+        file.write('[providers.cassette]\nmode = "record"\npath = "file.jsonl"\n')
+    notebook = Notebook(folder)
+    assert "recorded on file.jsonl" in said(notebook)
+    monkeypatch.setenv("JP_CFG_PROVIDERS__CASSETTE__PATH", "variable.jsonl")
+    assert "recorded on variable.jsonl" in said(notebook)
+    assert "recorded on said.jsonl" in said(notebook, "record said.jsonl")
+    monkeypatch.setenv("JP_CFG_PROVIDERS__CASSETTE__MODE", "off")
+    assert "recorded on said.jsonl" in said(notebook)
+    assert "no cassette" in said(Notebook(folder))
+    notebook.ask("Go on.")
+    assert (folder / "said.jsonl").exists()
+    assert "cassette" not in str(notebook.session.document.conversation.base_config)
+    notebook.session.close()
+
+
+def test_a_summary_that_a_model_writes_is_on_the_cassette(
+    folder: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEYS["openai"], KEY)
+    replies = ["One.", "Two.", "Three.", "All of it in short.", "Four."]
+    with LoopbackServer(replies) as server:
+        recording = with_model(folder, "openai", server.url)
+        said(recording, "record talk.jsonl")
+        _summed_up(recording)
+        recorded = entries(recording)
+        assert len(server.requests) == 5
+        recording.session.close()
+    assert "All of it in short." in str(recorded)
+    monkeypatch.delenv(KEYS["openai"])
+    replaying = with_model(folder, "openai", "http://127.0.0.1:9")
+    said(replaying, "replay talk.jsonl")
+    _summed_up(replaying)
+    assert entries(replaying) == recorded
+    replaying.session.close()
+
+
+def _summed_up(notebook: Notebook) -> None:
+    for text in ("First?", "Second?", "Third?"):
+        notebook.ask(text)
+    notebook.jp("compact -s")
+    notebook.ask("Fourth?")
