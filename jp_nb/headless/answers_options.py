@@ -40,12 +40,6 @@ class RunDecisions:
     options: argparse.Namespace
     log: Path
 
-    @property
-    def settings(self) -> dict[str, str]:
-        """The settings of the run, by path."""
-        answers: Path | None = self.options.answers
-        return {"prompt.answers": str(answers.resolve())} if answers else {}
-
     def told(self) -> Iterator[str]:
         """Yield what is said of them at the end of the run; write the template, if one is wanted.
 

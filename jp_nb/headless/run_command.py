@@ -28,7 +28,8 @@ def run(options: argparse.Namespace) -> int:
             strict=options.strict,
             continue_=options.go_on,
             overrides=options.cfg,
-            settings=cassette_settings(options, notebook) | decisions.settings,
+            settings=cassette_settings(options, notebook),
+            answers=options.answers,
             decisions=decisions.log,
         )
         write_reports(result, options, decisions.log)

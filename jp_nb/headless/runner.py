@@ -47,6 +47,7 @@ OF_A_RUN: Final = frozenset(
         variables.STRICT,
         variables.CONTINUE,
         variables.OVERRIDES,
+        variables.ANSWERS,
         variables.DECISIONS,
     }
 )
@@ -85,6 +86,7 @@ def run_notebook(
     continue_: bool = False,
     overrides: Sequence[str] = (),
     settings: Mapping[str, str] = NOTHING,
+    answers: Path | None = None,
     decisions: Path | None = None,
     timeout: float | None = None,
     on_cell: OnCell | None = None,
@@ -94,8 +96,9 @@ def run_notebook(
     It is written with outputs and `metadata.jp` also when a cell fails, the kernel dies or the
     run is interrupted. `timeout` is for each cell, in seconds. `overrides` are `-c` arguments,
     which become part of the conversation; `settings`, texts by path, are of this run alone: they
-    count as environment variables do, instead of those. The file `decisions` gets what nobody
-    decided (`jp_nb.headless.open_decisions`).
+    count as environment variables do, instead of those. The file `answers` answers in a person's
+    place, whatever `prompt.answers` is; `decisions` gets what nobody decided
+    (`jp_nb.headless.open_decisions`).
 
     Raises:
         StorageError: If the notebook cannot be read or written: then the old file is untouched.
@@ -112,7 +115,8 @@ def run_notebook(
         if cell.cell_type == "code":  # outputs of an older run would look like this one's
             cell.outputs, cell.execution_count = [], None
     execution = Execution(notebook, timeout=timeout, on_cell=on_cell)
-    environment = _environment(path, strict, continue_, overrides, decisions)
+    environment = _environment(path, strict, continue_, overrides)
+    environment |= _files(answers, decisions)
     environment |= as_variables(settings)
     failure: CellFailure | None = None
     with execution.interruptible():
@@ -149,7 +153,6 @@ def _environment(
     strict: bool,
     continue_: bool,
     overrides: Sequence[str],
-    decisions: Path | None,
 ) -> dict[str, str]:
     ours = {variables.PATH: str(path)}
     if strict:
@@ -158,9 +161,12 @@ def _environment(
         ours[variables.CONTINUE] = "1"
     if overrides:
         ours[variables.OVERRIDES] = json.dumps(list(overrides))
-    if decisions is not None:
-        ours[variables.DECISIONS] = str(decisions)
     return {key: value for key, value in os.environ.items() if key not in OF_A_RUN} | ours
+
+
+def _files(answers: Path | None, decisions: Path | None) -> dict[str, str]:
+    named = {variables.ANSWERS: answers, variables.DECISIONS: decisions}
+    return {name: str(file.resolve()) for name, file in named.items() if file is not None}
 
 
 def _last_executed(notebook: Any) -> int | None:

@@ -8,6 +8,7 @@ Source: `docs/architecture.md`.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from jp_nb.session.cell_loop import CellLoop
 from jp_nb.session.host import Host, TurnOutput
 from jp_nb.session.prepared import SessionAnswers
 from jp_nb.tooling.context import SharedContext
+from jp_nb.workspace import variables
 
 UNHEARD_BEFORE_GIVING_UP = 3
 """Interrupts that the agent's loop takes no notice of: a tool blocks it."""
@@ -76,12 +78,13 @@ class CellWork:
         return output
 
     def prepared(self, config: AppConfig) -> SessionAnswers:
-        """Return what was decided beforehand, as `config` says where.
+        """Return what was decided beforehand, where the run or else `config` says.
 
         Raises:
             ConfigError: If the file cannot be read, or is wrong.
         """
-        self._prepared.load(config.prompt.answers, self._active.files.folder)
+        file = os.environ.get(variables.ANSWERS) or config.prompt.answers
+        self._prepared.load(file, self._active.files.folder)
         return self._prepared
 
     def context(self, stream: ConversationStream) -> SharedContext:

@@ -20,6 +20,9 @@ EPOCH = "SOURCE_DATE_EPOCH"
 PAGE = "JPY_SESSION_NAME"
 """Set by Jupyter's server: the path of the notebook that it started the kernel for."""
 
+ANSWERS = "JP_NB_ANSWERS"
+"""Absolute path of the answers file of this run; it goes before `prompt.answers`."""
+
 DECISIONS = "JP_NB_DECISIONS"
 """File that gets a line for each decision that nobody took, and for each prepared answer."""
 

@@ -174,6 +174,16 @@ def test_what_nobody_decides_is_listed_and_a_template_of_it_is_filled_in(path: P
     assert printed(path)[1:] == ['{"age": 30, "name": "Bo"}', "a result", "toned", "0"]
 
 
+def test_the_file_of_the_run_goes_before_that_of_the_notebook(path: Path) -> None:
+    source = path.read_text("utf-8").replace(
+        "%load_ext jp_nb\\n", "%load_ext jp_nb\\n%jp config prompt.answers=none.toml\\n", 1
+    )
+    assert "prompt.answers=none.toml" in source
+    path.write_text(source, encoding="utf-8")
+    execute(path, answers=ALL, A_TOKEN="sesame-open")
+    assert printed(path)[-1] == "4"
+
+
 def test_an_answer_that_does_not_fit_names_file_and_line(path: Path) -> None:
     wrong = ALL.replace('"team"', '"nobody"').replace("size = 4", "size = 4.5")
     said = execute(path, answers=wrong, A_TOKEN="sesame-open")
