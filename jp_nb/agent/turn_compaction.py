@@ -158,7 +158,7 @@ class TurnCompaction:
     async def _chosen(self, plans: dict[str, CompactionPlan]) -> CompactionPlan | None:
         """Ask the person what to do about the length; None: nothing."""
         actions = [
-            Action(_KEYS[way], f"{_LABELS[way]} ({plan.frees:,} tokens less)", way)
+            Action(_KEYS[way], f"{_LABELS[way]} (about {plan.frees:,} tokens less)", way)
             for way, plan in plans.items()
         ]
         actions.append(Action("s", "Stop", "stop"))

@@ -150,6 +150,30 @@ def test_calls_are_left_out_whole(notebook: Notebook, provider: str) -> None:
 
 @PROVIDERS
 @pytest.mark.parametrize(
+    "line", ["-t omit --keep-first 0", "-s --from 1 --to 1", "-s --from 1 --to 2", "-t --to 2"]
+)
+def test_turns_that_broke_off_stand_in_an_order_that_servers_take(
+    notebook: Notebook, provider: str, line: str
+) -> None:
+    first, _ = calling(1)
+    second, _ = calling(2)
+    summary = [SUMMARY] if "-s" in line else []
+    replies = [first, Reply(status=404), second, Reply(status=404), *calling(3), *calling(4)]
+    with LoopbackServer([*replies, *summary, "Done."]) as server:
+        reach(notebook, server, provider)
+        for number in (1, 2):
+            with pytest.raises(ProviderError):
+                notebook.ask(f"Look {number}.")
+        notebook.ask("Look 3.")
+        notebook.ask("Look 4.")
+        notebook.jp(f"compact {line}")
+        notebook.ask("Go on.")  # the server refuses what a real one would
+    assert len(compactions(notebook)) == 1
+    assert "Look 4." in sent(server.requests[-1])
+
+
+@PROVIDERS
+@pytest.mark.parametrize(
     "reply", [Reply(status=404), Reply(text=SUMMARY, finish="max_tokens"), Reply()]
 )
 def test_a_summary_that_does_not_come_changes_nothing(
