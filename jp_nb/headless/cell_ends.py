@@ -6,15 +6,14 @@ Source: `docs/ci.md`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from nbclient import NotebookClient
 
-from jp_nb.json_values import as_object
-from jp_nb.record.carrier import MODULE
-from jp_nb.record.jp_object import conversation_id
+from jp_nb.record.carrier import MODULE, read
+from jp_nb.record.jp_object import conversation_id, events_of, others_of
 
 CellStatus = Literal["passed", "failed", "not run"]
 RAISES: Final = "raises-exception"
@@ -46,7 +45,7 @@ class CellEnds:
 
     Attributes:
         cells: In the notebook's order, which is that of the run.
-        taken_over: How many entries, by conversation, the kernel read from the notebook.
+        taken_over: How many entries each conversation had in the notebook before, by id.
         continued: Whether the run was to go on with the conversation that it found there.
     """
 
@@ -74,15 +73,12 @@ class CellWatch:
         is_error = reply["content"]["status"] == "error"
         self._end("failed" if is_error and not _may_fail(cell) else "passed")
 
-    def of(self, cells: list[Any], *, continued: bool) -> CellEnds:
+    def of(self, cells: list[Any], taken_over: Mapping[str, int], *, continued: bool) -> CellEnds:
         """Return the ends of all `cells`, once the run is over; one that still runs has failed."""
         self._end("failed")
         numbers = [n for n, cell in enumerate(cells) if is_run(cell)]
         ends = tuple(self._ends.get(n) or CellEnd(n, "not run") for n in numbers)
-        first = next(_carriers(self.client.widget_state.values()), {})
-        seen = as_object(first.get("seen"))
-        counts = {key: count for key, count in seen.items() if isinstance(count, int)}
-        return CellEnds(ends, counts, continued)
+        return CellEnds(ends, taken_over, continued)
 
     def _end(self, status: CellStatus) -> None:
         if self._running is None:
@@ -100,11 +96,15 @@ class CellWatch:
 
     def _state(self) -> Mapping[str, Any]:
         """Return what the widget that was opened last to carry the record says; {} without any."""
-        return next(_carriers(reversed(self.client.widget_state.values())), {})
+        states: Iterable[Mapping[str, Any]] = reversed(self.client.widget_state.values())
+        return next((each for each in states if each.get("_model_module") == MODULE), {})
 
 
-def _carriers(states: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    return (state for state in states if state.get("_model_module") == MODULE)
+def lengths(metadata: Mapping[str, Any]) -> dict[str, int]:
+    """Return how many entries each conversation in a notebook's `metadata` has, by id."""
+    stored = read(metadata)
+    found = [stored, *others_of(stored)]
+    return {identifier: len(events_of(x)) for x in found if (identifier := conversation_id(x))}
 
 
 def is_run(cell: Any) -> bool:

@@ -17,6 +17,7 @@ from jp_nb.errors import StorageError
 from jp_nb.headless.cell_ends import CellEnd, CellEnds, CellStatus
 from jp_nb.headless.open_decisions import Undecided, read_decisions
 from jp_nb.headless.runner import CellFailure, RunResult
+from jp_nb.json_values import as_object
 from jp_nb.record import carrier
 from jp_nb.record.document import Document
 from jp_nb.record.events import InquiryRequest
@@ -272,16 +273,22 @@ def _of_stream(stream: ConversationStream, ends: CellEnds) -> Iterator[ReportedT
     """Yield the turns of `stream` that began in this run."""
     places = [(end.entries, end.cell) for end in ends.cells if end.conversation == stream.id]
     counts = list(accumulate((count for count, _ in places), max))
-    old = _taken_over(stream, ends)
+    old, shared = _taken_over(stream, ends), _shared_turns(stream)
     begins: dict[int, int] = {}
     for event in stream.events():
         begins.setdefault(event.turn, event.position)
     for entries in stream.turns():
         begin = begins.get(entries.number, 0)
-        if begin >= old:
+        if begin >= old and entries.number >= shared:
             place = bisect_right(counts, begin)
             cell = places[place][1] if place < len(places) else None
             yield _reported(stream, entries, cell)
+
+
+def _shared_turns(stream: ConversationStream) -> int:
+    """Return how many turns a branch has of the conversation that it came from."""
+    last = as_object(stream.head.get("parent")).get("turn")
+    return last + 1 if isinstance(last, int) else 0
 
 
 def _taken_over(stream: ConversationStream, ends: CellEnds) -> int:

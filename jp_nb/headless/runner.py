@@ -21,7 +21,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.layers import as_variables
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.headless.cell_ends import CellEnds
+from jp_nb.headless.cell_ends import CellEnds, lengths
 from jp_nb.headless.execution import Execution, OnCell
 from jp_nb.headless.files import read_notebook, write_notebook
 from jp_nb.headless.notebook_text import print_cell, print_transcript
@@ -110,7 +110,7 @@ def run_notebook(
     target = Path(out).resolve() if out is not None else path
     notebook = read_notebook(path)
     lift(notebook.metadata)
-    before = unreadable(notebook.metadata)
+    before, taken_over = unreadable(notebook.metadata), lengths(notebook.metadata)
     for cell in notebook.cells:
         if cell.cell_type == "code":  # outputs of an older run would look like this one's
             cell.outputs, cell.execution_count = [], None
@@ -138,7 +138,7 @@ def run_notebook(
             lost = _finish(execution.client, target, before)
             failure = failure or lost
             _forget_journals(path, notebook.metadata.get(KEY))
-    ends = execution.watch.of(notebook.cells, continued=continue_)
+    ends = execution.watch.of(notebook.cells, taken_over, continued=continue_)
     return RunResult(target, notebook, failure, ends)
 
 

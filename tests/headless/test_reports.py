@@ -219,6 +219,12 @@ def test_each_conversation_of_a_run_is_told(tmp_path: Path) -> None:
     assert len({turn.conversation for turn in found.turns}) == 2
 
 
+def test_turns_that_branches_share_are_told_once(tmp_path: Path) -> None:
+    cells = [LOAD, PLAN, SHORTER, "%jp fork 0", SHORTER]
+    found = reported(run_notebook(reported_notebook.written(tmp_path, *cells, script=TALK)))
+    assert [(turn.turn.number, turn.cell) for turn in found.turns] == [(0, 2), (1, 3), (1, 5)]
+
+
 def test_a_live_conversation_beside_it_is_not_told(write_notebook: WriteNotebook) -> None:
     events = [{"type": "chat_request", "timestamp": "2025-01-31 09:00:00.0", "content": "live"}]
     live = {"conversation": {"id": "jp-c1", "made": "live"}, "base_config": {}, "events": events}
