@@ -28,7 +28,7 @@ from jp_nb.agent.token_estimate import ThreadTokens, attachment_tokens, text_tok
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.config.tree.compaction_config import AutoCompaction, CompactionRule
 from jp_nb.errors import JpNbError, ProviderError
-from jp_nb.record.compaction_words import in_words
+from jp_nb.record.compaction_words import as_sentence, in_words
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, thread_of
 from jp_nb.record.timestamps import Clock, utc_now
@@ -198,8 +198,8 @@ class TurnCompaction:
             self.display(Waits(MODEL_WAITS, ""))
         self.record.add(*self.tokens.told_by_last(entries))
         self.record.thread = thread_of(stream, providers, in_turn=in_turn)
-        told = f"{why}: " if why else ""
-        self.display(Notice(f"⊟ {told}{in_words(entries)} from here on; {UNDO} takes that back"))
+        told = f"⊟ {why}: {in_words(entries)} from here on" if why else as_sentence(entries)
+        self.display(Notice(f"{told}; {UNDO} takes that back"))
         return True
 
     def _wait(self, model: str, *, again: str = "", until: float | None = None) -> None:

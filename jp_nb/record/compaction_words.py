@@ -22,6 +22,12 @@ def in_words(entries: Sequence[Compaction]) -> str:
     return ", ".join([*said, *([f"and {more} more"] if more > 0 else [])])
 
 
+def as_sentence(entries: Sequence[Compaction]) -> str:
+    """Return the same as a line of its own: `⊟ Turns 1 to 4 are sent as a summary from here on`."""
+    words = in_words(entries)
+    return f"⊟ {words[:1].upper()}{words[1:]} from here on"
+
+
 def turns_in_words(entry: Compaction) -> str:
     """Return the turns of `entry` and a verb: `turns 1 to 4 are`."""
     if entry.from_turn == entry.to_turn:

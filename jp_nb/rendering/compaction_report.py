@@ -10,6 +10,7 @@ from itertools import groupby
 
 from jp_nb.agent.shortening import CompactionPlan
 from jp_nb.record.compacted import turn_treatments
+from jp_nb.record.compaction_range import TurnRange
 from jp_nb.record.compaction_words import WHOLE, how_sent
 from jp_nb.record.events import Compaction
 from jp_nb.record.stream import ConversationStream
@@ -52,7 +53,7 @@ def compaction_report(
     parts = [how_turns_are_sent(stream)]
     for entry in entries:
         if entry.summary is not None:
-            turns = f"The summary of turns {entry.from_turn} to {entry.to_turn}:"
+            turns = f"The summary of {TurnRange(entry.from_turn, entry.to_turn)}:"
             text = entry.summary.summary
             shown = Report(f"{turns}\n\n{safe_markdown(text)}", f"{turns}\n{plain(text)}")
             parts.append(shown)

@@ -17,7 +17,7 @@ from jp_nb.agent.token_count import TokenCount
 from jp_nb.agent.token_estimate import ThreadTokens
 from jp_nb.config.directives import Directive
 from jp_nb.config.tree.compaction_config import CompactionRule, TurnBound
-from jp_nb.record.compaction_words import in_words
+from jp_nb.record.compaction_words import as_sentence
 from jp_nb.record.compactions import counting, in_one_step, made_together, taking_back
 from jp_nb.record.events import Compaction, ConfigDelta, Entry, is_usage_mark
 from jp_nb.record.stream import ConversationStream
@@ -189,7 +189,7 @@ class SummaryJob:
         try:
             entries = await carry_out(self._plan.cuts, stream, providers, self._summarize)
         finally:  # what was waited for leaves no empty output
-            said = f"⊟ {in_words(entries)} from here on" if entries else NO_SUMMARY
+            said = as_sentence(entries) if entries else NO_SUMMARY
             self._output(Notice(said))
         return entries
 

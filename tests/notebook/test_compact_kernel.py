@@ -61,8 +61,8 @@ def button(user: FrontEnd, words: str) -> str:
 @pytest.mark.parametrize(
     ("choice", "line"),
     [
-        ("Compact", "⊟ turns 1 to 2 are sent without reasoning, arguments of tool calls and"),
-        ("Sum up", "⊟ turns 0 to 2 are sent as a summary from here on"),
+        ("Compact", "⊟ Turns 1 to 2 are sent without reasoning, arguments of tool calls and"),
+        ("Sum up", "⊟ Turns 0 to 2 are sent as a summary from here on"),
     ],
 )
 def test_a_form_offers_to_make_it_shorter_and_the_turn_goes_on(
@@ -90,7 +90,7 @@ def test_on_stdin_a_key_chooses(user: FrontEnd) -> None:
     user.type("u")
     user.finish(request)
     assert "Sum up and try again" in user.printed(request)
-    assert "turns 0 to 2 are sent as a summary" in shown(user, request) + user.printed(request)
+    assert "Turns 0 to 2 are sent as a summary" in shown(user, request) + user.printed(request)
     assert kinds(user).count("compaction") == 1
 
 
