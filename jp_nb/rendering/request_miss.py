@@ -6,6 +6,7 @@ Source: `docs/cassettes.md`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Final
@@ -18,6 +19,7 @@ from jp_nb.json_values import JsonObject, as_object
 from jp_nb.rendering.difference import difference
 from jp_nb.safe_text import escape_unseen
 
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?")
 MAX_LINES: Final = 40
 """Of one part."""
 MAX_PARTS: Final = 12
@@ -32,7 +34,7 @@ def missed_lines(recorded: AskedRequest, asked: AskedRequest) -> list[str]:
         if len(found) == MAX_PARTS:
             found.append(["… and more"])
             break
-        found.append(list(_changed(what, now, then)))
+        found.append([*_changed(what, now, then), *_hint(now, then)])
     return [_bounded(line) for lines in found for line in lines]
 
 
@@ -128,6 +130,16 @@ def _changed(what: str, now: JsonValue, then: JsonValue) -> Iterator[str]:
     if more := lines[MAX_LINES:]:
         lines[MAX_LINES:] = [f"⟨… {len(more):,} more lines⟩"]
     yield from (f"    {line}" for line in lines)
+
+
+def _hint(now: JsonValue, then: JsonValue) -> Iterator[str]:
+    """Yield what helps where nothing but times differs."""
+    before, after = (_TIME.sub("", each) if isinstance(each, str) else "" for each in (now, then))
+    if before and before == after:
+        yield (
+            "    only times differ: with `record.reproducible = true`, when it is recorded and "
+            "replayed, those of the record are the same in each run"
+        )
 
 
 def _bounded(line: str) -> str:

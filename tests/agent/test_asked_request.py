@@ -88,6 +88,16 @@ def test_what_another_provider_reasoned_is_another_request() -> None:
     assert asked(changed(SPEC, place, "openai")).id != asked(SPEC).id
 
 
+def test_where_only_times_differ_it_is_said_what_helps() -> None:
+    place: Place = ("message", 5, "result")
+    texts = [
+        f"asked at 2026-11-23T16:{minute}:39.229327Z: {minute // 20}" for minute in (11, 12, 59)
+    ]
+    one, other, more = (asked(changed(SPEC, place, text)) for text in texts)
+    assert "record.reproducible" in "\n".join(missed_lines(one, other))
+    assert "record.reproducible" not in "\n".join(missed_lines(one, more))
+
+
 @pytest.mark.parametrize("part", ["tool", "attachment", "system text", "message"])
 def test_a_part_that_is_gone_or_elsewhere_is_shown(part: str) -> None:
     spec = deepcopy(SPEC)
