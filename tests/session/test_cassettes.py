@@ -1,0 +1,57 @@
+"""Which cassette is in force, without a notebook around it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jp_nb.errors import ConfigError
+from jp_nb.session.cassettes import Cassettes, without_key
+from jp_nb.workspace.config_files import ConfigFiles
+
+KEY = "sk-test-0123456789abcdef0123"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MODE", "PATH", "TOOLS"):
+        monkeypatch.delenv(f"JP_CFG_PROVIDERS__CASSETTE__{name}", raising=False)
+
+
+def test_without_a_name_for_the_notebook_a_file_has_to_be_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cassettes = Cassettes(ConfigFiles(tmp_path), None)
+    assert cassettes.tape is None
+    monkeypatch.setenv("JP_CFG_PROVIDERS__CASSETTE__MODE", "record")
+    with pytest.raises(ConfigError, match="nobody says which notebook this is") as raised:
+        _ = cassettes.tape
+    assert raised.value.path == "providers.cassette.path"
+    assert cassettes.choose("record", "a.jsonl").path == tmp_path / "a.jsonl"
+
+
+def test_a_notebook_has_its_cassette_beside_it(tmp_path: Path) -> None:
+    cassettes = Cassettes(ConfigFiles(tmp_path), tmp_path / "my talk.v2.ipynb")
+    found = cassettes.choose("record")
+    assert found.path == tmp_path / "my talk.v2.cassette.jsonl"
+    assert cassettes.name_of(found.path) == "my talk.v2.cassette.jsonl"
+
+
+def test_a_path_is_relative_to_the_folder_of_the_notebook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JP_CFG_PROVIDERS__CASSETTE__PATH", "../tapes/a.jsonl")
+    monkeypatch.chdir("/")
+    cassettes = Cassettes(ConfigFiles(tmp_path / "notes"), None)
+    assert cassettes.choose("record").path == tmp_path / "tapes" / "a.jsonl"
+
+
+def test_a_key_is_hidden_as_it_is_when_something_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    hide = without_key("A_KEY", lambda text: text.replace("sesame", "(secret)"))
+    monkeypatch.delenv("A_KEY", raising=False)
+    assert hide(f"{KEY} sesame") == f"{KEY} (secret)"
+    monkeypatch.setenv("A_KEY", KEY)
+    assert hide(f"{KEY} sesame") == "[key] (secret)"
+    monkeypatch.setenv("A_KEY", "none")  # as local servers are given: a word
+    assert hide("none of it") == "none of it"
