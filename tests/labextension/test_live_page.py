@@ -232,6 +232,23 @@ def test_a_new_conversation_and_a_long_one(open_notebook: OpenNotebook) -> None:
     page.output_text(3, contains="restored, 1 turns")
 
 
+def test_a_page_keeps_its_conversations_when_others_begin(open_notebook: OpenNotebook) -> None:
+    page = open_notebook(
+        SETUP,
+        "say('one'); flushed(60)",
+        "for name in ('two', 'three'):\n    new(); say(name); flushed(60)",
+        "print(in_cell.opened.store.save())",
+    )
+    begin(page, NEW)
+    for number, expected in ((1, "flushed"), (2, "flushed\nflushed"), (3, "saved as")):
+        page.run_cell(number)
+        page.output_text(number, contains=expected)
+    stored = page.saved().metadata.jp
+    assert contents(stored.events) == ["three"]
+    assert [contents(other.events) for other in stored.others] == [["two"], ["one"]]
+    assert [other.conversation.made for other in stored.others] == ["live", "live"]
+
+
 @pytest.mark.parametrize(
     ("jp", "said"),
     [

@@ -38,7 +38,8 @@ def test_every_message_of_both_sides_is_as_the_table_says(open_notebook: OpenNot
         "say('one'); flushed()",
         "print(len(in_cell.opened.store.ask_cells(None).result(30)) > 100)\n"
         "print(in_cell.opened.store.save())",
-        f"{long}; new(); say('two'); flushed(60); print(bool(in_cell.opened.store.pull(60)))",
+        f"{long}; in_cell.opened.store.replaced(); flushed(60)\n"
+        "new(); say('two'); flushed(60); print(bool(in_cell.opened.store.pull(60)))",
         "from jp_nb.notebook.display_publisher import DisplayPublisher\n"
         "ip = get_ipython()\n"
         "show = DisplayPublisher(ip.display_pub.publish, kernel=ip.kernel)()\n"
@@ -111,6 +112,12 @@ def messages_of_strangers(path: str) -> list[dict[str, Any]]:
         {**good, "type": "switch", "doc": EVIL, "v": "1"},
         {**good, "type": "switch", "doc": {**EVIL, "version": 2}},
         {**good, "type": "switch", "doc": 7},
+        {**good, "type": "exchange", "doc": EVIL},
+        {**good, "type": "exchange", "doc": 7, "kept": []},
+        {**good, "type": "exchange", "doc": EVIL, "kept": {"length": 1}},
+        {**good, "type": "exchange", "doc": EVIL, "kept": [7]},
+        {**good, "type": "exchange", "doc": EVIL, "kept": [[0, "evil", 0]]},
+        {**good, "type": "exchange", "doc": EVIL, "kept": [[0, "__proto__", 0]]},
         {**good, "type": "Switch", "doc": EVIL},
         {**good, "type": ["switch"], "doc": EVIL},
         {**good, "type": "__proto__", "doc": EVIL},

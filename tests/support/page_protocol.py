@@ -25,6 +25,7 @@ FIELDS: Mapping[str, Mapping[str, Mapping[str, Fits]]] = {
         "open": {"stream": TEXT, "n": NUMBER},
         "append": {"to?": TEXT, "stream": TEXT, "base": NUMBER, "events": LIST, "head?": OBJECT},
         "switch": {"to?": TEXT, "doc": OBJECT},
+        "exchange": {"to?": TEXT, "doc": OBJECT, "kept": LIST},
         "chunk": {"to?": TEXT, "id": NUMBER, "i": NUMBER, "of": NUMBER, "text": TEXT},
         "pull": {},
         "save": {"to": TEXT},

@@ -75,9 +75,8 @@ class View:
                 return {"type": "saved", "seq": data["seq"]}
             case "append":
                 return self._append(data)
-            case "switch":
-                self.jp = data["doc"]
-                return self._reply("ack", data)
+            case "switch" | "exchange":
+                return self._switch(data)
             case "chunk":
                 return self._chunk(data)
             case "cells" | "show":
@@ -88,6 +87,22 @@ class View:
         if data["type"] == "show" or not self.cells or data["to"] != self.page:
             return None
         return {"type": "cells", "seq": data["seq"], **self.cells.pop(0)}
+
+    def _switch(self, data: dict[str, Any]) -> dict[str, Any] | None:
+        if data["type"] == "exchange" and "exchange" not in self.tells:
+            return None  # as every script of before
+        self.jp = data["doc"] if data["type"] == "switch" else self._exchanged(data)
+        return self._reply("ack", data)
+
+    def _exchanged(self, data: dict[str, Any]) -> dict[str, Any]:
+        keys = ("conversation", "base_config", "events", "signature")
+        active = {key: self.jp[key] for key in keys if key in self.jp}
+        there = {c["conversation"]["id"]: c for c in [active, *self.jp.get("others", [])]}
+        others = list(data["doc"]["others"])
+        for place, name, length in data["kept"]:
+            assert len(there[name]["events"]) == length
+            others.insert(place, there[name])
+        return {**data["doc"], "others": others}
 
     def _chunk(self, data: dict[str, Any]) -> dict[str, Any]:
         self.pieces[data["i"]] = data["text"]

@@ -137,6 +137,31 @@
     return withOthers({ ...unknown, ...carried }, kept);
   }
 
+  /**
+   * The document of an `exchange`, with the conversations of `doc` that it names by place, id and
+   * number of entries; undefined if one of them is not there, or is there twice.
+   */
+  function withKept({ doc: next, kept }, doc) {
+    if (!isObject(next) || !Array.isArray(kept) || kindOf(doc) !== "readable") return undefined;
+    const there = new Map();
+    for (const entry of conversations(doc)) {
+      const id = idOf(entry);
+      there.set(id, there.has(id) ? undefined : entry);
+    }
+    const places = new Map();
+    for (const named of kept) {
+      const [place, id, n] = list(named);
+      const found = id ? there.get(id) : undefined;
+      if (!found || eventsOf(found).length !== n) return undefined;
+      places.set(place, found);
+    }
+    const sent = othersOf(next).values();
+    const others = Array.from({ length: othersOf(next).length + kept.length }, (_, place) =>
+      places.has(place) ? places.get(place) : sent.next().value
+    );
+    return others.includes(undefined) ? undefined : { ...next, others };
+  }
+
   /** Whether what an `append` says of the conversation leaves a record that can be read. */
   function isHead(head, stream) {
     if (head === undefined) return true;
@@ -537,7 +562,7 @@
   }
 
   const isForAnother = ({ type, to }, page) =>
-    ["append", "switch", "chunk"].includes(type) && Boolean(to) && to !== page;
+    ["append", "switch", "exchange", "chunk"].includes(type) && Boolean(to) && to !== page;
 
   // --- one open document ------------------------------------------------------------------------
 
@@ -880,6 +905,8 @@
           return this.onAppend(data);
         case "switch":
           return this.onSwitch(data, data.doc);
+        case "exchange":
+          return this.onSwitch(data, withKept(data, this.read()));
         case "chunk":
           return this.onChunk(data);
         case "pull":
@@ -1027,7 +1054,7 @@
         collaborative: this.shared,
         stream: idOf(doc),
         n: eventsOf(doc).length,
-        tells: ["cells"],
+        tells: ["cells", "exchange"],
       };
       const text = doc === undefined ? "" : JSON.stringify(doc);
       if (text.length <= INLINE_CHARS) {

@@ -35,7 +35,6 @@ from jp_nb.record.jp_object import (
     all_conversations,
     apart,
     conversation_id,
-    events_of,
     shelved,
 )
 from jp_nb.record.merge import unknown_to
@@ -366,6 +365,7 @@ class LiveStore:
         self._pages.follow(hello)
         self._numbering.path = hello.path
         self._delivery.writer = hello.page if hello.collaborative else ""
+        self._delivery.keeps = hello.keeps
         self._delivery.start_over()
         if self._document is not None:
             self._reconcile(hello)
@@ -381,7 +381,7 @@ class LiveStore:
         stream, ours = conversation_id(stored), self._delivery.stream
         if stream != ours:
             self._adopt(stored, document)
-            self._delivery.page_holds_other(stream, len(events_of(stored)))
+            self._delivery.page_holds_other(stream, stored)
         elif not self._delivery.page_holds(stored):
             self._refusal = PageRefusal(DIVERGED, ours, shelved(stored))
 

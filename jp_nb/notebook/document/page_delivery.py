@@ -11,15 +11,16 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import JsonValue
 
 from jp_nb.json_values import JsonObject, storable
-from jp_nb.notebook.document.wire import Numbering, as_ascii, split, take_batch
+from jp_nb.notebook.document.kept import Kept, held_of
+from jp_nb.notebook.document.wire import Numbering, as_ascii, is_short, split, take_batch
 from jp_nb.record.document import Document
-from jp_nb.record.jp_object import VERSION, events_of
+from jp_nb.record.jp_object import VERSION, conversation_id, events_of
 from jp_nb.record.merge import starts_with
 
 SLOWEST_PING_S = 60.0
@@ -78,11 +79,21 @@ def _head_text(document: JsonObject) -> str:
 
 @dataclass(slots=True)
 class _PageCopy:
-    """The part of the record that the page is known to hold."""
+    """The part of the record that the page is known to hold.
+
+    Attributes:
+        others: Those of our conversations beside the active one that it holds, as they are.
+    """
 
     stream: str
     length: int
     head_text: str
+    others: list[JsonValue] = field(default_factory=list)
+
+    def was_active(self, other: JsonValue) -> bool:
+        """Return whether `other` is, as it is now, what is active there."""
+        same = conversation_id(other) == self.stream and len(events_of(other)) == self.length
+        return same and isinstance(other, dict) and _head_text(other) == self.head_text
 
 
 @dataclass(slots=True)
@@ -111,6 +122,7 @@ class PageDelivery:
         resend: Seconds until a message that was not acknowledged is sent again.
 
     Attributes:
+        keeps: Whether the page keeps conversations that a message names alone.
         writer: The page that is to write, of several that share the document; "": each that
             hears it.
         silent: True if the last message was not answered in time.
@@ -129,6 +141,9 @@ class PageDelivery:
         self._sent_at = 0.0
         self._beat = 0.0
         self._hurries = False
+        self._exchanged = 0
+        self._never_names = False
+        self.keeps = False
         self.writer = ""
         self.silent = False
         self.latency: float | None = None
@@ -150,14 +165,18 @@ class PageDelivery:
         self._stirred = True
 
     def replaced(self, document: Document) -> None:
-        """Send the whole of `document`."""
+        """Send the whole of `document`, but for what the page is known to keep."""
         self._target = Snapshot.of(document)
+        if self._page is not None and self._page.stream == self._target.stream:
+            self._page.head_text = ""  # it was repaired: what the page holds is another one
         self._stirred = self._whole = True
         self.start_over()
 
-    def page_holds_other(self, stream: str, length: int = 0) -> None:
-        """Note that the page holds another conversation, which is to be replaced."""
-        self._page = _PageCopy(stream, length, "")
+    def page_holds_other(self, stream: str, stored: JsonObject | None = None) -> None:
+        """Note that the page holds another conversation, in `stored`, which is to be replaced."""
+        self._page = _PageCopy(stream, len(events_of(stored or {})), "")
+        if stored is not None and self._target is not None:
+            self._page.others = held_of(self._target.others, stored)
 
     def page_holds(self, stored: JsonObject) -> bool:
         """Note that the page holds `stored`, of our conversation; return False if it diverged."""
@@ -168,7 +187,8 @@ class PageDelivery:
             same = self._page is not None and self._page.stream == target.stream
             length = min(len(events), self._page.length) if same and self._page else len(events)
             head_text = _head_text(stored) if self._stirred else target.head_text
-            self._page = _PageCopy(target.stream, length, head_text)
+            others = held_of(target.others, stored)
+            self._page = _PageCopy(target.stream, length, head_text, others)
         elif self._whole:  # it was repaired, and the page does not know yet
             self._page = _PageCopy(target.stream, 0, "")
         else:
@@ -237,6 +257,10 @@ class PageDelivery:
 
     def rejected(self, answer: Mapping[str, Any]) -> None:
         """Take the page's word that it could not take a message: it has less, or something else."""
+        if self._exchanged and answer.get("seq") == self._exchanged:
+            self._never_names = self._whole = True  # it does not hold what we thought
+            self.start_over()
+            return
         length, page = answer.get("n"), self._page
         same = page is not None and answer.get("stream") == page.stream
         if page and same and isinstance(length, int) and 0 <= length < page.length:
@@ -265,8 +289,8 @@ class PageDelivery:
         if target is None or page is None or not self._lacks_something():
             return None
         if self._whole or page.stream != target.stream:
-            then = _PageCopy(target.stream, target.length, target.head_text)
-            return _Transfer(deque(self._switch(target.whole())), then, whole=True)
+            then = _PageCopy(target.stream, target.length, target.head_text, target.others)
+            return _Transfer(deque(self._exchange(target, page)), then, whole=True)
         if now < self._beat and not self._hurries:
             return None
         batch, _ = take_batch(target.entries[page.length : target.length])
@@ -274,10 +298,25 @@ class PageDelivery:
         if page.head_text != target.head_text:
             # A signature that is gone is named, so that the page drops it.
             fields["head"] = {"signature": None, **target.head}
-        then = _PageCopy(target.stream, page.length + len(batch), target.head_text)
+        length = page.length + len(batch)
+        then = _PageCopy(target.stream, length, target.head_text, page.others)
         if then.length == target.length:  # or there is more, which need not wait
             self._beat = now + BEAT_S
         return _Transfer(deque([self._numbering.message("append", **self._to, **fields)]), then)
+
+    def _exchange(self, target: Snapshot, page: _PageCopy) -> list[JsonObject]:
+        """Return what makes `target` of what `page` holds: without that, if it keeps that."""
+        if not self.keeps or self._never_names or page.stream == target.stream:
+            return self._switch(target.whole())
+        there = set(map(id, page.others))
+        kept = Kept.of(target.others, lambda x: id(x) in there or page.was_active(x))
+        document = {**target.whole(), "others": kept.sent}
+        if not kept.places or not is_short(document):
+            return self._switch(target.whole())
+        fields: JsonObject = {"doc": storable(document), "kept": kept.places}
+        message = self._numbering.message("exchange", **self._to, **fields)
+        self._exchanged = self._numbering.last
+        return [message]
 
     def _switch(self, document: JsonObject) -> list[JsonObject]:
         message = self._numbering.message

@@ -54,6 +54,7 @@ class Hello:
         has_document: Whether the notebook's metadata has the key `jp` (or a carrier) at all.
         document: What is there: unchecked.
         tells_cells: Whether the page answers when it is asked for cells.
+        keeps: Whether it understands `exchange`.
     """
 
     page: str
@@ -63,6 +64,7 @@ class Hello:
     has_document: bool = False
     document: JsonValue = None
     tells_cells: bool = False
+    keeps: bool = False
     protocol: JsonValue = PROTOCOL
 
     @classmethod
@@ -76,6 +78,7 @@ class Hello:
             has_document="doc" in data,
             document=data.get("doc"),
             tells_cells="cells" in _list(data.get("tells")),
+            keeps="exchange" in _list(data.get("tells")),
             protocol=data.get("v"),
         )
 
@@ -120,6 +123,11 @@ def can_wait(kind: str, content: Mapping[str, Any]) -> bool:
     data = content.get("data")
     of_record = kind == "comm_msg" and str(content.get("comm_id", "")).startswith(f"{TARGET}.")
     return of_record and isinstance(data, dict) and data.get("type") == "append"
+
+
+def is_short(value: JsonValue) -> bool:
+    """Return whether `value` goes in one message."""
+    return len(as_ascii(value)) <= MAX_BATCH_BYTES
 
 
 def split(text: str, size: int = MAX_BATCH_BYTES) -> list[str]:

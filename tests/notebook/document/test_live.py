@@ -55,6 +55,23 @@ def test_the_notebooks_conversation_goes_on(front: FrontEnd) -> None:
     assert front.view.jp["future"] == {"kept": True}
 
 
+def test_a_new_conversation_is_sent_without_those_that_the_page_holds(front: FrontEnd) -> None:
+    front.view.tells = ["exchange"]
+    front.run(SETUP)
+    front.run("for i in range(20): say(str(i), 'x' * 100_000)\nflushed()")
+    front.run("new(); say('two'); flushed()")
+    assert front.view.contents() == ["two"]
+    (old,) = front.view.jp["others"]
+    assert len(old["events"]) == 60
+    (message,) = front.view.of_type("exchange")
+    assert len(json.dumps(message)) < 2_000
+    reloaded = View(json.loads(json.dumps(front.view.jp)), page="page-2")  # an older script
+    front.views = [reloaded]
+    front.send(reloaded, reloaded.hello())
+    front.run("new(); say('three'); flushed()")
+    assert [reloaded.contents(), len(reloaded.jp["others"])] == [["three"], 2]
+
+
 def test_a_head_travels_when_it_changes(front: FrontEnd) -> None:
     front.run(SETUP)
     front.run("say('one'); flushed()")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from jp_nb.notebook.document.wire import MAX_BATCH_BYTES, Hello, Numbering
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest
 from tests.support.fakes import new_stream
+from tests.support.scripted_page import View
 
 RESEND = 1.0
 
@@ -283,3 +285,138 @@ def test_a_page_that_may_not_write_gives_way_to_one_that_may() -> None:
     pages.follow(hello("first", read_only=True))
     assert pages.only_reads(hello("second", read_only=True))
     assert not pages.only_reads(hello("second"))
+
+
+# --- another conversation becomes active -------------------------------------------------------
+
+
+class Holder:
+    """A page that takes what is sent, as one that keeps what it holds."""
+
+    def __init__(self, delivery: PageDelivery) -> None:
+        self.delivery = delivery
+        self.view = View(tells=["exchange"])
+        delivery.keeps = True
+
+    def takes(self, now: float = 0.0) -> list[str]:
+        """Take all that is sent; return the kinds of messages."""
+        kinds = []
+        while message := self.delivery.due(now):
+            answer = self.view.answer(message)
+            assert answer is not None
+            assert answer["type"] == "ack"
+            self.delivery.acknowledged(answer, now)
+            kinds.append(str(message["type"]))
+        return kinds
+
+
+@pytest.fixture
+def holder(delivery: PageDelivery, document: Document) -> Holder:
+    """A page that holds a conversation of two turns."""
+    made = Holder(delivery)
+    say(document, "one", "two")
+    delivery.changed(document)
+    made.takes()
+    return made
+
+
+def begin(document: Document, name: str) -> None:
+    document.shelve()
+    document.conversation = new_stream()
+    document.conversation.head["id"] = name
+
+
+def test_a_page_keeps_the_conversations_that_it_holds_when_another_one_begins(
+    holder: Holder, delivery: PageDelivery, document: Document
+) -> None:
+    for name in ("jp-c2", "jp-c3", "jp-c4"):
+        begin(document, name)
+        say(document, f"in {name}")
+        delivery.replaced(document)
+        assert holder.takes() == ["exchange"]
+        assert holder.view.jp == document.to_json()
+    message = holder.view.of_type("exchange")[-1]
+    assert [named[1:] for named in message["kept"]] == [["jp-c3", 2], ["jp-c2", 2], ["jp-c1", 4]]
+    assert message["doc"]["others"] == []
+
+
+def test_what_the_page_lacks_of_a_conversation_is_sent_with_it(
+    holder: Holder, delivery: PageDelivery, document: Document
+) -> None:
+    begin(document, "jp-c2")
+    say(document, "in jp-c2")
+    delivery.replaced(document)
+    holder.takes()
+    say(document, "not sent yet")
+    begin(document, "jp-c3")
+    delivery.replaced(document)
+    assert holder.takes() == ["exchange"]
+    assert holder.view.jp == document.to_json()
+    (named,) = holder.view.of_type("exchange")[-1]["kept"]
+    assert named == [1, "jp-c1", 4]
+
+
+def test_a_conversation_that_was_repaired_or_renamed_meanwhile_is_sent(
+    holder: Holder, delivery: PageDelivery, document: Document
+) -> None:
+    delivery.replaced(document)  # as a repair does, and the page does not know yet
+    begin(document, "jp-c2")
+    delivery.replaced(document)
+    assert holder.takes() == ["switch"]
+    document.conversation.head["title"] = "Bread"
+    say(document, "here")
+    begin(document, "jp-c3")
+    delivery.replaced(document)
+    assert holder.takes() == ["exchange"]
+    assert holder.view.jp == document.to_json()
+
+
+def test_a_page_of_before_gets_the_whole(
+    holder: Holder, delivery: PageDelivery, document: Document
+) -> None:
+    delivery.keeps = False
+    begin(document, "jp-c2")
+    delivery.replaced(document)
+    assert holder.takes() == ["switch"]
+    assert holder.view.jp == document.to_json()
+
+
+@pytest.mark.parametrize("acknowledged", [False, True], ids=["one page", "the second page"])
+def test_a_page_that_does_not_hold_it_gets_the_whole_from_then_on(
+    holder: Holder, delivery: PageDelivery, document: Document, acknowledged: bool
+) -> None:
+    begin(document, "jp-c2")
+    delivery.replaced(document)
+    message = delivery.due(0.0)
+    assert message is not None
+    assert message["type"] == "exchange"
+    if acknowledged:
+        delivery.acknowledged({"seq": message["seq"]}, 0.0)
+    delivery.rejected({"seq": message["seq"], "n": 0, "stream": "jp-c1"})
+    assert holder.takes() == ["switch"]
+    begin(document, "jp-c3")
+    delivery.replaced(document)
+    assert holder.takes() == ["switch"]
+
+
+def test_what_a_page_says_that_it_holds_is_kept_if_it_is_the_same(
+    holder: Holder, delivery: PageDelivery, document: Document
+) -> None:
+    begin(document, "jp-c2")
+    say(document, "in jp-c2")
+    delivery.keep(document)
+    stored = json.loads(json.dumps(document.to_json()))
+    assert delivery.page_holds(stored)
+    begin(document, "jp-c3")
+    delivery.replaced(document)
+    holder.view.jp = stored
+    assert holder.takes() == ["exchange"]
+    assert len(holder.view.of_type("exchange")[-1]["kept"]) == 2
+    assert holder.view.jp == document.to_json()
+    holder.view.jp["others"][1]["events"][0]["content"] = "changed elsewhere"
+    assert delivery.page_holds(holder.view.jp)
+    begin(document, "jp-c4")
+    say(document, "in jp-c4")
+    delivery.replaced(document)
+    holder.takes()
+    assert holder.view.jp == document.to_json()
