@@ -46,7 +46,7 @@ FIELDS: Mapping[str, Mapping[str, Mapping[str, Fits]]] = {
         "chunk": {"i": NUMBER, "of": NUMBER, "text": TEXT},
         "ack": {"seq": NUMBER, "stream": TEXT, "n": NUMBER, "dirty": FLAG},
         "nack": {"seq": NUMBER, "stream": TEXT, "n": NUMBER, "why?": TEXT},
-        "saved": {"seq": NUMBER},
+        "saved": {"seq?": NUMBER, "stream?": TEXT, "n?": NUMBER},
         "cells": {"seq": NUMBER, "i": NUMBER, "of": NUMBER, "text": TEXT},
         "save_failed": {"seq": NUMBER, "why": TEXT},
     },
