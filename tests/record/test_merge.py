@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.record.jp_object import shape_of
+from jp_nb.record.jp_object import entry_counts, shape_of
 from jp_nb.record.merge import merge
 
 CASES: list[dict[str, Any]] = json.loads(
@@ -64,3 +64,11 @@ def test_merging_twice_changes_nothing(case: dict[str, Any]) -> None:
 )
 def test_kind(value: Any, expected: str) -> None:
     assert shape_of(value) == expected
+
+
+def test_conversations_of_headless_runs_are_not_counted_as_seen() -> None:
+    """A run again would say another number of what it replaces than the first one said."""
+    one: dict[str, Any] = {"type": "turn_start"}
+    live: dict[str, Any] = {"conversation": {"id": "a", "made": "live"}, "events": [one, one]}
+    run: dict[str, Any] = {"conversation": {"id": "b", "made": "headless"}, "events": [one]}
+    assert entry_counts({**run, "others": [live]}) == entry_counts(live) == {"a": 2}
