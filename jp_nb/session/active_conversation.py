@@ -78,6 +78,7 @@ class ActiveConversation:
         self.made_here = not self.restored
         self._ours = self.made_here or (previous is not None and self._continues(previous))
         self.comes_back = opened.comes_back
+        self._kept = len(self.document.conversation) if self.restored else 0
         if self.comes_back:
             self._look_for_journals()
         if self.restored and previous is None:
@@ -92,6 +93,7 @@ class ActiveConversation:
         return ConversationJournal(
             self.document,
             notebook=self._notebook,
+            kept=self._kept,
             saved=self.store.saved_entries,
             notices=self.notices,
         )
@@ -257,6 +259,10 @@ class ActiveConversation:
 
     def _look_for_journals(self) -> None:
         """Bring back what an earlier kernel of this notebook left outside of it."""
+        from jp_nb.workspace.journal_place import has_journals
+
+        if not has_journals():
+            return
         same_each_time = isinstance(self.clock, PositionClock)  # whatever lies elsewhere
         if self.headless and (same_each_time or not self.restored):
             self.journal.replace_headless()

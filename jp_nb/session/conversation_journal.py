@@ -45,6 +45,7 @@ class ConversationJournal:
     Args:
         document: The conversations of the notebook.
         notebook: The notebook's path, if it is known.
+        kept: How many entries of the active conversation its home has already.
         saved: Returns how many entries of a conversation the notebook's file is known to hold.
         notices: Takes what the person should be told once.
         folder: Where journals are.
@@ -55,6 +56,7 @@ class ConversationJournal:
         document: Document,
         *,
         notebook: Path | None,
+        kept: int,
         saved: Callable[[str], int],
         notices: list[str],
         folder: JournalFolder | None = None,
@@ -68,7 +70,7 @@ class ConversationJournal:
         self._file: JournalFile | None = None
         self._told = False
         self._offered: list[Path] = []
-        self._take(document.conversation, base=0)
+        self._take(document.conversation, base=kept)
 
     def _take(self, stream: ConversationStream, *, base: int) -> None:
         self._stream: ConversationStream = stream
@@ -85,9 +87,8 @@ class ConversationJournal:
         For a conversation that was just read from its notebook, or begins there.
         """
         with self._lock:
-            self._base = self._written = len(self._stream)
             try:
-                return self._folder.exists() and self._recover()
+                return self._recover()
             except (OSError, StorageError) as exc:
                 self._notices.append(f"journals of earlier kernels cannot be read: {exc}")
                 return False

@@ -23,6 +23,7 @@ from typing import Final
 
 from jp_nb.errors import StorageError
 from jp_nb.workspace.file_lock import try_lock
+from jp_nb.workspace.journal_place import SUFFIX, journal_path
 
 MAX_JOURNAL_BYTES: Final = 256_000_000
 """Of one file that is read: more than any notebook holds."""
@@ -39,13 +40,6 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,80}", re.ASCII)
 _OPEN: Final = (
     os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 ) | getattr(os, "O_NONBLOCK", 0)
-
-
-def journal_path() -> Path:
-    """Return the folder of the journals, made or not."""
-    import platformdirs  # most loads of the extension have no journal to look for
-
-    return platformdirs.user_data_path("jp") / "journal"
 
 
 class JournalFile:
@@ -219,7 +213,7 @@ class JournalFolder:
         self._check()
         name = f"{file_name(conversation)}.{_digest(notebook)[:8]}"
         for number in range(MAX_FILES):
-            path = self.path / f"{name}.{number}.jsonl"
+            path = self.path / f"{name}.{number}{SUFFIX}"
             with suppress(FileExistsError):
                 descriptor = os.open(path, _OPEN | os.O_CREAT | os.O_EXCL, 0o600)
                 if try_lock(descriptor):
@@ -272,7 +266,7 @@ class JournalFolder:
         found = []
         with os.scandir(self.path) as entries:
             for entry in entries:
-                if entry.name.startswith(begins) and entry.name.endswith(".jsonl"):
+                if entry.name.startswith(begins) and entry.name.endswith(SUFFIX):
                     with suppress(FileNotFoundError):
                         found.append((entry.stat(follow_symlinks=False).st_mtime_ns, entry.path))
         return [Path(path) for _, path in sorted(found, reverse=True)]
