@@ -8,6 +8,7 @@ Source: `docs/guide.md`.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -20,6 +21,10 @@ from jp_nb.headless.cassette_options import add_cassette_options
 
 INTERRUPTED = 128 + 2
 """The exit code of what SIGINT ended, as shells have it."""
+
+
+BROKEN_PIPE = 128 + 13
+"""Likewise of what SIGPIPE would have ended."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,6 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("jp-nb: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except BrokenPipeError:  # who reads it, such as `head`, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes nowhere
+        return BROKEN_PIPE
     except UsageError as exc:
         return _complain(exc, 2)
     except JpNbError as exc:

@@ -275,6 +275,21 @@ def test_what_cannot_be_read_ends_with_2(
     assert main(["diff", str(one)]) == 2
 
 
+@pytest.mark.parametrize("command", ["show a.ipynb", "diff a.ipynb b.ipynb"])
+def test_a_reader_who_has_enough_is_no_error(write: Write, command: str) -> None:
+    folder = write("a.ipynb").parent
+    write("b.ipynb", lambda stream: talk(stream, days=3))
+    arguments = [sys.executable, "-m", "jp_nb.cli", *command.split()]
+    with subprocess.Popen(
+        arguments, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 128 + 13
+
+
 def git(folder: Path, *arguments: str) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
