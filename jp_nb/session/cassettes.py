@@ -108,7 +108,7 @@ class Cassettes:
             return CassetteChoice()
         named = file or configured.path
         if named is not None:
-            path = self._files.folder / Path(named).expanduser()
+            path = self._files.folder / os.path.expanduser(named)  # a `~` that means nothing stays
             return CassetteChoice(mode, Path(os.path.abspath(path)), configured.tools)
         if self._notebook is None:
             raise ConfigError(

@@ -167,6 +167,24 @@ def test_questions_that_a_model_answers_at_the_same_time_are_on_the_cassette_in_
     assert sorted(map(str, replays[0]["record"])) == sorted(map(str, recorded))
 
 
+def test_a_question_that_is_not_on_the_cassette_is_what_the_error_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not that the tool then told the model of the failure, which is not recorded either."""
+    load = LOAD.format(protocol="openai")
+    path = write_cells(tmp_path / "talk.ipynb", load, PACK + ASKS_MODEL, "%%jp\nPack for all.")
+    monkeypatch.setenv(KEYS["openai"], KEY)
+    with LoopbackServer(packing(slow=True)) as server:
+        assert run_with(path, "record", providers__llm__openai__base_url=server.url).ok
+    asks_else = PACK.replace("Which size for", "What size for")
+    write_cells(path, load, asks_else + ASKS_MODEL, "%%jp\nPack for all.")
+    failure = run_with(path, "replay").failure
+    assert failure is not None
+    assert failure.name == "UnrecordedError"
+    assert "What size for Bern?" in failure.message
+    assert "LLM provider error" not in failure.message
+
+
 def _without_made_up_ids(text: str) -> str:
     """The text without what the server numbers as requests arrive, and what covers that."""
     return re.sub(r'"id":"[^"]*"|"seal":"\w+"', "", text)
