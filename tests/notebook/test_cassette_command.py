@@ -213,10 +213,10 @@ def test_an_answer_that_cannot_be_written_down_is_an_error_and_stays_in_the_reco
     folder: Path, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(KEYS["openai"], KEY)
-    (folder / "file").write_text("")
     with LoopbackServer(["Sunny."]) as server:
         notebook = with_model(folder, "openai", server.url)
         said(notebook, "record file/talk.jsonl")
+        (folder / "file").write_text("")  # where its folder would be
         with pytest.raises(StorageError, match=r"file/talk.jsonl cannot be written"):
             notebook.ask("How will it be?")
     assert "Sunny." in str(entries(notebook))
