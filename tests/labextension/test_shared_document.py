@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from jp_nb.record import carrier, segments
 from tests.support.browser import NotebookPage
-from tests.support.page_actions import MODEL
+from tests.support.page_actions import MODEL, click, question
 from tests.support.scripted_page import SETUP
 from tests.support.shared_document import SharedPages
 
@@ -114,3 +115,67 @@ def test_a_broken_segment_is_said_and_put_aside_by_a_new_conversation(
     assert record["others"][0]["broken"] == 1
     assert "jp.2" in record["others"][0]["segments"]
     assert not [key for key in metadata_in(first) if segments.is_segment(key)]
+
+
+ASKS = question(question="Which database?", answer_type="select", options=["Postgres", "SQLite"])
+FORMS = ".jp-nb-form[role='group']:visible"
+
+
+def outputs_of(page: NotebookPage, cell: int) -> int:
+    outputs = f"{MODEL}.cells.get({cell}).sharedModel.getOutputs().length"
+    return int(page.page.evaluate(outputs))
+
+
+def test_two_people_share_a_question_its_answer_the_queue_and_the_interrupt(
+    shared_pages: SharedPages,
+) -> None:
+    (shared_pages.lab.root / "decides.toml").write_text(ASKS + '[[replies]]\ntext = "Noted."\n')
+    cells = ["%load_ext jp_nb", "%%jp -n -m scripted/decides\nDecide.", "print('the next')"]
+    first, second = shared_pages.open(*cells)
+    run(first, 0, until="kept")
+    first.run_cell(1)
+    for page in (first, second):
+        page.form()
+        assert page.page.locator(FORMS).count() == 1
+        assert outputs_of(page, 1) == 1
+    second.run_cell(2)
+    for page in (first, second):
+        page.cell(2).get_by_text("[*]").wait_for()
+        assert page.outputs(2).count() == 0
+    second.form().get_by_role("radio").nth(1).click()
+    click(second, "Submit")
+    for page in (first, second):
+        shown = page.output_text(1, contains="Noted.")
+        assert shown.count("Noted.") == shown.count("◉ SQLite") == 1
+        page.page.wait_for_function(f"!document.querySelector({FORMS.split(':')[0]!r})")
+        page.output_text(2, contains="the next")
+    first.wait_for_kernel_status("idle")
+    first.run_cell(1)
+    second.form()
+    second.interrupt()
+    for page in (first, second):
+        page.form().get_by_text("Interrupted", exact=True).wait_for()
+    click(second, "Stop (cancel & exit)")
+    for page in (first, second):
+        page.wait_for_kernel_status("idle")
+        assert page.page.locator(FORMS).count() == 0
+
+
+def test_500_turns_cost_the_shared_document_as_much_each_as_the_first_ones(
+    shared_pages: SharedPages,
+) -> None:
+    turns = "for i in range({}): say(f'turn {{i}}', 'x' * 500); in_cell.opened.store.flush(30)\n"
+    blocks = [f"{turns.format(count)}flushed(30)" for count in (100, 300, 100)]
+    (page,) = shared_pages.open(SETUP, *blocks, pages=1)
+    run(page, 0, until="kept")
+    kept = [shared_pages.store_bytes()]
+    for cell in (1, 2, 3):
+        run(page, cell, until="flushed")
+        page.save()  # by then the server has all of it
+        kept.append(shared_pages.store_bytes())
+    first, _, last = (after - before for before, after in pairwise(kept))
+    record: Any = carrier.read(metadata_in(page))
+    assert len(contents(record)) == 500
+    assert first > 100 * 500  # it was counted at all
+    # A segment at most for each of two batches, where all of the record would be 400 KB.
+    assert last < 100 * 2 * 16 * 1024

@@ -21,7 +21,7 @@
   const KEY = "jp";
   const SEALED_VERSION = 2; // of a stored object whose entries are in segments
   const SEGMENT = /^jp\.[1-9][0-9]{0,6}$/; // the keys of these
-  const SEGMENT_CHARS = 64 * 1024; // of a full one
+  const SEGMENT_CHARS = 16 * 1024; // of a full one
   const TARGET = "jp_nb.document";
   const WIDGET_STATE = "application/vnd.jupyter.widget-state+json";
   const INLINE_CHARS = 4 * 1024 * 1024; // a longer document travels in pieces
@@ -458,6 +458,8 @@
       // Whoever clears them is not done yet.
       setTimeout(() => {
         if (this.over || outputs !== this.outputsOfCell) return;
+        // A shared document takes an output out to put in what it is now.
+        if (this.model.collaborative && outputs.length) return;
         this.again ||= this.cellModel.executionState === "running";
         this.putAll();
       });
@@ -795,6 +797,7 @@
           break;
         case "execute_input":
           if (asked) this.onRun(content.code);
+          else if (this.shared) this.trustOutputsOf(content.code);
           break;
         case "status":
           if (content.execution_state === "idle" && parent?.msg_id === this.showing?.request) {
@@ -815,7 +818,26 @@
       if (showing?.request === parent?.msg_id && (isOfTurn || showing?.outputs.has(id))) {
         showing.update(id, { data, metadata });
       } else if (!asked && header.msg_type === "update_display_data") {
-        this.replace(id, { data, metadata });
+        if (!this.shared) this.replace(id, { data, metadata });
+      }
+    }
+
+    /**
+     * Another page of the document runs a cell: what it shows, a form say, is for this one too.
+     *
+     * Done while there are no outputs: later, each of them would be written anew for all pages.
+     */
+    trustOutputsOf(code) {
+      for (const cell of this.context.model.cells) {
+        if (cell.type !== "code" || cell.sharedModel.getSource() !== code) continue;
+        const { outputs } = cell;
+        const trust = () => {
+          if (outputs.length) return;
+          outputs.changed.disconnect(trust);
+          outputs.trusted = true; // as those of every cell that runs
+        };
+        outputs.changed.connect(trust);
+        trust();
       }
     }
 
@@ -862,6 +884,7 @@
         [request, id, code].every((x) => typeof x === "string" && x) &&
         list(outputs).every((x) => typeof own(x, "display_id") === "string" && isObject(x.data));
       if (to !== this.page || !wellFormed || model.readOnly) return;
+      if (this.shared) return; // the page that asked puts them there
       const cell = cellOf(model, id) ?? insertCell(model, id, code);
       this.endShowing();
       const showing = new Showing(model, request, id);
