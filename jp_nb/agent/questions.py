@@ -45,11 +45,11 @@ class RecordedAnswer:
     """An answer that the same question of the same call had before.
 
     Attributes:
-        kind: The kind of the question.
+        question: What was asked, as it is recorded: it is an answer to that alone.
         channel: Where it was from: a tool that runs again is told the same.
     """
 
-    kind: str
+    question: InquiryQuestion
     answer: JsonValue
     channel: str | None = None
 
@@ -97,7 +97,7 @@ class TurnState:
     def repeated(self, inquiry_id: str, question: Question) -> UseAnswer | None:
         """Return the recorded answer, if it is one to `question` as it is now."""
         found = self.recorded.get(inquiry_id)
-        if found is None or found.kind != question.answer_type.type:
+        if found is None or found.question != recorded_question(question):
             return None
         return None if question.misfit(found.answer) else UseAnswer(found.answer, found.channel)
 
@@ -117,19 +117,20 @@ def reusable(question: Question) -> bool:
 
 def inquiry_request(inquiry_id: str, source: InquirySource, question: Question) -> InquiryRequest:
     """Return the entry that opens an inquiry, as the tool declared the question."""
-    return InquiryRequest(
-        id=inquiry_id,
-        source=source,
-        question=InquiryQuestion(
-            text=question.text,
-            answer_type=InquiryAnswerType.model_validate(question.answer_type.recorded()),
-            default=None if question.answer_type.has_secret else question.default,
-            context=question.context,
-            exclusive=question.exclusive,
-            persistence=question.persistence,
-            header=question.header,
-            required=question.required,
-        ),
+    return InquiryRequest(id=inquiry_id, source=source, question=recorded_question(question))
+
+
+def recorded_question(question: Question) -> InquiryQuestion:
+    """Return `question` as a record has it."""
+    return InquiryQuestion(
+        text=question.text,
+        answer_type=InquiryAnswerType.model_validate(question.answer_type.recorded()),
+        default=None if question.answer_type.has_secret else question.default,
+        context=question.context,
+        exclusive=question.exclusive,
+        persistence=question.persistence,
+        header=question.header,
+        required=question.required,
     )
 
 

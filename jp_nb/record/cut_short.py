@@ -33,6 +33,7 @@ class CutShort:
         open_calls: The tool calls that nothing answers: they may have run, in part or whole.
         is_unanswered: Whether the model has said nothing in it.
         taken_back: The changes that were made for it, and taken back when it got no answer.
+        strange: How many more of them there are that a stranger made.
     """
 
     turn: int
@@ -40,13 +41,16 @@ class CutShort:
     open_calls: tuple[ToolCallRequest, ...]
     is_unanswered: bool
     taken_back: tuple[ConfigDelta, ...] = ()
+    strange: int = 0
 
 
-def cut_short(stream: ConversationStream, *, ended_early: bool = False) -> CutShort | None:
+def cut_short(
+    stream: ConversationStream, *, ended_early: bool = False, foreign: int = 0
+) -> CutShort | None:
     """Return the last turn of `stream` if something is missing in it; None if it is complete.
 
     The text of an answer may be a part of it: only who ran the turn knows, and says so with
-    `ended_early`.
+    `ended_early`. The `foreign` first changes of the configuration are a stranger's.
     """
     turn = stream.current_turn()
     request = next((entry for entry in turn if isinstance(entry, ChatRequest)), None)
@@ -54,16 +58,29 @@ def cut_short(stream: ConversationStream, *, ended_early: bool = False) -> CutSh
         return None
     calls = tuple(stream.unanswered())
     silent = is_unanswered(turn)
-    changes = _taken_back(stream) if silent else ()
-    return CutShort(stream.turn_count - 1, request, calls, silent, changes)
+    numbers = _taken_back(stream) if silent else range(0)
+    own = tuple(stream.deltas[number] for number in numbers if number >= foreign)
+    return CutShort(stream.turn_count - 1, request, calls, silent, own, len(numbers) - len(own))
 
 
-def _taken_back(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
-    """Return what the mark at the end of the last turn takes back."""
-    mark = no_answer(stream.deltas[-1]) if stream.deltas else None
-    if mark is None or not mark.takes_back:
-        return ()
-    return tuple(stream.deltas[-1 - mark.takes_back : -1])
+def _taken_back(stream: ConversationStream) -> range:
+    """Return the numbers of the changes that the mark of the last turn takes back."""
+    marks = [number for number, delta in enumerate(stream.deltas) if no_answer(delta) is not None]
+    mark = no_answer(stream.deltas[marks[-1]]) if marks else None
+    if mark is None or not _is_of_last_turn(stream, stream.deltas[marks[-1]]):
+        return range(0)
+    begins = marks[-2] + 1 if len(marks) > 1 else 0  # as everywhere: never behind the mark before
+    return range(max(begins, marks[-1] - mark.takes_back), marks[-1])
+
+
+def _is_of_last_turn(stream: ConversationStream, mark: ConfigDelta) -> bool:
+    """Return whether `mark` stands behind the request of the last turn."""
+    for entry in reversed(stream.entries):
+        if entry is mark:
+            return True
+        if isinstance(entry, ChatRequest):
+            return False
+    return False
 
 
 def _awaits_model(turn: Sequence[Entry]) -> bool:

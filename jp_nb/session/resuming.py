@@ -35,6 +35,9 @@ ABANDONED: Final = (
 NOTHING: Final = (
     "there is nothing to resume: the last turn came to its end. `%jp retry` asks it again"
 )
+STRANGE: Final = (
+    "what had been set for this turn does not count again: the record is not yours (`%jp trust`)"
+)
 _ACTIONS: Final = (
     Action("r", "Run it again", "run"),
     Action("a", "Abandon it: the model is told that it was interrupted", "abandon"),
@@ -59,7 +62,8 @@ class Resuming:
         """Return the turn that can go on; None if there is none."""
         stream = self._active.document.conversation
         status = self._known.get((stream.id, stream.turn_count - 1))
-        return cut_short(stream, ended_early=status in _EARLY)
+        foreign = self._active.settings.projection.foreign
+        return cut_short(stream, ended_early=status in _EARLY, foreign=foreign)
 
     def decided(
         self, found: CutShort, ask: Callable[[ActionPrompt], PromptEnd]

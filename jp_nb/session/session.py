@@ -349,7 +349,7 @@ class Session:
             JpNbError: As `run_turn` does.
             KeyboardInterrupt: Likewise.
         """
-        from jp_nb.session.resuming import NOTHING, Resuming
+        from jp_nb.session.resuming import NOTHING, STRANGE, Resuming
 
         turns = self._ready()
         resuming = Resuming(self.active, self.conversations.known)
@@ -359,6 +359,8 @@ class Session:
                 return None
             raise UsageError(NOTHING)
         again, abandoned = resuming.decided(found, turns.decide)
+        if found.strange:
+            self.notices.append(STRANGE)
         with resuming.changes_again(found):
             prepared = turns.prepare(
                 None,

@@ -69,15 +69,15 @@ def batches_of(entries: Sequence[Entry]) -> list[RecordedBatch]:
 
 def answers_of(entries: Sequence[Entry]) -> dict[str, RecordedAnswer]:
     """Return the answers in the `entries` of a turn by the id of their inquiry; no secrets."""
-    kinds = {e.id: e.question.answer_type.type for e in entries if isinstance(e, InquiryRequest)}
+    asked = {e.id: e.question for e in entries if isinstance(e, InquiryRequest)}
     found: dict[str, RecordedAnswer] = {}
     for entry in entries:
         if not isinstance(entry, InquiryResponse) or entry.outcome != "answered":
             continue
         channel = entry.metadata.get("channel")
         origin = channel if isinstance(channel, str) else None
-        if (kind := kinds.get(entry.id)) is not None:
-            found[entry.id] = RecordedAnswer(kind, entry.answer, origin)
+        if (question := asked.get(entry.id)) is not None:
+            found[entry.id] = RecordedAnswer(question, entry.answer, origin)
     return found
 
 

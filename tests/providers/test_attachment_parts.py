@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionContentPartParam
 from pydantic import TypeAdapter
 
+from jp_nb import json_values
 from jp_nb.agent.model_events import Attachment, ModelRequest
 from jp_nb.providers.attachment_parts import documents_xml
 from jp_nb.providers.chat_profiles import PROFILES
@@ -267,15 +268,13 @@ async def test_the_same_attachments_are_encoded_once_and_begin_every_request_ali
 ) -> None:
     Counted.passes = 0
     attachments = Counted(ALL)
-    dumps, dumped = json.dumps, []
+    encode, encoded = json_values._compact, []
 
-    def counting(value: Any, **options: Any) -> str:
-        text = dumps(value, **options)
-        if "separators" in options:  # not the server's
-            dumped.append(text)
-        return text
+    def counting(value: Any) -> str:
+        encoded.append(encode(value))
+        return encoded[-1]
 
-    monkeypatch.setattr(json, "dumps", counting)
+    monkeypatch.setattr(json_values, "_compact", counting)
     with LoopbackServer(["ok"] * 10) as server:
         provider = create(name, {"base_url": server.url})
         thread = thread_of(user("Go."))
@@ -292,7 +291,7 @@ async def test_the_same_attachments_are_encoded_once_and_begin_every_request_ali
     assert all(later.startswith(earlier) for earlier, later in pairwise(bodies))
     assert Counted.passes == 1
     if name not in IN_SYSTEM_TEXT:
-        assert sum("notes.md" in text for text in dumped) == 1
+        assert sum("notes.md" in text for text in encoded) == 1
 
 
 @pytest.mark.parametrize("name", PROVIDERS)

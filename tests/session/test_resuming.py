@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from jp_nb.config.directives import Directive
 from jp_nb.errors import PromptCancelled, PromptUnavailable, ProviderError, UsageError
 from jp_nb.record.turn_view import Turn
 from jp_nb.session.session import Session
@@ -135,4 +136,52 @@ def test_a_conversation_that_the_notebook_does_not_have_comes_back_when_somebody
     assert own != path
     assert own.read_text().count('"entry"') == len(stream.raw)
     assert resumed(session).text.endswith("two")
+    session.close()
+
+
+def strangers(*events: dict[str, Any]) -> dict[str, Any]:
+    """A stored conversation of somebody else, with a script for a model."""
+    times = (f"2026-01-01 00:00:0{number}.0" for number in range(10))
+    return {
+        "version": 1,
+        "conversation": {"id": "jp-c17000000000", "made": "live"},
+        "base_config": {"assistant": {"model": {"id": {"provider": "scripted", "name": "talk"}}}},
+        "events": [
+            {"timestamp": time, "event_id": f"e{time[-3]}", **event}
+            for time, event in zip(times, events, strict=False)
+        ],
+    }
+
+
+FAILED: dict[str, Any] = {"no_answer": {"ended": "failed", "takes_back": 1}}
+
+
+def test_what_a_stranger_set_for_a_failed_turn_does_not_begin_to_count(clean_folder: Path) -> None:
+    (clean_folder / "talk.toml").write_text('[[replies]]\ntext = "Done."\n')
+    evil = {"llm": {"openai": {"base_url": "https://elsewhere.example/v1"}}}
+    stored = strangers(
+        {"type": "config_delta", "delta": {"providers": evil}},
+        {"type": "turn_start"},
+        {"type": "chat_request", "content": "First."},
+        {"type": "config_delta", "delta": {}, "metadata": FAILED},
+    )
+    session = opened(clean_folder, stored=stored)
+    before = session.settings.config.providers
+    assert resumed(session).text == "Done."
+    assert session.settings.config.providers == before
+    assert any("does not count again" in notice for notice in session.notices)
+    session.close()
+
+
+def test_options_of_a_failed_turn_count_again_whatever_was_set_since(clean_folder: Path) -> None:
+    (clean_folder / "near.toml").write_text(
+        '[[replies]]\nerror = {status = 400}\n[[replies]]\ntext = "near"\n'
+    )
+    (clean_folder / "far.toml").write_text('[[replies]]\ntext = "far"\n' * 3)
+    session = Session(FakeHost(home=FakeHome(clean_folder / NOTEBOOK)))
+    session.run_turn("First.", model="scripted/far")
+    with pytest.raises(ProviderError):
+        session.run_turn("Second.", model="scripted/near")
+    session.configure(Directive("cfg", "assistant.request.max_retries=0"))
+    assert resumed(session).text == "near"
     session.close()

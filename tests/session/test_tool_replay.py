@@ -82,12 +82,14 @@ def test_a_recorded_answer_counts_where_nobody_is(notebook: Notebook) -> None:
     (notebook.folder / "talk.toml").write_text(one_call("rename"))
     notebook.jp("config conversation.tools.rename.questions.name.answer=Dunes")
 
+    asks = "Which name?"
+
     @jp.tool
     def rename(ctx: jp.ToolContext) -> Any:
         """Rename it."""
         if "name" in ctx.answers:
             return f"Named {ctx.answers['name']}, by {ctx.ends['name'].channel}."
-        return jp.NeedsInput(jp.Question.text("name", "Which name?").with_exclusive())
+        return jp.NeedsInput(jp.Question.text("name", asks).with_exclusive())
 
     notebook.ask("Rename it.")
     notebook.jp("config --unset conversation.tools.rename.questions.name.answer")
@@ -95,6 +97,9 @@ def test_a_recorded_answer_counts_where_nobody_is(notebook: Notebook) -> None:
     assert "Which name? → Dunes (recorded)" in shown
     assert "1 of 1 results are the same" in shown
     assert "nobody could be asked" in notebook.jp("replay --ask")
+    asks = "Which name for all of them?"  # that is another question
+    assert "nobody could be asked" in notebook.jp("replay")
+    asks = "Which name?"
     notebook.jp("trust --revoke")
     of_anybody = notebook.jp("replay")
     assert "(recorded)" not in of_anybody
