@@ -44,6 +44,10 @@ def status(cassettes: Cassettes) -> list[str]:
     if tape is None:
         return ["no cassette: models are asked, and nothing is recorded"]
     name, whole = cassettes.name_of(tape.path), exchanges(len(tape.cassette.exchanges))
+    if tape.is_unanswered:
+        return [
+            f"nothing is recorded on {name} yet: no model has answered, and the file is as it was"
+        ]
     if tape.choice.mode == "record":
         return [f"what models are asked is recorded on {name}: {exchanges(tape.added)} so far"]
     added = "" if tape.is_offline else f", {tape.added} added; models are asked what it has not"

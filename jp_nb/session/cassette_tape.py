@@ -51,6 +51,7 @@ class CassetteTape:
         self.choice = choice
         self.path: Path = choice.path
         self._failed: dict[str, list[Exchange]] = {}
+        self._unanswered: list[Exchange] = []
         self._used: set[int] = set()
         self._missed = ""
         known = _known(choice)
@@ -72,6 +73,11 @@ class CassetteTape:
     def added(self) -> int:
         """So many exchanges were written."""
         return self._writer.written
+
+    @property
+    def is_unanswered(self) -> bool:
+        """True if models were asked for a recording, and none has answered yet."""
+        return bool(self._unanswered)
 
     @property
     def used(self) -> int:
@@ -126,20 +132,30 @@ class CassetteTape:
     def keep(self, exchange: Exchange) -> None:
         """Write `exchange`.
 
-        Where a later run may ask again what failed, a failure is written with what came after it:
-        one that is the end would be replayed for ever.
+        A recording begins with the first answer, and until then what it replaces stays. Where a
+        later run may ask again what failed, a failure is written with what came after it: one that
+        is the end would be replayed for ever.
 
         Raises:
             StorageError: If that is not possible.
         """
         if self.choice.mode == "record":
-            self._writer.add(exchange)
+            self._record(exchange)
         elif exchange.has_failed:
             self._failed.setdefault(exchange.asked.id, []).append(exchange)
         else:
             for failed in self._went_before(exchange):
                 self._writer.add(failed)
             self._writer.add(exchange)
+
+    def _record(self, exchange: Exchange) -> None:
+        waiting = [*self._unanswered, exchange]
+        if exchange.has_failed and not self.added:
+            self._unanswered = waiting
+            return
+        self._unanswered = []
+        for each in waiting:
+            self._writer.add(each)
 
     def _went_before(self, exchange: Exchange) -> list[Exchange]:
         """Return the failures that `exchange` made good, and forget them."""

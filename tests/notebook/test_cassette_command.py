@@ -223,6 +223,27 @@ def test_an_answer_that_cannot_be_written_down_is_an_error_and_stays_in_the_reco
     notebook.session.close()
 
 
+def test_a_recording_without_a_key_leaves_the_cassette_as_it_was(
+    folder: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEYS["anthropic"], KEY)
+    with LoopbackServer(["Sunny."]) as server:
+        notebook = with_model(folder, "anthropic", server.url)
+        said(notebook, "record talk.jsonl")
+        notebook.ask("How will it be?")
+        notebook.session.close()
+    before = (folder / "talk.jsonl").read_bytes()
+    monkeypatch.delenv(KEYS["anthropic"])
+    (folder / ".jp" / "config.toml").write_text('[assistant.model]\nid = "anthropic/m"\n')
+    again = Notebook(folder)
+    said(again, "record talk.jsonl")
+    with pytest.raises(ProviderError, match="needs a key"):
+        again.ask("How will it be?")
+    assert (folder / "talk.jsonl").read_bytes() == before
+    assert "no model has answered, and the file is as it was" in said(again)
+    again.session.close()
+
+
 def test_the_environment_goes_over_the_file_and_what_was_said_over_both(
     folder: Path, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:

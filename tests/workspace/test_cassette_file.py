@@ -233,6 +233,23 @@ def test_a_failure_that_is_the_end_is_not_replayed_for_ever(tmp_path: Path) -> N
     assert [last.replay(failed.asked), last.replay(failed.asked)] == [failed, good]
 
 
+def test_a_recording_without_an_answer_leaves_the_cassette_as_it_was(tmp_path: Path) -> None:
+    failed, good, _, broke_off = exchanges()
+    path = written(tmp_path / "a.jsonl")
+    before = path.read_bytes()
+    tape = CassetteTape(CassetteChoice("record", path))
+    tape.keep(failed)
+    tape.keep(broke_off)
+    assert path.read_bytes() == before
+    assert tape.is_unanswered
+    tape.keep(good)
+    tape.keep(failed)
+    assert not tape.is_unanswered
+    content = read_cassette(path)
+    kept = [content.exchange(each) for each in content.exchanges]
+    assert kept == [failed, broke_off, good, failed]
+
+
 def test_a_recorded_failure_that_is_the_end_is_asked_again(tmp_path: Path) -> None:
     failed = exchanges()[0]
     path = written(tmp_path / "a.jsonl", failed)
