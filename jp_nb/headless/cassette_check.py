@@ -65,11 +65,14 @@ def check_answers_file(path: Path, keys: KeySearch) -> Iterator[Finding]:
     try:
         read_answers_file(path)
     except ConfigError as exc:
-        yield Finding(path, "", "; ".join(problem.message for problem in exc.problems))
+        place = (exc.file or "").removeprefix(f"{path.name}, ")
+        known = place.startswith("line ")
+        message = "; ".join(problem.message for problem in exc.problems)
+        yield Finding(path, place if known else "", message)
     yield from keys_in_lines(path, keys)
 
 
-def check_up_to_date(notebook: Path, cassette: Path) -> Iterator[Finding]:
+def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterator[Finding]:
     """Yield what the notebook asks, or its last headless run said, that is not on its cassette.
 
     Nothing of what either check of the files alone finds.
@@ -86,7 +89,7 @@ def check_up_to_date(notebook: Path, cassette: Path) -> Iterator[Finding]:
             yield Finding(notebook, f"cells[{number}]", message)
     unknown = _first_unknown(read.metadata, content)
     if unknown is not None:
-        said = one_line(unknown, limit=100)
+        said = one_line(keys.hide(unknown), limit=100)
         message = f"what followed {said!r} in the last run is not on {cassette.name}: {AGAIN}"
         yield Finding(notebook, "metadata.jp", message)
 

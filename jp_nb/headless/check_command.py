@@ -32,13 +32,13 @@ def check(options: argparse.Namespace) -> int:
     keys = KeySearch(os.environ)
     found = False
     for path in files.notebooks:
-        found |= _tell(path, check_notebook(path, keys))
+        found |= _tell(path, check_notebook(path, keys), keys)
     for path in files.cassettes:
-        found |= _tell(path, check_cassette_file(path, keys))
+        found |= _tell(path, check_cassette_file(path, keys), keys)
     for path in files.answers:
-        found |= _tell(path, check_answers_file(path, keys))
+        found |= _tell(path, check_answers_file(path, keys), keys)
     for notebook, cassette in files.pairs:
-        found |= _tell(notebook, check_up_to_date(notebook, cassette))
+        found |= _tell(notebook, check_up_to_date(notebook, cassette, keys), keys)
     if not found:
         count = len(files.notebooks) + len(files.cassettes) + len(files.answers)
         print(f"{count} file{'' if count == 1 else 's'} checked: nothing found")
@@ -99,11 +99,11 @@ def _add(files: CheckedFiles, path: Path, notebook: Path) -> None:
         files.answers[answers] = None
 
 
-def _tell(path: Path, findings: Iterator[Finding]) -> bool:
+def _tell(path: Path, findings: Iterator[Finding], keys: KeySearch) -> bool:
     """Print the first `findings` about one file; return True if there is one."""
     first = list(islice(findings, MAX_LISTED))
     for finding in first:
-        print(finding)
+        print(keys.hide(str(finding)))
     if (more := sum(1 for _ in findings)) > 0:
         print(f"{path}: and {more} more")
     return bool(first)

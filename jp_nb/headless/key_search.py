@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from jp_nb.agent.secret_answers import Secrets
-from jp_nb.config.secret_names import keys_in, names_secret
+from jp_nb.config.secret_names import keys_in, names_secret, without_keys
 from jp_nb.safe_text import plain
 
 SHORTEST_VALUE: Final = 8
@@ -47,6 +47,13 @@ class KeySearch:
         for name, secrets in self._secrets.items():
             if secrets.hide(text) != text:
                 yield f"the value of the environment variable {name}"
+
+    def hide(self, text: str) -> str:
+        """Return `text` made plain, without the keys in it. What is cut first may keep a part."""
+        text = without_keys(plain(text, limit=len(text)))
+        for secrets in self._secrets.values():
+            text = secrets.hide(text)
+        return text
 
 
 def _is_path(value: str) -> bool:

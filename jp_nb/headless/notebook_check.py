@@ -60,10 +60,10 @@ def check_notebook(path: Path, keys: KeySearch) -> Iterator[Finding]:
     except StorageError as exc:
         yield Finding(path, "", str(exc).removeprefix(f"{path}: ").removeprefix(f"{path} "))
         return
-    for place, text in all_texts(notebook):
+    for place, text in all_texts(notebook, keys):
         for found in keys.found_in(text):
             yield Finding(path, place, f"it holds {found}")
-    for place, message in _of_record(notebook.metadata):
+    for place, message in _of_record(notebook.metadata, keys):
         yield Finding(path, place, message)
 
 
@@ -74,53 +74,55 @@ def cells_of(notebook: Any) -> list[Mapping[str, Any]]:
     return [cell if isinstance(cell, Mapping) else {} for cell in found]
 
 
-def all_texts(value: Any) -> Iterator[tuple[str, str]]:
-    """Yield each text in JSON `value` with its place, names of keys included."""
+def all_texts(value: Any, keys: KeySearch) -> Iterator[tuple[str, str]]:
+    """Yield each text in JSON `value`, names included, with its place, in which no key is told."""
     waiting = [("", value)]
     while waiting:
         place, value = waiting.pop()
         if isinstance(value, str):
             yield place, value
         elif isinstance(value, Mapping):
-            yield from ((place, str(key)) for key in value)
-            waiting += reversed([(_below(place, str(key)), item) for key, item in value.items()])
+            yield from ((place, str(name)) for name in value)
+            below = [(_below(place, str(name), keys), item) for name, item in value.items()]
+            waiting += reversed(below)
         elif isinstance(value, list):
             waiting += reversed([(f"{place}[{i}]", item) for i, item in enumerate(value)])
 
 
-def _below(place: str, key: str) -> str:
-    name = one_line(key, limit=MAX_NAME)
+def _below(place: str, name: str, keys: KeySearch) -> str:
+    name = one_line(keys.hide(name), limit=MAX_NAME)
     return f"{place}.{name}" if place else name
 
 
 # --- the record ------------------------------------------------------------------------------
 
 
-def _of_record(metadata: Any) -> Iterator[tuple[str, str]]:
+def _of_record(metadata: Any, keys: KeySearch) -> Iterator[tuple[str, str]]:
     """Yield place and message for what is wrong with the record in a notebook's `metadata`."""
     if carrier.unreadable(metadata):
         yield "metadata.widgets", "the copy of the record that a headless run left is damaged"
     stored = carrier.read(metadata)
     if stored is None:
         return
-    yield from _of_conversation(stored, "")
+    yield from _of_conversation(stored, "", keys)
     others = others_of(stored)
     if not others and isinstance(stored, dict) and not events_of(stored):
         yield f"metadata.{KEY}", "the record is empty: take it out"
     for number, other in enumerate(others):
         shape = as_object(other)
         alone: JsonObject = {key: shape[key] for key in OF_A_CONVERSATION if key in shape}
-        yield from _of_conversation({**alone, "version": VERSION}, f"others[{number}].")
+        yield from _of_conversation({**alone, "version": VERSION}, f"others[{number}].", keys)
 
 
-def _of_conversation(stored: JsonValue, prefix: str) -> Iterator[tuple[str, str]]:
+def _of_conversation(stored: JsonValue, prefix: str, keys: KeySearch) -> Iterator[tuple[str, str]]:
     place = f"metadata.{KEY}"
     try:
         stream = Document.load(stored, clock=utc_now, tolerant=True).conversation
     except StorageError as exc:
         yield place, f"{prefix}{exc}"
         return
-    for notice in (*notices(stream), *_ids(stream), *_times(stream), *_loose_ends(stream)):
+    named = (*_ids(stream, keys), *_times(stream, keys))
+    for notice in (*notices(stream), *named, *_loose_ends(stream)):
         yield place, f"{prefix}{notice}"
     if stream.damage:
         return
@@ -134,19 +136,19 @@ def _of_conversation(stored: JsonValue, prefix: str) -> Iterator[tuple[str, str]
         yield place, f"{prefix}events: what is set at {problem.path} counts for nothing here"
 
 
-def _ids(stream: ConversationStream) -> Iterator[str]:
+def _ids(stream: ConversationStream, keys: KeySearch) -> Iterator[str]:
     counts = Counter(filter(None, map(stored_id, stream.raw)))
     for index, raw in enumerate(stream.raw):
         identifier = stored_id(raw)
         if identifier is not None and counts[identifier] > 1:
-            yield f"events[{index}].event_id: {identifier!r:.80} names several entries"
+            yield f"events[{index}].event_id: {keys.hide(identifier)!r:.80} names several entries"
 
 
-def _times(stream: ConversationStream) -> Iterator[str]:
+def _times(stream: ConversationStream, keys: KeySearch) -> Iterator[str]:
     for index, entry in enumerate(stream.entries):
         text = entry.timestamp
         if text and parse_timestamp(text) is None:
-            yield f"events[{index}].timestamp: {text!r:.80} is not a time"
+            yield f"events[{index}].timestamp: {keys.hide(text)!r:.80} is not a time"
 
 
 def _loose_ends(stream: ConversationStream) -> Iterator[str]:

@@ -117,6 +117,48 @@ def test_what_a_variable_holds_is_found_however_it_is_spelled(
     assert (status, lines) == (1, [f"walk.ipynb: metadata.mine: {held}"])
 
 
+WEB_TOKEN = f"eyJ{'aB3dE6gH9' * 20}.eyJzdWIiOiIxMjM0In0.abc"
+
+
+@pytest.mark.parametrize("secret", ["four words of mine", WEB_TOKEN])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda made, secret: made.metadata.update({secret: {secret: secret}}),
+        lambda made, secret: made.metadata.update({"a" * 70 + f" {secret}": secret}),
+        lambda made, secret: made.metadata.jp.events[3].update(timestamp=f"{'a' * 60} {secret}"),
+        lambda made, secret: [e.update(event_id=secret) for e in made.metadata.jp.events[3:5]],
+    ],
+    ids=["name", "long name", "time", "id"],
+)
+def test_no_place_and_no_message_tells_a_key(
+    path: Path,
+    check: Check,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[Any, str], object],
+    secret: str,
+) -> None:
+    monkeypatch.setenv("WALK_PASSWORD", "four words of mine")
+    changed(path, lambda notebook: change(notebook, secret))
+    status, lines = check(path)
+    assert status == 1
+    assert secret[:9] not in "".join(lines)
+
+
+def test_a_request_that_is_not_on_the_cassette_is_shown_without_the_key_in_it(
+    path: Path, check: Check
+) -> None:
+    def change(notebook: Any) -> None:
+        result_changed(notebook)
+        asked = next(e for e in notebook.metadata.jp.events if e["type"] == "chat_request")
+        asked["content"] = f"{'Plan ' * 17}{KEY}"
+
+    changed(path, change)
+    lines = check(path)[1]
+    assert any("in the last run is not on" in line for line in lines)
+    assert KEY[:12] not in "".join(lines)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [("WALK_PASSWORD", "walk"), ("WALK_PLACE", "Plan a walk."), ("WALK_TOKEN", ".")],
@@ -342,7 +384,7 @@ def test_answers_that_mean_nothing_are_found(path: Path, check: Check) -> None:
     Path("walk.answers.toml").write_text("[permissions]\nplan = 'perhaps'\n")
     status, [line] = check("walk.answers.toml")
     assert status == 1
-    assert line.startswith("walk.answers.toml: ")
+    assert line.startswith("walk.answers.toml: line 2: ")
     assert 'expected "run" or "skip"' in line
 
 
