@@ -5,16 +5,23 @@ Source: `docs/record.md`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import get_args
 
 from pydantic import JsonValue
 
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record.document import Document
 from jp_nb.record.entry import RawEntry
-from jp_nb.record.journal_text import JournalContents, JournalHead, read_head, read_journal
+from jp_nb.record.journal_text import (
+    JournalContents,
+    JournalHead,
+    Place,
+    read_head,
+    read_journal,
+)
 from jp_nb.record.jp_object import all_conversations, conversation_id, events_of
 from jp_nb.record.trust import SIGNATURE
 from jp_nb.workspace.journal_files import JournalFile, JournalFolder
@@ -35,6 +42,9 @@ TAKEN = (
     "another kernel has this conversation open, too: what both add to it becomes two branches, "
     "and each kernel has a journal of its own"
 )
+
+Copies = dict[str, list[list[RawEntry]]]
+"""The entries of conversations, by their ids; copies that differ have the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +74,12 @@ class LeftJournals:
         if notice not in self.notices:
             self.notices.append(notice)
 
+    def offer(self, left: LeftJournal, notice: str) -> None:
+        """Have `%jp resume` bring `left` back, if a person would miss what is in it."""
+        if left.contents.entries:
+            self.offered.append(left.file.path)
+            self.say(notice)
+
 
 def find_left(folder: JournalFolder, document: Document, *, notebook: str) -> LeftJournals:
     """Look at the journals of the notebook at the path `notebook`, which holds `document`.
@@ -73,22 +89,21 @@ def find_left(folder: JournalFolder, document: Document, *, notebook: str) -> Le
         OSError: If it cannot be looked at.
     """
     found, stream = LeftJournals(), document.conversation
-    known = {stream.id: stream.raw, **_others(document)}
+    known = _copies(document)
     for left in _readable(folder, known, notebook, found):
-        identifier = left.contents.head.id
-        raw = known.get(identifier)
-        place = None if raw is None else left.contents.place_in(raw)
-        if identifier == stream.id and place in ("covered", "continues") and stream.raw:
-            _choose(found, left)
+        contents = left.contents
+        same = contents.head.id == stream.id and len(stream) > 0
+        if same and contents.place_in(stream.raw) in ("covered", "continues"):
+            _choose(found, left, stream.raw)
             continue
         left.file.close()
-        if not notebook or left.contents.head.notebook != notebook:
+        if not notebook or contents.head.notebook != notebook:
             continue  # it may be of another notebook whose conversation has the same id
-        if place == "gap" or (place is None and left.contents.head.base):
+        place = _place(contents, known.get(contents.head.id, ()))
+        if place == "gap" or (place is None and contents.head.base):
             found.say(GAP.format(left.file.path))
-        elif place != "covered" and left.contents.entries:
-            found.offered.append(left.file.path)
-            found.say(UNKNOWN if place is None else BRANCH)
+        elif place != "covered":
+            found.offer(left, UNKNOWN if place is None else BRANCH)
     own = found.to_go_on.file if found.to_go_on else None
     heads = map(read_head, folder.taken(stream.id, besides=own) if notebook else ())
     if any(head and head.notebook == notebook for head in heads):
@@ -99,9 +114,9 @@ def find_left(folder: JournalFolder, document: Document, *, notebook: str) -> Le
 def stored_conversation(contents: JournalContents, document: Document) -> JsonObject | None:
     """Return the conversation of a journal as `document` would keep it; None if it has a gap."""
     head = contents.head
-    known = {document.conversation.id: document.conversation.raw, **_others(document)}
-    before = known.get(head.id, []) if head.base else []
-    if head.base and not contents.begins_in(before):
+    copies = _copies(document).get(head.id, ()) if head.base else [list[RawEntry]()]
+    before = next(filter(contents.begins_in, copies), None)
+    if before is None:
         return None
     events = [*before[: head.base], *contents.entries]
     stored: JsonObject = {
@@ -132,42 +147,55 @@ def remove_written(folder: JournalFolder, document: JsonObject, *, notebook: str
         StorageError: If the folder is not the user's alone.
         OSError: If it cannot be looked at.
     """
-    known = {conversation_id(each): _entries(each) for each in all_conversations(document)}
+    known = _by_id(all_conversations(document))
     for file in folder.left() if known and folder.exists() else ():
         head = read_head(file.first_line())
         ours = head is not None and head.notebook == notebook and head.id in known
         contents = read_journal(file.read()) if ours else None
-        is_written = (
-            contents is not None and contents.place_in(known[contents.head.id]) == "covered"
-        )
-        file.close(remove=is_written)
+        is_written = contents and _place(contents, known[contents.head.id]) == "covered"
+        file.close(remove=bool(is_written))
 
 
 def _entries(conversation: JsonValue) -> list[RawEntry]:
     return [as_object(entry) for entry in events_of(conversation)]
 
 
-def _others(document: Document) -> dict[str, list[RawEntry]]:
-    found: dict[str, list[RawEntry]] = {}
-    for other in document.others:
-        found.setdefault(conversation_id(other), _entries(other))
+def _copies(document: Document) -> Copies:
+    found = _by_id(document.others)
+    found.setdefault(document.conversation.id, []).insert(0, document.conversation.raw)
     return found
 
 
-def _choose(found: LeftJournals, left: LeftJournal) -> None:
-    """Keep the longer one of two journals that fit; the other goes if it has nothing besides."""
+def _by_id(conversations: Iterable[JsonValue]) -> Copies:
+    found: Copies = {}
+    for each in conversations:
+        found.setdefault(conversation_id(each), []).append(_entries(each))
+    return found
+
+
+def _place(contents: JournalContents, copies: Iterable[list[RawEntry]]) -> Place | None:
+    """Return the best of what a journal is to `copies` of its conversation; None without any."""
+    places = {contents.place_in(raw) for raw in copies}
+    return next((place for place in get_args(Place) if place in places), None)
+
+
+def _choose(found: LeftJournals, left: LeftJournal, raw: list[RawEntry]) -> None:
+    """Keep the longer one of two journals that fit `raw`; the other goes if that has all of it."""
     before = found.to_go_on
     if before is None:
         found.to_go_on = left
         return
     longer, shorter = sorted((before, left), key=lambda each: -each.contents.length)
-    covered = longer.contents.head.base <= shorter.contents.head.base
-    shorter.file.close(remove=covered)
     found.to_go_on = longer
+    base = longer.contents.head.base
+    covered = shorter.contents.place_in([*raw[:base], *longer.contents.entries]) == "covered"
+    shorter.file.close(remove=covered and base <= shorter.contents.head.base)
+    if not covered:
+        found.offer(shorter, BRANCH)
 
 
 def _readable(
-    folder: JournalFolder, known: dict[str, list[RawEntry]], notebook: str, found: LeftJournals
+    folder: JournalFolder, known: Copies, notebook: str, found: LeftJournals
 ) -> Iterator[LeftJournal]:
     """Yield the journals of this notebook; what is damaged in them is said."""
     for file in folder.left():
@@ -184,7 +212,7 @@ def _readable(
             yield LeftJournal(file, contents)
 
 
-def _is_ours(head: JournalHead, known: dict[str, list[RawEntry]], notebook: str) -> bool:
+def _is_ours(head: JournalHead, known: Copies, notebook: str) -> bool:
     """Return True if a journal is of this notebook, and not of one that this is a copy of.
 
     A notebook that is nowhere any more was renamed.
@@ -192,4 +220,4 @@ def _is_ours(head: JournalHead, known: dict[str, list[RawEntry]], notebook: str)
     if notebook and head.notebook == notebook:
         return True
     elsewhere = head.notebook and notebook and Path(head.notebook).is_file()
-    return bool(known.get(head.id)) and not elsewhere
+    return any(known.get(head.id, ())) and not elsewhere

@@ -207,6 +207,60 @@ def test_two_kernels_of_one_conversation_have_a_journal_each(left_folder: Path) 
     third.close()
 
 
+def test_of_two_journals_that_fit_none_goes_with_what_the_other_lacks(left_folder: Path) -> None:
+    [path] = journals(left_folder)
+    path.unlink()
+    stored = saved(left_folder)
+    first, second = opened(left_folder, stored), opened(left_folder, stored)
+    second.configure(Directive("cfg", "user.name=Bea"))
+    first.configure(Directive("cfg", "user.name=Ada"))
+    first.configure(Directive("cfg", "user.name=Eve"))
+    first.close()
+    second.close()
+    third = opened(left_folder, stored)
+    assert third.document.conversation.raw == first.document.conversation.raw
+    assert [notice for notice in third.notices if "left other entries of this conv" in notice]
+    assert third.conversations.bring_back()
+    assert third.document.conversation.raw == second.document.conversation.raw
+    third.close()
+
+
+def test_of_two_journals_the_one_that_is_in_the_other_goes(left_folder: Path) -> None:
+    [path] = journals(left_folder)
+    written = path.read_bytes().splitlines(keepends=True)
+    last = max(i for i, line in enumerate(written) if b'"entry"' in line)
+    path.with_name(path.name.replace(".0.", ".1.")).write_bytes(b"".join(written[:last]))
+    for each in journals(left_folder):
+        each.chmod(0o600)
+    session = opened(left_folder, saved(left_folder))
+    assert kinds(session)[-5:] == SECOND
+    assert journals(left_folder) == [path]
+    assert not [notice for notice in session.notices if "other entries" in notice]
+    session.close()
+
+
+def test_a_conversation_that_is_there_twice_is_the_active_one(left_folder: Path) -> None:
+    stored = saved(left_folder)
+    session = opened(left_folder, stored)
+    longer: Any = session.document.to_json()
+    session.configure(Directive("cfg", "user.name=Ada"))
+    session.close()
+    active = {**stored, "events": [*longer["events"], *session.document.conversation.raw[-1:]]}
+    stored["events"][-1] = {**stored["events"][-1], "message": "Another one."}
+    twice = opened(left_folder, {**active, "others": [stored]})
+    assert twice.document.conversation.raw == active["events"]
+    assert not [notice for notice in twice.notices if "other entries" in notice]
+    twice.configure(Directive("cfg", "user.name=Bea"))
+    twice.close()
+    again = opened(left_folder, {**active, "others": [stored]})
+    assert again.document.conversation.raw == twice.document.conversation.raw
+    again.close()
+    shelved = opened(left_folder, {**stored, "others": [twice.document.to_json()]})
+    assert shelved.document.conversation.raw == stored["events"]
+    assert not [notice for notice in shelved.notices if "other entries" in notice]
+    shelved.close()
+
+
 def test_a_copy_of_a_notebook_does_not_take_the_journal_of_the_other_one(
     dead: Path, left_folder: Path
 ) -> None:
