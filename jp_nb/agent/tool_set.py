@@ -5,7 +5,7 @@ Source: `docs/turns.md`, `docs/decisions.md` D11, D22, D37.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar, cast
 
@@ -151,7 +151,11 @@ def switched_on(config: AppConfig) -> AppConfig:
 
 
 async def offer_tools(
-    config: AppConfig, sources: ToolSources, *, nobody: str | None = None
+    config: AppConfig,
+    sources: ToolSources,
+    *,
+    nobody: str | None = None,
+    answered: Callable[[str], bool] = lambda _: False,
 ) -> ToolSet:
     """Return the tools that `config` enables, and the one it forces unless that is locked off.
 
@@ -160,6 +164,7 @@ async def offer_tools(
         sources: Where tools come from. One that fails leaves the tools of the others.
         nobody: Why nobody can be asked in the running cell; None if somebody may be there. Tools
             that need a person are not offered without one.
+        answered: Tells if questions of the tool of that name were answered beforehand.
     """
     star = config.conversation.tools.get(STAR, ToolConfig())
     wanted: dict[str, ToolConfig] = {}
@@ -177,7 +182,7 @@ async def offer_tools(
         if name not in found.tools:
             continue
         offered = _resolve(name, tool, star, *found.tools[name])
-        if nobody is not None and _is_useless_alone(offered):
+        if nobody is not None and _is_useless_alone(offered) and not answered(name):
             missing[name] = NEEDS_PERSON
         else:
             tools[name] = offered

@@ -6,6 +6,7 @@ Source: `docs/answers.md`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from jp_nb.tooling.question import FormAnswer, Question
 from jp_nb.tooling.select_kind import SelectAnswer
 from jp_nb.workspace.answers_file import DECISIONS, AnswersFile, Key, Section
 
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 MAX_LISTED: Final = 20
 MAX_DECISIONS: Final = 1000
 """That are read: a tool may ask without end."""
@@ -152,9 +154,10 @@ def write_template(path: Path, undecided: Sequence[Undecided], notebook: str) ->
     Raises:
         UsageError: If there is a file already, or none can be written.
     """
+    content = template(undecided, notebook).encode(errors="replace")
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(template(undecided, notebook))
+        with path.open("xb") as file:
+            file.write(content)
     except FileExistsError as exc:
         raise UsageError(f"{path} exists: a template is a new file; name another one") from exc
     except OSError as exc:
@@ -244,12 +247,30 @@ def _comment(text: str) -> str:
 
 
 def _key(name: str) -> str:
-    from tomlkit import key  # a run that was decided needs none
-
-    return key(name).as_string()
+    return name if _BARE.fullmatch(name) else _text(name)
 
 
 def _toml(value: JsonValue) -> str:
-    from tomlkit import item
+    """Return `value` in one line of TOML; what TOML has not, such as null, is an empty text."""
+    match value:
+        case dict():
+            return f"{{ {', '.join(f'{_key(x)} = {_toml(y)}' for x, y in value.items())} }}"
+        case list():
+            return f"[{', '.join(map(_toml, value))}]"
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return repr(value)
+        case _:
+            return _text(value or "")
 
-    return item(value).as_string()
+
+def _text(text: str) -> str:
+    """Return a basic string: every character that could end its line is escaped."""
+    return '"' + "".join(map(_in_basic_string, text)) + '"'
+
+
+def _in_basic_string(char: str) -> str:
+    if char in '"\\':
+        return f"\\{char}"
+    return f"\\u{ord(char):04X}" if char < " " or char in "\x7f\x85\u2028\u2029" else char

@@ -29,6 +29,7 @@ from jp_nb.agent.prepared_answers import (
     OpenDecision,
     Unfit,
 )
+from jp_nb.errors import ConfigError
 from jp_nb.safe_text import one_line
 from jp_nb.tooling.question import FormAnswer, Question
 from jp_nb.workspace import variables
@@ -68,7 +69,10 @@ class SessionAnswers:
         if path is None:
             self._file, self._read = AnswersFile(""), None
             return
-        file = folder / Path(path).expanduser()
+        try:
+            file = folder / Path(path).expanduser()
+        except RuntimeError as exc:  # of a user that there is not
+            raise ConfigError(f"the answers file has no path: {exc}", file=path) from exc
         stamp = _stamp(file)
         if stamp is None or stamp != self._read:
             self._file = read_answers_file(file)
@@ -86,6 +90,10 @@ class SessionAnswers:
         if found.skip:
             return Declined(place)
         return _fitted(found.value, question, place)
+
+    def asks_nobody(self, tool: str) -> bool:
+        """Return whether the file says something about questions of `tool`."""
+        return self._file.answers_questions_of(tool)
 
     def decision(self, kind: DecisionKind, tool: str) -> Beforehand | None:
         """Return what the file says about `tool`; None if that is nothing."""
@@ -138,12 +146,18 @@ def _stamp(file: Path) -> tuple[Path, int, int] | None:
 def _fitted(said: Said, question: Question, place: str) -> Given | Unfit:
     """Return what is `said` as an answer to `question`, or why it is none."""
     kind = question.answer_type
-    literal = [name for name, value in _parts(said, question) if not isinstance(value, Variable)]
-    if secret := [name for name in literal if name in _secret_parts(question)]:
-        return Unfit(
-            f"{place}: a secret such as {secret[0]!r} is given by the name of an environment "
-            'variable: { env = "NAME" }'
-        )
+    secrets = _secret_parts(question)
+    for name, value in _parts(said, question):
+        if name in secrets and not isinstance(value, Variable):
+            return Unfit(
+                f"{place}: a secret such as {name!r} is given by the name of an environment "
+                'variable: { env = "NAME" }'
+            )
+        if isinstance(value, Variable) and name not in secrets:
+            return Unfit(
+                f"{place}: {name!r} is no secret, and its answer is recorded and sent: a variable "
+                "of the environment answers secret questions alone"
+            )
     try:
         answer = _with_variables(said)
     except KeyError as exc:

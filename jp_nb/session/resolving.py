@@ -40,6 +40,7 @@ from jp_nb.providers import registry
 from jp_nb.session.active_conversation import ActiveConversation
 from jp_nb.session.attached_values import AttachedValues, is_value
 from jp_nb.session.cassettes import without_key
+from jp_nb.session.prepared import SessionAnswers
 from jp_nb.tooling.builtin import BUILTINS, BuiltinTools
 from jp_nb.tooling.command import CommandTools
 from jp_nb.tooling.python import REGISTRY, PythonFunctions
@@ -68,6 +69,7 @@ class Resolver:
         active: The conversation.
         sources: Returns the sources of tools that a configuration has.
         hide: Takes secrets out of a text that is recorded on a cassette.
+        prepared: Returns what was decided beforehand, as a configuration says where.
 
     Attributes:
         values: What is said of the variables that are attached.
@@ -79,9 +81,11 @@ class Resolver:
         sources: Callable[[AppConfig], Sequence[ToolSource]] = lambda _: TOOL_SOURCES,
         *,
         hide: Callable[[str], str] = str,
+        prepared: Callable[[AppConfig], SessionAnswers] = lambda _: SessionAnswers(),
     ) -> None:
         self._active = active
         self._hide = hide
+        self._prepared = prepared
         self._tape: CassetteTape | None = None
         self._sources = ToolSources(sources)
         self._providers: dict[str, Provider] = {}
@@ -316,7 +320,8 @@ class Resolver:
 
     async def tools(self, config: AppConfig, *, nobody: str | None = None) -> ToolSet:
         """Return the tools that `config` enables; `nobody` says why no person can be asked."""
-        return await offer_tools(config, self._sources, nobody=nobody)
+        answered = self._prepared(config).asks_nobody
+        return await offer_tools(config, self._sources, nobody=nobody, answered=answered)
 
     def take_open(self) -> list[Coroutine[Any, Any, None]]:
         """Return what closes the providers and the tool sources; none of them is used again."""

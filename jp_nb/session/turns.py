@@ -105,7 +105,7 @@ class TurnRunner:
         self._agent, self._front_end = self.work.agent, self.work.front_end
         self._threads: tuple[ConversationStream, Thread] | None = None
         self.sent: SentNote | None = None
-        self.resolver = Resolver(active, hide=self.work.secrets.hide)
+        self.resolver = Resolver(active, hide=self.work.secrets.hide, prepared=self.work.prepared)
         self.catalog = ModelCatalog(self.resolver, self._agent.wait_for)
         self.shortening = Shortening(
             self._providers_in_course, self.resolver.summarizer, now=active.clock

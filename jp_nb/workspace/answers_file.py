@@ -95,6 +95,13 @@ class AnswersFile:
             first = first or each
         return first
 
+    def answers_questions_of(self, tool: str) -> bool:
+        """Return whether any question of `tool` is decided."""
+        return any(
+            section == "questions" and _matches((name,), (tool,))
+            for section, name, *_ in (each.key for each in self.answers)
+        )
+
     def place(self, answer: PreparedAnswer) -> str:
         """Return `NAME, line 4`."""
         return f"{self.name}, line {answer.line}"
@@ -137,9 +144,12 @@ def parse_answers(text: str, name: str) -> AnswersFile:
     Raises:
         ConfigError: As `read_answers_file`.
     """
+    text = text.replace("\r\n", "\n")
     try:
         tree = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as exc:  # it names line and column
+    except RecursionError as exc:
+        raise ConfigError("is nested too deeply", kind="malformed", file=name) from exc
+    except ValueError as exc:  # one of TOML names line and column
         raise ConfigError(f"is not TOML: {exc}", kind="malformed", file=name) from exc
     lines = _Lines(text, name)
     return AnswersFile(name, tuple(_read(tree, lines)))

@@ -207,6 +207,29 @@ def test_a_secret_is_named_and_never_written(path: Path, token: str, why: str) -
     assert "sesame" not in said + path.read_text("utf-8")
 
 
+def test_a_variable_answers_no_question_whose_answer_is_recorded(path: Path) -> None:
+    given = ALL.replace('{ name = "Ada" }', '{ name = { env = "A_TOKEN" } }')
+    said = execute(path, answers=given, A_TOKEN="sesame-open")
+    assert "line 7: 'name' is no secret, and its answer is recorded and sent" in said
+    assert "sesame-open" not in said + path.read_text("utf-8")
+
+
+def test_what_the_model_asks_is_answered_where_the_file_has_an_answer(tmp_path: Path) -> None:
+    script = """
+[[replies]]
+tool_calls = [{name = "ask", arguments = {questions = [
+    {id = "db", question = "Which database?", options = [{label = "Postgres"}, {label = "None"}]},
+]}}]
+[[replies]]
+text = "Planned."
+"""
+    made = notebook(tmp_path, "%load_ext jp_nb", "%%jp -m scripted/tools\nPlan.", "1 + 1", "2")
+    (made.parent / "tools.toml").write_text(script, encoding="utf-8")
+    assert "used" not in execute(made, answers='[questions.ask]\n"*" = "Postgres"\n')
+    [end] = closed(made).values()
+    assert (end["answer"], end["metadata"]["channel"]) == ("Postgres", "answers")
+
+
 def test_what_is_skipped_is_not_answered_run_or_applied(path: Path) -> None:
     skipped = (
         ALL.replace('"team"', "{ skip = true }")

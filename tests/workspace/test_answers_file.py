@@ -58,6 +58,7 @@ def test_each_way_to_write_an_answer_is_read_with_its_line() -> None:
         ("[questions.t]\na = { env = 1 }\n", 2, "name of an environment variable"),
         ('[questions.t]\na = { b = { env = "" } }\n', 2, "name of an environment variable"),
         ("[questions.t]\na = [1, [inf]]\n", 2, "inf is no answer"),
+        ("[questions.t]\r\na = 1\r\n[x]\r\n", 3, "there is no [x]"),
         ("results = 1\n", 1, "[results] is a table"),
         ("[results]\na = \n", 2, "is not TOML"),
         ('[questions.t]\na = """' + "\n" * MAX_STATEMENT_LINES + '"""\n', 2, "too long"),
@@ -68,6 +69,12 @@ def test_what_is_wrong_is_told_with_its_line(text: str, line: int, what: str) ->
         parsed(text)
     assert what in str(error.value)
     assert f"line {line}" in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 5000 + "]" * 5000, "a = " + "9" * 5000])
+def test_what_no_reader_takes_is_an_error_of_the_file(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"a\.toml"):
+        parsed(text)
 
 
 def test_the_name_goes_before_patterns_and_of_these_the_first_counts() -> None:

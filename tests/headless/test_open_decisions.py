@@ -1,0 +1,61 @@
+"""The file to fill in: nothing in it is in force before somebody fills it in."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jp_nb.headless.open_decisions import read_decisions, template
+from jp_nb.tooling.question import Question
+from jp_nb.workspace.answers_file import parse_answers
+
+texts = st.text(max_size=12) | st.sampled_from(
+    ['"', "\\", "a\nb = 1", "]\n[changes]\nx = 1", "\u2028", "\x85", "'", "#", "\ud800", "\x7f"]
+)
+others = st.dictionaries(st.sampled_from(["selected", "custom"]), st.lists(texts) | texts)
+
+
+def written(path: Path, *decisions: Mapping[str, object]) -> str:
+    path.write_text("".join(json.dumps(each) + "\n" for each in decisions), encoding="utf-8")
+    return template(read_decisions(path).undecided, "in.ipynb")
+
+
+@settings(max_examples=200, deadline=None)
+@given(texts, texts, texts, texts, st.lists(texts, min_size=1, unique=True), st.none() | others)
+def test_whatever_tools_and_models_say_stays_a_comment_until_it_is_filled_in(
+    tool: str, name: str, text: str, context: str, options: list[str], default: object
+) -> None:
+    question = Question.model_validate(
+        {
+            "id": name,
+            "text": text,
+            "context": context,
+            "answer_type": {"type": "select", "options": options, "other": True},
+            "default": default,
+        }
+    ).model_dump(mode="json")
+    asked = {"open": "question", "tool": tool, "why": "", "detail": [], "question": question}
+    change = {"open": "change", "tool": tool, "why": "", "detail": [text, context]}
+    with tempfile.TemporaryDirectory() as folder:
+        made = written(Path(folder) / "log", asked, change)
+    made = made.encode(errors="replace").decode()
+    assert parse_answers(made, "a.toml").answers == ()
+    lines = made.split("\n")
+    assert all(line.startswith(("#", "[")) for line in lines if line)
+    filled = [x[2:] if x.startswith("# ") and " = " in x and x[2:3] != " " else x for x in lines]
+    if "\ud800" not in tool + name + text + context + "".join(options) + str(default):
+        for line, after in zip(lines, filled, strict=True):
+            if after != line and line in (lines[-2], _answer_line(lines)):
+                tomllib.loads(after)
+
+
+def _answer_line(lines: list[str]) -> str:
+    """The line that answers the question: the last comment before the next table."""
+    end = next((n for n, line in enumerate(lines) if line == "[changes]"), len(lines))
+    return next(line for line in reversed(lines[:end]) if line)
