@@ -20,7 +20,6 @@ from jp_nb.headless.open_decisions import read_decisions, unused_answers
 from jp_nb.headless.report_lines import facts, turn_lines, undecided_lines, went_wrong
 from jp_nb.headless.run_report import ReportedCell, RunReport, report_of, shown_error
 from jp_nb.headless.runner import RunResult, print_cell, run_notebook
-from jp_nb.safe_text import plain
 from jp_nb.workspace import answers_file
 from jp_nb.workspace.cassette_file import beside
 
@@ -82,7 +81,7 @@ class NotebookItem(pytest.Item):
 
     def _show(self, title: str, lines: list[str]) -> None:
         if lines:
-            self.add_report_section("call", title, plain("\n".join(lines)))
+            self.add_report_section("call", title, shown_error("\n".join(lines)))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> str:  # type: ignore[override]  # a text is one of what pytest takes
         """Return what is shown of a failure: where we are in our own code helps nobody."""

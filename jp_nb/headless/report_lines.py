@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from jp_nb.config.secret_names import without_secrets
 from jp_nb.headless.run_report import ReportedCell, ReportedTurn, RunReport
 from jp_nb.record.turn_view import ToolCall
 from jp_nb.record.usage import KEYS
-from jp_nb.safe_text import one_line
+from jp_nb.safe_text import one_line, plain
 
 
 def went_wrong(cell: ReportedCell) -> list[str]:
@@ -21,9 +22,13 @@ def went_wrong(cell: ReportedCell) -> list[str]:
     failed = [call for call in turn.turn.tool_calls if call.is_error is not False]
     return [
         f"in {turn}",
-        *(f"  call {_name(call)}: {one_line(call.content or 'no result')}" for call in failed),
+        *(f"  call {_name(call)}: {_result(call)}" for call in failed),
         *(f"  {question}" for question in turn.unanswered),
     ]
+
+
+def _result(call: ToolCall) -> str:
+    return one_line(without_secrets(plain(call.content or "no result")))
 
 
 def turn_lines(turn: ReportedTurn) -> Iterator[str]:

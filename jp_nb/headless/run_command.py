@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from jp_nb.config.secret_names import without_secrets
 from jp_nb.headless.answers_options import noting_decisions
 from jp_nb.headless.cassette_options import cassette_settings, noting_use, unused_lines
 from jp_nb.headless.files import existing_notebook, write_whole
@@ -45,12 +46,12 @@ def say(lines: Iterable[str]) -> None:
 
 
 def failure_lines(result: RunResult) -> list[str]:
-    """Return what is said of the cell that failed; nothing if none did."""
+    """Return what is said of the cell that failed, without keys; nothing if none did."""
     failure = result.failure
     if failure is None:
         return []
     place = "" if failure.cell is None else f" in cell {failure.cell}"
-    return [f"{failure.name}{place}: {failure.message}"]
+    return [f"{failure.name}{place}: {without_secrets(plain(failure.message))}"]
 
 
 def write_reports(result: RunResult, options: argparse.Namespace, decisions: Path) -> None:

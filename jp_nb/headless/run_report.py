@@ -217,7 +217,7 @@ def report_of(result: RunResult, notebook: str, decisions: Path | None = None) -
 
 
 def shown_error(text: str) -> str:
-    """Return `text` of an error as a report may hold it: plain, and no key in it."""
+    """Return `text`, such as an error, as a report may hold it: plain, and no key in it."""
     return plain(without_secrets(plain(text, limit=MAX_TRACEBACK)), limit=MAX_TRACEBACK)
 
 

@@ -11,6 +11,9 @@ from xml.etree import ElementTree
 import pytest
 
 from jp_nb.headless.pytest_notebooks import settings_for
+from jp_nb.headless.report_lines import went_wrong
+from jp_nb.headless.run_report import ReportedCell, ReportedTurn
+from jp_nb.record.turn_view import ToolCall, Turn
 from tests.support.notebook_runs import NOTEBOOKS, run
 from tests.support.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TALK, TOOLS, written
 
@@ -47,6 +50,29 @@ def test_a_failure_names_cell_and_error_and_shows_what_the_turns_did(tmp_path: P
     assert "question call_1_1.place.1 of plan: 'Where do you walk?'" in done.stdout
     assert "so far\n" in done.stdout
     assert "jp_nb/headless" not in done.stdout
+
+
+KEY = "sk-abcdefgh1234567890123"
+LEAKS = f"""
+print("key: {KEY[:5]}" "{KEY[5:]}")
+raise ValueError("no such key: {KEY[:5]}" "{KEY[5:]}")
+"""
+
+
+@pytest.mark.parametrize("command", [["pytest", "--jp", "-q"], ["jp_nb.cli", "run", "walk.ipynb"]])
+def test_what_a_failure_shows_holds_no_key(tmp_path: Path, command: list[str]) -> None:
+    written(tmp_path, LEAKS)
+    done = run(["-m", *command], tmp_path)
+    assert done.returncode == 1
+    assert "no such key: (set, not shown)" in done.stdout + done.stderr
+    assert KEY not in done.stdout + done.stderr
+
+
+def test_what_a_tool_failed_with_shows_no_part_of_a_key() -> None:
+    call = ToolCall("c1", "plan", {}, content=f"{'x' * 490} {KEY}", is_error=True)
+    turn = ReportedTurn("jp-c1", Turn(0, "Plan.", tool_calls=(call,)), 1, (), {})
+    cell = ReportedCell(1, "", "failed", 0.0, "", "", (turn,))
+    assert "sk-" not in "".join(went_wrong(cell))
 
 
 def test_strictly_a_question_that_nobody_answers_fails_the_test(tmp_path: Path) -> None:
