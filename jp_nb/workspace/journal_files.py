@@ -216,8 +216,13 @@ class JournalFolder:
             path = self.path / f"{name}.{number}{SUFFIX}"
             with suppress(FileExistsError):
                 descriptor = os.open(path, _OPEN | os.O_CREAT | os.O_EXCL, 0o600)
-                if try_lock(descriptor):
-                    return JournalFile(path, descriptor)
+                try:
+                    if try_lock(descriptor):
+                        return JournalFile(path, descriptor)
+                except OSError:  # there are no locks here
+                    os.close(descriptor)
+                    path.unlink()
+                    raise
                 os.close(descriptor)
         raise StorageError(f"there are {MAX_FILES} journals of this conversation in {self.path}")
 
@@ -254,7 +259,10 @@ class JournalFolder:
         """Remove files that are too old, or too many, for anybody to come back to them."""
         kept, oldest = 0, time.time() - MAX_AGE_S
         for path in self._paths(None):
-            status = path.lstat()
+            try:
+                status = path.lstat()
+            except FileNotFoundError:  # its kernel removed it meanwhile
+                continue
             kept += status.st_size
             is_over = status.st_mtime < oldest or kept > MAX_ALL_BYTES
             if is_over and (found := _locked(path)) is not None:

@@ -1,0 +1,51 @@
+"""Journal files where others remove theirs, and where there are no locks."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from jp_nb.workspace.journal_files import JournalFolder
+
+fcntl = pytest.importorskip("fcntl", reason="flock")
+
+
+def test_a_file_that_its_kernel_removes_meanwhile_stops_no_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = JournalFolder(tmp_path / "journal")
+    own, other = folder.make("jp-c1"), folder.make("jp-c2")
+    own.append(b"old")
+    os.utime(own.path, (0, 0))
+    own.close()
+    look = Path.lstat
+
+    def late(path: Path) -> os.stat_result:
+        if path == other.path:
+            other.close(remove=True)
+        return look(path)
+
+    monkeypatch.setattr(Path, "lstat", late)
+    folder.sweep()
+    assert list(folder.path.iterdir()) == []
+
+
+def test_without_locks_nothing_is_left_of_a_journal_that_cannot_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+
+    def flock(descriptor: int, operation: int) -> None:
+        made.append(descriptor)
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    folder = JournalFolder(tmp_path / "journal")
+    with pytest.raises(OSError, match=os.strerror(errno.ENOLCK)):
+        folder.make("jp-c1")
+    assert list(folder.path.iterdir()) == []
+    with pytest.raises(OSError, match=os.strerror(errno.EBADF)):
+        os.fstat(made[0])
