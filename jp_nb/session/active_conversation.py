@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,7 @@ class ActiveConversation:
         self._notebook = home.path
         self._cassettes_before = vars(previous).get("cassettes") if previous is not None else None
         self._awaits_files = False
+        self._wants_journal = True
         base_config = self._base_config(loads=True)
         opened = home.open(clock=clock, base_config=base_config, go_on=_goes_on(files))
         self.document, self.store = opened.document, opened.store
@@ -295,11 +297,9 @@ class ActiveConversation:
         """Have the journal hold what happened, before any home is offered it."""
         if not self.comes_back:
             return
-        try:
-            wanted = self.settings.projection.config().record.journal
-        except ConfigError:  # nothing can be asked with it
-            wanted = False
-        self.journal.changed(wanted=wanted)
+        with suppress(ConfigError):  # nothing can be asked with it: as it was before
+            self._wants_journal = self.settings.projection.config().record.journal
+        self.journal.changed(wanted=self._wants_journal)
 
     def _keep_questions(self) -> None:
         """Have the questions kept that ended in what was appended."""

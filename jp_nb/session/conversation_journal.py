@@ -78,6 +78,7 @@ class ConversationJournal:
         self._mark = RunningMark()
         self._base = self._written = base
         self._said: tuple[JsonObject, JsonValue] = {}, None
+        self._void: int | None = None
 
     # --- what an earlier kernel left ---------------------------------------------------------
 
@@ -116,7 +117,7 @@ class ConversationJournal:
             self._notices.append(_taken_up(len(missing)))
         if self._notebook and found.contents.head.notebook != self._notebook:
             try:
-                self._rewrite()  # the notebook was renamed
+                self._rewrite(self._base, self._mark)  # the notebook was renamed
             except OSError as exc:
                 self._failed(exc)
         return bool(missing)
@@ -215,43 +216,54 @@ class ConversationJournal:
                 return
             self._file = self._folder.make(stream.id, self._notebook)
             self._folder.sweep()
-        if len(raw) > self._written > self._base and self._saved(stream.id) >= self._written:
-            self._base = self._written
-            self._rewrite()
+        if len(raw) > self._written > self._base and self._is_saved(self._written):
+            self._rewrite(self._written, self._mark)
             return
         new, lines = raw[self._written :], b""
         if not self._file.size:
-            lines, self._said = self._head_line(), (dict(stream.head), None)
+            lines = self._head_line(raw, self._base, self._mark)
+            self._said = dict(stream.head), None
         elif stream.head != self._said[0]:
             lines = line_of(conversation=stream.head)
         self._file.append(lines + entry_lines(new) + line_of(signature=signature))
         self._written = len(raw)
         self._said = dict(stream.head), signature
 
-    def _head_line(self) -> bytes:
-        mark = self._mark.at(self._raw, self._base)
+    def _head_line(self, raw: list[RawEntry], base: int, mark: RunningMark) -> bytes:
         head, base_config = self._stream.head, self._stream.base_config
-        return JournalHead(head, base_config, self._base, mark, self._notebook).line()
+        return JournalHead(head, base_config, base, mark.at(raw, base), self._notebook).line()
 
     def _start_over(self) -> None:
         """Write the journal anew, of a conversation whose entries were rearranged."""
         old, new = self._raw, self._stream.raw
-        self._raw = new
         pairs = zip(old, new, strict=False)
         same = next((i for i, (a, b) in enumerate(pairs) if a is not b), min(len(old), len(new)))
-        self._base = self._written = min(self._base, same)
-        self._mark = RunningMark()
-        self._rewrite()
+        self._void = self._saved(self._stream.id)
+        self._rewrite(min(self._base, same), RunningMark())
 
-    def _rewrite(self) -> None:
-        """Put what is behind the base into the file, if there is one."""
-        if self._file is None:
-            return
-        signature = self._document.extra.get(SIGNATURE)
-        lines = self._head_line() + entry_lines(self._raw[self._base :])
-        self._file.rewrite(lines + line_of(signature=signature))
-        self._written = len(self._raw)
-        self._said = dict(self._stream.head), signature
+    def _rewrite(self, base: int, mark: RunningMark) -> None:
+        """Put what is behind `base` into the file, if there is one.
+
+        Raises:
+            OSError: If it cannot be written; the file, and what is known of it, is as it was.
+        """
+        raw, written = self._stream.raw, base
+        if self._file is not None:
+            signature = self._document.extra.get(SIGNATURE)
+            lines = self._head_line(raw, base, mark) + entry_lines(raw[base:])
+            self._file.rewrite(lines + line_of(signature=signature))
+            self._said, written = (dict(self._stream.head), signature), len(raw)
+        self._raw, self._base, self._mark, self._written = raw, base, mark, written
+
+    def _is_saved(self, count: int) -> bool:
+        """Return True if the first `count` entries, as they are now, are in the notebook's file.
+
+        What was said of them before they were rearranged does not count.
+        """
+        saved = self._saved(self._stream.id)
+        if saved != self._void:
+            self._void = None
+        return self._void is None and saved >= count
 
     def _forget(self) -> None:
         if self._file is not None:
@@ -261,7 +273,7 @@ class ConversationJournal:
 
     def _leave(self) -> None:
         if self._file is not None:
-            self._file.close(remove=self._saved(self._stream.id) >= len(self._stream))
+            self._file.close(remove=self._is_saved(len(self._stream)))
             self._file = None
 
     def _failed(self, error: OSError | StorageError) -> None:

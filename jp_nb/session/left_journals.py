@@ -75,8 +75,12 @@ class LeftJournals:
             self.notices.append(notice)
 
     def offer(self, left: LeftJournal, notice: str) -> None:
-        """Have `%jp resume` bring `left` back, if a person would miss what is in it."""
-        if left.contents.entries:
+        """Have `%jp resume` bring `left` back, if a person would miss what is in it.
+
+        Of what headless runs made, the next one replaces it (D18).
+        """
+        made = left.contents.head.conversation.get("made")
+        if left.contents.entries and made != "headless":
             self.offered.append(left.file.path)
             self.say(notice)
 

@@ -13,6 +13,7 @@ import pytest
 
 import jp_nb
 from jp_nb.config.directives import Directive
+from jp_nb.record.events import ChatRequest, ToolCallRequest, decode
 from jp_nb.session.current import set_current
 from jp_nb.session.session import Session
 from jp_nb.tooling.question import Question
@@ -21,6 +22,12 @@ from tests.support.fakes import FakePrompter, yes
 from tests.support.killed_session import NOTEBOOK, killed, saved
 
 TALK = '[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n'
+QUESTION: dict[str, Any] = {
+    "type": "inquiry_request",
+    "id": "c1.q",
+    "source": {"source": "tool", "name": "x"},
+    "question": {"id": "q", "text": "Sure?", "answer_type": {"type": "boolean"}},
+}
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
 
 
@@ -150,6 +157,24 @@ def test_a_full_disk_is_said_once_and_the_turn_goes_on(clean_folder: Path) -> No
     session.close()
 
 
+def test_a_journal_that_cannot_be_rearranged_has_nothing_behind_the_old_entries(
+    left_folder: Path,
+) -> None:
+    session = opened(left_folder, saved(left_folder))
+    [path] = journals(left_folder)
+    whole, beside = path.read_bytes(), path.with_suffix(".new")
+    beside.mkdir()  # what is written anew cannot be put there
+    session.run_turn("Third.")
+    assert path.read_bytes() == whole
+    told = [notice for notice in session.notices if "journal of this conversation cannot" in notice]
+    assert len(told) == 1
+    beside.rmdir()
+    session.configure(Directive("cfg", "user.name=Ada"))
+    entries = [line["entry"] for line in lines(path) if "entry" in line]
+    assert entries == session.document.conversation.raw
+    session.close()
+
+
 @pytest.mark.parametrize("how", ["open to others", "a file", "not to be made"])
 def test_a_folder_that_cannot_have_journals_is_said_once(clean_folder: Path, how: str) -> None:
     (clean_folder / "talk.toml").write_text(TALK)
@@ -184,6 +209,24 @@ def test_without_a_journal_nothing_is_written_and_what_was_is_gone(clean_folder:
     session.configure(off)
     assert journals(clean_folder) == []
     session.close()
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_files_that_are_wrong_change_nothing_about_the_journal(
+    left_folder: Path, wanted: bool
+) -> None:
+    first = opened(left_folder, saved(left_folder))
+    if not wanted:
+        first.configure(Directive("cfg", "record.journal=false"))
+    (left_folder / ".jp").mkdir()
+    (left_folder / ".jp" / "config.toml").write_text("[assistant\n")
+    first.active.revoke()
+    assert bool(journals(left_folder)) is wanted
+    first.close()
+    second = opened(left_folder, saved(left_folder))
+    second.active.accept()
+    assert bool(journals(left_folder)) is wanted
+    second.close()
 
 
 def test_two_kernels_of_one_conversation_have_a_journal_each(left_folder: Path) -> None:
@@ -310,6 +353,17 @@ def test_a_headless_run_replaces_what_headless_runs_left(left_folder: Path) -> N
         assert bool(journals(left_folder)) is (made == "live")
 
 
+@pytest.mark.parametrize("made", ["live", "headless"])
+def test_what_headless_runs_left_is_not_offered(dead: Path, left_folder: Path, made: str) -> None:
+    [path] = journals(left_folder)
+    text = path.read_text().replace(str(dead), str(left_folder))
+    path.write_text(text.replace('"made":"live"', f'"made":"{made}"'))
+    session = opened(left_folder, None)
+    told = [notice for notice in session.notices if "left a conversation" in notice]
+    assert bool(told) is session.conversations.bring_back() is (made == "live")
+    session.close()
+
+
 def test_no_secret_is_in_a_journal(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(
         '[[replies]]\ntool_calls = [{name = "log_in"}]\n[[replies]]\ntext = "In."\n'
@@ -353,3 +407,25 @@ def test_what_is_saved_is_in_no_journal_any_more(clean_folder: Path) -> None:
     store.saved[stream.id] = len(stream)
     session.close()
     assert journals(clean_folder) == []
+
+
+def test_what_was_saved_before_a_repair_says_nothing_of_the_entries_now(clean_folder: Path) -> None:
+    (clean_folder / "talk.toml").write_text(TALK + TALK)
+    session = opened(clean_folder, None)
+    session.run_turn("First.", model="scripted/talk")
+    stream, store = session.document.conversation, session.store
+    assert isinstance(store, FakeStore)
+    stream.start_turn(ChatRequest(content="Second."))
+    stream.append(ToolCallRequest(id="c1", name="x", arguments={}))
+    stream.append(decode({**QUESTION, "timestamp": stream.raw[-1]["timestamp"]}, 0))
+    store.saved[stream.id] = before = len(stream)
+    session.run_turn("Third.")  # it begins with a repair, after which there are as many
+    [path] = journals(clean_folder)
+    assert lines(path)[0]["base"] == 0
+    assert [line["entry"] for line in lines(path) if "entry" in line] == stream.raw
+    store.saved[stream.id] = before + 1
+    session.configure(Directive("cfg", "user.name=Ada"))
+    store.saved[stream.id] = count = len(stream)
+    session.configure(Directive("cfg", "user.name=Bea"))
+    assert lines(path)[0]["base"] == count
+    session.close()

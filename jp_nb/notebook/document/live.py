@@ -124,6 +124,7 @@ class LiveStore:
             document, refusal = self._document, self._refusal
             if document is None:
                 return
+            self._saved = "", 0  # of entries that may be others now
             if refusal and refusal.conversation not in (None, document.conversation.id):
                 document.others += apart(refusal.aside)
                 self._delivery.page_holds_other(conversation_id(refusal.aside))
@@ -350,7 +351,8 @@ class LiveStore:
         """Note what is in the file, if the page that is followed tells it."""
         match data:
             case {"type": "saved", "page": page, "stream": str(stream), "n": int(count)}:
-                if self._pages.hello is not None and page == self._pages.hello.page:
+                followed = self._pages.hello is not None and page == self._pages.hello.page
+                if followed and not self._delivery.replaces:
                     self._saved = stream, count
 
     def _consider(self, hello: Hello) -> None:

@@ -207,6 +207,11 @@ class PageDelivery:
         return self._transfer is None and not self._lacks_something()
 
     @property
+    def replaces(self) -> bool:
+        """True if the page may still hold what is to be replaced."""
+        return self._whole
+
+    @property
     def delivered(self) -> tuple[str, int]:
         """A conversation, and how many entries of it the page is known to hold."""
         return (self._page.stream, self._page.length) if self._page else ("", 0)

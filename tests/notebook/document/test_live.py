@@ -274,6 +274,23 @@ def test_the_page_that_is_left_writes_the_file(front: FrontEnd) -> None:
     assert said == "the record is not saved: the page did not answer in time\n"
 
 
+def test_what_was_saved_before_a_repair_is_no_count_of_the_entries_now(front: FrontEnd) -> None:
+    count = "print(in_cell.opened.store.saved_entries(in_cell.opened.document.conversation.id))"
+    front.run(SETUP)
+    front.run("say('one'); flushed(); in_cell.opened.store.save()")
+    entries = len(front.view.jp["events"])
+    saved = {"type": "saved", "stream": front.view.jp["conversation"]["id"], "n": entries}
+    assert front.run(count) == f"{entries}\n"
+    front.view.awake = False
+    assert front.run(f"in_cell.opened.store.replaced()\n{count}") == "0\n"
+    front.send(front.view, saved)  # the page does not know yet
+    front.view.awake = True
+    front.run("flushed()")
+    assert front.run(count) == "0\n"
+    front.send(front.view, saved)
+    front.until(lambda: front.run(count) == f"{entries}\n")
+
+
 def test_what_no_file_can_hold_is_replaced(front: FrontEnd) -> None:
     front.run(SETUP)
     front.run("use_tool({'a': float('nan'), 'b': '\\ud800x', '__proto__': {'c': 1}}); flushed()")
