@@ -101,6 +101,7 @@ class ProviderError(JpNbError):
             than the model reads) or `other`.
         status: HTTP status, if there was one.
         retry_after: Seconds that the server asked to wait, if it did.
+        address: Where the request was to go, if that was over the network.
     """
 
     def __init__(
@@ -115,6 +116,7 @@ class ProviderError(JpNbError):
         self.kind: ProviderErrorKind = kind
         self.status = status
         self.retry_after = retry_after
+        self.address = ""
 
     @property
     def retryable(self) -> bool:

@@ -7,10 +7,12 @@ Source: `docs/cassettes.md`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
@@ -119,7 +121,7 @@ class Listening:
         """Return the exchange that `error` ended."""
         return self._ended(
             Failed(
-                self._hide(str(error)),
+                self._hide(_without(error.address, str(error))),
                 error.kind,
                 error.status,
                 error.retry_after,
@@ -134,6 +136,15 @@ class Listening:
     def _ended(self, end: End) -> Exchange:
         self._join()
         return Exchange(self._asked, tuple(self._events), end)
+
+
+def _without(address: str, text: str) -> str:
+    """Return `text` with neither the URL `address` nor its host in it."""
+    host = urlsplit(address).hostname
+    if not host:
+        return text
+    name = re.compile(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", re.IGNORECASE)
+    return name.sub("[address]", text.replace(address, "[address]"))
 
 
 # --- as JSON -----------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ def unused_lines(noted: Path) -> list[str]:
         StorageError: If a cassette cannot be read any more.
     """
     used: dict[str, set[int]] = {}
-    for line in noted.read_text("utf-8").splitlines() if noted.exists() else ():
+    for line in noted.read_bytes().splitlines() if noted.exists() else ():
         note = json.loads(line)
         used.setdefault(note["cassette"], set()).update(note["used"])
     return [line for path, numbers in used.items() for line in _unused(Path(path), numbers)]

@@ -177,6 +177,7 @@ class HttpClient:
             link.args = tuple(_shown(arg, redaction) for arg in link.args)
         if how := advice(error, self.endpoint):
             error.args = (f"{str(error).rstrip('. ')}. {how}.",)
+        error.address = self.endpoint.url
         return error
 
     async def aclose(self) -> None:

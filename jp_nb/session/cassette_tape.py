@@ -5,6 +5,7 @@ Source: `docs/cassettes.md`.
 
 from __future__ import annotations
 
+import json
 import os
 from collections import deque
 from collections.abc import Sequence
@@ -16,7 +17,6 @@ from jp_nb.agent.asked_request import AskedRequest
 from jp_nb.agent.exchange import Exchange
 from jp_nb.agent.recorded_results import RecordedResult
 from jp_nb.errors import StorageError, UnrecordedError
-from jp_nb.json_values import compact_json
 from jp_nb.session.cassette_choice import CassetteChoice
 from jp_nb.session.unrecorded import unrecorded
 from jp_nb.workspace import variables
@@ -203,5 +203,6 @@ def _ends_in_failure(exchange: OnFile, cassette: CassetteContent) -> bool:
 def _note(path: Path, *used: int) -> None:
     """Tell the runner that exchanges of the file at `path` have answered, if it wants to know."""
     if place := os.environ.get(variables.CASSETTE_USE):
-        with open(place, "a", encoding="utf-8") as file:
-            file.write(compact_json({"cassette": str(path), "used": used}) + "\n")
+        note = json.dumps({"cassette": str(path), "used": used})  # ASCII, whatever the path is
+        with open(place, "a", encoding="ascii") as file:
+            file.write(note + "\n")

@@ -246,7 +246,9 @@ class _CassetteReader:
         after = said.get("after", NO_MESSAGE) if kind == "message" else NO_MESSAGE
         beside_value = ("after", kind) if kind == "message" else (kind,)
         value = {key: each for key, each in said.items() if key not in beside_value}
-        part = part_of(kind, value, str(after))
+        if not isinstance(after, str):
+            raise self._wrong("the message says in no text what was said before it", AGAIN)
+        part = part_of(kind, value, after)
         if part.id != given:
             raise self._edited(f"this {kind}")
         if after != NO_MESSAGE and ("message", after) not in self._cassette.parts:

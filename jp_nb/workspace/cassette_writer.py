@@ -1,8 +1,8 @@
 """Writes a cassette while models are asked: each exchange is in the file when it has ended.
 
 What was written stays as it is, with one exception: inquiries, which run at the same time, stand
-in the order of their digests, however they ended. Only those since the last other request are
-written again, so that the work is linear in what is recorded.
+in the order of their digests, however they ended. Those since the last other request are written
+again once, with the next one, so that the work is linear in what is recorded.
 
 Source: `docs/cassettes.md`.
 """
@@ -43,6 +43,7 @@ class CassetteWriter:
         self._settled_bytes = self._bytes = self._size() if known is not None else 0
         self._front = b"" if known is None or _ends_its_line(path) else b"\n"
         self._last: list[Exchange] = []
+        self._last_parts: set[tuple[str, str]] = set()
 
     def add(self, exchange: Exchange) -> None:
         """Have `exchange` in the file.
@@ -65,21 +66,25 @@ class CassetteWriter:
             self._began = True
         if not (exchange.asked.is_inquiry and self._last and self._last[0].asked.is_inquiry):
             self._settle()
-        together = sorted([*self._last, exchange], key=lambda each: each.asked.id)
-        self._write(self._front + _block(together, self._settled_parts))
-        self._last = together
+        block, parts = _block([exchange], self._settled_parts, self._last_parts)
+        self._write(self._front + block, self._bytes)
+        self._settled_bytes += len(self._front)
+        self._front = b""
+        self._last.append(exchange)
+        self._last_parts |= parts
 
     def _settle(self) -> None:
-        """What was written so far is not written again."""
-        for exchange in self._last:
-            self._settled_parts.update(_key(part) for part in _new(exchange, self._settled_parts))
-        if self._last:
-            self._front = b""
+        """Bring what was asked at the same time into its order; it is not written again."""
+        in_order = sorted(self._last, key=lambda each: each.asked.id)
+        if in_order != self._last:
+            block, _ = _block(in_order, self._settled_parts)
+            self._write(block, self._settled_bytes)
+        self._settled_parts |= self._last_parts
         self._settled_bytes = self._bytes
-        self._last = []
+        self._last, self._last_parts = [], set()
 
-    def _write(self, block: bytes) -> None:
-        """Put `block` behind what is settled."""
+    def _write(self, block: bytes, place: int) -> None:
+        """Have `block` at `place`, a number of bytes, and nothing behind it."""
         if self._size() != self._bytes:
             raise StorageError(
                 f"another program has written to the cassette {self.path} while it is recorded: "
@@ -87,11 +92,11 @@ class CassetteWriter:
             )
         with self.path.open("r+b", buffering=0) as file:
             try:
-                file.seek(self._settled_bytes)
+                file.seek(place)
                 while block:
                     block = block[file.write(block) :]
             except OSError:
-                self._bytes = file.truncate(self._settled_bytes)  # no half of an exchange
+                self._bytes = file.truncate(place)  # no half of an exchange
                 raise
             self._bytes = file.truncate()
 
@@ -105,15 +110,20 @@ def _ends_its_line(path: Path) -> bool:
         return file.read(1) == b"\n"
 
 
-def _block(exchanges: Sequence[Exchange], settled: set[tuple[str, str]]) -> bytes:
-    """Return the lines of `exchanges`, each with its parts that are in no line before."""
+def _block(
+    exchanges: Sequence[Exchange], *known: set[tuple[str, str]]
+) -> tuple[bytes, set[tuple[str, str]]]:
+    """Return the lines of `exchanges`, each with its parts that are in no line before, and these.
+
+    `known` are those that are in the file already.
+    """
     lines, added = list[bytes](), set[tuple[str, str]]()
     for exchange in exchanges:
-        for part in _new(exchange, settled, added):
+        for part in _new(exchange, *known, added):
             added.add(_key(part))
             lines.append(line_bytes(part_line(part)))
         lines += map(line_bytes, exchange_lines(exchange))
-    return b"".join(lines)
+    return b"".join(lines), added
 
 
 def _new(exchange: Exchange, *known: set[tuple[str, str]]) -> list[RequestPart]:

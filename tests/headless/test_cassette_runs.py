@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from jp_nb.agent.exchange import Exchange
+from jp_nb.agent.model_events import Finished
 from jp_nb.cli import main
+from jp_nb.headless.cassette_options import noting_use, unused_lines
+from jp_nb.session.cassette_choice import CassetteChoice
+from jp_nb.session.cassette_tape import CassetteTape
+from jp_nb.workspace.cassette_writer import CassetteWriter
+from tests.support.asked_requests import SPEC, asked
 from tests.support.cassette_runs import KEY, KEYS, LOAD, WEATHER, left, run_with, write_cells
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 
@@ -103,6 +111,19 @@ def test_a_run_says_which_exchanges_nothing_asked_for(
     assert "1 of 2 exchanges of my.jsonl not used:" in said
     assert "scripted/talk: Two?" in said
     assert main(["run", str(path), "--tools", "recorded"]) == 2
+
+
+@pytest.mark.parametrize("name", ["one\u2028two.jsonl", os.fsdecode(b"b\xffd.jsonl")])
+def test_what_is_not_used_is_said_whatever_the_cassette_is_called(
+    tmp_path: Path, name: str
+) -> None:
+    exchange = Exchange(asked(SPEC), (), Finished())
+    CassetteWriter(tmp_path / name).add(exchange)
+    with noting_use() as noted:
+        tape = CassetteTape(CassetteChoice("replay", tmp_path / name))
+        assert "1 of 1 exchange" in unused_lines(noted)[0]
+        tape.replay(exchange.asked)
+        assert unused_lines(noted) == []
 
 
 PACK = '''

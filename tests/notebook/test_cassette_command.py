@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -242,6 +243,22 @@ def test_a_recording_without_a_key_leaves_the_cassette_as_it_was(
     assert (folder / "talk.jsonl").read_bytes() == before
     assert "no model has answered, and the file is as it was" in said(again)
     again.session.close()
+
+
+def test_no_address_of_a_server_that_fails_is_on_a_cassette(
+    folder: Path, said: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEYS["openai"], KEY)
+    with LoopbackServer([Reply(status=404), "Sunny."]) as server:
+        notebook = with_model(folder, "openai", server.url)
+        said(notebook, "record talk.jsonl")
+        with pytest.raises(ProviderError, match=re.escape(server.url)):
+            notebook.ask("How will it be?")
+        notebook.ask("How will it be?")
+        notebook.session.close()
+    text = (folder / "talk.jsonl").read_text("utf-8")
+    assert "base_url ([address])" in text
+    assert "127.0.0.1" not in text
 
 
 def test_the_environment_goes_over_the_file_and_what_was_said_over_both(

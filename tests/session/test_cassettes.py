@@ -47,6 +47,11 @@ def test_a_path_is_relative_to_the_folder_of_the_notebook(
     assert cassettes.choose("record").path == tmp_path / "tapes" / "a.jsonl"
 
 
+def test_the_home_of_nobody_is_the_name_of_a_folder(tmp_path: Path) -> None:
+    found = Cassettes(ConfigFiles(tmp_path), None).choose("record", "~nobody-of-this-name/a.jsonl")
+    assert found.path == tmp_path / "~nobody-of-this-name" / "a.jsonl"
+
+
 def test_a_key_is_hidden_as_it_is_when_something_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     hide = without_key("A_KEY", lambda text: text.replace("sesame", "(secret)"))
     monkeypatch.delenv("A_KEY", raising=False)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
-from jp_nb.agent.asked_request import AskedRequest
+from jp_nb.agent.asked_request import AskedRequest, part_of
 from jp_nb.agent.exchange import BrokeOff, End, Exchange, Failed, Listening
 from jp_nb.agent.model_events import (
     Finished,
@@ -21,10 +23,12 @@ from jp_nb.agent.model_events import (
     Usage,
 )
 from jp_nb.config.tree.provider_config import CassetteMode
-from jp_nb.errors import StorageError, UnrecordedError
+from jp_nb.errors import ProviderError, StorageError, UnrecordedError
+from jp_nb.json_values import JsonObject, compact_json
 from jp_nb.session.cassette_choice import CassetteChoice
 from jp_nb.session.cassette_tape import CassetteTape
-from jp_nb.workspace.cassette_file import read_cassette
+from jp_nb.workspace import cassette_writer
+from jp_nb.workspace.cassette_file import HEADER, exchange_lines, part_line, read_cassette
 from jp_nb.workspace.cassette_writer import CassetteWriter
 from tests.support.asked_requests import SPEC, asked, changed
 
@@ -125,6 +129,13 @@ def test_line_ends_of_another_system_change_nothing(tmp_path: Path) -> None:
     assert replayed(path) == exchanges()
 
 
+def message_after(after: JsonValue) -> str:
+    """A cassette whose message has the id that it would have if `after` were a text."""
+    part = part_of("message", {"role": "user", "text": "Go on."}, str(after))
+    line = compact_json({**part_line(part), "after": after})
+    return f"{compact_json(HEADER)}\n{line}\n"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -137,6 +148,7 @@ def test_line_ends_of_another_system_change_nothing(tmp_path: Path) -> None:
         ('{"jp_nb":"cassette","version":1}\n{"tool":"0","name":"x"}', ":2: this tool is not as"),
         ('{"jp_nb":"cassette","version":1}\n{"request":"0"}', ":2: this request is not as"),
         ('{"jp_nb":"cassette","version":1}\n\xff', ":2: not JSON"),
+        (message_after(["x"]), ":2: the message says in no text what was said before it"),
     ],
 )
 def test_what_is_no_cassette_says_so_with_the_line(tmp_path: Path, text: str, said: str) -> None:
@@ -177,6 +189,42 @@ def test_a_recording_goes_on_behind_what_is_there(tmp_path: Path) -> None:
     assert [content.exchange(each) for each in content.exchanges] == [first, second]
 
 
+def test_inquiries_behind_a_line_that_did_not_end_are_brought_into_order(tmp_path: Path) -> None:
+    first, last = exchanges()[1], exchanges()[2]
+    path = written(tmp_path / "a.jsonl", first)
+    path.write_bytes(path.read_bytes().removesuffix(b"\n"))
+    writer = CassetteWriter(path, read_cassette(path))
+    for each in (*sorted(inquiries(), key=lambda one: one.asked.id, reverse=True), last):
+        writer.add(each)
+    assert (
+        path.read_bytes() == written(tmp_path / "b.jsonl", first, *inquiries(), last).read_bytes()
+    )
+
+
+def test_an_inquiry_is_in_the_file_when_it_has_ended_and_is_written_twice_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = changed(SPEC, ("message", 8), {"user": "Question?", "inquiry": "ask.q"})
+    many = [
+        Exchange(asked(changed(spec, ("model",), f"m{number}")), ANSWER, Finished())
+        for number in range(40)
+    ]
+    lines = list[Exchange]()
+
+    def counted(exchange: Exchange) -> Iterator[JsonObject]:
+        lines.append(exchange)
+        return exchange_lines(exchange)
+
+    monkeypatch.setattr(cassette_writer, "exchange_lines", counted)
+    path = tmp_path / "a.jsonl"
+    writer = CassetteWriter(path)
+    for number, each in enumerate(many, 1):
+        writer.add(each)
+        assert len(read_cassette(path).exchanges) == number
+    writer.add(exchanges()[2])
+    assert len(lines) <= 2 * len(many) + 1
+
+
 def test_two_that_record_on_one_file_are_told(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     one, other = CassetteWriter(path), CassetteWriter(path)
@@ -214,6 +262,21 @@ def test_pieces_of_a_text_are_one_and_signs_of_life_are_none() -> None:
         TextPart(1, "message", "d"),
     )
     assert exchange.end == Finished("max_tokens")
+
+
+def test_the_error_on_a_cassette_does_not_say_where_the_server_is() -> None:
+    error = ProviderError(
+        "cannot connect to llamacpp at http://intern.example:8080/v1/chat: the certificate is not "
+        "that of Intern.example. See https://docs.intern.example/",
+        kind="connect",
+    )
+    error.address = "http://intern.example:8080/v1/chat"
+    end = Listening(requests()[0]).failed(error).end
+    assert end == Failed(
+        "cannot connect to llamacpp at [address]: the certificate is not that of [address]. "
+        "See https://docs.intern.example/",
+        "connect",
+    )
 
 
 # --- one that answers and is recorded ----------------------------------------------------------
