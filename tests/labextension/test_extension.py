@@ -88,9 +88,11 @@ def test_carriers_are_read_the_same_in_the_page(chromium: Browser, state: dict[s
 IN_SEGMENTS = """async text => {
     const { sealed, unsealed } = (await window._JUPYTERLAB["jp-nb"].get("./extension"))();
     const [before, now] = JSON.parse(text);
-    const first = sealed(before, new Map(), false);
-    const metadata = { ...first.added, jp: first.rest };
-    const { rest, added } = sealed(now, first.seals, false);
+    const foreign = { "jp.2": "of a stranger", "jp.9999999": {} };
+    const taken = new Set(Object.keys(foreign));
+    const first = sealed(before, new Map(), false, taken);
+    const metadata = { ...foreign, ...first.added, jp: first.rest };
+    const { rest, added } = sealed(now, first.seals, false, taken);
     const after = { ...metadata, ...added, jp: rest };
     return JSON.stringify([metadata, after, unsealed(after), Object.keys(added)]);
 }"""
@@ -133,9 +135,11 @@ def test_segments_that_a_page_wrote_are_read_the_same_everywhere(chromium: Brows
     as_javascript = json.loads(json.dumps(now).replace("-0.0", "0"))
     assert segments.read(after) == read == as_javascript
     assert segments.read(metadata)["events"] == as_javascript["events"][:20]  # type: ignore[call-overload, index]
-    assert {"jp.1", "jp.2"} <= metadata.keys()
+    assert {"jp.1", "jp.3"} <= metadata.keys()
+    assert after["jp.2"] == "of a stranger"
+    assert all(segments.is_segment(key) for key in added)
     assert "jp.1" not in added  # it is written once
     assert after["jp"]["others"][0]["events"] == []
     assert len(json.dumps(after["jp"])) < 64 * 1024 + 10_000
-    del after["jp.2"]["events"][0]["data"]["texts"]
+    del after["jp.3"]["events"][0]["data"]["texts"]
     assert "broken" in segments.read(after)  # type: ignore[operator]

@@ -187,6 +187,38 @@ def test_an_append_leaves_a_record_that_can_be_read(open_notebook: OpenNotebook)
     assert page.page.evaluate(f"JSON.stringify({JP})") == before
 
 
+FAILS_ONCE = """() => {
+    const { model } = window.jupyterapp.shell.currentWidget.context;
+    const set = model.setMetadata;
+    model.setMetadata = () => {
+        model.setMetadata = set;
+        throw new Error("not now");
+    };
+}"""
+
+
+def test_what_could_not_be_written_is_not_acknowledged_when_it_is_sent_again(
+    open_notebook: OpenNotebook,
+) -> None:
+    page = open_notebook(SETUP, "say('one'); flushed()", PLANT, "")
+    for cell in (0, 1, 2):
+        page.run_cell(cell)
+    page.output_text(1, contains="flushed")
+    stream, base = page.page.evaluate(f"[{JP}.conversation.id, {JP}.events.length]")
+    append = {"v": 1, "seq": 900, "path": page.path.name, "type": "append", "stream": stream}
+    append |= {"base": base, "events": [{"type": "sent again"}]}
+    page.page.evaluate(FAILS_ONCE)
+    page.page.evaluate(
+        "source => window.jupyterapp.shell.currentWidget.context.model"
+        ".cells.get(3).sharedModel.setSource(source)",
+        f"plant(*[{append!r}] * 2, mine=True)\nprint('planted')",
+    )
+    page.run_cell(3)
+    page.output_text(3, contains="planted")
+    page.wait_for_kernel_status("idle")
+    assert page.page.evaluate(f"{JP}.events.slice({base})") == append["events"]
+
+
 def test_code_of_one_notebook_writes_nothing_into_another_on_its_kernel(
     open_notebook: OpenNotebook,
 ) -> None:

@@ -26,6 +26,14 @@ def contents(record: Any) -> list[str]:
     return [e["content"] for e in record["events"] if e["type"] == "chat_request"]
 
 
+STRANGE = f"""sealed => {{
+    const {{ sharedModel }} = {MODEL};
+    const jp = sharedModel.getMetadata("jp");
+    const other = {{ conversation: {{ id: "jp-c1" }}, base_config: {{}}, events: [], sealed }};
+    sharedModel.setMetadata("jp", {{ ...jp, version: 2, sealed: [], others: [other] }});
+}}"""
+
+
 def wait_for(page: NotebookPage, condition: str) -> None:
     """Wait until `condition` is true of the metadata `m` of the page."""
     page.page.wait_for_function(f"() => {{ const m = {MODEL}.metadata; return {condition}; }}")
@@ -46,11 +54,26 @@ def test_a_long_record_is_in_segments_that_both_pages_and_the_file_hold(
     assert {"jp.1", "jp.2"} <= metadata.keys()
     record: Any = carrier.read(metadata)
     assert contents(record) == [f"turn {i}" for i in range(40)]
-    last = record["events"][-1]["event_id"]
-    wait_for(second, f"m.jp.events.at(-1)?.event_id === '{last}'")
+    count = "m.jp.sealed.reduce((n, seal) => n + seal.length, m.jp.events.length)"
+    wait_for(second, f"m.jp?.sealed && {count} === {len(record['events'])}")
     assert carrier.read(metadata_in(second)) == record
     run(first, 2, until="saved as")
     assert carrier.read(first.saved().metadata) == record
+
+
+@pytest.mark.parametrize("seals", ["abc", [None]])
+def test_the_record_is_kept_beside_damaged_segments_of_another_conversation(
+    shared_pages: SharedPages, seals: Any
+) -> None:
+    (page,) = shared_pages.open(SETUP, "say('one')\nflushed()", LONG, pages=1)
+    run(page, 0, until="kept")
+    run(page, 1, until="flushed")
+    page.page.evaluate(STRANGE, seals)
+    run(page, 2, until="flushed")
+    record: Any = carrier.read(metadata_in(page))
+    assert contents(record) == ["one", *(f"turn {i}" for i in range(40))]
+    assert record["others"][0]["segments"]["jp"]["sealed"] == seals
+    assert "jp.1" in metadata_in(page)
 
 
 def test_another_kernel_goes_on_from_segments(shared_pages: SharedPages) -> None:

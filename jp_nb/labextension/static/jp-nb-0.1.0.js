@@ -309,10 +309,11 @@
    * How a shared document stores `doc`: in `jp` the `rest`, and segments of which some are `added`.
    *
    * Segments are written once: those that `seals` lists, by conversation, are there already. They
-   * are looked at anew unless `appended`, when they are known to hold what `doc` begins with.
+   * are looked at anew unless `appended`, when they are known to hold what `doc` begins with. Keys
+   * that are `taken`, by whomever, are left alone; those of the new segments are put among them.
    */
-  function sealed(doc, seals, appended) {
-    const plan = { known: seals, appended, added: {}, seals: new Map(), next: 1 + lastOf(seals) };
+  function sealed(doc, seals, appended, taken) {
+    const plan = { known: seals, appended, added: {}, seals: new Map(), taken, next: 1 };
     const active = sealedOf(doc, plan, true);
     const others = othersOf(doc).map((entry) =>
       kindOf(entry) === "readable" ? sealedOf(entry, plan, false) : entry
@@ -323,8 +324,12 @@
     return { rest: others.length ? { ...rest, others } : rest, added, seals: plan.seals };
   }
 
-  const lastOf = (seals) =>
-    Math.max(0, ...Array.from(seals.values(), (list) => Math.max(...list.map((x) => x.segment))));
+  /** The lowest number that is free: there may be no room above one that a stranger chose. */
+  function numberIn(plan) {
+    while (plan.taken.has(`${KEY}.${plan.next}`)) plan.next++;
+    plan.taken.add(`${KEY}.${plan.next}`);
+    return plan.next;
+  }
 
   /** A conversation without what goes into segments; one that goes on keeps those not full yet. */
   function sealedOf(entry, plan, goesOn) {
@@ -342,7 +347,7 @@
     }
     const close = (end) => {
       const part = events.slice(start, end);
-      const segment = plan.next++;
+      const segment = numberIn(plan);
       plan.added[`${KEY}.${segment}`] = { conversation: id, from: start, events: part };
       found.push({ segment, length: part.length, check: checkOf(part) });
       start = end;
@@ -360,16 +365,17 @@
     return { ...entry, sealed: found, events: events.slice(start) };
   }
 
-  /** The seals of what a notebook stores, by conversation. */
-  function sealsIn(metadata) {
+  /** The seals of what a notebook stores, by conversation; `whole` is that without segments. */
+  function sealsIn(metadata, whole) {
     const stored = own(metadata, KEY);
     const found = new Map();
     if (!isSealed(stored)) return found;
-    for (const entry of [stored, ...othersOf(stored)]) {
-      if (own(entry, "sealed")?.length && !found.has(idOf(entry))) {
-        found.set(idOf(entry), entry.sealed);
-      }
-    }
+    const read = [whole, ...othersOf(whole)];
+    [stored, ...othersOf(stored)].forEach((entry, place) => {
+      const seals = list(own(entry, "sealed")); // of a conversation that is whole, all fit
+      if (!seals.length || kindOf(read[place]) !== "readable" || found.has(idOf(entry))) return;
+      found.set(idOf(entry), seals);
+    });
     return found;
   }
 
@@ -579,6 +585,7 @@
       this.writing = false;
       this.carriers = [];
       this.seals = new Map(); // of the segments that are there, by conversation
+      this.taken = new Set(); // the keys of the metadata that no new segment may have
       this.written = null; // what this page wrote last of a shared document
       this.pieces = null; // of a document that the kernel sends
       this.showing = null; // what a turn shows in its cell
@@ -642,11 +649,13 @@
     read() {
       if (!this.fresh) {
         const { metadata } = this.context.model;
+        const whole = unsealed(metadata);
         this.doc = this.carriers.reduce(
           (doc, { doc: carried, seen }) => merge(doc, carried, seen),
-          unsealed(metadata)
+          whole
         );
-        this.seals = kindOf(this.doc) === "readable" ? sealsIn(metadata) : new Map();
+        this.seals = kindOf(this.doc) === "readable" ? sealsIn(metadata, whole) : new Map();
+        this.taken = new Set(Object.keys(metadata));
         this.fresh = true;
       }
       return this.doc;
@@ -656,6 +665,7 @@
     write(doc, { appended = false } = {}) {
       const { sharedModel } = this.context.model;
       this.writing = true;
+      this.fresh = false; // until all of it is there
       try {
         // The other pages of a shared document, and who saves it, see all of it or nothing.
         sharedModel.transact(() => this.writeParts(doc, appended && !this.carriers.length), false);
@@ -671,7 +681,9 @@
       const { model } = this.context;
       const none = { rest: doc, added: {}, seals: new Map() };
       const folds = !this.shared && this.seals.size;
-      const { rest, added, seals } = this.shared ? sealed(doc, this.seals, appended) : none;
+      const { rest, added, seals } = this.shared
+        ? sealed(doc, this.seals, appended, this.taken)
+        : none;
       for (const [key, segment] of Object.entries(added)) model.setMetadata(key, segment);
       model.setMetadata(KEY, rest);
       this.seals = seals;
@@ -984,14 +996,13 @@
       const added = data.events.slice(events.length - data.base);
       const head = isObject(data.head) ? data.head : {};
       if (added.length || Object.keys(head).length) {
-        if (!Object.hasOwn(doc, "events")) doc.events = events;
-        for (const event of added) doc.events.push(event);
+        const next = { ...doc, events: events.concat(added) };
         for (const key of ["conversation", "base_config", "signature"]) {
           if (!Object.hasOwn(head, key)) continue;
-          if (head[key] === null) delete doc[key];
-          else doc[key] = head[key];
+          if (head[key] === null) delete next[key];
+          else next[key] = head[key];
         }
-        this.write(doc, { appended: true });
+        this.write(next, { appended: true });
       }
       this.ack(data);
     }
