@@ -22,6 +22,7 @@ from jp_nb.json_values import JsonObject, as_object, canonical_json, indented_js
 from jp_nb.record.compaction_words import in_words
 from jp_nb.record.compactions import placed_compactions
 from jp_nb.record.document import Document
+from jp_nb.record.events import ChatRequest, ChatResponse, Entry, InquiryRequest
 from jp_nb.record.jp_object import events_of, head_of
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_view import (
@@ -34,7 +35,7 @@ from jp_nb.record.turn_view import (
     Turn,
     read_turn,
 )
-from jp_nb.record.usage import TurnUsage
+from jp_nb.record.usage import TurnUsage, usage_in
 from jp_nb.rendering.conversation_log import by_tools, masked_path
 from jp_nb.rendering.difference import Line, line_difference, same_runs
 from jp_nb.rendering.question_card import answer_as_json
@@ -65,10 +66,11 @@ class ComparedRecord:
     def of(cls, document: Document) -> ComparedRecord:
         """Return the record in `document`, whose entries may be damaged."""
         stream = document.conversation
-        turns = [
-            read_turn(t.number, t.entries, status="", images=stream.images) for t in stream.turns()
+        found = list(stream.turns())
+        turns = [read_turn(t.number, t.entries, status="", images=stream.images) for t in found]
+        lines = [
+            [*_turn(turn), *_besides(each.entries)] for turn, each in zip(turns, found, strict=True)
         ]
-        lines = [list(_turn(turn)) for turn in turns]
         beginning = list(_beginning(stream))
         for placed in placed_compactions(stream.entries):
             end = " (taken back)" if placed.taken_back else ""
@@ -154,9 +156,27 @@ def _turn(turn: Turn) -> Iterator[str]:
     if turn.uncalled:
         yield f"{turn.uncalled} was demanded and not called"
     if turn.left_out:
-        yield "no answer: models are not sent this turn"
+        end = f" ({turn.status})" if turn.status else ""
+        yield f"no answer{end}: models are not sent this turn"
     if tokens := _tokens(turn.usage):
         yield f"tokens: {tokens}"
+
+
+def _besides(entries: Iterable[Entry]) -> Iterator[str]:
+    """Yield what only the entries of a turn say: who asked, what was thought, whose tokens."""
+    models: dict[str, None] = {}
+    for entry in entries:
+        models.update((used.model, None) for used in usage_in(entry.metadata) if used.model)
+        match entry:
+            case ChatRequest(author=str(author)):
+                yield f"author: {author}"
+            case ChatResponse(kind="reasoning", reasoning=reasoning):
+                yield from _text_lines("reasoning", reasoning or "")
+            case InquiryRequest(source=source, question=question):
+                exclusive = ", which no model answers" if question.exclusive else ""
+                yield f"question of {source.name or source.source}{exclusive}"
+    if models:
+        yield f"tokens of: {', '.join(models)}"
 
 
 def _part(part: Part) -> Iterator[str]:

@@ -27,6 +27,7 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.timestamps import utc_now
+from jp_nb.record.unanswered import Ended, NoAnswer, no_answer_mark
 
 Write = Callable[..., Path]
 
@@ -137,6 +138,8 @@ def test_what_differs_of_a_turn_is_shown_with_its_place(
         "- tokens: 30 out\n"
         "+   Sun.\\u202e\n"
         "+ tokens: 31 out\n"
+        "  question of look\n"
+        "  tokens of: a/b\n"
     )
 
 
@@ -158,6 +161,15 @@ def test_what_differs_of_a_turn_is_shown_with_its_place(
         ({"type": "config_delta", "unsets": ["assistant.name"]}, "+   unset assistant.name"),
         ({"type": "config_delta", "delta": {"user": {"name": "Bo"}}}, '+       "name": "Bo"'),
         ({"type": "inquiry_request", "question": {"text": "Who?"}}, "+   Who?"),
+        (
+            {"type": "inquiry_request", "question": {"exclusive": True}},
+            "+ question of look, which no model answers",
+        ),
+        (
+            {"type": "inquiry_request", "source": {"source": "tool", "name": "see"}},
+            "+ question of see",
+        ),
+        ({"type": "chat_request", "author": "Bo"}, "+ author: Bo"),
     ],
     ids=str,
 )
@@ -175,6 +187,28 @@ def test_each_part_of_a_turn_is_compared(
     after = before.with_name("b.ipynb")
     nbformat.write(made, after)
     assert shown in difference(before, after)
+
+
+def test_reasoning_models_and_how_a_turn_without_an_answer_ended_are_compared(
+    write: Write, difference: Difference
+) -> None:
+    def thought(reasoning: str, model: str, ended: Ended) -> Callable[[ConversationStream], None]:
+        def fill(stream: ConversationStream) -> None:
+            stream.start_turn(ChatRequest(content="Hello."))
+            usage = {"usage": {"model": model, "output_tokens": 3}}
+            stream.append(ChatResponse(reasoning=reasoning, metadata=usage))
+            stream.append(no_answer_mark(NoAnswer(ended)))
+
+        return fill
+
+    before = write("a.ipynb", thought("Rain?", "a/b", "failed"))
+    changes: list[tuple[str, str, Ended, str]] = [
+        ("Sun?", "a/b", "failed", "+   Sun?"),
+        ("Rain?", "a/c", "failed", "+ tokens of: a/c"),
+        ("Rain?", "a/b", "interrupted", "+ no answer (interrupted): models are not sent"),
+    ]
+    for reasoning, model, ended, shown in changes:
+        assert shown in difference(before, write("b.ipynb", thought(reasoning, model, ended)))
 
 
 def test_a_turn_that_came_and_one_that_went_are_whole(write: Write, difference: Difference) -> None:
