@@ -184,6 +184,7 @@ def test_two_people_share_a_question_its_answer_the_queue_and_the_interrupt(
         assert page.page.locator(FORMS).count() == 0
 
 
+@pytest.mark.long
 def test_500_turns_cost_the_shared_document_as_much_each_as_the_first_ones(
     shared_pages: SharedPages,
 ) -> None:
