@@ -54,6 +54,11 @@ NOT_RECORDED = (
     "The result of this call is not on the cassette that results are taken from: with "
     '`providers.cassette.tools = "run"` the tool runs.'
 )
+RAN_BEFORE = (
+    "This call may have run before, in part or whole, until it was cut short; what it did then may "
+    "stand. Now: {}"
+)
+"""What the model is told of a call that does not run again, around why it does not."""
 NOT_FORMATTED = "Tool '{}' was not executed because the argument formatter failed: {}"
 RESTARTED = "restarted"
 
@@ -186,7 +191,7 @@ class CallRunner:
             call.arguments = copy.deepcopy(call.request.arguments)
             self._show_begin(call, call.tool)
         if call.index < len(results):
-            result = results[call.index]
+            result, call.may_have_run = results[call.index], False  # what it came to is known
             self.finish(call, result.content, is_error=result.is_error)
         else:
             self.fail(call, NOT_RECORDED)
@@ -322,6 +327,8 @@ class CallRunner:
     ) -> None:
         """Give `call` its response, and show it."""
         metadata: dict[str, JsonValue] = {}
+        if call.may_have_run and not call.ran:
+            content = RAN_BEFORE.format(content)
         if call.edited is not None:
             metadata = edited_by_person(copy.deepcopy(call.arguments), call.edited)
         if skipped or content != call.delivered:

@@ -43,6 +43,7 @@ class Call:
         changed: True if it is to be shown otherwise since.
         asked: True if it was shown without what a prompt shows.
         ran: True if it began to run.
+        may_have_run: True if an earlier run of it was cut short, or may have been.
         delivering: True if it ran to its end and somebody is asked what the model reads of it.
         structured: What goes into the record beside the text that the tool gave last, if that
             is what the model reads: whoever edits the text does not mean this to stay.
@@ -75,6 +76,7 @@ class Call:
     changed: bool = False
     asked: bool = False
     ran: bool = False
+    may_have_run: bool = False
     delivering: bool = False
     structured: JsonValue = None
     delivered: str | None = None
@@ -97,7 +99,8 @@ class Call:
         return "a tool" if self.tool is not None and self.tool.hidden else self.request.name
 
     def begin_again(self) -> None:
-        """Forget all that happened to it so far."""
+        """Forget all that happened to it so far, but for that it may have run."""
+        self.may_have_run |= self.ran
         self.arguments, self.answers, self.ends = {}, {}, {}
         self.reply = self.structured = self.delivered = self.whole_chars = None
         self.given, self.shown = (), NONE

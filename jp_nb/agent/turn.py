@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.answer_stream import AnswerStream
 from jp_nb.agent.asking import BatchContext
-from jp_nb.agent.call_runner import nobody_debugs, nothing_to_secure
+from jp_nb.agent.call_runner import RAN_BEFORE, nobody_debugs, nothing_to_secure
 from jp_nb.agent.calls import Call
 from jp_nb.agent.coordinator import NEVER_RAN, BatchEnd, Coordinator
 from jp_nb.agent.display_events import Display, InterruptHeard, Notice
@@ -136,6 +136,7 @@ class TurnLoop:
     _phase: Callable[[], object] | None = None
     _problems: list[str] = field(default_factory=list)
     _began: bool = False
+    _again: Sequence[ToolCallRequest] = ()
     _over: bool = False
     _images: int = 0
     _why: str = ""
@@ -234,11 +235,11 @@ class TurnLoop:
         request = next(entry for entry in turn if isinstance(entry, ChatRequest))
         if request.response_schema is not None:
             resolved.provider.check_schema(request.response_schema)
-        self._began = True
+        self._began, self._again = True, again
         self._images = sum(len(self.stream.images.shown_by(entry).images) for entry in turn)
         self._record.add(*abandoned)
         tools = resolved.tools.tools
-        calls = [Call(each, tools.get(each.name)) for each in again]
+        calls = [Call(each, tools.get(each.name), may_have_run=True) for each in again]
         return await self._cycles(
             resolved,
             request.response_schema,
@@ -249,7 +250,8 @@ class TurnLoop:
     def _close(self, status: Completion | Literal["failed"]) -> None:
         """Leave a record that is well formed, and that says if the turn got no answer."""
         for call in self.stream.unanswered() if self._began else ():
-            self._record.add(ToolCallResponse(id=call.id, content=NEVER_RAN, is_error=True))
+            told = RAN_BEFORE.format(NEVER_RAN) if call in self._again else NEVER_RAN
+            self._record.add(ToolCallResponse(id=call.id, content=told, is_error=True))
         turn = self.stream.current_turn() if self._began else []
         self.left_out = is_unanswered(turn)
         if status == "completed" or (self._began and not self.left_out):

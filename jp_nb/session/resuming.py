@@ -38,11 +38,10 @@ NOTHING: Final = (
 STRANGE: Final = (
     "what had been set for this turn does not count again: the record is not yours (`%jp trust`)"
 )
-_ACTIONS: Final = (
-    Action("r", "Run it again", "run"),
-    Action("a", "Abandon it: the model is told that it was interrupted", "abandon"),
-    Action("c", "Cancel: leave the turn as it is", "cancel"),
-)
+_RUN: Final = Action("r", "Run it again", "run")
+_RUN_STRANGE: Final = Action("r", "Run it here", "run")
+_ABANDON: Final = Action("a", "Abandon it: the model is told that it was interrupted", "abandon")
+_CANCEL: Final = Action("c", "Cancel: leave the turn as it is", "cancel")
 _EARLY: Final = ("failed", "interrupted", "stopped")
 
 
@@ -74,10 +73,12 @@ class Resuming:
             PromptUnavailable: If nobody can be asked.
             PromptCancelled: If the person wants the turn left as it is.
         """
+        doubt = self._active.trust.why_not
         again: list[ToolCallRequest] = []
         abandoned: list[ToolCallResponse] = []
         for number, call in enumerate(found.open_calls, start=1):
-            if self._runs(ask(resume_prompt(call, number, len(found.open_calls)))):
+            prompt = resume_prompt(call, number, len(found.open_calls), doubt=doubt)
+            if self._runs(ask(prompt)):
                 again.append(call)
             else:
                 abandoned.append(ToolCallResponse(id=call.id, content=ABANDONED, is_error=True))
@@ -125,14 +126,24 @@ class Resuming:
         return {name: answer for name, answer in found.items() if name.startswith(begins)}
 
 
-def resume_prompt(call: ToolCallRequest, number: int, count: int) -> ActionPrompt:
-    """Return the question what becomes of `call`, the `number`th of `count` without an answer."""
+def resume_prompt(
+    call: ToolCallRequest, number: int, count: int, *, doubt: str | None = None
+) -> ActionPrompt:
+    """Return the question what becomes of `call`, the `number`th of `count` without an answer.
+
+    `doubt` says why the record does not count as the person's own; None if it does.
+    """
     which = f" ({number} of {count})" if count > 1 else ""
     text = (
         f"The call of {call.name} has no result: the turn was cut short{which}. It may have done "
         "its work, in part or whole."
     )
-    arguments = (Exhibit("arguments", call.arguments),) if call.arguments else ()
-    return ActionPrompt(
-        text, _ACTIONS, tool=call.name, exhibits=arguments, last_line="Run it again?"
-    )
+    actions, last_line = (_RUN, _ABANDON, _CANCEL), "Run it again?"
+    if doubt is not None:
+        text = (
+            f"This record does not count as yours ({doubt}): anybody may have written this call of "
+            f"{call.name}{which}, which has no result. If it runs, it runs here, in your name."
+        )
+        actions, last_line = (_ABANDON, _CANCEL, _RUN_STRANGE), "What becomes of it?"
+    exhibits = (Exhibit("arguments", call.arguments),) if call.arguments else ()
+    return ActionPrompt(text, actions, tool=call.name, exhibits=exhibits, last_line=last_line)

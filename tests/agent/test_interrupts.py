@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from jp_nb.agent.call_runner import RAN_BEFORE
 from jp_nb.agent.coordinator import BROKE_OFF, NEVER_RAN
+from jp_nb.agent.decisions import SKIPPED
 from jp_nb.agent.display_events import (
     DiscardText,
     InterruptHeard,
@@ -550,6 +552,16 @@ async def test_an_interrupt_as_the_answer_ends_reaches_the_tools_it_called() -> 
     assert end.status == "interrupted"
     assert [r.id for r in bench.of(ToolCallResponse)] == ["c1", "c2"]
     assert slow.cleaned == slow.runs
+
+
+async def test_of_a_call_that_is_restarted_and_skipped_the_model_reads_that_it_had_begun() -> None:
+    config: Any = acting()
+    config["conversation"] = {"tools": {"slow": {"run": "ask"}}}
+    person = FakePrompter(yes("run"), yes("restart"), yes("skip"))
+    bench, slow, ready = with_tools(person, DONE, config=config)
+    await one_interrupt(bench, ready)
+    assert slow.runs == 1
+    assert dict(contents(bench))["c1"] == RAN_BEFORE.format(SKIPPED)
 
 
 async def test_a_function_of_the_cell_that_was_cut_short_is_run_again_on_restart() -> None:

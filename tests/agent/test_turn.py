@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from statistics import median
@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from jp_nb.agent.call_runner import RAN_BEFORE
+from jp_nb.agent.coordinator import NEVER_RAN
 from jp_nb.agent.display_events import (
     DiscardText,
     EndOfText,
@@ -35,12 +37,21 @@ from jp_nb.agent.model_events import (
     Usage,
 )
 from jp_nb.agent.prompts import Action, ActionPrompt, Exhibit
+from jp_nb.agent.recorded_results import RecordedResult
+from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.retries import backoff
 from jp_nb.agent.turn import NO_ANSWER
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.model_config import Request as RequestConfig
 from jp_nb.config.tree.tool_config import CANCELLATION
-from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, ToolError, UsageError
+from jp_nb.errors import (
+    ConfigError,
+    PromptUnavailable,
+    ProviderError,
+    StorageError,
+    ToolError,
+    UsageError,
+)
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
@@ -49,6 +60,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
 )
 from jp_nb.record.stream import ConversationStream
+from jp_nb.record.thread import Thread
 from jp_nb.record.unanswered import NoAnswer, no_answer
 from jp_nb.tooling.base import CallInterrupted
 from jp_nb.tooling.context import ToolContext
@@ -970,3 +982,22 @@ async def test_a_schema_that_the_model_cannot_answer_in_ends_before_anything_is_
     with pytest.raises(UsageError, match="cannot take"):
         await bench.loop.run(ChatRequest(content="Go.", schema={"type": "object"}))
     assert (bench.kinds(), bench.provider.requests) == ([], [])
+
+
+async def test_a_resumed_call_of_a_turn_that_fails_at_once_is_not_said_to_have_never_run() -> None:
+    bench = Bench([DONE])
+    bench.stream.start_turn(ChatRequest(content="Go."))
+    bench.stream.append(ToolCallRequest(id="c1", name="look", arguments={}))
+    resolve = bench.loop.resolve
+
+    def damaged(_: Thread) -> Sequence[RecordedResult]:
+        raise StorageError("the cassette is damaged")
+
+    async def resolved() -> Resolved:
+        return replace(await resolve(), results=damaged)
+
+    bench.loop.resolve = resolved
+    with pytest.raises(StorageError, match="damaged"):
+        await bench.loop.resume(bench.stream.unanswered(), [])
+    [response] = bench.of(ToolCallResponse)
+    assert response.content == RAN_BEFORE.format(NEVER_RAN)

@@ -139,6 +139,42 @@ def test_a_conversation_that_the_notebook_does_not_have_comes_back_when_somebody
     session.close()
 
 
+@pytest.mark.parametrize("choice", ["run", "abandon"])
+def test_of_a_call_in_a_record_of_somebody_else_the_person_reads_whose_it_is(
+    left_folder: Path, choice: str
+) -> None:
+    [path] = (left_folder / "data" / "jp" / "journal").iterdir()
+    path.unlink()
+    (left_folder / "talk.toml").write_text('[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n')
+    stored = strangers(
+        {"type": "turn_start"},
+        {"type": "chat_request", "content": "First."},
+        {"type": "tool_call_request", "id": "c1", "name": "leave_mark", "arguments": {"word": "x"}},
+    )
+    session = opened(left_folder, yes(choice), stored=stored)
+    assert resumed(session).text == "two"
+    assert marks(left_folder) == (["a", "x"] if choice == "run" else ["a"])
+    [prompt] = asked(session)
+    assert prompt.text.startswith("This record does not count as yours (it is not signed)")
+    assert "this call of leave_mark" in prompt.text
+    assert prompt.exhibits[0].value == {"word": "x"}
+    assert [action.value for action in prompt.actions] == ["abandon", "cancel", "run"]
+    session.close()
+
+
+def test_a_call_that_does_not_run_after_all_may_have_run_before_and_the_model_reads_that(
+    left_folder: Path,
+) -> None:
+    session = opened(left_folder, yes("run"), yes("run"), yes("skip"), yes("skip_turn"))
+    session.configure(Directive("cfg", "conversation.tools.leave_mark.run=ask"))
+    assert resumed(session).text.endswith("two")
+    assert marks(left_folder) == ["a"]
+    for told, _ in responses(session):
+        assert told.startswith("This call may have run before, in part or whole")
+        assert told.endswith("Now: Tool skipped by user.")
+    session.close()
+
+
 def strangers(*events: dict[str, Any]) -> dict[str, Any]:
     """A stored conversation of somebody else, with a script for a model."""
     times = (f"2026-01-01 00:00:0{number}.0" for number in range(10))
