@@ -214,7 +214,7 @@ class AnswerStream:
 
     async def _decided(self) -> None:
         if self._listening is not None:
-            await self._listening.decided.wait()
+            await self._listening.decided()
 
     async def _consume(self, provider: Provider, request: ModelRequest, one: Attempt) -> None:
         feed, display = one.builder.feed, self._display

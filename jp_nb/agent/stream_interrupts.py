@@ -30,7 +30,6 @@ class StreamInterrupts:
         display: Shows what happens.
 
     Attributes:
-        decided: Set unless the person is being asked.
         verdict: Why `work` was cancelled; None if it was not, or not from here.
         late: True if an interrupt came when the answer was just complete.
     """
@@ -51,8 +50,8 @@ class StreamInterrupts:
         self._release = release
         self._display = display
         self._menu: asyncio.Task[None] | None = None
-        self.decided = asyncio.Event()
-        self.decided.set()
+        self._decided = asyncio.Event()
+        self._decided.set()
         self.verdict: Verdict | None = None
         self.late = False
 
@@ -74,8 +73,13 @@ class StreamInterrupts:
             self._carry_out(verdict)
             return
         self._display(InterruptHeard("menu"))
-        self.decided.clear()
+        self._decided.clear()
         self._menu = asyncio.get_running_loop().create_task(self._have_menu())
+
+    async def decided(self) -> None:
+        """Wait while the person is being asked, and asked again: until no menu is open."""
+        while not self._decided.is_set():
+            await self._decided.wait()
 
     def close(self) -> None:
         """Take the menu away."""
@@ -97,7 +101,7 @@ class StreamInterrupts:
         if verdict.choice in ("continue", "reply"):
             self._release()
         if verdict.choice == "continue":
-            self.decided.set()
+            self._decided.set()
         elif self.verdict is None:
             self.verdict = verdict
             self._work.cancel()

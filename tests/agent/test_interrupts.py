@@ -13,6 +13,7 @@ from jp_nb.agent.coordinator import BROKE_OFF, NEVER_RAN
 from jp_nb.agent.decisions import SKIPPED
 from jp_nb.agent.display_events import (
     DiscardText,
+    DisplayEvent,
     InterruptHeard,
     Notice,
     PersonSays,
@@ -144,6 +145,33 @@ async def test_an_answer_that_is_complete_while_the_menu_is_open_waits_for_the_d
     assert (end.status, chosen.is_set()) == ("interrupted", True)
     assert bench.kinds() == ["turn_start", "chat_request", "config_delta"]
     assert no_answer(bench.entries[-1]) == NoAnswer("interrupted")
+
+
+async def test_an_interrupt_as_the_last_one_was_decided_is_decided_too() -> None:
+    gate = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    heard: list[DisplayEvent] = []
+
+    async def choose() -> PromptEnd:
+        gate.set()
+        await until(lambda: ShowText("message", " and more") in bench.shown)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return yes("continue")
+
+    def show(event: DisplayEvent) -> None:
+        bench.show(event)
+        if event == InterruptHeard("continue") and not heard:
+            heard.append(event)
+            loop.call_soon(bench.loop.interrupt)  # before the answer hears that it may go on
+
+    person = FakePrompter(choose, yes("abort"))
+    bench = Bench([answering(gate)], person=person, config=acting())
+    bench.loop.display = show
+    end = await one_interrupt(bench, has_said(bench))
+    assert end.status == "interrupted"
+    assert menus(person) == [STREAMING, STREAMING]
+    assert bench.kinds() == ["turn_start", "chat_request", "config_delta"]
 
 
 @pytest.mark.parametrize("broken", [False, True], ids=["alive", "dead"])

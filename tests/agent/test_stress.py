@@ -12,7 +12,9 @@ import json
 import logging
 import os
 import re
+import sys
 import threading
+import traceback
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import suppress
@@ -525,10 +527,14 @@ class Stress:
         except ProviderError:
             self.statuses.append("failed")
         except TimeoutError:
-            where = [task.get_stack(limit=1) for task in asyncio.all_tasks()]
+            where = "\n".join(sorted(waits_at(task) for task in asyncio.all_tasks()))
+            threads = "\n".join(thread_stacks())
             turn.cancel()
             number = len(self.statuses)
-            raise AssertionError(f"seed {self.seed}: turn {number} hangs: {where}") from None
+            stuck = f"stuck {STUCK.count}, {self.interrupts} interrupts"
+            raise AssertionError(
+                f"seed {self.seed}: turn {number} hangs ({stuck}):\n{where}\n{threads}"
+            ) from None
         else:
             self.statuses.append(end.status)
         disturber.cancel()
@@ -665,6 +671,23 @@ def open_files() -> Iterator[tuple[str, str]]:
     for number in os.listdir(folder) if os.path.isdir(folder) else ():
         with suppress(FileNotFoundError):  # that of the listing itself
             yield number, os.readlink(f"{folder}/{number}")
+
+
+def waits_at(task: asyncio.Task[Any]) -> str:
+    """Where a task waits: the line of each coroutine down to what it awaits."""
+    lines = []
+    awaited: Any = task.get_coro()
+    while (frame := getattr(awaited, "cr_frame", None)) is not None:
+        lines.append(f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}")
+        awaited = awaited.cr_await
+    return f"{' > '.join(lines)} > {awaited!r}"
+
+
+def thread_stacks() -> Iterator[str]:
+    """Where each thread is."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    for ident, frame in sys._current_frames().items():
+        yield f"{names.get(ident)}: {''.join(traceback.format_stack(frame)[-3:])}"
 
 
 async def stress(seed: int, folder: Path, cycles: int) -> Stress:
