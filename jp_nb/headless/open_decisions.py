@@ -18,7 +18,7 @@ from jp_nb.errors import UsageError
 from jp_nb.safe_text import one_line, plain
 from jp_nb.tooling.question import FormAnswer, Question
 from jp_nb.tooling.select_kind import SelectAnswer
-from jp_nb.workspace.answers_file import DECISIONS, AnswersFile, Key, Section
+from jp_nb.workspace.answers_file import DECISIONS, AnswersFile, Key, Section, is_long
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 MAX_LISTED: Final = 20
@@ -172,13 +172,11 @@ def template(undecided: Sequence[Undecided], notebook: str) -> str:
         ),
         "# { skip = true } is no answer. What stays a comment stays undecided.",
     ]
-    table = ""
+    tables: dict[str, list[str]] = {}  # each once, whoever asked in between: so TOML wants it
     for each in sorted(undecided, key=lambda one: [*SECTIONS.values()].index(_section(one))):
-        header = _header(each)
-        if header != table:
-            lines += ["", header]
-            table = header
-        lines += _to_fill_in(each)
+        tables.setdefault(_header(each), []).extend(_to_fill_in(each))
+    for header, decisions in tables.items():
+        lines += ["", header, *decisions]
     return "\n".join(lines) + "\n"
 
 
@@ -219,7 +217,10 @@ def _examples(question: Question) -> list[str]:
         about = f"{field_.id}: {field_.text}, {field_.answer_type.expects}"
         lines += [_comment(about), *_options(field_)]
     fields = ", ".join(f"{_key(x.id)} = {_example(x)}" for x in kind.fields)
-    return [*lines, f"# {key} = {{ {fields} }}"]
+    form = f"{{ {fields} }}"
+    if is_long({each.id for each in kind.fields}):  # its one field has a name that means more
+        form = f"{{ answer = {form} }}"
+    return [*lines, f"# {key} = {form}"]
 
 
 def _options(question: Question) -> list[str]:

@@ -20,7 +20,7 @@ Source: `docs/answers.md`, https://toml.io/en/v1.0.0.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from fnmatch import fnmatchcase
@@ -110,7 +110,8 @@ class AnswersFile:
 def _matches(pattern: Key, key: Key) -> bool:
     if len(pattern) != len(key):
         return False
-    return all(one == two or fnmatchcase(two, one) for one, two in zip(pattern, key, strict=True))
+    pairs = zip(pattern, key, strict=True)
+    return all(one == two or fnmatchcase(two, one.replace("[", "[[]")) for one, two in pairs)
 
 
 def read_answers_file(path: Path) -> AnswersFile:
@@ -123,7 +124,7 @@ def read_answers_file(path: Path) -> AnswersFile:
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
-        text = content.decode("utf-8")
+        text = content.decode("utf-8-sig")  # editors of Windows begin a file with a mark
     except OSError as exc:
         raise ConfigError(
             f"the answers file cannot be read: {exc.strerror}", file=str(path)
@@ -257,7 +258,7 @@ def _decisions(
 
 def _answer(key: Key, said: Any, lines: _Lines) -> PreparedAnswer:
     line = lines.of(key)
-    if not _is_long(said):
+    if not (isinstance(said, dict) and is_long(said)):
         if isinstance(said, dict):  # a form
             return PreparedAnswer(key, line, value=_fields(said, key, lines))
         return PreparedAnswer(key, line, value=_json(said, key, lines))
@@ -287,8 +288,9 @@ def _fields(form: Mapping[str, Any], key: Key, lines: _Lines) -> dict[str, JsonV
     return given
 
 
-def _is_long(said: Any) -> bool:
-    return isinstance(said, dict) and len(said) == 1 and not _LONG_FORMS.isdisjoint(said)
+def is_long(keys: Collection[str]) -> bool:
+    """Return whether a table of these keys says how something is answered; if not, it is a form."""
+    return len(keys) == 1 and not _LONG_FORMS.isdisjoint(keys)
 
 
 def _variable(name: Any, key: Key, lines: _Lines) -> Variable:

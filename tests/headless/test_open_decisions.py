@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -59,3 +60,30 @@ def _answer_line(lines: list[str]) -> str:
     """The line that answers the question: the last comment before the next table."""
     end = next((n for n, line in enumerate(lines) if line == "[changes]"), len(lines))
     return next(line for line in reversed(lines[:end]) if line)
+
+
+def question(tool: str, name: str, **more: object) -> dict[str, object]:
+    asked = Question.model_validate({"id": name, "text": "What?", **more}).model_dump(mode="json")
+    return {"open": "question", "tool": tool, "why": "", "detail": [], "question": asked}
+
+
+def filled_in(text: str) -> str:
+    """The template with the # taken away before each line that answers."""
+    lines = text.splitlines()[2:]
+    return "\n".join(line[2:] if " = " in line else line for line in lines)
+
+
+def test_tools_that_ask_in_turns_have_one_table_each(tmp_path: Path) -> None:
+    asked = [question(*each) for each in (("one", "a"), ("two", "a"), ("one", "b"))]
+    answers = parse_answers(filled_in(written(tmp_path / "log", *asked)), "a.toml").answers
+    assert [each.key[1:] for each in answers] == [("one", "a"), ("one", "b"), ("two", "a")]
+
+
+@pytest.mark.parametrize("name", ["answer", "skip", "env", "name"])
+def test_a_form_of_one_field_is_filled_in_whatever_that_is_called(
+    tmp_path: Path, name: str
+) -> None:
+    field = {"id": name, "text": "?", "answer_type": {"type": "text"}, "default": "x"}
+    form = question("one", "f", answer_type={"type": "form", "fields": [field]})
+    [answer] = parse_answers(filled_in(written(tmp_path / "log", form)), "a.toml").answers
+    assert answer.value == {name: "x"}

@@ -88,6 +88,19 @@ def test_the_name_goes_before_patterns_and_of_these_the_first_counts() -> None:
     assert file.find("permissions", "t") is None
 
 
+def test_a_bracket_in_a_pattern_is_a_bracket() -> None:
+    file = parsed('[questions.t]\n"size[*]" = 1\n')
+    assert file.find("questions", "t", "size[0]") is not None
+    assert file.find("questions", "t", "size*") is None
+
+
+def test_a_file_from_windows_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_bytes(b"\xef\xbb\xbf[questions.t]\r\nid = 'a'\r\n")
+    [answer] = read_answers_file(file).answers
+    assert (answer.value, answer.line) == ("a", 2)
+
+
 @pytest.mark.parametrize(
     ("content", "what"), [(b"\xff", "not UTF-8"), (b"\n" * 10_001, "longer than"), (None, "read")]
 )
