@@ -21,6 +21,7 @@ from jp_nb.config.tree.compaction_config import (
     read_bound,
 )
 from jp_nb.errors import ProviderError
+from jp_nb.record.compacted import turn_treatments
 from jp_nb.record.compaction_range import (
     CompactionBounds,
     TurnRange,
@@ -160,7 +161,7 @@ class CompactionPlanner:
         before = size = self._size(copy)
         kept: list[Cut] = []
         for cut in cuts:
-            copy.append(cut.entry(self._summaries_in(cut.turns)))
+            copy.append(cut.entry(_summaries_in(copy, cut.turns)))
             after = self._size(copy)
             if after < size or (wants_summary and cut.rule.summary is not None):
                 kept.append(cut)
@@ -172,11 +173,15 @@ class CompactionPlanner:
     def _size(self, stream: ConversationStream) -> int:
         return ThreadTokens().of(thread_of(stream, self._providers, in_turn=self._in_turn))
 
-    def _summaries_in(self, turns: TurnRange) -> str:
-        """Return what is summed up of `turns` already."""
-        entries = (placed.of_its_time for placed in self._counting)
-        texts = (x.summary.summary for x in entries if x.summary and x.from_turn in turns)
-        return "\n".join(texts)
+
+def _summaries_in(stream: ConversationStream, turns: TurnRange) -> str:
+    """Return the summaries that are sent in place of `turns`, each once.
+
+    Not those that a later one of the same turns took the place of.
+    """
+    treatments = turn_treatments(stream)[turns.first : turns.last + 1]
+    found = {id(x.summary): x.summary.summary for x in treatments if x.summary is not None}
+    return "\n".join(text.summary for text in found.values() if text is not None)
 
 
 def whole_turns(stream: ConversationStream) -> int:

@@ -271,6 +271,23 @@ async def test_at_a_bound_of_tokens_it_has_to_free_a_tenth_of_them() -> None:
     assert len(summarizer.requests) == 1
 
 
+async def test_a_conversation_that_was_summed_up_often_is_summed_up_again() -> None:
+    """A summary takes the place of the one before it: what that said is sent no more."""
+    long = "word " * 120
+    turns = [each for _ in range(3) for each in (START, ASKED, {**SAID, "message": long * 4})]
+    record: list[dict[str, Any]] = []
+    for number in range(4):
+        made, summarizer = bench(
+            reply(say("Done.")),
+            summaries=[reply(say(long * 7))],
+            config=auto(max_tokens=900),
+            record=[*record, *turns],
+        )
+        await made.run("Now?")
+        assert len(summarizer.requests) == 1, number
+        record = list(made.stream.raw)
+
+
 async def test_a_summary_that_would_free_next_to_nothing_is_not_paid_for() -> None:
     small = [each for _ in range(3) for each in (START, ASKED, SAID)]
     made, summarizer = bench(reply(say("Done.")), config=auto(max_tokens=900), record=small)
