@@ -18,6 +18,7 @@ import jp_nb
 from jp_nb.errors import JpNbError, UsageError
 from jp_nb.headless.answers_options import add_answers_options
 from jp_nb.headless.cassette_options import add_cassette_options
+from jp_nb.jsonschema_import import without_parsers
 
 INTERRUPTED = 128 + 2
 """The exit code of what SIGINT ended, as shells have it."""
@@ -35,9 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = _parser().parse_args(arguments)
         module, _, function = options.command.partition(":")
-        command: Callable[[argparse.Namespace], int] = getattr(
-            import_module(f"jp_nb.headless.{module}"), function
-        )
+        with without_parsers():  # nbformat loads jsonschema
+            room = import_module(f"jp_nb.headless.{module}")
+        command: Callable[[argparse.Namespace], int] = getattr(room, function)
         return command(options)
     except KeyboardInterrupt:
         print("jp-nb: interrupted", file=sys.stderr)

@@ -19,7 +19,7 @@ from tests.support.sources import syntax
 
 PACKAGE = Path(jp_nb.__file__).parent
 JUPYTER = {"IPython", "ipykernel", "ipywidgets", "anywidget", "comm", "zmq"}
-GROUND = {"errors", "json_values", "json_schema", "safe_text", "image"}
+GROUND = {"errors", "json_values", "json_schema", "jsonschema_import", "safe_text", "image"}
 BELOW = {
     **dict.fromkeys(GROUND, GROUND),
     "config": GROUND,
@@ -38,8 +38,11 @@ BELOW["notebook"] = {*BELOW, "versions"}
 BELOW["headless"] = {*BELOW, "versions"} - {"notebook"}
 CORE = GROUND | {"config", "record", "interop", "values", "tooling", "agent"}
 """The rooms that need nothing but the standard library and pydantic."""
-LIBRARIES = {"tooling/templates.py": {"jinja2", "markupsafe"}}
-"""What one module of the core needs besides."""
+LIBRARIES = {
+    "tooling/templates.py": {"jinja2", "markupsafe"},
+    "jsonschema_import.py": {"rfc3987_syntax"},
+}
+"""What a module of the core needs besides."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from jp_nb.errors import AnswerError, UsageError
 from jp_nb.json_schema import Schema, all_schemas, find_loop, format_place
 from jp_nb.json_values import MAX_SCHEMA_LEVELS, is_deeper
+from jp_nb.jsonschema_import import without_parsers
 from jp_nb.record.events import ChatResponse, Entry
 
 if TYPE_CHECKING:
@@ -113,11 +114,12 @@ def _json(name: str, value: object) -> dict[str, JsonValue]:
 
 def _check(name: str, schema: dict[str, JsonValue]) -> None:
     """Refuse what is not a schema, or one whose references could not be followed to an end."""
-    from jsonschema.exceptions import SchemaError
-    from jsonschema.validators import (  # type: ignore[import-untyped]
-        Draft3Validator,
-        Draft4Validator,
-    )
+    with without_parsers():
+        from jsonschema.exceptions import SchemaError
+        from jsonschema.validators import (  # type: ignore[import-untyped]
+            Draft3Validator,
+            Draft4Validator,
+        )
 
     validator = _validator(schema)
     try:
@@ -186,7 +188,8 @@ def check_answer(entries: Sequence[Entry], schema: Schema, *, text: str) -> None
 
 
 def _first_misfit(data: JsonValue, schema: Schema) -> ValidationError | None:
-    from jsonschema.exceptions import ValidationError, best_match
+    with without_parsers():
+        from jsonschema.exceptions import ValidationError, best_match
     from referencing import Registry
     from referencing.exceptions import Unresolvable
 
