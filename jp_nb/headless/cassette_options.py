@@ -9,14 +9,18 @@ import argparse
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from jp_nb.errors import UsageError
 from jp_nb.workspace import variables
 
+PATH: Final = "providers.cassette"
+"""Where settings say which cassette is used, and what for."""
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 MODES: Final = ("record", "replay", "replay-or-record")
 MAX_LISTED: Final = 20
 """Of exchanges that answered nothing."""
@@ -60,9 +64,9 @@ def cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[str, 
 
     mode = chosen[0]
     path = Path(os.path.abspath(given[mode])) if given[mode] else beside(notebook.resolve())
-    found = {"providers.cassette.mode": mode, "providers.cassette.path": str(path)}
+    found = {f"{PATH}.mode": mode, f"{PATH}.path": str(path)}
     if options.tools is not None:
-        found["providers.cassette.tools"] = options.tools
+        found[f"{PATH}.tools"] = options.tools
     return found
 
 
@@ -82,13 +86,20 @@ def noting_use() -> Iterator[Path]:
                 os.environ[variables.CASSETTE_USE] = before
 
 
-def unused_lines(noted: Path) -> list[str]:
-    """Return what is to be said of the exchanges that did not answer, as kernels `noted` it.
+def unused_lines(noted: Path, settings: Mapping[str, str] = NOTHING) -> list[str]:
+    """Return what is to be said of the exchanges that did not answer.
+
+    Args:
+        noted: What kernels noted of those that did.
+        settings: Of the run: a cassette that it was to use counts, if no model was asked, too.
 
     Raises:
         StorageError: If a cassette cannot be read any more.
     """
     used: dict[str, set[int]] = {}
+    named = settings.get(f"{PATH}.path")
+    if named and settings.get(f"{PATH}.mode") != "record" and os.path.exists(named):
+        used[named] = set()
     for line in noted.read_bytes().splitlines() if noted.exists() else ():
         note = json.loads(line)
         used.setdefault(note["cassette"], set()).update(note["used"])

@@ -62,17 +62,18 @@ class NotebookItem(pytest.Item):
     def _executed(self) -> tuple[RunResult, RunReport, list[str]]:
         """Return what the run left, what happened in it, and what beside it was not used."""
         option, answers = self.config.option, self.path.with_suffix(answers_file.SUFFIX)
+        settings = settings_for(self.path, record=option.jp_record)
         with TemporaryDirectory(prefix="jp-nb-") as folder, noting_use() as used:
             log = Path(folder) / "decisions.jsonl"
             result = run_notebook(
                 self.path,
                 out=Path(folder) / self.path.name,
                 strict=option.jp_strict,
-                settings=settings_for(self.path, record=option.jp_record),
+                settings=settings,
                 timeout=option.jp_timeout,
                 decisions=log,
             )
-            unused = [] if option.jp_record else unused_lines(used)
+            unused = [] if option.jp_record else unused_lines(used, settings)
             if answers.is_file():
                 given = answers_file.read_answers_file(answers)
                 unused += unused_answers(read_decisions(log), given)

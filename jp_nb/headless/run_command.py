@@ -22,6 +22,7 @@ from jp_nb.safe_text import plain
 def run(options: argparse.Namespace) -> int:
     """Execute the notebook; say which cell failed, if one did, and what nobody decided."""
     notebook = existing_notebook(options.notebook)
+    settings = cassette_settings(options, notebook)
     with noting_decisions(options) as decisions, noting_use() as noted:
         result = run_notebook(
             notebook,
@@ -29,12 +30,13 @@ def run(options: argparse.Namespace) -> int:
             strict=options.strict,
             continue_=options.go_on,
             overrides=options.cfg,
-            settings=cassette_settings(options, notebook),
+            settings=settings,
             answers=options.answers,
             decisions=decisions.log,
         )
         write_reports(result, options, decisions.log)
-        say(failure_lines(result) or unused_lines(noted))  # what failed asks for the rest no more
+        # What failed asks for the rest no more.
+        say(failure_lines(result) or unused_lines(noted, settings))
         say(decisions.told())
     return 0 if result.ok else 1
 

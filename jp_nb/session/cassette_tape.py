@@ -61,8 +61,13 @@ class CassetteTape:
             if self.is_offline or not _ends_in_failure(exchange, self.cassette):
                 self._waiting.setdefault(exchange.request, deque()).append(exchange)
         self._writer = CassetteWriter(self.path, known)
+        self._needless = {
+            each.number
+            for each in self.cassette.exchanges
+            if choice.tools == "recorded" and self.cassette.is_inquiry(each)
+        }
         if known is not None:
-            _note(self.path)
+            _note(self.path, *self._needless)
 
     @property
     def is_offline(self) -> bool:
@@ -85,8 +90,9 @@ class CassetteTape:
         return len(self._used)
 
     def unused(self) -> list[OnFile]:
-        """Return the exchanges of the file that have answered nothing yet."""
-        return [each for each in self.cassette.exchanges if each.number not in self._used]
+        """Return what has answered nothing yet; tools that do not run ask no model."""
+        done = self._used | self._needless
+        return [each for each in self.cassette.exchanges if each.number not in done]
 
     def replay(self, asked: AskedRequest) -> Exchange | None:
         """Return what `asked` was answered the next time; None: the model is to be asked.

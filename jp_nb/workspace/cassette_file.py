@@ -116,6 +116,11 @@ class CassetteContent:
         settings: JsonObject = {key: summary[key] for key in _SETTINGS if key in summary}
         return AskedRequest(settings, **listed, messages=tuple(reversed(messages)))
 
+    def is_inquiry(self, exchange: OnFile) -> bool:
+        """Return True if a question of a tool was put to the model."""
+        last = self.parts.get(("message", exchange.last_message))
+        return last is not None and "inquiry" in last.value
+
     def exchange(self, found: OnFile) -> Exchange:
         """Return `found` with its request."""
         return Exchange(self.asked(found), found.events, found.end)

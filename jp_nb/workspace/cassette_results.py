@@ -27,10 +27,9 @@ class ResultsOnFile:
         self._given: Counter[str] = Counter()
         seen = {NO_MESSAGE}
         for exchange in content.exchanges:
-            last = content.parts.get(("message", exchange.last_message))
-            if last is None or "inquiry" in last.value:  # there, calls wait in words of our own
+            if content.is_inquiry(exchange):  # there, calls wait in words of our own
                 continue
-            part: RequestPart | None = last
+            part = content.parts.get(("message", exchange.last_message))
             while part is not None and part.id not in seen:
                 seen.add(part.id)
                 self._next.setdefault(part.after, []).append(part)

@@ -17,7 +17,7 @@ from jp_nb.headless.cassette_options import noting_use, unused_lines
 from jp_nb.session.cassette_choice import CassetteChoice
 from jp_nb.session.cassette_tape import CassetteTape
 from jp_nb.workspace.cassette_writer import CassetteWriter
-from tests.support.asked_requests import SPEC, asked
+from tests.support.asked_requests import SPEC, asked, changed
 from tests.support.cassette_runs import KEY, KEYS, LOAD, WEATHER, left, run_with, write_cells
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 
@@ -110,6 +110,9 @@ def test_a_run_says_which_exchanges_nothing_asked_for(
     said = capsys.readouterr().err
     assert "1 of 2 exchanges of my.jsonl not used:" in said
     assert "scripted/talk: Two?" in said
+    write_cells(path, load)
+    assert main(["run", str(path), "--replay", str(file)]) == 0
+    assert "2 of 2 exchanges of my.jsonl not used:" in capsys.readouterr().err
     assert main(["run", str(path), "--tools", "recorded"]) == 2
 
 
@@ -124,6 +127,17 @@ def test_what_is_not_used_is_said_whatever_the_cassette_is_called(
         assert "1 of 1 exchange" in unused_lines(noted)[0]
         tape.replay(exchange.asked)
         assert unused_lines(noted) == []
+
+
+def test_questions_of_tools_that_do_not_run_are_not_missed(tmp_path: Path) -> None:
+    file = tmp_path / "talk.cassette.jsonl"
+    question = changed(SPEC, ("message", 8), {"user": "Which size?", "inquiry": "pack.size"})
+    CassetteWriter(file).add(Exchange(asked(question), (), Finished()))
+    for tools, lines in (("run", 2), ("recorded", 0)):
+        with noting_use() as noted:
+            tape = CassetteTape(CassetteChoice("replay", file, tools))
+            assert len(unused_lines(noted)) == lines
+        assert len(tape.unused()) == lines // 2
 
 
 PACK = '''
