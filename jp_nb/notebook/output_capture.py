@@ -18,6 +18,7 @@ from threading import local
 from typing import Any, Final, Literal
 
 from jp_nb.image import MEDIA_TYPES, Image, media_type_of
+from jp_nb.notebook.printed_text import flush_streams
 from jp_nb.safe_text import plain
 from jp_nb.tooling.notebook_access import CellOutput
 
@@ -282,10 +283,3 @@ def ours() -> Iterator[None]:
 def is_ours() -> bool:
     """Return True if what this thread shows is the turn's own."""
     return getattr(_OURS, "inside", False)
-
-
-def flush_streams() -> None:
-    """Send what was printed so far: streams keep it back for a moment."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):  # somebody's own stream
-            stream.flush()

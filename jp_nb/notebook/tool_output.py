@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 from jp_nb.notebook.figures import open_figures, show_figures
 from jp_nb.notebook.outbox import INTERVAL_S, KINDS, Outbox
-from jp_nb.notebook.output_capture import flush_streams, is_ours
+from jp_nb.notebook.output_capture import is_ours
+from jp_nb.notebook.printed_text import flush_streams
 from jp_nb.notebook.published import Published
 
 Send = Callable[[], Any]
