@@ -1,8 +1,8 @@
 """The journal of one conversation as lines of JSON: what its notebook may not have yet. Pure.
 
 The first line is the head, each line behind it one object:
-    {"journal": 1, "conversation": {…}, "base_config": {…}, "notebook": "…", "base": 12,
-     "mark": "<digest of the entries before base>"}
+    {"journal": 1, "conversation": {…}, "base_config": {…}, "notebook": "…", "file": "…",
+     "base": 12, "mark": "<digest of the entries before base>"}
     {"entry": {…}}                  the next entry, as the record stores it
     {"conversation": {…}}           what is stored about the conversation itself, from here on
     {"signature": "2:…" | null}     of the record as it is here, null if it is not signed
@@ -42,6 +42,7 @@ class JournalHead:
         base: How many entries are before the first one of the journal.
         mark: The `RunningMark` of those.
         notebook: The notebook's path, "" if it is not known.
+        file: What tells the file at that path from a copy of it, "" if there was none.
     """
 
     conversation: JsonObject
@@ -49,6 +50,7 @@ class JournalHead:
     base: int
     mark: str
     notebook: str = ""
+    file: str = ""
 
     @property
     def id(self) -> str:
@@ -62,6 +64,7 @@ class JournalHead:
             conversation=self.conversation,
             base_config=self.base_config,
             notebook=self.notebook,
+            file=self.file,
             base=self.base,
             mark=self.mark,
         )
@@ -185,8 +188,10 @@ def read_head(line: bytes) -> JournalHead | None:
             "notebook": str(notebook),
             "base": int(base),
             "mark": str(mark),
+            **others,
         } if base >= 0:
-            return JournalHead(conversation, base_config, base, mark, notebook)
+            file = others.get("file", "")
+            return JournalHead(conversation, base_config, base, mark, notebook, str(file))
     return None
 
 

@@ -24,6 +24,7 @@ from jp_nb.record.journal_text import (
     RunningMark,
     entry_lines,
     line_of,
+    read_head,
     read_journal,
 )
 from jp_nb.record.stream import ConversationStream
@@ -31,10 +32,11 @@ from jp_nb.record.trust import SIGNATURE
 from jp_nb.session.left_journals import (
     LeftJournal,
     find_left,
+    is_own,
     remove_headless,
     stored_conversation,
 )
-from jp_nb.workspace.journal_files import JournalFile, JournalFolder
+from jp_nb.workspace.journal_files import JournalFile, JournalFolder, file_identity
 
 COSTS = "what the notebook does not have yet is lost if the kernel dies"
 
@@ -70,6 +72,7 @@ class ConversationJournal:
         self._file: JournalFile | None = None
         self._told = False
         self._offered: list[Path] = []
+        self._left: dict[str, list[Path]] = {}
         self._take(document.conversation, base=kept)
 
     def _take(self, stream: ConversationStream, *, base: int) -> None:
@@ -154,9 +157,13 @@ class ConversationJournal:
         return None
 
     def taken(self) -> None:
-        """Remove the journal that was `offered`: the notebook is given all of it."""
+        """Remove the journal that was `offered`: the notebook is given all of it.
+
+        That of another notebook, which may be away for now, stays.
+        """
         if self._offered and (file := self._folder.take(self._offered.pop(0))) is not None:
-            file.close(remove=True)
+            head = read_head(file.first_line())
+            file.close(remove=head is not None and is_own(head, self._notebook))
 
     def _go_on_with(self, left: LeftJournal) -> None:
         """Write into the journal that was `left`: it is of this conversation as it is."""
@@ -169,11 +176,40 @@ class ConversationJournal:
     # --- what happens to the conversation ----------------------------------------------------
 
     def follow(self, *, is_kept: bool) -> None:
-        """Go on with what is the active conversation now; `is_kept`: its notebook has it so far."""
+        """Go on with what is the active conversation now; `is_kept`: its notebook has it so far.
+
+        One that was left in this kernel goes on in the journal that it has, or has all of it in a
+        new one: a journal that begins where another ends would be lost with that.
+        """
         with self._lock:
             self._leave()
             stream = self._document.conversation
-            self._take(stream, base=len(stream) if is_kept else 0)
+            left = self._left.pop(stream.id, []) if is_kept else []
+            self._take(stream, base=0 if left or not is_kept else len(stream))
+            for path in left:
+                if not self._go_back_to(path):
+                    self._left.setdefault(stream.id, []).append(path)
+
+    def _go_back_to(self, path: Path) -> bool:
+        """Go on in the journal at `path`, which this kernel left; return whether it could."""
+        file = self._folder.take(path) if self._file is None else None
+        if file is None:
+            return False
+        contents = None
+        with suppress(OSError):  # another one will have all that is in it
+            contents = read_journal(file.read())
+        if contents is None or contents.place_in(self._raw) != "covered":
+            file.close()
+            return False
+        self._go_on_with(LeftJournal(file, contents))
+        return True
+
+    def dropped(self, conversation: str) -> None:
+        """Remove what was left of a `conversation` that nobody wants any more."""
+        with self._lock:
+            for path in self._left.pop(conversation, []):
+                if (file := self._folder.take(path)) is not None:
+                    file.close(remove=True)
 
     def changed(self, *, wanted: bool = True) -> None:
         """Write what was appended, or all that a repair left; without `wanted` have no journal."""
@@ -231,7 +267,9 @@ class ConversationJournal:
 
     def _head_line(self, raw: list[RawEntry], base: int, mark: RunningMark) -> bytes:
         head, base_config = self._stream.head, self._stream.base_config
-        return JournalHead(head, base_config, base, mark.at(raw, base), self._notebook).line()
+        file = file_identity(self._notebook)
+        at = mark.at(raw, base)
+        return JournalHead(head, base_config, base, at, self._notebook, file).line()
 
     def _start_over(self) -> None:
         """Write the journal anew, of a conversation whose entries were rearranged."""
@@ -273,7 +311,10 @@ class ConversationJournal:
 
     def _leave(self) -> None:
         if self._file is not None:
-            self._file.close(remove=self._is_saved(len(self._stream)))
+            is_saved = self._is_saved(len(self._stream))
+            if not is_saved:
+                self._left.setdefault(self._stream.id, []).append(self._file.path)
+            self._file.close(remove=is_saved)
             self._file = None
 
     def _failed(self, error: OSError | StorageError) -> None:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from jp_nb.record.stream import ConversationStream
 
 
+ANOTHER = "another conversation that a kernel left is not back yet: `%jp resume` brings it, too"
+
+
 class ConversationList:
     """The conversations of a notebook. `active` is changed; nothing but `drop` takes one away.
 
@@ -142,6 +145,9 @@ class ConversationList:
         active.follow(is_kept=False)
         active.journal.taken()
         active.say_cut_short()
+        with suppress(StorageError):  # said once it is asked for
+            if active.journal.offered():
+                active.notices.append(ANOTHER)
         return True
 
     def drop(self, name: str) -> str:
@@ -151,8 +157,11 @@ class ConversationList:
             UsageError: If there is none of that whole id, or it is the active one.
         """
         self._active.refuse_while_running()
-        dropped = conversations.drop(self._active.document, name).id
-        self._active.replaced()
+        active = self._active
+        dropped = conversations.drop(active.document, name).id
+        if active.comes_back:
+            active.journal.dropped(dropped)
+        active.replaced()
         return dropped
 
     def adopt_imported(self, document: Document) -> None:

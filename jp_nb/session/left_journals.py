@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 from pydantic import JsonValue
 
@@ -24,7 +24,8 @@ from jp_nb.record.journal_text import (
 )
 from jp_nb.record.jp_object import all_conversations, conversation_id, events_of
 from jp_nb.record.trust import SIGNATURE
-from jp_nb.workspace.journal_files import JournalFile, JournalFolder
+from jp_nb.safe_text import one_line
+from jp_nb.workspace.journal_files import JournalFile, JournalFolder, file_identity
 
 OFFER = "`%jp resume` brings {} back, as a conversation of {} own"
 BRANCH = (
@@ -38,10 +39,17 @@ GAP = (
     "a kernel that ended left later entries of this conversation, and what comes before them is in "
     "no copy: they stay in {}"
 )
+ELSEWHERE = (
+    "a kernel that ended left entries of this conversation for the notebook {}, which is not there:"
+    f" if this is that notebook, {OFFER.format('them', 'their')}"
+)
 TAKEN = (
     "another kernel has this conversation open, too: what both add to it becomes two branches, "
     "and each kernel has a journal of its own"
 )
+
+Whose = Literal["own", "unknown", "elsewhere"]
+"""Of which notebook a journal is: certainly this one, nobody knows, or of one that is not there."""
 
 Copies = dict[str, list[list[RawEntry]]]
 """The entries of conversations, by their ids; copies that differ have the same."""
@@ -53,6 +61,7 @@ class LeftJournal:
 
     file: JournalFile
     contents: JournalContents
+    whose: Whose = "own"
 
 
 @dataclass(slots=True)
@@ -97,14 +106,18 @@ def find_left(folder: JournalFolder, document: Document, *, notebook: str) -> Le
     for left in _readable(folder, known, notebook, found):
         contents = left.contents
         same = contents.head.id == stream.id and len(stream) > 0
-        if same and contents.place_in(stream.raw) in ("covered", "continues"):
+        surely = left.whose != "elsewhere" and same
+        if surely and contents.place_in(stream.raw) in ("covered", "continues"):
             _choose(found, left, stream.raw)
             continue
         left.file.close()
-        if not notebook or contents.head.notebook != notebook:
-            continue  # it may be of another notebook whose conversation has the same id
         place = _place(contents, known.get(contents.head.id, ()))
-        if place == "gap" or (place is None and contents.head.base):
+        if left.whose == "unknown":
+            continue  # it may be of another notebook whose conversation has the same id
+        if left.whose == "elsewhere":
+            if place in ("continues", "branch"):
+                found.offer(left, ELSEWHERE.format(one_line(contents.head.notebook)))
+        elif place == "gap" or (place is None and contents.head.base):
             found.say(GAP.format(left.file.path))
         elif place != "covered":
             found.offer(left, UNKNOWN if place is None else BRANCH)
@@ -208,20 +221,33 @@ def _readable(
             if file.size and any(file.is_of(each) for each in known):
                 found.say(f"{file.path} is no journal, or its first line is damaged")
             file.close(remove=not file.size)
-        elif not _is_ours(head, known, notebook):
+        elif (whose := _whose(head, known, notebook)) is None:
             file.close()
         elif (contents := read_journal(file.read())) is not None:
             if contents.lost:
                 found.say(f"the end of a journal, {contents.lost} bytes, cannot be read")
-            yield LeftJournal(file, contents)
+            yield LeftJournal(file, contents, whose)
 
 
-def _is_ours(head: JournalHead, known: Copies, notebook: str) -> bool:
-    """Return True if a journal is of this notebook, and not of one that this is a copy of.
+def _whose(head: JournalHead, known: Copies, notebook: str) -> Whose | None:
+    """Return whose a journal is; None if it is of a notebook that is there, and is not this one.
 
-    A notebook that is nowhere any more was renamed.
+    A notebook that was renamed is the same file. One that is at its path no more may have been
+    renamed, or this may be a copy of it, and it on a drive that is away.
     """
-    if notebook and head.notebook == notebook:
-        return True
-    elsewhere = head.notebook and notebook and Path(head.notebook).is_file()
-    return any(known.get(head.id, ())) and not elsewhere
+    if is_own(head, notebook):
+        return "own"
+    if not any(known.get(head.id, ())):
+        return None
+    if not (head.notebook and notebook):
+        return "unknown"
+    return None if file_identity(head.notebook) else "elsewhere"
+
+
+def is_own(head: JournalHead, notebook: str) -> bool:
+    """Return True if a journal is certainly of the notebook at the path `notebook`."""
+    here = file_identity(notebook)
+    return bool(notebook) and (
+        head.notebook == notebook
+        or (here != "" and here in (head.file, file_identity(head.notebook)))
+    )

@@ -294,6 +294,15 @@ def file_name(conversation: str) -> str:
     return _digest(conversation)
 
 
+def file_identity(notebook: str) -> str:
+    """Return what a file keeps when it is renamed, and no copy of it has; "" if there is none."""
+    try:
+        status = os.stat(notebook)
+    except (OSError, ValueError):
+        return ""
+    return f"{status.st_dev}:{status.st_ino}" if stat.S_ISREG(status.st_mode) else ""
+
+
 def _digest(text: str) -> str:
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
 

@@ -66,14 +66,12 @@ def test_what_a_kernel_had_when_a_tool_killed_it_is_back(left_folder: Path) -> N
     again.close()
 
 
-def test_a_journal_is_the_users_alone_and_says_what_the_record_says(
-    dead: Path, left_folder: Path
-) -> None:
+def test_a_journal_is_the_users_alone_and_says_what_the_record_says(left_folder: Path) -> None:
     [path] = journals(left_folder)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     head, *rest = lines(path)
-    assert (head["base"], head["notebook"]) == (0, str(dead / NOTEBOOK))
+    assert (head["base"], head["notebook"]) == (0, str(left_folder / NOTEBOOK))
     entries = [line["entry"] for line in rest if "entry" in line]
     assert [entry["type"] for entry in entries][-5:] == SECOND
     assert entries[:-5] == saved(left_folder)["events"]
@@ -304,19 +302,107 @@ def test_a_conversation_that_is_there_twice_is_the_active_one(left_folder: Path)
     shelved.close()
 
 
+def unsaved(folder: Path) -> Any:
+    """Leave a turn that the file of the notebook does not have; return what it has."""
+    (folder / "talk.toml").write_text(TALK)
+    (folder / NOTEBOOK).touch()
+    session = opened(folder, None)
+    session.run_turn("First.", model="scripted/talk")
+    stored = json.loads(json.dumps(session.document.to_json()))
+    session.run_turn("Second.")
+    session.close()
+    return stored
+
+
 def test_a_copy_of_a_notebook_does_not_take_the_journal_of_the_other_one(
-    dead: Path, left_folder: Path
+    clean_folder: Path,
 ) -> None:
-    (dead / NOTEBOOK).touch()
-    copied = Session(FakeHost(home=FakeHome(left_folder / "copy.ipynb", stored=saved(left_folder))))
-    assert copied.document.conversation.raw == saved(left_folder)["events"]
+    stored, original = unsaved(clean_folder), clean_folder / NOTEBOOK
+    [path] = journals(clean_folder)
+    copy = clean_folder / "copy.ipynb"
+    copy.touch()
+    copied = Session(FakeHost(home=FakeHome(copy, stored=stored)))
+    assert copied.document.conversation.raw == stored["events"]
+    assert not copied.notices
     copied.close()
-    (dead / NOTEBOOK).unlink()  # it was renamed
-    renamed = Session(
-        FakeHost(home=FakeHome(left_folder / "renamed.ipynb", stored=saved(left_folder)))
-    )
-    assert kinds(renamed)[-5:] == SECOND
-    renamed.close()
+    away = original.rename(clean_folder / "drive")  # its drive is away
+    copied = Session(FakeHost(home=FakeHome(copy, stored=stored)))
+    assert copied.document.conversation.raw == stored["events"]
+    [told] = copied.notices
+    assert f"for the notebook {original}, which is not there: if this is that notebook" in told
+    assert copied.conversations.bring_back()
+    assert copied.document.conversation.turn_count == 2
+    assert path in journals(clean_folder)
+    copied.close()
+    away.rename(original)
+    back = opened(clean_folder, stored)
+    assert back.document.conversation.turn_count == 2
+    back.close()
+
+
+def test_a_notebook_that_was_renamed_has_its_journal(clean_folder: Path) -> None:
+    stored = unsaved(clean_folder)
+    renamed = (clean_folder / NOTEBOOK).rename(clean_folder / "renamed.ipynb")
+    for content in (stored, None):  # of what was never saved only the journal knows
+        session = Session(FakeHost(home=FakeHome(renamed, stored=content)))
+        assert session.conversations.bring_back() is (content is None)
+        assert session.document.conversation.turn_count == 2
+        session.close()
+
+
+def test_a_conversation_that_was_left_and_came_back_is_in_one_journal(clean_folder: Path) -> None:
+    (clean_folder / "talk.toml").write_text(TALK)
+    session = opened(clean_folder, None)
+    session.run_turn("First.", model="scripted/talk")
+    [path] = journals(clean_folder)
+    first = session.document.conversation.id
+    session.conversations.new()
+    session.run_turn("First.", model="scripted/talk")
+    session.conversations.switch(first)
+    session.run_turn("Second.")
+    entries = [line["entry"] for line in lines(path) if "entry" in line]
+    assert entries == session.document.conversation.raw
+    assert len(journals(clean_folder)) == 2
+    session.close()
+    after = opened(clean_folder, None)  # nothing of all that was saved
+    turns = []
+    while after.conversations.bring_back():
+        turns.append(after.document.conversation.turn_count)
+    assert sorted(turns) == [1, 2]
+    assert sum("another conversation that a kernel left" in each for each in after.notices) == 1
+    after.close()
+
+
+def test_a_journal_that_another_kernel_took_meanwhile_is_not_missing(clean_folder: Path) -> None:
+    (clean_folder / "talk.toml").write_text(TALK)
+    session = opened(clean_folder, None)
+    session.run_turn("First.", model="scripted/talk")
+    stored = json.loads(json.dumps(session.document.to_json()))
+    session.conversations.new()
+    other = opened(clean_folder, stored)
+    session.conversations.switch(stored["conversation"]["id"])
+    session.run_turn("Second.")
+    raw = list(session.document.conversation.raw)
+    session.close()
+    other.close()
+    after = opened(clean_folder, None)
+    assert after.conversations.bring_back()
+    assert after.document.conversation.raw == raw
+    after.close()
+
+
+def test_what_somebody_dropped_does_not_come_back(clean_folder: Path) -> None:
+    (clean_folder / "talk.toml").write_text(TALK)
+    session = opened(clean_folder, None)
+    session.run_turn("First.", model="scripted/talk")
+    first = session.document.conversation.id
+    session.conversations.new()
+    session.conversations.drop(first)
+    session.close()
+    after = opened(clean_folder, None)
+    assert not after.notices
+    assert not after.conversations.bring_back()
+    after.close()
 
 
 def test_a_repair_and_a_branch_are_in_the_journal(left_folder: Path) -> None:
