@@ -26,7 +26,6 @@ from jp_nb.providers.anthropic_request import (
     AnthropicRendering,
     attach,
     build_head,
-    closing_messages,
 )
 from jp_nb.providers.attachment_parts import (
     AttachedOnce,
@@ -109,8 +108,7 @@ class AnthropicProvider:
             always_thinking=request.model in self._always_thinking,
             warnings=warnings,
         )
-        after = closing_messages(request.thread)
-        return encode_body(head, rendering.messages.encode(front=attached.front, after=after))
+        return encode_body(head, rendering.encode(request.thread, front=attached.front))
 
     async def models(self, *, seconds: float) -> ModelList:
         """Ask what there is; see `Provider`."""

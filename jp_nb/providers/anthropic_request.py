@@ -42,6 +42,7 @@ from jp_nb.record.thread import Thread, ThreadItem
 NAME: Final = "anthropic"
 SIGNATURE: Final = "anthropic_thinking_signature"
 REDACTED: Final = "anthropic_redacted_thinking"
+_THINKING: Final = ("thinking", "redacted_thinking")
 
 _INTERLEAVED: Final = "interleaved-thinking"
 _MIN_BUDGET: Final = 1024
@@ -156,13 +157,6 @@ def _document(attachment: Attachment, source: Message) -> Message:
     return {"type": "document", "source": source, "title": title}
 
 
-def closing_messages(thread: Thread) -> Sequence[Message]:
-    """Return what to send behind the messages of `thread`: nothing, or a request to continue."""
-    if not continues_answer(thread):
-        return ()
-    return ({"role": "user", "content": [_text(CONTINUE)]},)
-
-
 def default_max_tokens(model: str) -> int:
     """Size of an answer where nobody set one; the API demands a number."""
     return 32_000 if _RECENT.match(model) else 8_192
@@ -263,6 +257,7 @@ class AnthropicRendering(Rendering):
         match item.entry:
             case ChatRequest(content=text):
                 if text.strip() or item.images:
+                    self._drop_loose_thinking()
                     self._content("user").extend(_with_images(text, item.images))
             case ChatResponse() as response:
                 blocks = self._response(response, own=item.provider == NAME)
@@ -280,6 +275,36 @@ class AnthropicRendering(Rendering):
                 )
             case ToolCallResponse() as result:
                 self._result(result, item.images)
+
+    def encode(self, thread: Thread, *, front: bytes = b"") -> bytes:
+        """Return the messages of `thread`, which is rendered here, as JSON.
+
+        `front` is as in `MessageList.encode`.
+        """
+        if not continues_answer(thread):
+            return self.messages.encode(front=front)
+        ended = self.anew() if self._ends_in_thinking() else self
+        if ended is not self:
+            ended.follow(thread)
+            ended._drop_loose_thinking()
+        goes_on = ended.messages.last_role == "assistant"
+        after = ({"role": "user", "content": [_text(CONTINUE)]},) if goes_on else ()
+        return ended.messages.encode(front=front, after=after)
+
+    def _ends_in_thinking(self) -> bool:
+        if self.messages.last_role != "assistant":
+            return False
+        return self.messages[-1]["content"][-1]["type"] in _THINKING
+
+    def _drop_loose_thinking(self) -> None:
+        """Take away thinking that nothing came of: the API refuses a message that ends in it."""
+        if not self._ends_in_thinking():
+            return
+        content = self.messages.edit(-1)["content"]
+        while content and content[-1]["type"] in _THINKING:
+            del content[-1]
+        if not content:
+            self.messages.drop_last()
 
     def _response(self, response: ChatResponse, *, own: bool) -> list[Message]:
         if response.kind != "reasoning":

@@ -71,6 +71,10 @@ class MessageList:
         self._messages.insert(index, message)
         self._encoded.insert(index, None)
 
+    def drop_last(self) -> None:
+        """Take the last message away."""
+        del self._messages[-1], self._encoded[-1]
+
     @property
     def last_role(self) -> str | None:
         """Role of the last message; None if there is none."""

@@ -359,6 +359,33 @@ async def test_an_answer_that_was_cut_is_continued_by_asking() -> None:
         assert "Continue exactly" in server.requests[0].body["messages"][-1]["content"][0]["text"]
 
 
+@pytest.mark.parametrize(
+    ("entries", "kept"),
+    [
+        ([], []),
+        ([said("Hello")], [{"type": "text", "text": "Hello"}]),
+        ([called("t1"), result("t1", "sun")], []),
+    ],
+)
+async def test_thinking_that_nothing_came_of_is_not_sent(
+    entries: list[Any], kept: list[dict[str, str]]
+) -> None:
+    """The API refuses a message that ends in it, and with it each later turn."""
+    loose = [thought("Hm.", **SIGNED), thought("", anthropic_redacted_thinking="b3A=")]
+    with LoopbackServer(["Well."] * 2) as server:
+        provider = create("anthropic", {"base_url": server.url})
+        thread = ask(user("a"), *entries, *loose).thread
+        await collect(provider, ModelRequest(model="m", thread=thread))
+        thread.add(user("b"), "anthropic")
+        await collect(provider, ModelRequest(model="m", thread=thread))
+        await provider.aclose()
+    for request in server.requests:
+        *before, last = request.body["messages"]
+        assert last["role"] == "user"
+        answers = [part for x in before if x["role"] == "assistant" for part in x["content"]]
+        assert [part for part in answers if part["type"] != "tool_use"] == kept
+
+
 # --- decoding ----------------------------------------------------------------------------------
 
 
