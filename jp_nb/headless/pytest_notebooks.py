@@ -9,6 +9,7 @@ import io
 import os
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -26,6 +27,31 @@ from jp_nb.workspace.cassette_file import beside
 
 class NotebookFailed(Exception):  # noqa: N818 - it is no error of ours
     """A notebook did not do what its test demands; the message says where, and what."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLine:
+    """The line that pytest has for a failure in its summary, and in `message` of JUnit's XML."""
+
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFailure:
+    """What pytest shows of a failure: all of `text` once, and its first line in the summary."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def reprcrash(self) -> ShownLine:
+        """The first line. pytest asks for it under this name, and in CI would show all again."""
+        return ShownLine(self.text.partition("\n")[0])
 
 
 class NotebookFile(pytest.File):
@@ -84,11 +110,11 @@ class NotebookItem(pytest.Item):
         if lines:
             self.add_report_section("call", title, shown_error("\n".join(lines)))
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> str:  # type: ignore[override]  # a text is one of what pytest takes
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> ShownFailure:  # type: ignore[override]  # pytest takes what has a text
         """Return what is shown of a failure: where we are in our own code helps nobody."""
         if isinstance(excinfo.value, NotebookFailed | JpNbError):
-            return shown_error(str(excinfo.value))
-        return str(super().repr_failure(excinfo))
+            return ShownFailure(shown_error(str(excinfo.value)))
+        return ShownFailure(str(super().repr_failure(excinfo)))
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """Return where the test is, and its name."""

@@ -75,12 +75,21 @@ def test_what_a_tool_failed_with_shows_no_part_of_a_key() -> None:
     assert "sk-" not in "".join(went_wrong(cell))
 
 
-def test_strictly_a_question_that_nobody_answers_fails_the_test(tmp_path: Path) -> None:
+def test_strictly_a_question_that_nobody_answers_fails_the_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written(tmp_path, LOAD, TOOLS, ANSWER, PLAN)
-    done = pytest_in(tmp_path, "--jp-strict")
+    monkeypatch.setenv("CI", "true")  # there pytest shortens nothing
+    done = pytest_in(tmp_path, "--jp-strict", "--junitxml", "../report.xml")
     assert done.returncode == 1
     lines = done.stdout.splitlines()
-    assert "walk.ipynb: cell 4 failed: %%jp -m scripted/walk Plan a walk." in lines
+    place = "walk.ipynb: cell 4 failed: %%jp -m scripted/walk Plan a walk."
+    assert place in lines
+    assert f"FAILED walk.ipynb::jp - {place}" in lines
+    failure = ElementTree.parse(tmp_path.parent / "report.xml").find(".//failure")
+    assert failure is not None
+    assert failure.get("message") == place
+    assert str(failure.text).startswith(f"{place}\nin turn 0 of jp-c")
     [turn] = [line for line in lines if line.startswith("in turn 0 of jp-c")]
     assert turn.endswith(": 'Plan a walk.'")
     asked = "  question call_1_1.place.1 of plan: 'Where do you walk?': nobody was there to answer"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ from tests.support.provider_helpers import (
     failure,
     text_of,
 )
-from tests.support.provider_wire import reply_events
+from tests.support.provider_wire import Protocol, reply_events
 
 EXPECTED: dict[str, list[ProviderEvent]] = {
     "anthropic-thinking-tools": [
@@ -152,16 +153,34 @@ async def test_a_response_above_the_limit_is_ended() -> None:
     ("name", "ping"),
     [("anthropic", b'event: ping\ndata: {"type": "ping"}\n\n'), ("openai", b": ping\n\n")],
 )
-async def test_pings_keep_a_stream_alive(name: str, ping: bytes) -> None:
-    end = reply_events(
-        Reply(text="Done."), "anthropic" if name == "anthropic" else "chat", {"model": "m"}, 1
-    )
-    with LoopbackServer([Reply(raw=(ping, 0.15, ping, 0.15, ping, 0.15, *end))]) as server:
-        provider = create(name, {"base_url": server.url})
-        seen = await collect(provider, ask(idle_timeout=0.25))
-        await provider.aclose()
+async def test_pings_keep_a_stream_alive(
+    name: str, ping: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    protocol: Protocol = "anthropic" if name == "anthropic" else "chat"
+    end = reply_events(Reply(text="Done."), protocol, {"model": "m"}, 1)
+    seen = await arriving((ping, ping, ping, *end), decoder_for(Path(name)), monkeypatch)
     assert sum(isinstance(event, KeepAlive) for event in seen) >= 3
     assert text_of(seen) == "Done."
+
+
+async def arriving(
+    body: Iterable[bytes], decoder: StreamDecoder, monkeypatch: pytest.MonkeyPatch
+) -> list[ProviderEvent]:
+    """What comes of a `body` with 0.9 s between its events, if a silence of 1 s is too long."""
+    now = 0.0
+    monkeypatch.setattr(streaming, "wall_clock", lambda: now)
+    monkeypatch.setattr(streaming, "POLL_SECONDS", 0.001)
+
+    async def chunks() -> AsyncGenerator[bytes, None]:
+        nonlocal now
+        for chunk in body:
+            now += 0.9
+            await asyncio.sleep(0.01)  # meanwhile, the clock is looked at
+            yield chunk
+
+    return [
+        event async for event in streaming.events(chunks(), decoder, provider="p", idle_timeout=1)
+    ]
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
@@ -191,11 +210,10 @@ async def test_silence_ends_a_stream(reply: Reply) -> None:
     assert "stream_idle_timeout_secs" in str(error)
 
 
-async def test_a_slow_stream_is_not_silent() -> None:
-    with LoopbackServer([Reply(text="x" * 60, pause=0.05)]) as server:
-        provider = create("openai", {"base_url": server.url})
-        seen = await collect(provider, ask(idle_timeout=0.25))
-        await provider.aclose()
+async def test_a_slow_stream_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = reply_events(Reply(text="x" * 20, delta_chars=1), "chat", {"model": "m"}, 1)
+    seen = await arriving(body, decoder_for(Path("openai")), monkeypatch)
+    assert text_of(seen) == "x" * 20
     assert seen[-1] == Finished()
 
 
