@@ -30,6 +30,8 @@ from jp_nb.workspace.answers_file import read_answers_file
 from jp_nb.workspace.cassette_file import CassetteContent, read_cassette
 
 MAGIC: Final = "%%jp"
+NOT_RUN: Final = "skip-execution"
+"""The tag of a cell that runners of Jupyter pass over."""
 VALUE: Final = "{{"
 """Begins a name that is replaced by what only a kernel knows."""
 MAX_PROVIDERS: Final = 8
@@ -98,7 +100,10 @@ def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterato
 
 
 def _request(cell: Any) -> str:
-    """Return the request of a `%%jp` cell; "" of any other cell."""
+    """Return the request of a `%%jp` cell that runners run; "" of any other cell."""
+    tags = cell.get("metadata", {}).get("tags")
+    if isinstance(tags, list) and NOT_RUN in tags:
+        return ""
     if cell.get("cell_type") != "code" or not isinstance(source := cell.get("source"), str):
         return ""
     first, _, rest = source.strip().partition("\n")

@@ -27,8 +27,15 @@ KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 PATIENCE = 10.0
 """Seconds that an interrupted cell has to end."""
 
+STARTS = 2
+"""Times a kernel is started: who starts beside it may take a port before it does."""
+
 OnCell = Callable[[int, Any], None]
 """Called with number and node of each cell that was executed, its outputs included."""
+
+
+class NotStartedError(DeadKernelError):
+    """The kernel ended before it was ready; nothing ran."""
 
 
 class Execution:
@@ -92,6 +99,7 @@ class Execution:
             CellExecutionError: If a cell failed.
             CellTimeoutError: If one took too long.
             DeadKernelError: If the kernel died, or was cut off.
+            NotStartedError: If no kernel could be started.
         """
         with ThreadPoolExecutor(1, thread_name_prefix="jp-nb-run") as pool:
             pool.submit(asyncio.run, self._run(cwd, environment)).result()
@@ -100,12 +108,24 @@ class Execution:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
         try:
             if not self.interrupts:  # it may have come before there was a loop
-                await self.client.async_execute(cwd=cwd, env=dict(environment))
+                await self._execute(cwd, environment)
         except asyncio.CancelledError as exc:
             raise DeadKernelError("interrupted") from exc
         finally:
             self._loop = None
             await self._clean_up()
+
+    async def _execute(self, cwd: str, environment: Mapping[str, str]) -> None:
+        for left in reversed(range(STARTS)):
+            try:
+                await self.client.async_execute(cwd=cwd, env=dict(environment))
+            except RuntimeError as exc:  # of a kernel that ended before it was ready, too
+                if self.began or self.interrupts:
+                    raise
+                if not left:
+                    raise NotStartedError(str(exc)) from exc
+            else:
+                return
 
     async def _clean_up(self) -> None:
         """Leave no kernel behind that was cut off while it started."""

@@ -22,7 +22,7 @@ from pydantic import JsonValue
 from jp_nb.config.layers import as_variables
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.headless.cell_ends import CellEnds, lengths
-from jp_nb.headless.execution import Execution, OnCell
+from jp_nb.headless.execution import Execution, NotStartedError, OnCell
 from jp_nb.headless.files import read_notebook, write_notebook
 from jp_nb.headless.notebook_text import print_cell, print_transcript
 from jp_nb.json_values import as_object
@@ -102,7 +102,8 @@ def run_notebook(
 
     Raises:
         StorageError: If the notebook cannot be read or written: then the old file is untouched.
-        UsageError: If its kernel is not installed, or `SOURCE_DATE_EPOCH` is no number of seconds.
+        UsageError: If its kernel is not installed or does not start, or `SOURCE_DATE_EPOCH` is no
+            number of seconds: then the notebook is as it was.
         KeyboardInterrupt: If Ctrl+C was pressed. What was there by then is written.
     """
     _check_epoch()
@@ -122,8 +123,8 @@ def run_notebook(
     with execution.interruptible():
         try:
             execution.run(str(path.parent), environment)
-        except NoSuchKernel as exc:
-            raise UsageError(f"{path.name} wants the kernel {exc.name!r}: install it") from exc
+        except (NoSuchKernel, NotStartedError) as exc:
+            raise UsageError(_without_kernel(path.name, notebook, exc)) from exc
         except CellExecutionError as exc:
             failure = CellFailure(_last_executed(notebook), exc.ename, exc.evalue)
         except CellTimeoutError as exc:
@@ -140,6 +141,13 @@ def run_notebook(
             _forget_journals(path, notebook.metadata.get(KEY))
     ends = execution.watch.of(notebook.cells, taken_over, continued=continue_)
     return RunResult(target, notebook, failure, ends)
+
+
+def _without_kernel(name: str, notebook: Any, exc: NoSuchKernel | NotStartedError) -> str:
+    if isinstance(exc, NoSuchKernel):
+        return f"{name} wants the kernel {exc.name!r}: install it"
+    kernel = notebook.metadata.get("kernelspec", {}).get("name", "python3")
+    return f"the kernel {kernel!r} of {name} does not start: {exc}"
 
 
 def _check_epoch() -> None:

@@ -299,6 +299,15 @@ def test_a_cell_that_asks_something_else_now_is_found(path: Path, check: Check) 
     assert line.startswith(begin)
 
 
+def test_a_cell_that_no_runner_runs_asks_nothing(path: Path, check: Check) -> None:
+    def add_cell(notebook: Any) -> None:
+        tags = {"tags": ["skip-execution"]}
+        notebook.cells.append(nbformat.v4.new_code_cell("%%jp\nNever.", id="z", metadata=tags))
+
+    changed(path, add_cell)
+    assert check(path)[0] == 0
+
+
 @pytest.mark.parametrize("source", ["%%jp\nAbout {{place}}.", "print('%%jp')", "", "%%jp\n\n"])
 def test_what_only_a_kernel_knows_is_not_held_against_the_cassette(
     path: Path, check: Check, source: str

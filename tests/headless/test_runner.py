@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,30 @@ def test_a_kernel_that_is_not_installed_is_named(write_notebook: WriteNotebook) 
     path = write_notebook(kernelspec={"name": "fortran-77", "display_name": "F"})
     before = path.read_bytes()
     with pytest.raises(UsageError, match="fortran-77"):
+        run_notebook(path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("starts", [2, 3])
+def test_a_kernel_that_does_not_start_is_started_once_more(
+    write_notebook: WriteNotebook, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, starts: int
+) -> None:
+    """As when another one takes a port before it does."""
+    times = tmp_path / "times"
+    ends = f"from pathlib import Path as P; t = P({str(times)!r}); t.open('a').write('x')\n"
+    ends += f"if len(t.read_text()) < {starts}: raise SystemExit(1)\n"
+    ends += "from ipykernel.kernelapp import launch_new_instance as go; go()"
+    spec = tmp_path / "kernels" / "late" / "kernel.json"
+    spec.parent.mkdir(parents=True)
+    arguments = [sys.executable, "-c", ends, "-f", "{connection_file}"]
+    spec.write_text(json.dumps({"argv": arguments, "display_name": "L", "language": "python"}))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
+    path = write_notebook("1", setup="2", kernelspec={"name": "late", "display_name": "L"})
+    before = path.read_bytes()
+    if starts == 2:
+        assert run_notebook(path).ok
+        return
+    with pytest.raises(UsageError, match="'late' of talk"):
         run_notebook(path)
     assert path.read_bytes() == before
 
