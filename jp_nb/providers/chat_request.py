@@ -134,11 +134,6 @@ def _text_part(text: str) -> Message:
     return {"type": "text", "text": text}
 
 
-def closing_messages(thread: Thread) -> Sequence[Message]:
-    """Return what to send behind the messages of `thread`: nothing, or a request to continue."""
-    return ({"role": "user", "content": CONTINUE},) if continues_answer(thread) else ()
-
-
 def _tools(request: ModelRequest, profile: Profile) -> Message:
     """`tools` and `tool_choice`, as far as the server understands choices."""
     tools, choice = request.tools, request.tool_choice
@@ -229,6 +224,7 @@ class ChatRendering(Rendering):
         match item.entry:
             case ChatRequest(content=text):
                 self._end_turn()
+                self._drop_empty_answer()
                 self._request(text, item.images)
             case ChatResponse() as response:
                 self._response(response, own=item.provider == self._profile.name)
@@ -248,6 +244,33 @@ class ChatRendering(Rendering):
                 )
             case ToolCallResponse() as result:
                 self._result(result, item.images)
+
+    def encode(self, thread: Thread, *, before: Sequence[Message | bytes] = ()) -> bytes:
+        """Return the messages of `thread`, which is rendered here, behind those `before`, as JSON.
+
+        An answer that was cut is asked to go on.
+        """
+        if not continues_answer(thread):
+            return self.messages.encode(before=before)
+        ended = self.anew() if self._has_empty_answer() else self
+        if ended is not self:
+            ended.follow(thread)
+            ended._drop_empty_answer()
+        goes_on = ended.messages.last_role == "assistant"
+        after = ({"role": "user", "content": CONTINUE},) if goes_on else ()
+        return ended.messages.encode(before=before, after=after)
+
+    def _has_empty_answer(self) -> bool:
+        """Return True if the last message is an answer of reasoning alone."""
+        if self.messages.last_role != "assistant":
+            return False
+        last = self.messages[-1]
+        return last["content"] is None and "tool_calls" not in last
+
+    def _drop_empty_answer(self) -> None:
+        """Take away an answer that nothing came of: servers refuse one that says nothing."""
+        if self._has_empty_answer():
+            self.messages.drop_last()
 
     def _request(self, text: str, images: Sequence[Image]) -> None:
         if images and not self._profile.takes_images:

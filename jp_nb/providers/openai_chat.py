@@ -28,7 +28,6 @@ from jp_nb.providers.chat_request import (
     answer_schema,
     attach,
     build_head,
-    closing_messages,
     system_messages,
 )
 from jp_nb.providers.endpoint import Endpoint, ProviderSettings
@@ -90,9 +89,7 @@ class ChatProvider:
         system = system_messages(request, profile, documents=attached.system)
         return encode_body(
             build_head(request, profile, answer=answer, warnings=warnings),
-            rendering.messages.encode(
-                before=(*system, *attached.messages), after=closing_messages(request.thread)
-            ),
+            rendering.encode(request.thread, before=(*system, *attached.messages)),
         )
 
     async def models(self, *, seconds: float) -> ModelList:

@@ -119,6 +119,23 @@ def test_deepseek_sees_its_reasoning_in_the_turn_alone() -> None:
     assert b"Hm." not in rendering.messages.encode()
 
 
+@pytest.mark.parametrize("profile", sorted(PROFILES))
+def test_an_answer_of_reasoning_alone_is_not_sent(profile: str) -> None:
+    """Servers refuse a message that neither says nor calls anything, and so each later turn."""
+    if PROFILES[profile].reasoning_field is None:
+        return  # there it is text
+    thread = thread_of(user("a"), called("c1"), result("c1", "x"), thought("Hm."), provider=profile)
+    rendering = ChatRendering(PROFILES[profile])
+    for _ in range(2):
+        rendering.follow(thread)
+        sent = json.loads(rendering.encode(thread))
+        said_or_called = [x["content"] or x.get("tool_calls") for x in sent]
+        assert all(said_or_called)
+        assert [x["role"] for x in sent[:3]] == ["user", "assistant", "tool"]
+        thread.add(user("b"), profile)
+    assert sent[3:] == [{"role": "user", "content": "b"}]
+
+
 def test_openrouter_gets_its_reasoning_details_back_unchanged() -> None:
     details = [{"type": "reasoning.encrypted", "data": "b3A=", "index": 0}]
     thread = thread_of(
