@@ -11,7 +11,8 @@ from typing import Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from jp_nb.headless.report_lines import facts, turn_lines, undecided_lines, went_wrong
-from jp_nb.headless.run_report import ReportedCell, RunReport, shown_error
+from jp_nb.headless.run_report import ReportedCell, RunReport
+from jp_nb.headless.shown_text import shown_text
 from jp_nb.safe_text import plain
 
 _NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
@@ -70,7 +71,7 @@ def _lost(report: RunReport) -> str:
     """Return what went wrong besides cells; "" if nothing did."""
     failure = report.failure
     if failure is not None and not any(cell.status == "failed" for cell in report.cells):
-        return shown_error(f"{failure.name}: {failure.message}")
+        return shown_text(f"{failure.name}: {failure.message}")
     return report.record_error
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
+from jp_nb.headless.shown_text import shown_line
 from jp_nb.safe_text import one_line, plain
 from jp_nb.tooling.question import FormAnswer, Question
 from jp_nb.tooling.select_kind import SelectAnswer
@@ -60,7 +61,7 @@ class Undecided:
         if self.question is None:
             return WORDS[self.kind].format(tool)
         name = one_line(self.question.id, limit=80)
-        return f"question {name} of {tool}: {one_line(self.question.text, limit=200)}"
+        return f"question {name} of {tool}: {shown_line(self.question.text)}"
 
 
 @dataclass(slots=True)
@@ -125,7 +126,7 @@ def report_lines(decisions: Decisions, answers: AnswersFile | None) -> Iterator[
         yield f"nobody decided {_count(len(undecided))}:"
         for each in undecided[:MAX_LISTED]:
             times = f" ({each.times} times)" if each.times > 1 else ""
-            yield plain(f"  {each.words}{times} — {one_line(each.why, limit=300)}")
+            yield plain(f"  {each.words}{times} — {shown_line(each.why, limit=300)}")
         if left := len(undecided) - MAX_LISTED:
             yield from [f"  and {left} more"] if left > 0 else []
         yield "to decide beforehand: --answers-template FILE writes what to fill in for --answers"

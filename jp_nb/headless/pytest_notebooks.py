@@ -19,8 +19,9 @@ from jp_nb.errors import JpNbError
 from jp_nb.headless.cassette_options import noting_use, unused_lines
 from jp_nb.headless.open_decisions import read_decisions, unused_answers
 from jp_nb.headless.report_lines import facts, turn_lines, undecided_lines, went_wrong
-from jp_nb.headless.run_report import ReportedCell, RunReport, report_of, shown_error
+from jp_nb.headless.run_report import ReportedCell, RunReport, report_of
 from jp_nb.headless.runner import RunResult, print_cell, run_notebook
+from jp_nb.headless.shown_text import shown_text
 from jp_nb.workspace import answers_file
 from jp_nb.workspace.cassette_file import beside
 
@@ -108,12 +109,12 @@ class NotebookItem(pytest.Item):
 
     def _show(self, title: str, lines: list[str]) -> None:
         if lines:
-            self.add_report_section("call", title, shown_error("\n".join(lines)))
+            self.add_report_section("call", title, shown_text("\n".join(lines)))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> ShownFailure:  # type: ignore[override]  # pytest takes what has a text
         """Return what is shown of a failure: where we are in our own code helps nobody."""
         if isinstance(excinfo.value, NotebookFailed | JpNbError):
-            return ShownFailure(shown_error(str(excinfo.value)))
+            return ShownFailure(shown_text(str(excinfo.value)))
         return ShownFailure(str(super().repr_failure(excinfo)))
 
     def reportinfo(self) -> tuple[Path, None, str]:

@@ -17,8 +17,8 @@ from jp_nb.headless.run_report import (
     ReportedQuestion,
     ReportedTurn,
     RunReport,
-    shown_error,
 )
+from jp_nb.headless.shown_text import shown_text
 from jp_nb.json_values import JsonObject, storable
 from jp_nb.record.turn_view import ConfigChange, ToolCall
 from jp_nb.record.usage import TurnUsage
@@ -40,7 +40,7 @@ def to_json(report: RunReport) -> JsonObject:
         "ok": failure is None,
         "failure": None
         if failure is None
-        else {"cell": failure.cell, "name": failure.name, "message": shown_error(failure.message)},
+        else {"cell": failure.cell, "name": failure.name, "message": shown_text(failure.message)},
         "record_error": report.record_error or None,
         "seconds": round(report.seconds, 3),
         "cells": [_cell(cell) for cell in report.cells],

@@ -6,12 +6,16 @@ Source: `docs/ci.md`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
-from jp_nb.config.secret_names import without_secrets
 from jp_nb.headless.run_report import ReportedCell, ReportedTurn, RunReport
+from jp_nb.headless.shown_text import shown_line
 from jp_nb.record.turn_view import ToolCall
 from jp_nb.record.usage import KEYS
-from jp_nb.safe_text import one_line, plain
+from jp_nb.safe_text import one_line
+
+MAX_RESULT: Final = 500
+MAX_REASON: Final = 300
 
 
 def went_wrong(cell: ReportedCell) -> list[str]:
@@ -28,7 +32,7 @@ def went_wrong(cell: ReportedCell) -> list[str]:
 
 
 def _result(call: ToolCall) -> str:
-    return one_line(without_secrets(plain(call.content or "no result")))
+    return shown_line(call.content or "no result", limit=MAX_RESULT)
 
 
 def turn_lines(turn: ReportedTurn) -> Iterator[str]:
@@ -65,5 +69,6 @@ def facts(report: RunReport) -> Iterator[tuple[str, str]]:
 def undecided_lines(report: RunReport) -> list[str]:
     """Return a line for each thing that nobody decided."""
     return [
-        f"nobody decided {one.words}: {one_line(one.why, limit=300)}" for one in report.undecided
+        f"nobody decided {one.words}: {shown_line(one.why, limit=MAX_REASON)}"
+        for one in report.undecided
     ]

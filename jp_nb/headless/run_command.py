@@ -11,11 +11,11 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from jp_nb.config.secret_names import without_secrets
 from jp_nb.headless.answers_options import noting_decisions
 from jp_nb.headless.cassette_options import cassette_settings, noting_use, unused_lines
 from jp_nb.headless.files import existing_notebook, write_whole
 from jp_nb.headless.runner import RunResult, run_notebook
+from jp_nb.headless.shown_text import shown_text
 from jp_nb.safe_text import plain
 
 
@@ -53,7 +53,7 @@ def failure_lines(result: RunResult) -> list[str]:
     if failure is None:
         return []
     place = "" if failure.cell is None else f" in cell {failure.cell}"
-    return [f"{failure.name}{place}: {without_secrets(plain(failure.message))}"]
+    return [f"{failure.name}{place}: {shown_text(failure.message)}"]
 
 
 def write_reports(result: RunResult, options: argparse.Namespace, decisions: Path) -> None:

@@ -12,11 +12,11 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from jp_nb.config.secret_names import without_secrets
 from jp_nb.errors import StorageError
 from jp_nb.headless.cell_ends import CellEnd, CellEnds, CellStatus
 from jp_nb.headless.open_decisions import Undecided, read_decisions
 from jp_nb.headless.runner import CellFailure, RunResult
+from jp_nb.headless.shown_text import shown_line, shown_text
 from jp_nb.json_values import as_object
 from jp_nb.record import carrier
 from jp_nb.record.document import Document
@@ -34,12 +34,10 @@ from jp_nb.record.turn_view import (
     read_turn,
 )
 from jp_nb.record.usage import TurnUsage, usage_in
-from jp_nb.safe_text import one_line, plain
+from jp_nb.safe_text import one_line
 
-MAX_LINE: Final = 200
 MAX_SOURCE: Final = 60
 """Characters of a cell that name it."""
-MAX_TRACEBACK: Final = 20_000
 ReportedEnd = Literal[
     "answered",
     "secret",
@@ -102,7 +100,7 @@ class ReportedQuestion:
 
     def __str__(self) -> str:
         end = NOT_ANSWERED.get(self.end, self.end)
-        asked = one_line(self.inquiry.question, limit=MAX_LINE)
+        asked = shown_line(self.inquiry.question)
         return f"question {one_line(self.inquiry.id)} of {one_line(self.tool)}: {asked!r}: {end}"
 
 
@@ -131,7 +129,7 @@ class ReportedTurn:
         return tuple(question for question in self.questions if not question.is_answered)
 
     def __str__(self) -> str:
-        request = one_line(self.turn.request, limit=MAX_LINE)
+        request = shown_line(self.turn.request)
         return f"turn {self.turn.number} of {one_line(self.conversation)}: {request!r}"
 
 
@@ -207,18 +205,13 @@ def report_of(result: RunResult, notebook: str, decisions: Path | None = None) -
     try:
         turns, error = tuple(_turns(result)), ""
     except StorageError as exc:
-        turns, error = (), shown_error(str(exc))
+        turns, error = (), shown_text(str(exc))
     by_cell: dict[int | None, list[ReportedTurn]] = {}
     for turn in turns:
         by_cell.setdefault(turn.cell, []).append(turn)
     cells = tuple(_cell(end, result, tuple(by_cell.get(end.cell, ()))) for end in result.ends.cells)
     open_ = read_decisions(decisions).undecided if decisions is not None else ()
     return RunReport(notebook, result.failure, cells, turns, error, tuple(open_))
-
-
-def shown_error(text: str) -> str:
-    """Return `text`, such as an error, as a report may hold it: plain, and no key in it."""
-    return plain(without_secrets(plain(text, limit=MAX_TRACEBACK)), limit=MAX_TRACEBACK)
 
 
 # --- cells -----------------------------------------------------------------------------------
@@ -235,7 +228,7 @@ def _cell(end: CellEnd, result: RunResult, turns: tuple[ReportedTurn, ...]) -> R
 
 
 def _first_words(source: str) -> str:
-    text = " ".join(without_secrets(one_line(source[:MAX_LINE])).split())
+    text = " ".join(shown_line(source).split())
     return text if len(text) <= MAX_SOURCE else f"{text[:MAX_SOURCE]}…"
 
 
@@ -244,7 +237,7 @@ def _error_of(cell: Any, failure: CellFailure | None) -> tuple[str, str]:
     errors = [output for output in cell.outputs if output.output_type == "error"]
     traceback = errors[-1].get("traceback", ()) if errors else ()
     error = f"{failure.name}: {failure.message}" if failure else "it did not end"
-    return shown_error(error), shown_error("\n".join(map(str, traceback)))
+    return shown_text(error), shown_text("\n".join(map(str, traceback)))
 
 
 # --- turns -----------------------------------------------------------------------------------

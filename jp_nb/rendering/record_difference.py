@@ -212,7 +212,7 @@ def _call(call: ToolCall) -> Iterator[str]:
 def _inquiry(inquiry: Inquiry) -> Iterator[str]:
     yield from _text_lines("question", inquiry.question)
     yield from _farther_in(_json_lines("kind", dict(inquiry.answer_type)))
-    about = ", ".join(filter(None, [inquiry.channel, *inquiry.marks]))
+    about = ", ".join(filter(None, [inquiry.channel, *inquiry.marks, _other_end(inquiry)]))
     shown = f" ({about})" if about else ""
     match inquiry.outcome:
         case "answered":
@@ -223,6 +223,12 @@ def _inquiry(inquiry: Inquiry) -> Iterator[str]:
         case _:
             yield f"{INDENT}no answer{shown}: {inquiry.end or inquiry.reason or 'open'}"
             yield from (f"{INDENT}reason: {x}" for x in [inquiry.reason] if x and inquiry.end)
+
+
+def _other_end(inquiry: Inquiry) -> str | None:
+    """Return how a question ended that has an answer; None if that says it."""
+    has_answer = inquiry.outcome in ("answered", "redacted")
+    return f"end: {inquiry.end}" if has_answer and inquiry.end not in (None, "answered") else None
 
 
 def _change(change: ConfigChange) -> Iterator[str]:

@@ -151,6 +151,10 @@ def test_what_differs_of_a_turn_is_shown_with_its_place(
             {"type": "inquiry_response", "metadata": {"channel": "answers"}},
             '+   answer (answers): "the first"',
         ),
+        (
+            {"type": "inquiry_response", "metadata": {"channel": "form", "end": "declined"}},
+            '+   answer (form, end: declined): "the first"',
+        ),
         ({"type": "inquiry_response", "outcome": "redacted"}, "+   answer (form): (secret)"),
         (
             {"type": "inquiry_response", "outcome": "cancelled", "reason": "user"},

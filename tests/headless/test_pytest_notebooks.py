@@ -10,10 +10,13 @@ from xml.etree import ElementTree
 
 import pytest
 
+from jp_nb.headless.open_decisions import Decisions, Undecided, report_lines
 from jp_nb.headless.pytest_notebooks import settings_for
-from jp_nb.headless.report_lines import went_wrong
-from jp_nb.headless.run_report import ReportedCell, ReportedTurn
-from jp_nb.record.turn_view import ToolCall, Turn
+from jp_nb.headless.report_lines import turn_lines, undecided_lines, went_wrong
+from jp_nb.headless.run_report import ReportedCell, ReportedQuestion, ReportedTurn, RunReport
+from jp_nb.headless.shown_text import MAX_TEXT, shown_text
+from jp_nb.record.turn_view import Inquiry, ToolCall, Turn
+from jp_nb.tooling.question import Question
 from tests.support.notebook_runs import NOTEBOOKS, run
 from tests.support.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TALK, TOOLS, written
 
@@ -68,11 +71,25 @@ def test_what_a_failure_shows_holds_no_key(tmp_path: Path, command: list[str]) -
     assert KEY not in done.stdout + done.stderr
 
 
-def test_what_a_tool_failed_with_shows_no_part_of_a_key() -> None:
-    call = ToolCall("c1", "plan", {}, content=f"{'x' * 490} {KEY}", is_error=True)
-    turn = ReportedTurn("jp-c1", Turn(0, "Plan.", tool_calls=(call,)), 1, (), {})
+def before_a_key(limit: int) -> str:
+    """A text that is cut in the middle of a key if only `limit` characters of it are shown."""
+    return f"{'x' * (limit - 8)} {KEY}"
+
+
+def test_what_is_cut_shows_no_part_of_a_key() -> None:
+    call = ToolCall("c1", "plan", {}, content=before_a_key(500), is_error=True)
+    asked = ReportedQuestion(Inquiry("q1", before_a_key(200)), "plan", "unavailable")
+    turn = ReportedTurn("jp-c1", Turn(0, before_a_key(200), tool_calls=(call,)), 1, (asked,), {})
     cell = ReportedCell(1, "", "failed", 0.0, "", "", (turn,))
-    assert "sk-" not in "".join(went_wrong(cell))
+    key = ("questions", "plan", "q1")
+    question = Question.text("q1", before_a_key(200))
+    left = Undecided(key, "question", before_a_key(300), question=question)
+    report = RunReport("walk.ipynb", None, (cell,), (turn,), "", (left,))
+    ends = report_lines(Decisions([left]), None)
+    shown = [*went_wrong(cell), *turn_lines(turn), *undecided_lines(report), *ends]
+    shown.append(shown_text(before_a_key(MAX_TEXT)))
+    assert len(shown) > 7
+    assert [line for line in shown if "sk-" in line] == []
 
 
 def test_strictly_a_question_that_nobody_answers_fails_the_test(
