@@ -41,9 +41,13 @@ MAX_INLINE_CHARS: Final = 100
 """Of a list or an object that is shown in one line."""
 MAX_MARKS: Final = 4
 """Marks on one letter: more of them cover the lines above and below."""
+MAX_NAME_CHARS: Final = 60
+"""Of a person's name."""
 MAX_CHARS: Final = 20_000
 """Longest text made plain; beyond it one reads how much is missing."""
 
+_OF_NAMES: Final = " .-_'\u2019@"
+"""Beside letters, marks and digits."""
 _ODD = re.compile("[ -~]?[^ -~]+")  # with what a mark at its beginning would stand on
 _UNSEEN = re.compile(  # by nobody, although they count as printable
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc"
@@ -178,6 +182,20 @@ def plain(text: str, *, limit: int = MAX_CHARS) -> str:
 def one_line(text: str, *, limit: int = 500) -> str:
     """Return `text` made plain, in one line."""
     return plain(re.sub(r"[\n\t]+", " ", plain(text)).strip(), limit=limit)
+
+
+def shown_name(name: str) -> str:
+    """Return the name of a person as it is shown; in quotes if it may pass for other words."""
+    line = one_line(name[: 4 * MAX_NAME_CHARS])
+    if len(line) > MAX_NAME_CHARS:
+        line = f"{line[: MAX_NAME_CHARS - 1]}…"
+    return line if _is_plain_name(line) else escape_unseen(json.dumps(line, ensure_ascii=False))
+
+
+def _is_plain_name(line: str) -> bool:
+    return bool(line) and all(
+        char in _OF_NAMES or unicodedata.category(char)[0] in "LMN" for char in line
+    )
 
 
 def escape_markdown(text: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.safe_text import escape_markdown, escape_unseen, one_line, plain
+from jp_nb.safe_text import escape_markdown, escape_unseen, one_line, plain, shown_name
 
 
 @pytest.mark.parametrize(
@@ -79,3 +79,20 @@ def test_what_is_cut_off_is_counted() -> None:
 )
 def test_markdown_shows_the_text_itself(text: str, source: str) -> None:
     assert escape_markdown(text) == source
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("Ada Lovelace", "Ada Lovelace"),
+        ("Zoë O\u2019Hara-Łu_2", "Zoë O\u2019Hara-Łu_2"),
+        ("बॉब", "बॉब"),
+        ("Ada) (as its grant allows", '"Ada) (as its grant allows"'),
+        ('Ada", "Bo', '"Ada\\", \\"Bo"'),
+        ("", '""'),
+        ("a\nb\u202e", '"a b⟨U+202E⟩"'),
+        ("x" * 10**7, f'"{"x" * 59}…"'),
+    ],
+)
+def test_a_name_passes_for_no_words_of_ours(name: str, shown: str) -> None:
+    assert shown_name(name) == shown

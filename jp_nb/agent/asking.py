@@ -64,6 +64,7 @@ from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
 from jp_nb.record.events import CancelReason, InquiryEntry, InquiryResponse
+from jp_nb.record.inquiry_events import who_in
 from jp_nb.record.thread import Thread
 from jp_nb.record.usage import ModelUsage, with_usage
 from jp_nb.tooling.context import QuestionEnd
@@ -477,7 +478,7 @@ class Asking:
                 self._route(asked, rounds, end)
                 return
             case FormEnd(then="stop", ends=ends):
-                self._stop(asked, ends[0].channel)
+                self._stop(asked, ends[0].channel, ends[0].by)
                 return
             case FormEnd(ends=ends):
                 for each, one in zip(rounds, ends, strict=True):
@@ -500,7 +501,7 @@ class Asking:
     def _unanswered(self, asked: _CallQuestions, rounds: list[_Round], end: NotAnswered) -> None:
         """Take that a prompt ended as a whole: so does the call, unless it takes what there is."""
         if end.end == "cancelled" and asked.needs.menu:
-            self._stop(asked, end.channel)
+            self._stop(asked, end.channel, end.by)
             return
         for each in rounds:
             self._take(each, chosen_late(each.question, end))
@@ -518,11 +519,14 @@ class Asking:
         else:
             self._close(each, entry)
 
-    def _stop(self, asked: _CallQuestions, channel: Channel | None = None) -> None:
+    def _stop(
+        self, asked: _CallQuestions, channel: Channel | None = None, by: str | None = None
+    ) -> None:
         """End the turn. Nothing that was not sent is an answer."""
         asked.over = True
         for each in self._still_open(asked.rounds):
-            self._close(each, cancelled(each.id, "user", end="cancelled", channel=channel))
+            stopped = cancelled(each.id, "user", end="cancelled", channel=channel, by=by)
+            self._close(each, stopped)
         self._calls.finish(asked.call, STOPPED_BY_USER, is_error=True, skipped=True)
         self._calls.stop_turn()
 
@@ -545,6 +549,7 @@ class Asking:
                 channel=channel if isinstance(channel, str) else None,
                 label=each.label,
                 marks=marks_of(entry),
+                by=who_in(entry.metadata),
             )
         )
 

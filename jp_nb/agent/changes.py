@@ -216,9 +216,9 @@ class Changes:
         def settle(decided: Approval) -> None:
             match decided.decision:
                 case "applied":
-                    self._approve(proposed, "person", decided.channel)
+                    self._approve(proposed, "person", decided.channel, decided.by)
                 case "rejected":
-                    self._declined(proposed, decided.channel)
+                    self._declined(proposed, decided.channel, decided.by)
                 case "interrupted":  # that decides nothing: it is asked again if the batch goes on
                     self._confirm(proposed, again=True)
                 case "nobody":
@@ -239,16 +239,19 @@ class Changes:
         proposed: _Proposed,
         by: Literal["person", "grant"],
         channel: str | None = None,
+        person: str | None = None,
     ) -> None:
         call, tool = proposed.call, proposed.tool
         paths = proposed.proposal.paths
-        said = ProposedBy(tool.name, call.request.id, paths, by, channel)
+        said = ProposedBy(tool.name, call.request.id, paths, by, channel, person)
         self._approved.append((proposed, said))
-        self._show(proposed, applied=True, by=by, channel=channel)
+        self._show(proposed, applied=True, by=by, channel=channel, person=person)
         self._calls.config_settled(call, tool, proposed.content)
 
-    def _declined(self, proposed: _Proposed, channel: str | None) -> None:
-        self._show(proposed, applied=False, by="person", channel=channel)
+    def _declined(
+        self, proposed: _Proposed, channel: str | None, person: str | None = None
+    ) -> None:
+        self._show(proposed, applied=False, by="person", channel=channel, person=person)
         self._reject(
             proposed.call,
             proposed.tool,
@@ -299,9 +302,10 @@ class Changes:
         by: Literal["person", "grant", "nobody"],
         channel: str | None = None,
         reason: str | None = None,
+        person: str | None = None,
     ) -> None:
         key, name = proposed.call.key, proposed.tool.name
-        self._display(ChangeEnds(key, name, proposed.lines, applied, by, channel, reason))
+        self._display(ChangeEnds(key, name, proposed.lines, applied, by, channel, reason, person))
 
 
 def _place(refusal: Refusal) -> str:

@@ -440,11 +440,13 @@ class Approval:
     Attributes:
         decision: `nobody` made one: nobody could be asked, or nobody answered in time; `reason`
             says which. `interrupted`: the prompt was on screen when the turn was interrupted.
+        by: Who made it, where several people share the notebook.
     """
 
     decision: Literal["applied", "rejected", "interrupted", "nobody"]
     channel: Channel | None = None
     reason: str = ""
+    by: str | None = None
 
 
 async def approval(ask: Ask, tool: str, changes: Sequence[ProposedChange]) -> Approval:
@@ -460,15 +462,15 @@ async def approval(ask: Ask, tool: str, changes: Sequence[ProposedChange]) -> Ap
         help=APPROVAL_HELP,
     )
     match await ask(prompt):
-        case Answered(value="apply", channel=channel):
-            return Approval("applied", channel)
+        case Answered(value="apply", channel=channel, by=by):
+            return Approval("applied", channel, by=by)
         case Unavailable(reason=reason):
             return Approval("nobody", reason=reason)
         case NotAnswered(end="timed_out", channel=channel):
             return Approval("nobody", channel, "nobody answered in time")
         case NotAnswered(end="interrupted", channel=channel):
             return Approval("interrupted", channel)
-        case Answered(channel=channel) | NotAnswered(channel=channel):
-            return Approval("rejected", channel)
+        case Answered(channel=channel, by=by) | NotAnswered(channel=channel, by=by):
+            return Approval("rejected", channel, by=by)
         case other:
             assert_never(other)

@@ -85,7 +85,10 @@ class ToolEnds:
 
 @dataclass(frozen=True, slots=True)
 class QuestionEnds:
-    """A question was settled: `answer` is None unless `outcome` is `answered`."""
+    """A question was settled: `answer` is None unless `outcome` is `answered`.
+
+    `by` is who did it, where several people share the notebook.
+    """
 
     call_id: str
     tool: str
@@ -97,6 +100,7 @@ class QuestionEnds:
     channel: str | None = None
     label: str | None = None
     marks: frozenset[Mark] = frozenset()
+    by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,7 @@ class ChangeEnds:
         by: `person`, through `channel` (`answers`: beforehand, in a file); `grant` if the tool need
             not ask; `nobody` if it had to and nobody was there.
         reason: Why nobody could be asked.
+        person: Who that person is, where several share the notebook.
         counts: False if nothing is applied, whatever was decided: the call is no part of a turn.
     """
 
@@ -118,6 +123,7 @@ class ChangeEnds:
     by: Literal["person", "grant", "nobody"]
     channel: str | None = None
     reason: str | None = None
+    person: str | None = None
     counts: bool = True
 
 

@@ -6,7 +6,7 @@ Source: `docs/prompts.md`, `docs/turns.md`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol
 
 from pydantic import JsonValue
@@ -167,23 +167,29 @@ EMPTY_MARK: Final[frozenset[Mark]] = frozenset({"empty"})
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Somebody answered. `value` fits the question, or is an action's value."""
+    """Somebody answered. `value` fits the question, or is an action's value.
+
+    `by` is who, as the page says that sent it; None where one person has the notebook.
+    """
 
     value: JsonValue
     channel: Channel
     remember: bool = False
     marks: frozenset[Mark] = frozenset()
+    by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NotAnswered:
     """Somebody was there and no answer came: never an empty or default answer.
 
-    `channel` is None for a prompt that was dropped before it was shown.
+    `channel` is None for a prompt that was dropped before it was shown; `by` is who left it so, as
+    in `Answered`.
     """
 
     end: Literal["declined", "cancelled", "timed_out", "interrupted"]
     channel: Channel | None = None
+    by: str | None = None
 
 
 def chosen_late(question: Question, end: NotAnswered) -> Answered | NotAnswered:
@@ -219,6 +225,23 @@ class Unavailable:
 PromptEnd = Answered | NotAnswered | Unavailable
 FormPromptEnd = FormEnd | NotAnswered | Unavailable
 AnyEnd = PromptEnd | FormEnd
+
+
+def sent_by(end: AnyEnd, name: str | None) -> AnyEnd:
+    """Return `end` as one that came of what `name` did; what nobody chose in it is nobody's."""
+    match end:
+        case FormEnd(ends=ends):
+            return replace(end, ends=tuple(replace(x, by=_chosen_by(x, name)) for x in ends))
+        case Answered() | NotAnswered():
+            return replace(end, by=_chosen_by(end, name))
+        case Unavailable():
+            return end
+
+
+def _chosen_by(end: Answered | NotAnswered, name: str | None) -> str | None:
+    if isinstance(end, NotAnswered):
+        return name if end.end in ("declined", "cancelled") else None
+    return None if end.marks & {"auto", "timed_out"} else name
 
 
 class Prompter(Protocol):

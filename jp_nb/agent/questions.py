@@ -25,7 +25,7 @@ from jp_nb.record.events import (
     InquiryResponse,
     InquirySource,
 )
-from jp_nb.record.inquiry_events import marks_in
+from jp_nb.record.inquiry_events import BY, marks_in
 from jp_nb.tooling.context import EndOfQuestion, QuestionEnd
 from jp_nb.tooling.question import Question
 
@@ -140,11 +140,10 @@ def answered(
     answer: JsonValue,
     channel: str | None,
     marks: Collection[Mark] = (),
+    by: str | None = None,
 ) -> InquiryResponse:
     """Return the entry that closes an inquiry with an answer; a secret is redacted."""
-    metadata: dict[str, JsonValue] = {"end": "answered"}
-    if channel is not None:
-        metadata["channel"] = channel
+    metadata = _about("answered", channel, by)
     metadata |= dict.fromkeys(sorted(marks), True)
     if question.answer_type.secret:
         return InquiryResponse(id=inquiry_id, outcome="redacted", metadata=metadata)
@@ -153,15 +152,21 @@ def answered(
 
 
 def cancelled(
-    inquiry_id: str, reason: CancelReason, *, end: str | None = None, channel: str | None = None
+    inquiry_id: str,
+    reason: CancelReason,
+    *,
+    end: str | None = None,
+    channel: str | None = None,
+    by: str | None = None,
 ) -> InquiryResponse:
     """Return the entry that closes an inquiry without an answer."""
-    metadata: dict[str, JsonValue] = {}
-    if end is not None:
-        metadata["end"] = end
-    if channel is not None:
-        metadata["channel"] = channel
+    metadata = _about(end, channel, by)
     return InquiryResponse(id=inquiry_id, outcome="cancelled", reason=reason, metadata=metadata)
+
+
+def _about(end: str | None, channel: str | None, by: str | None) -> dict[str, JsonValue]:
+    known = {"end": end, "channel": channel, BY: by}
+    return {key: said for key, said in known.items() if said is not None}
 
 
 def marks_of(entry: InquiryResponse) -> frozenset[Mark]:
@@ -184,5 +189,5 @@ def question_end(entry: InquiryResponse) -> QuestionEnd:
 def closing(inquiry_id: str, question: Question, end: Answered | NotAnswered) -> InquiryResponse:
     """Return the entry for the way that a person's turn at a question ended."""
     if isinstance(end, NotAnswered):
-        return cancelled(inquiry_id, "user", end=end.end, channel=end.channel)
-    return answered(inquiry_id, question, end.value, end.channel, end.marks)
+        return cancelled(inquiry_id, "user", end=end.end, channel=end.channel, by=end.by)
+    return answered(inquiry_id, question, end.value, end.channel, end.marks, end.by)

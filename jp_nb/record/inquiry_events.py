@@ -116,6 +116,16 @@ AnswerMark = Literal["auto", "timed_out", "empty"]
 time ran out, it is blank and confirmed to be."""
 
 
+BY: Final = "by"
+"""The key of what a person did: who it was, where several share the notebook; as a page claims."""
+
+
+def who_in(fields: Mapping[str, JsonValue]) -> str | None:
+    """Return who did what `fields`, such as a response's metadata, are about; None if unsaid."""
+    name = fields.get(BY)
+    return name if isinstance(name, str) and name.strip() else None
+
+
 def marks_in(fields: Mapping[str, JsonValue]) -> tuple[AnswerMark, ...]:
     """Return the marks that `fields`, such as a response's metadata, say of an answer."""
     marks: tuple[AnswerMark, ...] = get_args(AnswerMark)

@@ -3,8 +3,8 @@
 Kept in the `metadata` of the one `config_delta` that a cycle's calls lead to:
     {"proposed_by": [{"tool": "change_model", "call_id": "call_1", "paths": ["assistant.name"],
                       "applied_by": "person", "channel": "form"}]}
-`channel` is absent where no person was asked. It is for people to read, and says to which turn a
-change belongs that lies between two.
+`channel` is absent where no person was asked, `by` where one person has the notebook. It is for
+people to read, and says to which turn a change belongs that lies between two.
 
 Source: `docs/turns.md`.
 """
@@ -17,7 +17,9 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from jp_nb.json_values import as_object
 from jp_nb.record.events import ConfigDelta, Entry, is_usage_mark
+from jp_nb.record.inquiry_events import BY, who_in
 from jp_nb.record.unanswered import no_answer
 
 PROPOSED_BY = "proposed_by"
@@ -39,6 +41,7 @@ class ProposedBy:
         applied_by: Who let it count: a person, or a grant in the configuration.
         channel: Where the person was asked: `form`, `stdin`, `terminal`, or `answers` if a file of
             theirs said so beforehand; None for a grant.
+        by: Who that person is, where several share the notebook.
     """
 
     tool: str
@@ -46,6 +49,7 @@ class ProposedBy:
     paths: tuple[str, ...]
     applied_by: Literal["person", "grant"]
     channel: str | None = None
+    by: str | None = None
 
 
 def metadata_of(proposed: Sequence[ProposedBy]) -> dict[str, JsonValue]:
@@ -60,7 +64,8 @@ def _written(one: ProposedBy) -> dict[str, JsonValue]:
         "paths": list(one.paths),
         "applied_by": one.applied_by,
     }
-    return written if one.channel is None else {**written, "channel": one.channel}
+    known = {"channel": one.channel, BY: one.by}
+    return written | {key: said for key, said in known.items() if said is not None}
 
 
 def proposed_by(entry: ConfigDelta) -> tuple[ProposedBy, ...]:
@@ -82,7 +87,7 @@ def _read(item: JsonValue) -> ProposedBy | None:
             named = tuple(path for path in paths[:MAX_READ] if isinstance(path, str))
             channel = rest.get("channel")
             asked_in = channel if isinstance(channel, str) else None
-            return ProposedBy(tool, call_id, named, applied_by, asked_in)
+            return ProposedBy(tool, call_id, named, applied_by, asked_in, who_in(as_object(item)))
     return None
 
 

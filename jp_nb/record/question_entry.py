@@ -21,8 +21,9 @@ from pydantic import JsonValue, SecretBytes
 from jp_nb.errors import StorageError
 from jp_nb.json_values import as_object, canonical_json, read_json, storable
 from jp_nb.record.answer_words import LEFT, answer_in_words
-from jp_nb.record.inquiry_events import marks_in
+from jp_nb.record.inquiry_events import BY, marks_in, who_in
 from jp_nb.record.timestamps import format_timestamp, parse_timestamp
+from jp_nb.safe_text import shown_name
 
 VERSION: Final = 1
 MAX_ID: Final = 2**53 - 1
@@ -52,6 +53,7 @@ class PastAnswer:
         asker: The tool that asked, `assistant`, or whoever else; "" likewise.
         marks: Those of `auto`, `timed_out` and `empty` that hold.
         notebook: Where it was asked, as seen from the workspace; "" if that is not known.
+        by: Who answered, where several people share the notebook: as a page claims.
         vouched: True if it stands in the user's own record, their key signed it, or they agreed
             to it.
     """
@@ -66,6 +68,7 @@ class PastAnswer:
     asker: str = ""
     marks: tuple[str, ...] = ()
     notebook: str = ""
+    by: str | None = None
     vouched: bool = True
 
     @property
@@ -79,7 +82,8 @@ class PastAnswer:
         if "auto" in self.marks:
             late = "timed_out" in self.marks
             return f"nobody (picked {'when the time was over' if late else 'automatically'})"
-        return _ANSWERED_BY.get(self.channel, self.channel)
+        known = _ANSWERED_BY.get(self.channel, self.channel)
+        return known if self.by is None else f"{known} ({shown_name(self.by)})"
 
     def to_json(self) -> dict[str, JsonValue]:
         """Return what a model reads of it."""
@@ -147,6 +151,8 @@ def entry_of(
     entry |= {"source": _asker(request.get("source"))}
     if isinstance(channel := about.get("channel"), str):
         entry["channel"] = channel
+    if (by := who_in(about)) is not None:
+        entry[BY] = by
     if isinstance(answer := entry.get("answer"), str) and not answer.strip():
         entry["empty"] = True
     return entry | dict.fromkeys(marks_in(about), True)
@@ -234,6 +240,7 @@ def past_answer(entry: Mapping[str, JsonValue], number: int, *, vouched: bool) -
         words=words,
         marks=marks_in(entry),
         notebook=notebook if isinstance(notebook, str) else "",
+        by=who_in(entry),
         vouched=vouched,
         **text,
     )

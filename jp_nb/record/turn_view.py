@@ -28,7 +28,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
     is_usage_mark,
 )
-from jp_nb.record.inquiry_events import marks_in
+from jp_nb.record.inquiry_events import marks_in, who_in
 from jp_nb.record.proposals import ProposedBy, proposed_by
 from jp_nb.record.recorded_images import NOTHING, RecordedImages, Shown
 from jp_nb.record.stream import ConversationStream
@@ -90,6 +90,7 @@ class Inquiry:
         marks: Those of `auto` (chosen by nobody), `timed_out` (given as time ran out) and `empty`
             (blank on purpose) that are true of the answer.
         answer_type: The kind of the question, with its options, as it is recorded.
+        by: Who answered, or left it, where several people share the notebook: as a page claims.
     """
 
     id: str
@@ -101,6 +102,7 @@ class Inquiry:
     end: str | None = field(default=None, repr=False)
     marks: tuple[str, ...] = field(default=(), repr=False)
     answer_type: Mapping[str, JsonValue] = field(default_factory=dict, repr=False, compare=False)
+    by: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +344,7 @@ def _settled(inquiry: Inquiry, entry: InquiryResponse) -> Inquiry:
         answer=copy.deepcopy(entry.answer),
         reason=entry.reason,
         channel=channel if isinstance(channel, str) else None,
+        by=who_in(entry.metadata),
     )
 
 

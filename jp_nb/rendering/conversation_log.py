@@ -34,7 +34,15 @@ from jp_nb.record.turn_view import (
 from jp_nb.rendering.markdown import code_block, safe_markdown
 from jp_nb.rendering.question_card import answer_as_json, marks_in_words
 from jp_nb.rendering.report import MAX_CELL_CHARS, Report, table
-from jp_nb.safe_text import escape_markdown, escape_unseen, one_line, plain, spell_unseen
+from jp_nb.rendering.wording import by_in_words
+from jp_nb.safe_text import (
+    escape_markdown,
+    escape_unseen,
+    one_line,
+    plain,
+    shown_name,
+    spell_unseen,
+)
 
 MAX_COMPACTIONS = 20
 """So many are listed after one turn: somebody else may have recorded any number."""
@@ -249,7 +257,7 @@ def _inquiry(inquiry: Inquiry) -> str:
     else:
         end = f"— {LEFT.get(inquiry.end or '') or inquiry.reason or 'open'}"
     channel = f" ({inquiry.channel})" if inquiry.channel else ""
-    about = f"{channel}{marks_in_words(inquiry.marks)}"
+    about = f"{channel}{marks_in_words(inquiry.marks)}{by_in_words(inquiry.by)}"
     return f"? {one_line(inquiry.question, limit=300)} {one_line(end, limit=300)}{about}"
 
 
@@ -294,15 +302,19 @@ def _applied(call: ProposedBy) -> str:
     if call.applied_by == "grant":
         return "applied by a grant"
     if call.channel is None:
-        return "applied by you"
-    return f"applied by you {_CHANNELS.get(call.channel) or _name(call.channel)}"
+        return f"applied by {_person(call)}"
+    return f"applied by {_person(call)} {_CHANNELS.get(call.channel) or _name(call.channel)}"
+
+
+def _person(call: ProposedBy) -> str:
+    return "you" if call.by is None else shown_name(call.by)
 
 
 def by_tools(calls: Iterable[ProposedBy]) -> list[str]:
     """Each of `calls` in a few words: `by tool t (applied by you, form)`."""
     said: dict[str, None] = {}
     for call in calls:
-        who = "a grant" if call.applied_by == "grant" else "you"
+        who = "a grant" if call.applied_by == "grant" else _person(call)
         channel = f", {_name(call.channel)}" if call.channel is not None else ""
         said[f"by tool {_name(call.tool)} (applied by {who}{channel})"] = None
     return _first(said)

@@ -28,7 +28,7 @@ from jp_nb.rendering.question_card import (
     marks_in_words,
     question_card,
 )
-from jp_nb.rendering.wording import StaticRecord, static_record
+from jp_nb.rendering.wording import StaticRecord, by_in_words, static_record
 from jp_nb.safe_text import escape_markdown, one_line
 from jp_nb.tooling.question import FormAnswer
 from jp_nb.tooling.select_kind import SelectAnswer
@@ -104,11 +104,12 @@ def _offered(page: QuestionPrompt) -> Iterator[str]:
 
 def _said(page: QuestionPrompt, end: PromptEnd) -> str:
     match end:
-        case Answered(remember=remember, marks=marks):
+        case Answered(remember=remember, marks=marks, by=by):
             for_turn = ", for this turn" if remember else ""
-            return f"{_card(page, end).words}{for_turn}{marks_in_words(marks)}"
-        case NotAnswered():
-            return LEFT[end.end]
+            words = f"{_card(page, end).words}{for_turn}{marks_in_words(marks)}"
+            return f"{words}{by_in_words(by)}"
+        case NotAnswered(by=by):
+            return f"{LEFT[end.end]}{by_in_words(by)}"
         case Unavailable():
             return f"not asked ({one_line(end.reason)})"
 

@@ -39,7 +39,7 @@ from jp_nb.record.usage import TurnUsage, usage_in
 from jp_nb.rendering.conversation_log import by_tools, masked_path
 from jp_nb.rendering.difference import Line, line_difference, same_runs
 from jp_nb.rendering.question_card import answer_as_json
-from jp_nb.safe_text import escape_unseen, one_line
+from jp_nb.safe_text import escape_unseen, one_line, shown_name
 
 INDENT: Final = "  "
 _TITLE_CHARS: Final = 60
@@ -212,7 +212,9 @@ def _call(call: ToolCall) -> Iterator[str]:
 def _inquiry(inquiry: Inquiry) -> Iterator[str]:
     yield from _text_lines("question", inquiry.question)
     yield from _farther_in(_json_lines("kind", dict(inquiry.answer_type)))
-    about = ", ".join(filter(None, [inquiry.channel, *inquiry.marks, _other_end(inquiry)]))
+    by = f"by {shown_name(inquiry.by)}" if inquiry.by is not None else None
+    said = [inquiry.channel, *inquiry.marks, _other_end(inquiry), by]
+    about = ", ".join(filter(None, said))
     shown = f" ({about})" if about else ""
     match inquiry.outcome:
         case "answered":

@@ -39,7 +39,8 @@ from jp_nb.rendering.tool_calls import (
     details_block,
     no_markup,
 )
-from jp_nb.safe_text import one_line, plain
+from jp_nb.rendering.wording import by_in_words
+from jp_nb.safe_text import one_line, plain, shown_name
 
 
 @dataclass(slots=True)
@@ -222,9 +223,10 @@ def _verdict(ends: ChangeEnds) -> str:
             return f"{verdict}, as the answers file says"
         case "person":
             channel = f" ({ends.channel})" if ends.channel else ""
+            person = "you" if ends.person is None else shown_name(ends.person)
             if not ends.applied:
-                return f"rejected by you{channel}"
-            return f"{applied} by you{channel}{beside}"
+                return f"rejected by {person}{channel}"
+            return f"{applied} by {person}{channel}{beside}"
         case "grant":
             return f"{applied}, as its grant allows{beside}"
         case "nobody":
@@ -268,14 +270,14 @@ _REASONS: Mapping[str, str] = {
 
 def _outcome(ends: QuestionEnds, card: QuestionCard) -> str:
     if ends.outcome == "redacted":
-        return f"→ {SECRET_ANSWER}"
+        return f"→ {SECRET_ANSWER}{by_in_words(ends.by)}"
     if ends.outcome == "answered":
         origin = f" ({_NO_PERSON[ends.channel]})" if ends.channel in _NO_PERSON else ""
-        return f"→ {card.words}{origin}{marks_in_words(ends.marks)}"
+        return f"→ {card.words}{origin}{marks_in_words(ends.marks)}{by_in_words(ends.by)}"
     if ends.end == "declined":
-        return f"— {NOT_ANSWERED}"
+        return f"— {NOT_ANSWERED}{by_in_words(ends.by)}"
     why = _ENDS.get(ends.end or "") or _REASONS.get(ends.reason or "", ends.reason or "cancelled")
-    return f"— no answer: {why}"
+    return f"— no answer: {why}{by_in_words(ends.by)}"
 
 
 def _pretty(text: str) -> str:

@@ -34,6 +34,7 @@ from jp_nb.safe_text import (
     object_lines,
     one_line,
     plain,
+    shown_name,
     spell_editable,
     spell_prose,
     spell_unseen,
@@ -239,14 +240,19 @@ def titled(prompt: Prompt) -> str:
 
 def _answer(prompt: Prompt, end: PromptEnd) -> str:
     match end:
-        case Answered():
-            return given(prompt, end)
-        case NotAnswered():
-            return LEFT[end.end]
+        case Answered(by=by):
+            return f"{given(prompt, end)}{by_in_words(by)}"
+        case NotAnswered(by=by):
+            return f"{LEFT[end.end]}{by_in_words(by)}"
         case Unavailable():
             return f"not asked ({one_line(end.reason)})"
         case _:
             assert_never(end)
+
+
+def by_in_words(name: str | None) -> str:
+    """Return ` (by Ada)`, to stand at the end of what a person did; "" if nobody is named."""
+    return f" (by {shown_name(name)})" if name is not None else ""
 
 
 def given(prompt: Prompt, end: Answered) -> str:

@@ -45,6 +45,7 @@ from jp_nb.record.events import (
 from jp_nb.record.proposals import ProposedBy, proposed_by
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import thread_of
+from jp_nb.rendering.conversation_log import by_tools
 from jp_nb.tooling.base import Tool, ToolDefaults
 from jp_nb.tooling.context import DeltaRejection, ToolContext
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
@@ -166,6 +167,21 @@ async def test_an_approved_change_is_one_entry_of_the_record() -> None:
     config = bench.app_config()
     assert str(config.assistant.model.id) == "openai/gpt-x"
     assert config.assistant.model.parameters.temperature == 0.5
+
+
+async def test_the_record_and_the_cell_say_who_decided_where_several_people_are() -> None:
+    tool = Proposer(Success("Changed.", config=NAMED))
+    bench = bench_of(tool, person=FakePrompter(replace(APPLY, by="Bo")))
+    await bench.run()
+    [delta] = bench.of(ConfigDelta)
+    assert [one.by for one in proposed_by(delta)] == ["Bo"]
+    assert by_tools(proposed_by(delta)) == ["by tool change (applied by Bo, form)"]
+    assert bench.shown_of(ChangeEnds)[0].person == "Bo"
+    ada = [replace(REJECT, by="Ada")] * 9
+    bench = bench_of(tool, person=FakePrompter(*ada))
+    await bench.run()
+    shown = bench.shown_of(ChangeEnds)[0]
+    assert (shown.applied, shown.person) == (False, "Ada")
 
 
 @pytest.mark.req("R078-31", "R078-48", "R078-82", "R078-129", "R078-136")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from pydantic import JsonValue
 
 from jp_nb import agent
 from jp_nb.agent.display_events import QuestionEnds
-from jp_nb.agent.prompts import NotAnswered, QuestionPrompt, Unavailable
+from jp_nb.agent.prompts import Answered, NotAnswered, QuestionPrompt, Unavailable
 from jp_nb.agent.questions import TurnState
 from jp_nb.agent.routes import UseAnswer, route
 from jp_nb.config.layers import Layer, fold
@@ -118,6 +119,20 @@ async def test_the_answer_is_the_result_and_the_turn_goes_on() -> None:
     assert bench.turn.text == "Done."
     assert bench.kinds().count("turn_start") == bench.kinds().count("chat_request") == 1
     assert bench.provider.requests[1][1][-1] == response
+
+
+@pytest.mark.parametrize("end", [yes(True), CANCELLED])
+async def test_who_answered_or_cancelled_is_told_and_recorded_and_nothing_of_it_sent(
+    end: Answered | NotAnswered,
+) -> None:
+    benches = [ask_user_bench(person=FakePrompter(replace(end, by=by))) for by in ("Bo", None)]
+    for bench in benches:
+        await bench.run()
+    named, unnamed = (bench.of(InquiryResponse)[0].metadata for bench in benches)
+    assert named == {**unnamed, "by": "Bo"}
+    assert [bench.shown_of(QuestionEnds)[0].by for bench in benches] == ["Bo", None]
+    read = [the_response(bench).content for bench in benches]
+    assert read[0] == read[1]
 
 
 @pytest.mark.req("R083-30", "R083-63", "R083-67", "R083-71", "R083-72")

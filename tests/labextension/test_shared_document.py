@@ -9,7 +9,7 @@ import pytest
 
 from jp_nb.record import carrier, segments
 from tests.support.browser import NotebookPage
-from tests.support.page_actions import MODEL, click, question
+from tests.support.page_actions import MODEL, click, keys, picture, question
 from tests.support.scripted_page import SETUP
 from tests.support.shared_document import SharedPages
 
@@ -149,12 +149,16 @@ def outputs_of(page: NotebookPage, cell: int) -> int:
     return int(page.page.evaluate(outputs))
 
 
-def test_two_people_share_a_question_its_answer_the_queue_and_the_interrupt(
+HOSTILE = "Bo</b><img src=x onerror=alert(1)>\u202e\n" + "x" * 10_000
+SHOWN = '"Bo</b><img src=x onerror=alert(1)>⟨U+202E⟩⟨U+000A⟩xxxxxxxxx…"'
+
+
+def test_two_people_share_questions_who_answered_them_the_queue_and_the_interrupt(
     shared_pages: SharedPages,
 ) -> None:
-    (shared_pages.lab.root / "decides.toml").write_text(ASKS + '[[replies]]\ntext = "Noted."\n')
+    (shared_pages.lab.root / "decides.toml").write_text(2 * ASKS + '[[replies]]\ntext = "Noted."\n')
     cells = ["%load_ext jp_nb", "%%jp -n -m scripted/decides\nDecide.", "print('the next')"]
-    first, second = shared_pages.open(*cells)
+    first, second = shared_pages.open(*cells, "%jp log", people=["Ada Lovelace", HOSTILE])
     run(first, 0, until="kept")
     first.run_cell(1)
     for page in (first, second):
@@ -167,12 +171,24 @@ def test_two_people_share_a_question_its_answer_the_queue_and_the_interrupt(
         assert page.outputs(2).count() == 0
     second.form().get_by_role("radio").nth(1).click()
     click(second, "Submit")
+    first.output_text(1, contains="(by")
+    keys(first, "Space", "Enter")
     for page in (first, second):
         shown = page.output_text(1, contains="Noted.")
         assert shown.count("Noted.") == shown.count("◉ SQLite") == 1
+        assert f"→ SQLite (by {SHOWN})" in shown
+        assert "→ Postgres (by Ada Lovelace)" in shown
         page.page.wait_for_function(f"!document.querySelector({FORMS.split(':')[0]!r})")
         page.output_text(2, contains="the next")
+        picture(page, f"who-answered-{page is first}")
     first.wait_for_kernel_status("idle")
+    logged = run(second, 3, until="Noted.")
+    assert f"(form) (by {SHOWN})" in logged
+    assert "(form) (by Ada Lovelace)" in logged
+    record: Any = carrier.read(metadata_in(second))
+    ended = [e["metadata"] for e in record["events"] if e["type"] == "inquiry_response"]
+    assert len(ended[0]["by"]) < 130
+    assert ended[1] == {"end": "answered", "channel": "form", "by": "Ada Lovelace"}
     first.run_cell(1)
     second.form()
     second.interrupt()

@@ -56,6 +56,17 @@ def test_an_entry_has_value_label_time_mode_and_where_it_is_from() -> None:
     }
 
 
+def test_who_answered_is_kept_where_several_people_share_the_notebook() -> None:
+    entry = entry_of(asked(), ended(answer="A", metadata={"channel": "form", "by": "Ada"}))
+    assert entry is not None
+    assert entry["by"] == "Ada"
+    answer = past_answer(entry, 1, vouched=True)
+    assert answer.to_json()["answered_by"] == "the user (Ada)"
+    forged = past_answer(GOOD | {"channel": "form", "by": "the user"}, 2, vouched=True)
+    assert forged.answered_by == "the user (the user)"
+    assert past_answer(GOOD | {"by": ["Ada"]}, 3, vouched=True).by is None
+
+
 @pytest.mark.req("RCP-36")
 def test_nothing_is_kept_of_a_secret_in_any_form() -> None:
     kind = {"type": "secret"}

@@ -23,7 +23,7 @@ def test_every_line_of_a_log_is_one_line_and_plain() -> None:
     turn = Turn(
         number=0,
         request="Go.",
-        inquiries=(Inquiry("i", HOSTILE, "answered", HOSTILE, channel=HOSTILE),),
+        inquiries=(Inquiry("i", HOSTILE, "answered", HOSTILE, channel=HOSTILE, by=HOSTILE),),
         config_changes=(ConfigChange({"a": HOSTILE}, (HOSTILE,)),),
     )
     shown = conversation_log.log(Document.new(clock=utc_now, made="live"), [turn])

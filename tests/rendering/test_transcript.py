@@ -159,6 +159,8 @@ ONE = 'assistant.model.id: "anthropic/opus" → "anthropic/sonnet"'
     [
         (change(CHANGE, channel="form"), "applied by you (form)"),
         (change(CHANGE, channel="stdin", applied=False), "rejected by you (stdin)"),
+        (change(CHANGE, channel="form", person="Bo"), "applied by Bo (form)"),
+        (change(CHANGE, applied=False, person="you, Ada"), 'rejected by "you, Ada"'),
         (change(CHANGE, by="grant"), "applied, as its grant allows"),
         (
             change(CHANGE, by="nobody", applied=False, reason="prompt.channel is 'never'"),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from tests.support.browser import PATIENCE_MS, TOKEN, VIEWPORT, Lab, NotebookPag
 from tests.support.page_actions import MODEL
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Route
 
 _NUMBERS = count(1)
 METADATA = f"{MODEL}.metadata"
@@ -30,18 +31,26 @@ class SharedPages:
         self._chromium = chromium
         self._opened: list[NotebookPage] = []
 
-    def open(self, *cells: str, pages: int = 2, **metadata: Any) -> list[NotebookPage]:
-        """Open a notebook with these cells and `metadata` in as many `pages`."""
+    def open(
+        self, *cells: str, pages: int = 2, people: Sequence[str] = (), **metadata: Any
+    ) -> list[NotebookPage]:
+        """Open a notebook with these cells and `metadata` in as many `pages`.
+
+        `people` are the names of their users; else the server calls each by a moon of its choice.
+        """
         path = self.lab.write(f"shared-{next(_NUMBERS)}.ipynb", cells)
         notebook = json.loads(path.read_text())
         notebook["metadata"] |= metadata
         path.write_text(json.dumps(notebook))
-        return [self.open_again(path) for _ in range(pages)]
+        names: Sequence[str | None] = people or [None] * pages
+        return [self.open_again(path, name) for name in names]
 
-    def open_again(self, path: Path) -> NotebookPage:
-        """Open the notebook in one more page."""
+    def open_again(self, path: Path, person: str | None = None) -> NotebookPage:
+        """Open the notebook in one more page, that of `person`."""
         context = self._chromium.new_context(viewport=VIEWPORT)
         context.set_default_timeout(PATIENCE_MS)
+        if person is not None:
+            context.route("**/api/me?**", partial(_as_user, person))
         place = f"lab/workspaces/{path.stem}-{next(_NUMBERS)}/tree/{path.name}"
         page = NotebookPage(context.new_page(), path, f"{self.lab.url}/{place}?token={TOKEN}&reset")
         self._opened.append(page)
@@ -58,6 +67,14 @@ class SharedPages:
             page.page.context.close()
             self.lab.shut_down(page.path.name)
         self._opened.clear()
+
+
+def _as_user(person: str, route: Route) -> None:
+    """Have the server call the user of a page `person`."""
+    answer = route.fetch()
+    said = answer.json()
+    said["identity"] |= {"name": person, "display_name": person}
+    route.fulfill(response=answer, json=said)
 
 
 def _bytes_in(database: Path) -> int:

@@ -575,8 +575,9 @@
   // --- one open document ------------------------------------------------------------------------
 
   class Bridge {
-    constructor(context) {
+    constructor(context, user) {
       this.context = context;
+      this.user = user; // of the page: JupyterLab's manager of it
       this.page = crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
       this.kernel = null;
       this.comm = null; // id of the kernel's comm
@@ -590,6 +591,7 @@
       this.pieces = null; // of a document that the kernel sends
       this.showing = null; // what a turn shows in its cell
       this.queued = null; // a cell that was run again while it ran
+      this.onUser = () => this.shared && this.hello(); // the name is known now, or another one
       this.onStatus = this.onStatus.bind(this);
       this.onIOPub = this.onIOPub.bind(this);
       void context.ready.then(() => this.start());
@@ -613,6 +615,8 @@
       });
       context.sessionContext.kernelChanged.connect((_, { newValue }) => this.connect(newValue));
       context.disposed.connect(() => this.connect(null));
+      this.user?.userChanged.connect(this.onUser);
+      context.disposed.connect(() => this.user?.userChanged.disconnect(this.onUser));
       this.connect(context.sessionContext.session?.kernel ?? null);
     }
 
@@ -625,6 +629,12 @@
     /** Whether other pages may have the same document, and write it. */
     get shared() {
       return Boolean(this.context.model.collaborative);
+    }
+
+    /** What tells the kernel who sends, where several people have the document. */
+    get sender() {
+      const name = this.user?.identity?.display_name;
+      return this.shared && name ? { session: this.kernel.clientId, user: name } : {};
     }
 
     get readOnly() {
@@ -1089,6 +1099,7 @@
         stream: idOf(doc),
         n: eventsOf(doc).length,
         tells: ["cells", "exchange"],
+        ...this.sender,
       };
       const text = doc === undefined ? "" : JSON.stringify(doc);
       if (text.length <= INLINE_CHARS) {
@@ -1166,9 +1177,10 @@
     id: "jp-nb:document",
     autoStart: true,
     activate: (app) => {
+      const { user } = app.serviceManager;
       app.docRegistry.addWidgetExtension("Notebook", {
         createNew: (panel, context) => {
-          if (!bridges.has(context)) bridges.set(context, new Bridge(context));
+          if (!bridges.has(context)) bridges.set(context, new Bridge(context, user));
         },
       });
     },

@@ -29,6 +29,7 @@ from jp_nb.notebook.document.pages import Pages
 from jp_nb.notebook.document.refusals import DIVERGED, NO_PAGE, PageRefusal, refusal_of
 from jp_nb.notebook.document.stores import IN_NOTEBOOK, in_memory
 from jp_nb.notebook.document.wire import TARGET, Hello, Numbering
+from jp_nb.notebook.people import People
 from jp_nb.notebook.running_cells import CellOutputs, RunningCells
 from jp_nb.record.document import Document
 from jp_nb.record.jp_object import (
@@ -356,6 +357,7 @@ class LiveStore:
                     self._saved = stream, count
 
     def _consider(self, hello: Hello) -> None:
+        People.of(self._kernel).greet(hello.session, hello.user)
         if self._pages.only_reads(hello):
             self._pages.join(hello)
         elif self._pages.are_of_the_notebook(hello):

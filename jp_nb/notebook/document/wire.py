@@ -16,6 +16,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.json_values import storable, storable_and_size
+from jp_nb.notebook.people import read_name
 
 PROTOCOL = 1
 TARGET = "jp_nb.document"
@@ -55,6 +56,8 @@ class Hello:
         document: What is there: unchecked.
         tells_cells: Whether the page answers when it is asked for cells.
         keeps: Whether it understands `exchange`.
+        session: Stands in the header of what the page sends, through whatever comm.
+        user: The name of its user, if the document is shared; made safe.
     """
 
     page: str
@@ -65,6 +68,8 @@ class Hello:
     document: JsonValue = None
     tells_cells: bool = False
     keeps: bool = False
+    session: str = ""
+    user: str | None = None
     protocol: JsonValue = PROTOCOL
 
     @classmethod
@@ -79,6 +84,8 @@ class Hello:
             document=data.get("doc"),
             tells_cells="cells" in _list(data.get("tells")),
             keeps="exchange" in _list(data.get("tells")),
+            session=str(data.get("session", "")),
+            user=read_name(data.get("user")),
             protocol=data.get("v"),
         )
 

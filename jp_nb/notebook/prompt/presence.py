@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from jp_nb.agent.prompts import Unavailable
+from jp_nb.notebook.people import People
 from jp_nb.notebook.prompt.pump import missing_internals
 
 RENDERED_TIMEOUT_WITHOUT_CELL_ID = 1.5
@@ -119,6 +120,18 @@ class Presence:
         if not self.terminal:
             return Unavailable("there is neither a kernel nor a terminal to ask in")
         return StdinRoute("terminal")
+
+
+def who_sent(kind: Literal["comm_msg", "execute_request"]) -> str | None:
+    """Return the name of whose page sent the message that is handled now, if it is of that kind.
+
+    On the cell's thread. None where nobody has a name: one person has the notebook.
+    """
+    kernel = running_kernel()
+    message = kernel.get_parent("shell") if kernel is not None else {}
+    if (message.get("header") or {}).get("msg_type") != kind:
+        return None
+    return People.of(kernel).sender_of(message)
 
 
 def running_kernel() -> Any:

@@ -17,10 +17,17 @@ from jp_nb.agent.prompts import (
     FormPrompt,
     NotAnswered,
     Unavailable,
+    sent_by,
 )
 from jp_nb.notebook.prompt.deadline import Deadline, Expired
 from jp_nb.notebook.prompt.form_place import FormPlace, OwnOutput
-from jp_nb.notebook.prompt.presence import FormRoute, PromptSettings, StdinRoute, running_kernel
+from jp_nb.notebook.prompt.presence import (
+    FormRoute,
+    PromptSettings,
+    StdinRoute,
+    running_kernel,
+    who_sent,
+)
 from jp_nb.notebook.prompt.pump import CommPump
 from jp_nb.notebook.prompt.stdin import (
     KernelConsole,
@@ -156,6 +163,8 @@ class PromptScreen:
         try:
             with self._loop.unsheltered(waiting.is_expired):
                 end = self._asked_on_stdin(waiting, console, channel)
+            if channel == "stdin":  # the page that runs the cell is asked, and no other
+                end = sent_by(end, who_sent("execute_request"))
         except Expired:
             end = NotAnswered("cancelled" if waiting.withdrawn else "timed_out", channel)
         except Withdrawn:

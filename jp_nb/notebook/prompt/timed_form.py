@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic
 
-from jp_nb.agent.prompts import Answered, AnyPrompt, FormPrompt, FormPromptEnd
+from jp_nb.agent.prompts import Answered, AnyEnd, AnyPrompt, FormPrompt, FormPromptEnd, sent_by
 from jp_nb.notebook.prompt.form import Form
 from jp_nb.notebook.prompt.form_parts import FormEvents, ShownForm
 from jp_nb.notebook.prompt.form_place import FormPlace
 from jp_nb.notebook.prompt.paged_form import PagedForm
-from jp_nb.notebook.prompt.presence import PromptSettings
+from jp_nb.notebook.prompt.presence import PromptSettings, who_sent
 from jp_nb.rendering.wording import StaticRecord
 from jp_nb.session.cell_loop import CellLoop, Timer
 
@@ -89,9 +89,10 @@ class TimedForm:
         loop: CellLoop,
         place: FormPlace,
         settings: PromptSettings,
-        on_end: Callable[[Answered | FormPromptEnd], None],
+        on_end: Callable[[AnyEnd], None],
     ) -> None:
         self._loop = loop
+        self._on_end = on_end
         self._notify = settings.notify
         self._rendered_timeout = settings.rendered_timeout
         self._seen = self._over = False
@@ -101,7 +102,7 @@ class TimedForm:
             shown=lambda: loop.post(self._shown),
             changed=lambda: self._clock.restart(),
             turned=self._turned,
-            ended=lambda end: loop.post(lambda: on_end(end)),
+            ended=self._ended,
         )
         notify, timed = settings.notify, settings.timeout > 0
         self._form: ShownForm
@@ -129,6 +130,11 @@ class TimedForm:
         self._forget_patience()
         self._over = True  # what a page says about it from now on changes nothing
         self._form.close(record)
+
+    def _ended(self, end: Answered | FormPromptEnd) -> None:
+        """Say how it ended, and whose message did it: none, if the time was over."""
+        sent = sent_by(end, who_sent("comm_msg"))
+        self._loop.post(lambda: self._on_end(sent))
 
     def _shown(self) -> None:
         """Let the time for what is up begin, and tell a person who looks elsewhere, once."""
