@@ -12,7 +12,7 @@ from typing import Final
 
 from jp_nb.agent.display_events import MODEL_WAITS, Display, Notice, Waits
 from jp_nb.agent.prompt_queue import asking
-from jp_nb.agent.prompts import Action, ActionPrompt, Answered, Prompter
+from jp_nb.agent.prompts import Action, ActionPrompt, Answered, Exhibit, Prompter
 from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.shortening import (
     CompactionPlan,
@@ -157,12 +157,15 @@ class TurnCompaction:
 
     async def _chosen(self, plans: dict[str, CompactionPlan]) -> CompactionPlan | None:
         """Ask the person what to do about the length; None: nothing."""
-        actions = [
-            Action(_KEYS[way], f"{_LABELS[way]} (about {plan.frees:,} tokens less)", way)
-            for way, plan in plans.items()
-        ]
+        actions = [Action(_KEYS[way], f"{_NAMES[way]} and try again", way) for way in plans]
         actions.append(Action("s", "Stop", "stop"))
-        prompt = ActionPrompt(_TOO_LONG, tuple(actions), label="Too long", help=_HELP)
+        prompt = ActionPrompt(
+            _TOO_LONG,
+            tuple(actions),
+            label="Too long",
+            exhibits=tuple(Exhibit(_NAMES[way], _in_words(plan)) for way, plan in plans.items()),
+            help=_HELP,
+        )
         match await asking(self.prompter)(prompt):
             case Answered(value=str() as way):
                 return plans.get(way)
@@ -208,13 +211,16 @@ class TurnCompaction:
 
 
 _KEYS: Final = {"compact": "c", "summarise": "u"}
-_LABELS: Final = {
-    "compact": "Compact and try again",
-    "summarise": "Sum up and try again",
-}
+_NAMES: Final = {"compact": "Compact", "summarise": "Sum up"}
 _HELP: Final = (
     "The record keeps everything; a summary is written by a model. What is freed is an estimate."
 )
+
+
+def _in_words(plan: CompactionPlan) -> str:
+    """Return what would become of which turns: `turns 1 to 3 are sent without reasoning, …`."""
+    made = in_words([cut.entry() for cut in plan.cuts])
+    return f"{made}: about {plan.frees:,} tokens less"
 
 
 def _beside(resolved: Resolved, asked: str) -> int:

@@ -60,7 +60,7 @@ NOT_ANSWERED: Final[Mapping[ReportedEnd, str]] = {
     "timed_out": "nobody answered in time",
     "interrupted": "interrupted",
     "denied": "only a person may answer it",
-    "invalid": "the configured answer does not fit",
+    "invalid": "an answer set beforehand does not fit",
     "failed": "no model could answer",
     "open": "it has no end in the record",
 }

@@ -6,6 +6,7 @@ Source: `docs/cassettes.md`.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from typing import Final
 
 from jp_nb.config.tree.provider_config import CassetteMode
@@ -27,7 +28,7 @@ def cassette(call: Invocation) -> None:
         word, *files = call.options.words
         mode = next((each for each in MODES if each == word), None)
         if mode is None or (mode == "off" and files):
-            raise UsageError(_unknown(word, call.subcommand.usage))
+            raise UsageError(_unknown(call.options.words, call.subcommand.usage))
         call.session.active.refuse_while_running()
         cassettes.choose(mode, next(iter(files), None))
     for line in status(cassettes):
@@ -62,7 +63,10 @@ def status(cassettes: Cassettes) -> list[str]:
     return lines
 
 
-def _unknown(word: str, usage: str) -> str:
+def _unknown(words: Sequence[str], usage: str) -> str:
+    word = words[0]
+    if word == "off":
+        return f"`%jp cassette off` takes no file: {usage}"
     near = difflib.get_close_matches(word, MODES, n=1)
-    hint = f"did you mean `%jp cassette {near[0]}`? " if near and near[0] != word else ""
-    return f"`%jp cassette {one_line(word, limit=60)}` is none: {hint}{usage}"
+    hint = f"did you mean `%jp cassette {near[0]}`? " if near else ""
+    return f"%jp cassette does not know `{one_line(word, limit=60)}`: {hint}{usage}"

@@ -32,11 +32,19 @@ def compact(call: Invocation) -> None:
     order = order_of(call.options)
     plan = compacting.plan(order)
     if not plan.cuts:
-        print(f"jp_nb: {NOTHING}")
+        print(f"jp_nb: {_no_turn(order, compacting.stream.turn_count) or NOTHING}")
     elif call.options.dry_run:
         call.show(preview_report(plan))
     else:
         _carry_out(call, compacting, plan, order)
+
+
+def _no_turn(order: CompactionOrder, count: int) -> str:
+    """Return that there is no such turn, if `order` begins behind the last one; else ""."""
+    first = order.first
+    if first is None or first.kind != "turn" or first.amount < count:
+        return ""
+    return f"there is no turn {first.amount:.0f}: the conversation has {count}, numbered from 0"
 
 
 def _carry_out(

@@ -206,7 +206,7 @@ _TABLE: Final = (
     ),
     Subcommand(
         "cassette", "record models on a file, or have it answer in their place; bare: what is so",
-        "cassette_commands:cassette", "[record | replay | replay-or-record | off [FILE]]",
+        "cassette_commands:cassette", "[record | replay | replay-or-record [FILE] | off]",
         "what to do, and the file",
         verbs={"record": "file", "replay": "file", "replay-or-record": "file", "off": None},
     ),

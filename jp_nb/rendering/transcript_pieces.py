@@ -264,7 +264,7 @@ _REASONS: Mapping[str, str] = {
     "backend_error": "no model could answer",
     "no_prompt_backend": "nobody could be asked",
     "assistant_routing_denied": "only a person may answer",
-    "invalid_static_answer": "the configured answer does not fit",
+    "invalid_static_answer": "an answer set beforehand does not fit",
 }
 
 

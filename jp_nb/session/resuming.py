@@ -40,7 +40,7 @@ STRANGE: Final = (
 )
 _RUN: Final = Action("r", "Run it again", "run")
 _RUN_STRANGE: Final = Action("r", "Run it here", "run")
-_ABANDON: Final = Action("a", "Abandon it: the model is told that it was interrupted", "abandon")
+_ABANDON: Final = Action("a", "Abandon it: the model is told", "abandon")
 _CANCEL: Final = Action("c", "Cancel: leave the turn as it is", "cancel")
 _EARLY: Final = ("failed", "interrupted", "stopped")
 
@@ -146,4 +146,4 @@ def resume_prompt(
         )
         actions, last_line = (_ABANDON, _CANCEL, _RUN_STRANGE), "What becomes of it?"
     exhibits = (Exhibit("arguments", call.arguments),) if call.arguments else ()
-    return ActionPrompt(text, actions, tool=call.name, exhibits=exhibits, last_line=last_line)
+    return ActionPrompt(text, actions, exhibits=exhibits, last_line=last_line)

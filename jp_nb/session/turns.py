@@ -59,6 +59,7 @@ from jp_nb.values.description import Description, ValueBudget
 from jp_nb.workspace import variables
 
 STOPPED = "You stopped the turn"
+UNDECIDED = "Interrupted before you decided: nothing was asked, and nothing was run."
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,9 +393,16 @@ class TurnRunner:
     # --- a question from ordinary code -------------------------------------------------------
 
     def decide(self, prompt: ActionPrompt) -> PromptEnd:
-        """Put `prompt` to the person in the running cell, ahead of a turn."""
+        """Put `prompt` to the person in the running cell, ahead of a turn.
+
+        Raises:
+            KeyboardInterrupt: If the kernel was interrupted; it says that nothing was done.
+        """
         self._front_end.begin_question(self._active.settings.config)
-        return self._front_end.ask_here(prompt, keeps_record=False)
+        try:
+            return self._front_end.ask_here(prompt, keeps_record=False)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(UNDECIDED) from None
 
     def ask_person(self, question: Question, *, label: str | None, tool: str | None) -> Any:
         """Return the answer to `question` as `ask_together` has it."""

@@ -44,10 +44,11 @@ def unrecorded(
     if found is None:
         return UnrecordedError(f"the cassette {path.name} is empty: {AGAIN}")
     which = "nearest of those not used yet" if unused else "nearest (all were used)"
-    lines = [
+    differing = missed_lines(cassette.asked(found), asked)
+    by_line = any(line.startswith(("    - ", "    + ")) for line in differing)
+    legend = "- on the cassette, + asked now" if by_line else "on the cassette → asked now"
+    first = (
         f"this request is not on the cassette {path.name}. The {which} is that of line "
-        f"{found.line}, from which it differs (- on the cassette, + asked now):",
-        *missed_lines(cassette.asked(found), asked),
-        AGAIN,
-    ]
-    return UnrecordedError("\n".join(lines))
+        f"{found.line}, from which it differs ({legend}):"
+    )
+    return UnrecordedError("\n".join([first, *differing, AGAIN]))

@@ -77,6 +77,7 @@ def test_a_reload_before_the_first_save_brings_the_form_back(
     assert "Ship it? → Yes" in text
     page.output_text(2, contains="42")
     page.wait_for_kernel_status("idle")
+    assert "*" not in page.cell(1).locator(".jp-InputPrompt").inner_text()
     page.wait_for_record("record.events.at(-1)?.message === 'Shipped.'")
     page.save()
     saved = page.saved()

@@ -55,6 +55,11 @@ def test_a_conversation_is_recorded_and_answers_in_place_of_the_model(
     shown = said(replaying)
     assert "1 of 2 exchanges used" in shown
     assert "scripted/talk: And?" in shown
+    with pytest.raises(UnrecordedError, match=r"\(on the cassette → asked now\):\n  message 3"):
+        replaying.ask("Else?")
+    line = "A line of an answer that is long.\n"
+    with pytest.raises(UnrecordedError, match=r"\(- on the cassette, \+ asked now\):\n  message 3"):
+        replaying.ask(line * 9)
     assert replaying.ask("And?") == "two"
     assert "not used" not in said(replaying)
 
@@ -92,10 +97,17 @@ def test_a_cassette_that_a_file_names_and_is_not_there_fails_before_anything_is_
     assert "there is no cassette" in notebook.jp("doctor")
 
 
-@pytest.mark.parametrize("line", ["cassette rewind", "cassette off talk.jsonl", "cassette Replay"])
-def test_what_is_none_of_its_words_is_refused(notebook: Notebook, line: str) -> None:
-    with pytest.raises(UsageError, match=r"%jp cassette \[record \| replay"):
-        notebook.jp(line)
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("rewind", "does not know `rewind`: "),
+        ("Replay", "does not know `Replay`: did you mean `%jp cassette replay`. "),
+        ("off talk.jsonl", "`%jp cassette off` takes no file: "),
+    ],
+)
+def test_what_is_none_of_its_words_is_refused(notebook: Notebook, line: str, says: str) -> None:
+    with pytest.raises(UsageError, match=rf"{says}%jp cassette \[record \| replay"):
+        notebook.jp(f"cassette {line}")
 
 
 @pytest.mark.parametrize(

@@ -285,9 +285,12 @@ def test_where_nothing_would_get_shorter_nothing_happens(
     notebook: Notebook, capsys: pytest.CaptureFixture[str]
 ) -> None:
     notebook.ask("Hello.")
-    for line in ("", "--keep-last 0 --keep-first 0", "--from 7", "-s --from 3"):
+    for line in ("", "--keep-last 0 --keep-first 0", "--from @1"):
         notebook.jp(f"compact {line}")
         assert "nothing would get shorter" in capsys.readouterr().out
+    for line in ("--from 1", "-s --from 3"):
+        notebook.jp(f"compact {line}")
+        assert f"no turn {line[-1]}: the conversation has 1, numbered" in capsys.readouterr().out
     notebook.jp("compact --undo")
     assert "no compaction to take back" in capsys.readouterr().out
     assert compactions(notebook) == []

@@ -32,6 +32,7 @@ def test_a_person_sees_the_choice_and_what_came_of_it(
     page.run_cell(3)
     page.output_text(3, contains="The conversation is longer than the model reads")
     picture(page, "too-long")
+    assert "turns 0 to 1 are sent as a summary: about" in page.form().inner_text()
     page.form().get_by_role("button", name=re.compile("^Sum up and try again")).click()
     page.output_text(3, contains="Turns 0 to 1 are sent as a summary from here on")
     page.output_text(3, contains="Now it fits.")

@@ -60,6 +60,7 @@ def test_a_form_asks_what_becomes_of_an_open_call(user: FrontEnd, label: str) ->
     user.form("The call of add has no result: the turn was cut short.")
     names = [str(known.get("description")) for known in user.models.values()]
     [button] = [name for name in names if name.startswith(label)]
+    assert "asked by" not in str(user.models)  # the tool asks nothing: it may be gone
     user.click(button)
     user.finish(request)
     assert error(user, request) is None
@@ -79,6 +80,11 @@ def test_on_stdin_a_key_decides_and_cancel_leaves_the_turn(user: FrontEnd) -> No
     user.type("c")
     user.finish(request)
     assert "the turn is left as it was" in user.printed(request)
+    request = user.start("%jp resume")
+    user.input_request()
+    user.interrupt(request)
+    said = "".join((error(user, request) or {})["traceback"])
+    assert said == "Interrupted before you decided: nothing was asked, and nothing was run."
     assert user.run("print(ran)") == "[]\n"
     request = user.start("%jp resume")
     user.input_request()

@@ -909,11 +909,12 @@
       if (this.shared) return; // the page that asked puts them there
       const cell = cellOf(model, id) ?? insertCell(model, id, code);
       this.endShowing();
-      const showing = new Showing(model, request, id);
-      // What is there is of an earlier run, unless the notebook was saved since.
+      // What is there is of an earlier run, unless the notebook was saved since. Cleared before
+      // anything watches: else the cell would count as queued once more, and keep its star.
       if (list(outputs).every((x) => placeOf(cell.outputs, x.display_id) < 0)) {
         cell.outputs.clear();
       }
+      const showing = new Showing(model, request, id);
       cell.trusted = true; // as that of every cell that runs
       setRunning(cell, true);
       for (const { display_id, data, metadata } of list(outputs)) {
