@@ -68,6 +68,7 @@ class ActiveConversation:
         self.headless = home.headless
         self.notices = notices
         self.running: Future[Any] | None = None
+        self._home = home
         self._notebook = home.path
         self._cassettes_before = vars(previous).get("cassettes") if previous is not None else None
         self._awaits_files = False
@@ -94,7 +95,7 @@ class ActiveConversation:
 
         return ConversationJournal(
             self.document,
-            notebook=self._notebook,
+            notebook=lambda: self._home.path,
             kept=self._kept,
             saved=self.store.saved_entries,
             notices=self.notices,

@@ -46,7 +46,7 @@ class ConversationJournal:
 
     Args:
         document: The conversations of the notebook.
-        notebook: The notebook's path, if it is known.
+        notebook: Returns the notebook's path, if it is known: it may be renamed.
         kept: How many entries of the active conversation its home has already.
         saved: Returns how many entries of a conversation the notebook's file is known to hold.
         notices: Takes what the person should be told once.
@@ -57,14 +57,15 @@ class ConversationJournal:
         self,
         document: Document,
         *,
-        notebook: Path | None,
+        notebook: Callable[[], Path | None],
         kept: int,
         saved: Callable[[str], int],
         notices: list[str],
         folder: JournalFolder | None = None,
     ) -> None:
         self._document = document
-        self._notebook = "" if notebook is None else str(notebook)
+        self._where = notebook
+        self._notebook = str(notebook() or "")
         self._saved = saved
         self._notices = notices
         self._folder = folder or JournalFolder()
@@ -80,6 +81,7 @@ class ConversationJournal:
         self._raw: list[RawEntry] = stream.raw
         self._mark = RunningMark()
         self._base = self._written = base
+        self._claimed = 0  # so many entries are not in it because the notebook's file has them
         self._said: tuple[JsonObject, JsonValue] = {}, None
         self._void: int | None = None
 
@@ -244,6 +246,8 @@ class ConversationJournal:
             raise StorageError("another conversation is active")
         if stream.raw is not self._raw:
             self._start_over()
+        if self._is_elsewhere() or self._file_went_back():
+            return
         raw, signature = stream.raw, self._document.extra.get(SIGNATURE)
         if len(raw) == self._written and (stream.head, signature) == self._said:
             return
@@ -254,6 +258,7 @@ class ConversationJournal:
             self._folder.sweep()
         if len(raw) > self._written > self._base and self._is_saved(self._written):
             self._rewrite(self._written, self._mark)
+            self._claimed = self._base
             return
         new, lines = raw[self._written :], b""
         if not self._file.size:
@@ -264,6 +269,24 @@ class ConversationJournal:
         self._file.append(lines + entry_lines(new) + line_of(signature=signature))
         self._written = len(raw)
         self._said = dict(stream.head), signature
+
+    def _is_elsewhere(self) -> bool:
+        """Write it anew, with all there is, if the notebook was renamed; return whether it was."""
+        now = str(self._where() or self._notebook)
+        if now == self._notebook:
+            return False
+        self._notebook = now
+        self._rewrite(self._base, self._mark)
+        return self._file is not None
+
+    def _file_went_back(self) -> bool:
+        """Write it anew if the notebook's file has no longer what it is known to have had."""
+        saved = self._saved(self._stream.id)
+        if saved >= self._claimed:
+            return False
+        self._claimed = 0
+        self._rewrite(min(saved, self._base), RunningMark())
+        return self._file is not None
 
     def _head_line(self, raw: list[RawEntry], base: int, mark: RunningMark) -> bytes:
         head, base_config = self._stream.head, self._stream.base_config

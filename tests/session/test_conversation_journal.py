@@ -405,6 +405,28 @@ def test_what_somebody_dropped_does_not_come_back(clean_folder: Path) -> None:
     after.close()
 
 
+def test_the_journal_of_a_renamed_notebook_is_not_of_the_next_one_of_that_name(
+    left_folder: Path,
+) -> None:
+    host = FakeHost(home=FakeHome(left_folder / "Untitled.ipynb", stored=saved(left_folder)))
+    [path] = journals(left_folder)
+    path.unlink()
+    session = Session(host)
+    session.configure(Directive("cfg", "user.name=Ada"))
+    host.home.path = left_folder / "walk.ipynb"
+    session.configure(Directive("cfg", "user.name=Bea"))
+    raw = session.document.conversation.raw
+    session.close()
+    (left_folder / "Untitled.ipynb").write_text("{}")
+    fresh = Session(FakeHost(home=FakeHome(left_folder / "Untitled.ipynb")))
+    assert not [notice for notice in fresh.notices if "a kernel that ended left" in notice]
+    fresh.close()
+    renamed = FakeHost(home=FakeHome(left_folder / "walk.ipynb", stored=saved(left_folder)))
+    again = Session(renamed)
+    assert again.document.conversation.raw == raw
+    again.close()
+
+
 def test_a_repair_and_a_branch_are_in_the_journal(left_folder: Path) -> None:
     session = opened(left_folder, saved(left_folder))
     session.run_turn("Third.")

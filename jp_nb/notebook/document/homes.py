@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pydantic import JsonValue
@@ -52,9 +52,19 @@ class PageHome:
     headless = False
 
     def __init__(self, path: Path | None, store: LiveStore, hello: Hello | None) -> None:
-        self.path = path
+        self._known = path, hello.path if hello is not None else ""
         self.store = store
         self.hello = hello
+
+    @property
+    def path(self) -> Path | None:
+        """The notebook's file, if it is known, also once it was renamed."""
+        path, name = self._known
+        now = self.store.path
+        if path is not None and now not in ("", name):
+            path = moved(path, name, now) or path
+            self._known = path, now
+        return path
 
     def open(
         self, *, clock: Clock = utc_now, base_config: BaseConfig | None = None, go_on: bool = False
@@ -117,6 +127,18 @@ class HeadlessHome:
         )
         restored = document is loaded and len(document.conversation) > 0
         return Opened(document, store, restored, notices)
+
+
+def moved(path: Path, name: str, now: str) -> Path | None:
+    """Return the file that the server calls `now`, where it called that at `path` by `name`.
+
+    None if there is none that this kernel can see.
+    """
+    before, after = PurePosixPath(name).parts, PurePosixPath(now).parts
+    if path.parts[-len(before) :] != before:
+        return None
+    found = Path(*path.parts[: -len(before)], *after)
+    return found if found.is_file() else None
 
 
 def begin_headless(

@@ -70,7 +70,6 @@ class LiveStore:
         self._at_once: deque[JsonObject] = deque()
         self._page_cells: PageCells | None = None
         self._saving = PageSaving(self._state, self._numbering, self._send)
-        self._saved = "", 0  # a conversation, and so many entries of it, that the file holds
         self._notices: list[str] = []
 
     # --- opening -----------------------------------------------------------------------------
@@ -125,7 +124,7 @@ class LiveStore:
             document, refusal = self._document, self._refusal
             if document is None:
                 return
-            self._saved = "", 0  # of entries that may be others now
+            self._saving.in_file = "", 0  # of entries that may be others now
             if refusal and refusal.conversation not in (None, document.conversation.id):
                 document.others += apart(refusal.aside)
                 self._delivery.page_holds_other(conversation_id(refusal.aside))
@@ -138,6 +137,12 @@ class LiveStore:
         """The place of the record: this notebook, or memory only and why."""
         with self._state:
             return in_memory(self._refusal.reason) if self._refusal else IN_NOTEBOOK
+
+    @property
+    def path(self) -> str:
+        """Where the notebook is, as the server names it; "" before a page answered."""
+        with self._state:
+            return self._pages.hello.path if self._pages.hello else ""
 
     @property
     def latency(self) -> float | None:
@@ -177,13 +182,13 @@ class LiveStore:
         has = self._delivery.delivered
         self._saving.save(page, ends)
         with self._state:
-            self._saved = has
+            self._saving.in_file = has
         return f"{IN_NOTEBOOK}, saved as {path}"
 
     def saved_entries(self, conversation: str) -> int:
         """Return how many entries of `conversation` are in the file, as a page has told."""
         with self._state:
-            stream, count = self._saved
+            stream, count = self._saving.in_file
             return count if stream == conversation and not self._refusal else 0
 
     def pull(self, timeout: float) -> Hello | None:
@@ -345,22 +350,15 @@ class LiveStore:
                     self._page_cells.hear(data)
                 case "saved" | "save_failed":
                     self._saving.hear(data)
-                    self._note_saved(data)
+                    self._saving.note(data, None if self._delivery.replaces else self._pages.hello)
             self._state.notify_all()
-
-    def _note_saved(self, data: JsonObject) -> None:
-        """Note what is in the file, if the page that is followed tells it."""
-        match data:
-            case {"type": "saved", "page": page, "stream": str(stream), "n": int(count)}:
-                followed = self._pages.hello is not None and page == self._pages.hello.page
-                if followed and not self._delivery.replaces:
-                    self._saved = stream, count
 
     def _consider(self, hello: Hello) -> None:
         People.of(self._kernel).greet(hello.session, hello.user)
         if self._pages.only_reads(hello):
             self._pages.join(hello)
         elif self._pages.are_of_the_notebook(hello):
+            self._saving.page_has(hello.document)
             self._follow(hello)
         elif self._pages.court(hello, self._delivery.stream, time.monotonic()):
             self._at_once.append(self._numbering.message("pull"))

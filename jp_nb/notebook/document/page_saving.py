@@ -1,4 +1,4 @@
-"""Has a page save the notebook, and hears what came of it.
+"""Has a page save the notebook, hears what came of it, and knows what the file holds.
 
 Source: `docs/protocol.md`.
 """
@@ -10,9 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Condition
 from typing import Any
 
+from pydantic import JsonValue
+
 from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject
-from jp_nb.notebook.document.wire import Numbering
+from jp_nb.notebook.document.wire import Hello, Numbering
+from jp_nb.record.jp_object import conversation_id, events_of
 
 NOT_SAVED = "the page could not save"
 
@@ -24,6 +27,9 @@ class PageSaving:
         state: Guards the numbering and the answers; is notified when one came.
         numbering: Numbers the messages.
         send: Sends a message to the pages.
+
+    Attributes:
+        in_file: A conversation, and how many entries of it the file is known to hold.
     """
 
     def __init__(
@@ -32,6 +38,7 @@ class PageSaving:
         self._state = state
         self._numbering = numbering
         self._send = send
+        self.in_file = "", 0
         self._answers: dict[int, str | None] = {}
 
     def save(self, page: str, ends: float) -> None:
@@ -59,6 +66,22 @@ class PageSaving:
         if isinstance(seq, int) and seq <= self._numbering.last:
             failed = data.get("type") == "save_failed"
             self._answers[seq] = str(data.get("why") or NOT_SAVED) if failed else None
+
+    def note(self, data: Mapping[str, Any], followed: Hello | None) -> None:
+        """Note what is in the file, if `data` tells it and the page that is `followed` says it.
+
+        None: no page has what the kernel has now.
+        """
+        match data:
+            case {"type": "saved", "page": page, "stream": str(stream), "n": int(count)}:
+                if followed is not None and page == followed.page:
+                    self.in_file = stream, count
+
+    def page_has(self, document: JsonValue) -> None:
+        """Note that a page holds `document`: it may have gone back to an older file."""
+        stream, count = self.in_file
+        if conversation_id(document) == stream:
+            self.in_file = stream, min(count, len(events_of(document)))
 
     def _ask(self, to: str) -> int:
         """Have the page `to`, or whichever there are, save; return the number of the message."""

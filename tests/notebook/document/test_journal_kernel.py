@@ -94,11 +94,26 @@ def test_a_journal_begins_anew_once_the_page_has_saved(folder: Path) -> None:
         front.until(lambda: view.contents()[-1] == "Three.")
         entries = [line["entry"] for line in lines if "entry" in line]
         assert entries == view.jp["events"][count:]
+        went_back_and_renamed(front, folder, view)
         killed(front)
     view.jp["events"] = view.jp["events"][: count + 1]  # the page was a little behind
     with opened(folder, view) as front:
-        assert "2 entries of this conversation had not reached" in front.run(LOAD)
-        front.until(lambda: view.contents()[-1] == "Three.")
+        assert "5 entries of this conversation had not reached" in front.run(LOAD)
+        front.until(lambda: view.contents()[-2:] == ["Three.", "Four."])
+
+
+def went_back_and_renamed(front: FrontEnd, folder: Path, view: View) -> None:
+    """Have the page load an older file, and rename it: the journal has what that lacks."""
+    view.jp["events"] = view.jp["events"][:4]
+    (folder / "work" / "talk.ipynb").rename(folder / "work" / "walk.ipynb")
+    view.path = "walk.ipynb"
+    front.send(view, view.hello())
+    front.until(lambda: view.contents()[-1] == "Three.")
+    front.run("%%jp\nFour.")
+    front.until(lambda: view.contents()[-1] == "Four.")
+    [[head, *lines]] = journals(folder)
+    assert (head["base"], head["notebook"]) == (4, str(folder / "work" / "walk.ipynb"))
+    assert [line["entry"] for line in lines if "entry" in line] == view.jp["events"][4:]
 
 
 def test_nothing_is_left_of_a_kernel_whose_notebook_was_saved(folder: Path) -> None:
