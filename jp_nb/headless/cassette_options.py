@@ -11,12 +11,16 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from jp_nb.errors import UsageError
 from jp_nb.workspace import variables
+
+if TYPE_CHECKING:
+    from jp_nb.workspace.cassette_file import OnFile
 
 PATH: Final = "providers.cassette"
 """Where settings say which cassette is used, and what for."""
@@ -86,36 +90,101 @@ def noting_use() -> Iterator[Path]:
                 os.environ[variables.CASSETTE_USE] = before
 
 
-def unused_lines(noted: Path, settings: Mapping[str, str] = NOTHING) -> list[str]:
-    """Return what is to be said of the exchanges that did not answer.
+@dataclass(slots=True)
+class CassetteUse:
+    """What a run did with one cassette.
+
+    Attributes:
+        used: The numbers of the exchanges that answered.
+        added: So many were written.
+        anew: Whether these are all that there are.
+    """
+
+    used: set[int] = field(default_factory=set)
+    added: int = 0
+    anew: bool = False
+
+
+def cassette_use(noted: Path, settings: Mapping[str, str] = NOTHING) -> dict[Path, CassetteUse]:
+    """Return what a run did with its cassettes.
 
     Args:
-        noted: What kernels noted of those that did.
+        noted: What kernels noted of that.
         settings: Of the run: a cassette that it was to use counts, if no model was asked, too.
+    """
+    found: dict[Path, CassetteUse] = {}
+    if named := settings.get(f"{PATH}.path"):
+        found[Path(named)] = CassetteUse(anew=settings.get(f"{PATH}.mode") == "record")
+    for line in noted.read_bytes().splitlines() if noted.exists() else ():
+        note = json.loads(line)
+        use = found.setdefault(Path(note["cassette"]), CassetteUse())
+        use.used.update(note.get("used", ()))
+        use.added += note.get("added", 0)
+        use.anew |= note.get("anew", False)
+    return found
+
+
+def written_lines(uses: Mapping[Path, CassetteUse]) -> list[str]:
+    """Return how much was written on which cassette."""
+    return [line for path, use in uses.items() for line in _written(path, use)]
+
+
+def _written(path: Path, use: CassetteUse) -> Iterator[str]:
+    from jp_nb.rendering.cassette_report import exchanges
+
+    place = str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+    if use.anew and not use.added:
+        stays = ": it is as it was" if path.exists() else ""
+        yield f"no model answered, and nothing is recorded on {place}{stays}"
+    elif use.added:
+        yield f"{exchanges(use.added)} {'recorded on' if use.anew else 'added to'} {place}"
+
+
+def used_lines(uses: Mapping[Path, CassetteUse]) -> list[str]:
+    """Return on which cassettes all that there was has answered.
 
     Raises:
         StorageError: If a cassette cannot be read any more.
     """
-    used: dict[str, set[int]] = {}
-    named = settings.get(f"{PATH}.path")
-    if named and settings.get(f"{PATH}.mode") != "record" and os.path.exists(named):
-        used[named] = set()
-    for line in noted.read_bytes().splitlines() if noted.exists() else ():
-        note = json.loads(line)
-        used.setdefault(note["cassette"], set()).update(note["used"])
-    return [line for path, numbers in used.items() for line in _unused(Path(path), numbers)]
+    from jp_nb.rendering.cassette_report import exchanges
+
+    counts = {path: len(_before(path, use)) for path, use in uses.items() if use.used}
+    return [
+        f"{count} of {exchanges(count)} of {path.name} used"
+        for path, count in counts.items()
+        if len(uses[path].used) == count
+    ]
 
 
-def _unused(cassette: Path, used: set[int]) -> list[str]:
+def unused_lines(uses: Mapping[Path, CassetteUse]) -> list[str]:
+    """Return what is to be said of the exchanges that did not answer.
+
+    Raises:
+        StorageError: If a cassette cannot be read any more.
+    """
+    return [line for path, use in uses.items() for line in _unused(path, use)]
+
+
+def _before(path: Path, use: CassetteUse) -> list[OnFile]:
+    """Return the exchanges that could answer: none that were written in the run."""
+    from jp_nb.workspace.cassette_file import read_cassette
+
+    if use.anew or not path.exists():
+        return []
+    found = read_cassette(path).exchanges
+    return list(found[: len(found) - use.added])
+
+
+def _unused(path: Path, use: CassetteUse) -> list[str]:
     from jp_nb.rendering.cassette_report import exchange_in_words, exchanges
     from jp_nb.workspace.cassette_file import read_cassette
 
-    content = read_cassette(cassette)
-    rest = [each for each in content.exchanges if each.number not in used]
+    before = _before(path, use)
+    rest = [each for each in before if each.number not in use.used]
     if not rest:
         return []
-    whole = exchanges(len(content.exchanges))
-    lines = [f"{len(rest)} of {whole} of {cassette.name} not used:"]
+    content = read_cassette(path)
+    lines = [f"{len(rest)} of {exchanges(len(before))} of {path.name} not used:"]
     lines += [f"  {exchange_in_words(content, each)}" for each in rest[:MAX_LISTED]]
     if len(rest) > MAX_LISTED:
         lines.append(f"  … and {len(rest) - MAX_LISTED} more")

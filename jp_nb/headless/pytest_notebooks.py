@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from jp_nb.errors import JpNbError
-from jp_nb.headless.cassette_options import noting_use, unused_lines
+from jp_nb.headless.cassette_options import cassette_use, noting_use, unused_lines
 from jp_nb.headless.open_decisions import read_decisions, unused_answers
 from jp_nb.headless.report_lines import facts, turn_lines, undecided_lines, went_wrong
 from jp_nb.headless.run_report import ReportedCell, RunReport, report_of
@@ -100,7 +100,7 @@ class NotebookItem(pytest.Item):
                 timeout=option.jp_timeout,
                 decisions=log,
             )
-            unused = [] if option.jp_record else unused_lines(used, settings)
+            unused = [] if option.jp_record else unused_lines(cassette_use(used, settings))
             if answers.is_file():
                 given = answers_file.read_answers_file(answers)
                 unused += unused_answers(read_decisions(log), given)

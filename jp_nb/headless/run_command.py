@@ -12,7 +12,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from jp_nb.headless.answers_options import noting_decisions
-from jp_nb.headless.cassette_options import cassette_settings, noting_use, unused_lines
+from jp_nb.headless.cassette_options import (
+    cassette_settings,
+    cassette_use,
+    noting_use,
+    unused_lines,
+    used_lines,
+    written_lines,
+)
 from jp_nb.headless.files import existing_notebook, write_whole
 from jp_nb.headless.runner import RunResult, run_notebook
 from jp_nb.headless.shown_text import shown_text
@@ -35,8 +42,10 @@ def run(options: argparse.Namespace) -> int:
             decisions=decisions.log,
         )
         write_reports(result, options, decisions.log)
-        # What failed asks for the rest no more.
-        say(failure_lines(result) or unused_lines(noted, settings))
+        uses = cassette_use(noted, settings)
+        say([*failure_lines(result), *written_lines(uses)])
+        if result.ok:  # what failed asks for the rest no more
+            say([*used_lines(uses), *unused_lines(uses)])
         say(decisions.told())
     return 0 if result.ok else 1
 

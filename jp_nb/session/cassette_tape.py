@@ -13,6 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from pydantic import JsonValue
+
 from jp_nb.agent.asked_request import AskedRequest
 from jp_nb.agent.exchange import Exchange
 from jp_nb.agent.recorded_results import RecordedResult
@@ -67,7 +69,7 @@ class CassetteTape:
             if choice.tools == "recorded" and self.cassette.is_inquiry(each)
         }
         if known is not None:
-            _note(self.path, *self._needless)
+            _note(self.path, used=[*self._needless])
 
     @property
     def is_offline(self) -> bool:
@@ -104,7 +106,7 @@ class CassetteTape:
         if waiting:
             found = waiting.popleft()
             self._used.add(found.number)
-            _note(self.path, found.number)
+            _note(self.path, used=[found.number])
             return Exchange(asked, found.events, found.end)
         if self.is_offline:
             raise self._miss(asked)
@@ -150,9 +152,8 @@ class CassetteTape:
         elif exchange.has_failed:
             self._failed.setdefault(exchange.asked.id, []).append(exchange)
         else:
-            for failed in self._went_before(exchange):
-                self._writer.add(failed)
-            self._writer.add(exchange)
+            for each in (*self._went_before(exchange), exchange):
+                self._add(each)
 
     def _record(self, exchange: Exchange) -> None:
         waiting = [*self._unanswered, exchange]
@@ -161,7 +162,11 @@ class CassetteTape:
             return
         self._unanswered = []
         for each in waiting:
-            self._writer.add(each)
+            self._add(each)
+
+    def _add(self, exchange: Exchange) -> None:
+        self._writer.add(exchange)
+        _note(self.path, added=1, anew=self.choice.mode == "record")
 
     def _went_before(self, exchange: Exchange) -> list[Exchange]:
         """Return the failures that `exchange` made good, and forget them."""
@@ -206,9 +211,13 @@ def _ends_in_failure(exchange: OnFile, cassette: CassetteContent) -> bool:
     return True
 
 
-def _note(path: Path, *used: int) -> None:
-    """Tell the runner that exchanges of the file at `path` have answered, if it wants to know."""
+def _note(path: Path, **what: JsonValue) -> None:
+    """Tell the runner `what` became of the file at `path`, if it wants to know.
+
+    `used` are the exchanges that have answered, `added` so many that were written, `anew` if that
+    is all there is.
+    """
     if place := os.environ.get(variables.CASSETTE_USE):
-        note = json.dumps({"cassette": str(path), "used": used})  # ASCII, whatever the path is
+        note = json.dumps({"cassette": str(path), **what})  # ASCII, whatever the path is
         with open(place, "a", encoding="ascii") as file:
             file.write(note + "\n")

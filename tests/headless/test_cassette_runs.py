@@ -13,7 +13,13 @@ import pytest
 from jp_nb.agent.exchange import Exchange
 from jp_nb.agent.model_events import Finished
 from jp_nb.cli import main
-from jp_nb.headless.cassette_options import noting_use, unused_lines
+from jp_nb.headless.cassette_options import (
+    cassette_use,
+    noting_use,
+    unused_lines,
+    used_lines,
+    written_lines,
+)
 from jp_nb.session.cassette_choice import CassetteChoice
 from jp_nb.session.cassette_tape import CassetteTape
 from jp_nb.workspace.cassette_writer import CassetteWriter
@@ -104,6 +110,7 @@ def test_a_run_says_which_exchanges_nothing_asked_for(
     path = write_cells(tmp_path / "talk.ipynb", load, "%%jp\nOne?", "%%jp\nTwo?")
     file = tmp_path / "my.jsonl"
     assert main(["run", str(path), "--record", str(file)]) == 0
+    assert f"2 exchanges recorded on {file}\n" in capsys.readouterr().err
     (tmp_path / "talk.toml").unlink()
     write_cells(path, load, "%%jp\nOne?")
     assert main(["run", str(path), "--replay", str(file)]) == 0
@@ -113,6 +120,9 @@ def test_a_run_says_which_exchanges_nothing_asked_for(
     write_cells(path, load)
     assert main(["run", str(path), "--replay", str(file)]) == 0
     assert "2 of 2 exchanges of my.jsonl not used:" in capsys.readouterr().err
+    assert main(["run", str(path), "--record", str(file)]) == 0
+    said = capsys.readouterr().err
+    assert f"no model answered, and nothing is recorded on {file}: it is as it was\n" in said
     assert main(["run", str(path), "--tools", "recorded"]) == 2
 
 
@@ -124,9 +134,28 @@ def test_what_is_not_used_is_said_whatever_the_cassette_is_called(
     CassetteWriter(tmp_path / name).add(exchange)
     with noting_use() as noted:
         tape = CassetteTape(CassetteChoice("replay", tmp_path / name))
-        assert "1 of 1 exchange" in unused_lines(noted)[0]
+        assert "1 of 1 exchange" in unused_lines(cassette_use(noted))[0]
         tape.replay(exchange.asked)
-        assert unused_lines(noted) == []
+        assert unused_lines(cassette_use(noted)) == []
+        assert used_lines(cassette_use(noted)) == [f"1 of 1 exchange of {name} used"]
+
+
+def test_what_a_run_adds_is_said_and_not_missed(tmp_path: Path) -> None:
+    path = tmp_path / "talk.jsonl"
+    settings = {"providers.cassette.path": str(path), "providers.cassette.mode": "replay-or-record"}
+    exchanges = [
+        Exchange(asked(changed(SPEC, ("model",), name)), (), Finished()) for name in ("a", "b")
+    ]
+    for number, exchange in enumerate(exchanges):
+        with noting_use() as noted:
+            tape = CassetteTape(CassetteChoice("replay-or-record", path))
+            for before in exchanges[:number]:
+                tape.replay(before.asked)
+            tape.keep(exchange)
+            uses = cassette_use(noted, settings)
+        assert written_lines(uses) == [f"1 exchange added to {path}"]
+        assert used_lines(uses) == ["1 of 1 exchange of talk.jsonl used"] * number
+        assert unused_lines(uses) == []
 
 
 def test_questions_of_tools_that_do_not_run_are_not_missed(tmp_path: Path) -> None:
@@ -136,7 +165,7 @@ def test_questions_of_tools_that_do_not_run_are_not_missed(tmp_path: Path) -> No
     for tools, lines in (("run", 2), ("recorded", 0)):
         with noting_use() as noted:
             tape = CassetteTape(CassetteChoice("replay", file, tools))
-            assert len(unused_lines(noted)) == lines
+            assert len(unused_lines(cassette_use(noted))) == lines
         assert len(tape.unused()) == lines // 2
 
 
