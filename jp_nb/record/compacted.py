@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
+from typing import Final
 
 from jp_nb.record.compactions import counting
 from jp_nb.record.events import (
@@ -27,6 +28,8 @@ from jp_nb.record.timestamps import parse_timestamp
 from jp_nb.record.turn_entries import TurnEvent
 
 SUMMARY_REQUEST = "[Summary of previous conversation]"
+MAX_REPEATED: Final = 100_000
+"""Characters of summaries that are sent again where others divide them, all together."""
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -57,13 +60,14 @@ def stand_ins(stream: ConversationStream, hidden: Collection[int]) -> dict[int, 
         return {}
     found: dict[int, tuple[Entry, ...]] = {}
     before: Compaction | None = None  # that of the last turn of which anything is seen
+    repeats = _Repeats()
     seen = (event for event in stream.events() if event.position not in hidden)
     for turn, grouped in groupby(seen, key=lambda event: event.turn):
         events = list(grouped)
         treatment = treatments[turn]
         if (summary := treatment.summary) is not None:
             found |= dict.fromkeys((event.position for event in events), ())
-            if summary is not before:
+            if summary is not before and repeats.allow(summary):
                 found[events[0].position] = tuple(_summary(summary))
             before = summary
             continue
@@ -73,6 +77,23 @@ def stand_ins(stream: ConversationStream, hidden: Collection[int]) -> dict[int, 
         if treatment.tool_calls is not None:
             found |= _tool_calls(events, treatment.tool_calls)
     return found
+
+
+class _Repeats:
+    """Bounds what is sent again of summaries: a short record would make an endless request."""
+
+    def __init__(self) -> None:
+        self._sent: set[int] = set()
+        self._room = MAX_REPEATED
+
+    def allow(self, entry: Compaction) -> bool:
+        """Return whether the summary of `entry` is sent, as it is the first time in any case."""
+        assert entry.summary is not None
+        if id(entry) in self._sent:
+            self._room -= len(entry.summary.summary) + len(SUMMARY_REQUEST)
+            return self._room >= 0
+        self._sent.add(id(entry))
+        return True
 
 
 def turn_treatments(stream: ConversationStream) -> list[TurnTreatment]:

@@ -178,6 +178,15 @@ def test_many_compactions_are_as_cheap_as_few() -> None:
     assert [type(item.entry) for item in thread_of(stream)] == [ChatResponse] * 2000
 
 
+def test_a_summary_that_others_divide_a_thousand_times_is_not_sent_a_thousand_times() -> None:
+    turns = [entry for _ in range(2000) for entry in (START, ASKED, SAID)]
+    whole = compaction(0, 2000, summary={"summary": "long " * 4000})
+    parts = [compaction(n, n, summary={"summary": "s"}) for n in range(0, 2000, 2)]
+    thread = thread_of(new_stream(*turns, whole, *parts))
+    texts = [item.entry.message or "" for item in thread if isinstance(item.entry, ChatResponse)]
+    assert 20_000 <= sum(map(len, texts)) <= 120_000 + len(parts)
+
+
 def test_a_compaction_says_nothing_about_turns_that_came_after_it() -> None:
     forever = raw("compaction", from_turn=0, to_turn=10**6, summary={"summary": "S"})
     stream = new_stream(START, ASKED, SAID, forever, START, ASKED, SAID)
