@@ -16,9 +16,11 @@ ToolError               raised by a tool for the model to read; never reaches th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -117,6 +119,15 @@ class ProviderError(JpNbError):
         self.status = status
         self.retry_after = retry_after
         self.address = ""
+
+    @property
+    def without_address(self) -> str:
+        """The message with neither the address nor its host in it."""
+        host = urlsplit(self.address).hostname
+        if not host:
+            return str(self)
+        name = re.compile(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", re.IGNORECASE)
+        return name.sub("[address]", str(self).replace(self.address, "[address]"))
 
     @property
     def retryable(self) -> bool:

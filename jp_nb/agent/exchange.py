@@ -7,12 +7,10 @@ Source: `docs/cassettes.md`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
@@ -95,6 +93,8 @@ class Listening:
 
     def hear(self, event: ProviderEvent) -> Exchange | None:
         """Take one event; return the exchange if that ends it."""
+        if isinstance(event, Retry):
+            event = replace(event, reason=self._hide(event.reason))
         if isinstance(event, (Finished, Retry)):
             return self._ended(event)
         if isinstance(event, KeepAlive):
@@ -121,7 +121,7 @@ class Listening:
         """Return the exchange that `error` ended."""
         return self._ended(
             Failed(
-                self._hide(_without(error.address, str(error))),
+                self._hide(error.without_address),
                 error.kind,
                 error.status,
                 error.retry_after,
@@ -136,15 +136,6 @@ class Listening:
     def _ended(self, end: End) -> Exchange:
         self._join()
         return Exchange(self._asked, tuple(self._events), end)
-
-
-def _without(address: str, text: str) -> str:
-    """Return `text` with neither the URL `address` nor its host in it."""
-    host = urlsplit(address).hostname
-    if not host:
-        return text
-    name = re.compile(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", re.IGNORECASE)
-    return name.sub("[address]", text.replace(address, "[address]"))
 
 
 # --- as JSON -----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from jp_nb.errors import UsageError
 from jp_nb.headless.answers_options import noting_decisions
 from jp_nb.headless.cassette_options import (
     cassette_settings,
@@ -29,6 +30,7 @@ from jp_nb.safe_text import plain
 def run(options: argparse.Namespace) -> int:
     """Execute the notebook; say which cell failed, if one did, and what nobody decided."""
     notebook = existing_notebook(options.notebook)
+    _refuse_notebooks(options.junit, options.json)
     settings = cassette_settings(options, notebook)
     with noting_decisions(options) as decisions, noting_use() as noted:
         result = run_notebook(
@@ -41,13 +43,21 @@ def run(options: argparse.Namespace) -> int:
             answers=options.answers,
             decisions=decisions.log,
         )
+        say(failure_lines(result))
         write_reports(result, options, decisions.log)
         uses = cassette_use(noted, settings)
-        say([*failure_lines(result), *written_lines(uses)])
+        say(written_lines(uses))
         if result.ok:  # what failed asks for the rest no more
             say([*used_lines(uses), *unused_lines(uses)])
         say(decisions.told())
     return 0 if result.ok else 1
+
+
+def _refuse_notebooks(*reports: Path | None) -> None:
+    """Raise `UsageError` if one of the `reports` would be written over a notebook."""
+    for path in reports:
+        if path is not None and path.suffix == ".ipynb":
+            raise UsageError(f"{path} is the name of a notebook: give the report another one")
 
 
 def say(lines: Iterable[str]) -> None:

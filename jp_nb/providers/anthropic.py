@@ -66,10 +66,10 @@ class AnthropicProvider:
                 self._renderings.replace(
                     request.thread, AnthropicRendering(unsigned_items=len(request.thread))
                 )
-                return Retry(str(error), drop_metadata=SIGNATURE)
+                return Retry(error.without_address, drop_metadata=SIGNATURE)
             if is_always_thinking(error) and request.model not in self._always_thinking:
                 self._always_thinking.add(request.model)
-                return Retry(str(error))
+                return Retry(error.without_address)
             return None
 
         return events(

@@ -278,11 +278,23 @@ def test_what_nobody_decided_is_told_in_both(
     assert said.startswith(f"nobody decided {open_['what']}: ")
 
 
-def test_a_report_that_cannot_be_written_is_said(
+def test_a_report_that_cannot_be_written_is_said_besides_what_failed(
     command: Callable[..., Outcome], tmp_path: Path
 ) -> None:
-    reported_notebook.written(tmp_path, "1 + 1")
+    reported_notebook.written(tmp_path, "1 / 0")
     (tmp_path / "walk.xml").mkdir()
     status, said = command("run", "walk.ipynb", "--junit", "walk.xml")
     assert status == 1
+    assert "ZeroDivisionError in cell 1" in said
     assert "walk.xml cannot be written" in said
+
+
+@pytest.mark.parametrize("option", ["--junit", "--json"])
+def test_a_report_is_written_over_no_notebook(
+    command: Callable[..., Outcome], tmp_path: Path, option: str
+) -> None:
+    before = reported_notebook.written(tmp_path, "1").read_bytes()
+    status, said = command("run", "walk.ipynb", option, "walk.ipynb")
+    assert status == 2
+    assert "walk.ipynb is the name of a notebook" in said
+    assert (tmp_path / "walk.ipynb").read_bytes() == before

@@ -304,13 +304,16 @@ async def test_requests_stay_valid_and_cheap_over_many_cycles() -> None:
 
 
 async def test_a_stale_signature_is_mended_once() -> None:
-    stale = Reply(status=400, message="messages.1: Invalid `signature` in `thinking` block")
+    message = "messages.1: 127.0.0.1 says: Invalid `signature` in `thinking` block"
+    stale = Reply(status=400, message=message)
     with LoopbackServer([stale, "Fine.", stale]) as server:
         provider = create("anthropic", {"base_url": server.url})
         request = ask(user("a"), thought("Hm.", **SIGNED), said("b"), user("c"))
         (retry,) = await collect(provider, request)
         assert isinstance(retry, Retry)
         assert retry.drop_metadata == "anthropic_thinking_signature"
+        assert "[address] says" in retry.reason
+        assert server.url.partition("://")[2] not in retry.reason
         assert text_of(await collect(provider, request)) == "Fine."
         seen, error = await failure(provider, request)
         await provider.aclose()
