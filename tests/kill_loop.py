@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -284,18 +285,34 @@ class Child:
             *lines, rest = (rest + piece).split(b"\n")
             yield from map(json.loads, lines)
 
-    def wait(self) -> int:
+    def end(self) -> int:
+        """Return its exit code; it is killed if it is still there, as it is if we failed."""
         os.close(self.pipe)
+        os.kill(self.pid, signal.SIGKILL)  # who has exited has its code already
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
-def forked(folder: Path, work: Callable[[int], None]) -> Child:
-    """Run `work` in a process whose files are below `folder`; what fails is printed."""
+@contextmanager
+def forked(folder: Path, work: Callable[[int], None]) -> Iterator[Child]:
+    """Run `work` in a process whose files are below `folder`; what fails is printed.
+
+    It is gone behind the block, and nobody takes the folder away from under it.
+
+    Raises:
+        AssertionError: If it failed; to be killed is none.
+    """
     reading, writing = os.pipe()
     pid = os.fork()
     if pid:
         os.close(writing)
-        return Child(pid, reading)
+        child, status = Child(pid, reading), 0
+        try:
+            yield child
+        finally:
+            status = child.end()
+        if status not in (0, -signal.SIGKILL):
+            raise AssertionError(f"a session failed: see {folder}")
+        return
     status = 1
     try:
         os.close(reading)
@@ -325,17 +342,16 @@ class Kill:
 def killed(folder: Path, stored: Any, kill: Kill) -> Kill:
     """Run a session in `folder` and kill it as `kill` says; return that with what was left."""
     kill.page = json.loads(json.dumps(stored))
-    child = forked(folder, lambda pipe: live(folder, stored, kill, pipe))
-    for message in child.messages():
-        if "ready" in message and kill.after is not None:
-            time.sleep(kill.after)
-            os.kill(child.pid, signal.SIGKILL)
-        elif "events" in message:
-            events = (kill.page or {"events": []})["events"][: message["base"]]
-            kill.page = {**message["document"], "events": events + message["events"]}
-        elif "passed" in message:
-            kill.passed = message["passed"]
-    child.wait()
+    with forked(folder, lambda pipe: live(folder, stored, kill, pipe)) as child:
+        for message in child.messages():
+            if "ready" in message and kill.after is not None:
+                time.sleep(kill.after)
+                os.kill(child.pid, signal.SIGKILL)
+            elif "events" in message:
+                events = (kill.page or {"events": []})["events"][: message["base"]]
+                kill.page = {**message["document"], "events": events + message["events"]}
+            elif "passed" in message:
+                kill.passed = message["passed"]
     return kill
 
 
@@ -343,11 +359,9 @@ def run(root: Path, number: int, stored: Any, kill: Kill) -> dict[str, Any]:
     """Kill one session, and have another one come after it; return what that found."""
     folder = _folder(root, str(number))
     killed(folder, stored, kill)
-    found: list[dict[str, Any]] = []
-    child = forked(folder, lambda pipe: _write(pipe, heir(folder, kill.page)))
-    found += child.messages()
-    if child.wait() or not found:
-        raise AssertionError(f"run {number}, killed at {kill.at or kill.after}: see {folder}")
+    with forked(folder, lambda pipe: _write(pipe, heir(folder, kill.page))) as child:
+        found: list[dict[str, Any]] = [*child.messages()]
+    assert found, f"run {number}, killed at {kill.at or kill.after}: see {folder}"
     shutil.rmtree(folder)
     return found[0]
 
@@ -398,8 +412,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="jp-nb-killed-") as folder:
-        print(json.dumps(loop(Path(folder), given.runs, given.seed)))
+    folder = Path(tempfile.mkdtemp(prefix="jp-nb-killed-"))
+    print(json.dumps(loop(folder, given.runs, given.seed)))
+    shutil.rmtree(folder)  # a failure names it, and leaves it
 
 
 if __name__ == "__main__":
