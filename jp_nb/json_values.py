@@ -107,6 +107,7 @@ _sorted = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", 
 _signed = json.JSONEncoder(allow_nan=False, sort_keys=True, separators=(",", ":")).encode
 _stored = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _spaced = json.JSONEncoder(ensure_ascii=False).encode
+_line = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 def compact_json(value: object) -> str:
@@ -191,6 +192,14 @@ def storable_and_size(value: JsonValue) -> tuple[JsonValue, int]:
     except ValueError:  # a number or a character that a file cannot hold: rare
         clean = _cleaned(value)
         return clean, len(_spaced(clean).encode())
+
+
+def storable_line(value: JsonValue) -> bytes:
+    """Return `value`, as `storable` has it, in one line of JSON."""
+    try:
+        return _line(value).encode()
+    except ValueError:
+        return _line(_cleaned(value)).encode()
 
 
 def _cleaned(value: JsonValue) -> JsonValue:

@@ -24,7 +24,7 @@ from typing import Any, Final, Literal
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.json_values import JsonObject, canonical_json, storable
+from jp_nb.json_values import JsonObject, canonical_json, storable_line
 from jp_nb.record.entry import RawEntry
 
 FORMAT: Final = 1
@@ -110,7 +110,7 @@ class JournalContents:
 
 def line_of(**fields: JsonValue) -> bytes:
     """Return the line that says `fields`."""
-    return json.dumps(storable(fields), allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    return storable_line(fields) + b"\n"
 
 
 def entry_lines(entries: Iterable[RawEntry]) -> bytes:

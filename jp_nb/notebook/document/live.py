@@ -110,8 +110,11 @@ class LiveStore:
     def changed(self) -> None:
         """Send what was appended, and the head of the conversation if that is another one."""
         with self._state:
-            if self._document is not None:
-                self._delivery.changed(self._document)
+            if self._document is None:
+                return
+            awaited = self._delivery.next_due
+            self._delivery.changed(self._document)
+            if self._delivery.next_due != awaited:  # or else the pump wakes in time by itself
                 self._state.notify_all()
 
     def replaced(self) -> None:

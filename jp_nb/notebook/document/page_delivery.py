@@ -12,6 +12,7 @@ import json
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from pydantic import JsonValue
@@ -28,6 +29,30 @@ BEAT_S = 0.1
 """Shortest time between two messages with what was appended meanwhile."""
 
 
+class _Head:
+    """What a document says besides its entries at one moment; written when somebody asks.
+
+    The signature is another one with each entry, and a page is told ten times in a second.
+    """
+
+    def __init__(self, document: Document) -> None:
+        stream = document.conversation
+        self._base_config = stream.base_config  # never changed: another one takes its place
+        self._stored, self._extra = dict(stream.head), dict(document.extra)
+
+    def is_of(self, document: Document) -> bool:
+        """Return True if `document` says the same now."""
+        stream = document.conversation
+        same_base = stream.base_config is self._base_config
+        return same_base and (stream.head, document.extra) == (self._stored, self._extra)
+
+    @cached_property
+    def text(self) -> str:
+        """What `_head_text` returns of the document."""
+        document = {"conversation": self._stored, "base_config": self._base_config, **self._extra}
+        return _head_text(document)
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The document at one moment, taken in the thread that changes it.
@@ -38,24 +63,28 @@ class Snapshot:
     stream: str
     entries: Sequence[JsonObject]
     length: int
-    head: JsonObject
-    head_text: str
     others: list[JsonValue]
-    made_of: tuple[object, JsonObject, JsonObject]
-    """The base configuration itself, and copies of what else the head is made of."""
+    of_head: _Head
 
     @classmethod
     def of(cls, document: Document, before: Snapshot | None = None) -> Snapshot:
         """Return the document now; the head of `before` is kept while it is the same."""
         stream = document.conversation
-        base, small = stream.base_config, (dict(stream.head), dict(document.extra))
-        if before is not None and before.made_of[0] is base and before.made_of[1:] == small:
-            head, text = before.head, before.head_text
-        else:
-            text = _head_text(document.to_json())
-            head = json.loads(text)
-        others = list(document.others)
-        return cls(stream.id, stream.raw, len(stream.raw), head, text, others, (base, *small))
+        head = before.of_head if before is not None else _Head(document)
+        if not head.is_of(document):
+            head = _Head(document)
+        return cls(stream.id, stream.raw, len(stream.raw), list(document.others), head)
+
+    @property
+    def head_text(self) -> str:
+        """Its head as JSON, the same text for the same head."""
+        return self.of_head.text
+
+    @property
+    def head(self) -> JsonObject:
+        """Its head, which shares nothing with the document."""
+        head: JsonObject = json.loads(self.head_text)
+        return head
 
     @property
     def is_empty(self) -> bool:

@@ -420,3 +420,23 @@ def test_what_a_page_says_that_it_holds_is_kept_if_it_is_the_same(
     delivery.replaced(document)
     holder.takes()
     assert holder.view.jp == document.to_json()
+
+
+def test_what_is_sent_is_what_was_told_though_it_is_written_when_it_goes(
+    delivery: PageDelivery, document: Document
+) -> None:
+    say(document, "one")
+    delivery.changed(document)
+    deliver(delivery)
+    say(document, "two")
+    document.extra["signature"] = "2:told"
+    delivery.changed(document)
+    awaited = delivery.next_due
+    delivery.changed(document)
+    assert delivery.next_due == awaited  # whoever waits for it need not be told again
+
+    document.extra["signature"] = "2:not told yet"
+    document.conversation.head["title"] = "not told yet"
+    [message] = deliver(delivery, BEAT_S)
+    assert message["head"]["signature"] == "2:told"
+    assert "title" not in message["head"]["conversation"]
