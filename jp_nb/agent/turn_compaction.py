@@ -29,6 +29,7 @@ from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.config.tree.compaction_config import AutoCompaction, CompactionRule
 from jp_nb.errors import JpNbError, ProviderError
 from jp_nb.record.compaction_words import as_sentence, in_words
+from jp_nb.record.events import Compaction
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, thread_of
 from jp_nb.record.timestamps import Clock, utc_now
@@ -40,6 +41,7 @@ UNDO: Final = "`%jp compact --undo`"
 WORTH: Final = 10
 """Compaction by itself frees at least one in so many of the tokens at its bound, and is tried again
 after that many more: else it would come back with every turn."""
+NO_SHORTER: Final = "the summary is no shorter than what it would stand for"
 _TOO_LONG: Final = "The conversation is longer than the model reads"
 
 
@@ -191,6 +193,8 @@ class TurnCompaction:
         stream, providers = self.record.stream, self.shortening.providers()
         try:
             entries = await carry_out(plan.cuts, stream, providers, summarize)
+            if self._size_with(entries, in_turn=in_turn) >= plan.before:
+                raise ProviderError(NO_SHORTER)
         except Exception as exc:
             if not isinstance(exc, JpNbError):
                 log.exception("Compaction failed")
@@ -204,6 +208,14 @@ class TurnCompaction:
         told = f"⊟ {why}: {in_words(entries)} from here on" if why else as_sentence(entries)
         self.display(Notice(f"{told}; {UNDO} takes that back"))
         return True
+
+    def _size_with(self, entries: Sequence[Compaction], *, in_turn: bool) -> int:
+        """Return about how many tokens a model is sent once `entries` are recorded."""
+        stream = self.record.stream
+        outcome = stream.until(len(stream))
+        outcome.append(*entries)
+        thread = thread_of(outcome, self.shortening.providers(), in_turn=in_turn)
+        return ThreadTokens().of(thread)
 
     def _wait(self, model: str, *, again: str = "", until: float | None = None) -> None:
         said = f"{model}, which sums up earlier turns"

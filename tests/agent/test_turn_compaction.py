@@ -122,7 +122,7 @@ async def test_a_person_has_it_made_shorter_and_the_same_is_asked_again() -> Non
     [prompt] = made.person.asked
     assert isinstance(prompt, ActionPrompt)
     assert [action.value for action in prompt.actions] == ["compact", "summarise", "stop"]
-    assert "tokens less" in prompt.actions[0].label
+    assert "tokens less" in str(prompt.exhibits[0])
     assert [long_results(made, n) for n in (0, 1)] == [3, 1]
     assert [getattr(x, "content", "") for x in made.provider.requests[1][1]].count("Now?") == 1
     assert pairs_are_whole(made)
@@ -286,6 +286,20 @@ async def test_a_conversation_that_was_summed_up_often_is_summed_up_again() -> N
         await made.run("Now?")
         assert len(summarizer.requests) == 1, number
         record = list(made.stream.raw)
+
+
+async def test_a_summary_that_is_longer_than_what_it_stands_for_is_not_taken() -> None:
+    made, summarizer = bench(
+        *[reply(say("Done."))] * 2,
+        summaries=[reply(say("and so on, " * 2000))],
+        config=auto(max_tokens=900),
+    )
+    await made.run("Now?")
+    assert "not made shorter: the summary is no shorter than" in notices(made)
+    assert made.of(Compaction) == []
+    assert long_results(made, 0) == 3
+    await made.run("And now?")
+    assert len(summarizer.requests) == 1  # nor is another one paid for with every turn
 
 
 async def test_a_summary_that_would_free_next_to_nothing_is_not_paid_for() -> None:
