@@ -219,14 +219,28 @@ def _readable(
         head = read_head(file.first_line())
         if head is None:
             if file.size and any(file.is_of(each) for each in known):
-                found.say(f"{file.path} is no journal, or its first line is damaged")
+                found.say(
+                    f"{file.path} is no journal that this jp_nb reads, or its first line is damaged"
+                )
             file.close(remove=not file.size)
         elif (whose := _whose(head, known, notebook)) is None:
             file.close()
-        elif (contents := read_journal(file.read())) is not None:
-            if contents.lost:
-                found.say(f"the end of a journal, {contents.lost} bytes, cannot be read")
+        elif (contents := _contents(file, found)) is not None:
             yield LeftJournal(file, contents, whose)
+
+
+def _contents(file: JournalFile, found: LeftJournals) -> JournalContents | None:
+    """Return what a journal says, and say what cannot be read of it; the others count anyway."""
+    try:
+        contents = read_journal(file.read())
+    except OSError as exc:
+        found.say(f"{file.path} cannot be read: {exc.strerror or exc}")
+        contents = None
+    if contents is None:
+        file.close()
+    elif contents.lost:
+        found.say(f"the end of a journal, {contents.lost} bytes, cannot be read")
+    return contents
 
 
 def _whose(head: JournalHead, known: Copies, notebook: str) -> Whose | None:

@@ -124,6 +124,18 @@ def test_what_is_no_journal_is_said_and_passed_over(left_folder: Path, garbage: 
     session.close()
 
 
+def test_a_journal_that_is_too_long_to_be_read_hides_no_other(left_folder: Path) -> None:
+    [path] = journals(left_folder)
+    huge = path.with_name(path.name.replace(".0.", ".1."))
+    huge.write_bytes(path.read_bytes())
+    huge.chmod(0o600)
+    os.truncate(huge, 300_000_000)  # a hole: it takes no room
+    session = opened(left_folder, saved(left_folder))
+    assert kinds(session)[-5:] == SECOND
+    assert f"{huge} cannot be read: File too large" in session.notices
+    session.close()
+
+
 def test_a_damaged_line_ends_a_journal(left_folder: Path) -> None:
     [path] = journals(left_folder)
     written = path.read_bytes().splitlines(keepends=True)
