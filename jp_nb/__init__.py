@@ -272,11 +272,16 @@ def ask(
             has no answer is this raised.
         PromptCancelled: If somebody was asked and gave no answer.
     """
+    from jp_nb.errors import JpNbError
     from jp_nb.session.own_questions import questions_of
 
     turns = _loaded().turns
     questions = questions_of(question, title=title)
-    answers = turns.ask_together(questions, label=label, tool=tool)
+    try:
+        answers = turns.ask_together(questions, label=label, tool=tool)
+    except (JpNbError, KeyboardInterrupt) as exc:
+        # Whoever asked sees their own lines, and not all of ours.
+        raise exc.with_traceback(None) from exc.__cause__
     return answers if isinstance(question, list | tuple) else answers[questions[0].id]
 
 

@@ -25,6 +25,7 @@ from jp_nb.errors import PromptCancelled, PromptUnavailable
 from jp_nb.record.cut_short import CutShort, cut_short
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.record.unanswered import NoAnswer, no_answer_mark
+from jp_nb.safe_text import one_line
 from jp_nb.session.active_conversation import ActiveConversation
 from jp_nb.session.tool_replay import answers_of
 
@@ -42,6 +43,8 @@ _RUN: Final = Action("r", "Run it again", "run")
 _RUN_STRANGE: Final = Action("r", "Run it here", "run")
 _ABANDON: Final = Action("a", "Abandon it: the model is told", "abandon")
 _CANCEL: Final = Action("c", "Cancel: leave the turn as it is", "cancel")
+MAX_NAMED: Final = 10
+"""Of calls that are abandoned."""
 _EARLY: Final = ("failed", "interrupted", "stopped")
 
 
@@ -83,6 +86,15 @@ class Resuming:
             else:
                 abandoned.append(ToolCallResponse(id=call.id, content=ABANDONED, is_error=True))
         return again, abandoned
+
+    @staticmethod
+    def told(found: CutShort, abandoned: Sequence[ToolCallResponse]) -> str:
+        """Return what is said of the calls that are `abandoned`; "" if none is."""
+        ids = {response.id for response in abandoned}
+        names = [one_line(call.name, limit=60) for call in found.open_calls if call.id in ids]
+        if more := names[MAX_NAMED:]:
+            names[MAX_NAMED:] = [f"{len(more)} more"]
+        return f"not run again, which the model is told: {', '.join(names)}" if names else ""
 
     @staticmethod
     def _runs(end: PromptEnd) -> bool:

@@ -359,6 +359,8 @@ class Session:
                 return None
             raise UsageError(NOTHING)
         again, abandoned = resuming.decided(found, turns.decide)
+        if told := resuming.told(found, abandoned):
+            self.notices.append(told)
         if found.strange:
             self.notices.append(STRANGE)
         with resuming.changes_again(found):

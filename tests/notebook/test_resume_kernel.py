@@ -65,6 +65,8 @@ def test_a_form_asks_what_becomes_of_an_open_call(user: FrontEnd, label: str) ->
     user.finish(request)
     assert error(user, request) is None
     assert shown(user, request).endswith("That is 5.")
+    told = "jp_nb: not run again, which the model is told: add\n"
+    assert (told in user.printed(request)) is (label != "Run it again")
     assert user.run("print(ran)") == ("[(2, 3)]\n" if label == "Run it again" else "[]\n")
     entries = events(user)
     assert well_formed(entries)

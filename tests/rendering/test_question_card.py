@@ -127,7 +127,7 @@ def test_beside_a_form_stand_its_questions_and_options() -> None:
         "2. Which extras?\n    ☐ Postgres\n    ☐ Redis\n    ☐ SQLite\n"
         "3. Why?\n"
         "4. How many?\n"
-        "[This prompt is open only while its form is shown.]"
+        "[Open only while its form is shown; without one it is asked as text.]"
     )
     assert without_form(QuestionPrompt(ONE)).split("\n")[:2] == ["Which store?", "    ○ Postgres"]
 

@@ -249,6 +249,10 @@ def test_no_answer_is_never_an_empty_one(session_of: Ask, how: Any) -> None:
     with pytest.raises(PromptCancelled, match="'Trip' was not answered") as caught:
         jp_nb.ask(Trip)
     assert caught.value.end == how
+    assert [entry.name for entry in caught.traceback] == [
+        "test_no_answer_is_never_an_empty_one",
+        "ask",  # and nothing of what it called
+    ]
     session_of(FakePrompter(NotAnswered(how, "form")))
     with pytest.raises(PromptCancelled, match=r"^'One[?]', 'Two[?]' were not answered$"):
         jp_nb.ask([Question.boolean("one", "One?"), Question.boolean("two", "Two?")])

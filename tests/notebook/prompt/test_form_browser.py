@@ -282,7 +282,7 @@ def test_after_a_restart_no_form_looks_alive(opened: Opened) -> None:
     notebook.page.wait_for_timeout(1000)
     assert notebook.outputs(1).locator("button, input").count() == 0
     plain = notebook.saved().cells[1].outputs[0]["data"]["text/plain"]
-    assert plain.endswith("[This prompt is open only while its form is shown.]")
+    assert plain.endswith("[Open only while its form is shown; without one it is asked as text.]")
 
 
 CHANGES = """

@@ -226,7 +226,7 @@ def test_the_record_of_many_changes_is_bounded_and_says_so() -> None:
 
 def test_a_notebook_saved_while_it_waits_does_not_claim_to_be_open() -> None:
     assert without_form(prompt_of("text", "turn", "Assistant")) == (
-        "Assistant: Why? [This prompt is open only while its form is shown.]"
+        "Assistant: Why? [Open only while its form is shown; without one it is asked as text.]"
     )
 
 

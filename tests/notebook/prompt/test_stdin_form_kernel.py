@@ -132,7 +132,7 @@ def test_an_open_form_that_no_page_shows_is_a_text_with_its_questions(user: Fron
         "    ☐ rd",
         "2. Which key?",
         "3. How many?",
-        "[This prompt is open only while its form is shown.]",
+        "[Open only while its form is shown; without one it is asked as text.]",
     ]
     user.manager.interrupt_kernel()
     user.finish(cell)
