@@ -79,7 +79,7 @@ def test_each_line_has_its_own_time_and_what_was_answered_stays(user: FrontEnd) 
     user.finish(cell)
     *_, first, second, third, _ = user.printed(cell).split("\n")
     assert "['rd', 'pg']" in first
-    assert second == third == "NotAnswered(end='timed_out', channel='stdin')"
+    assert second == third == "NotAnswered(end='timed_out', channel='stdin', by=None)"
     assert user.run("print('next')") == "next\n"
 
 
@@ -90,7 +90,7 @@ def test_an_interrupt_ends_the_whole_form(user: FrontEnd) -> None:
     user.input_request()
     user.manager.interrupt_kernel()
     user.finish(cell)
-    assert user.printed(cell).endswith("NotAnswered(end='interrupted', channel='stdin')\n")
+    assert user.printed(cell).endswith("NotAnswered(end='interrupted', channel='stdin', by=None)\n")
 
 
 @pytest.mark.req("RPI-80")
