@@ -158,6 +158,7 @@ def query(
     tool_use: str | bool | None = None,
     strict: bool = False,
     interpolate: bool = False,
+    compact: bool = False,
 ) -> Turn:
     """Ask the model: `%%jp` as a function, with the same display in the running cell.
 
@@ -173,6 +174,7 @@ def query(
         strict: As `--strict`.
         interpolate: Replace each `{{name}}` in `text`, as `%%jp` does. Only for a text of your
             own: one that holds data could name what it should not see.
+        compact: As `-k`.
 
     Returns:
         The turn, which is also `jp_nb.last` and, in a notebook, `_jp`.
@@ -201,6 +203,7 @@ def query(
             tool_choice=tool_choice(tool_use),
             strict=strict,
             interpolate=interpolate,
+            compact=compact,
         )
 
 

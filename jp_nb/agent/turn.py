@@ -101,6 +101,7 @@ class TurnLoop:
         secrets: What tools may not repeat.
         faulted: Is given what a tool raised, for a debugger.
         shortening: What it takes to make a long conversation shorter; None: it stays as it is.
+        compacts: Make it shorter before the turn, whether or not it is over a bound.
         secure: Has what is recorded reach the disk, before a tool starts because of it.
         prepared: What was decided before anybody asked.
         changes: So many of the last changes of the configuration were made for this turn. They
@@ -123,6 +124,7 @@ class TurnLoop:
     secrets: Secrets = field(default_factory=Secrets)
     faulted: Callable[[Call, BaseException], None] = nobody_debugs
     shortening: Shortening | None = None
+    compacts: bool = False
     secure: Callable[[], None] = nothing_to_secure
     prepared: PreparedAnswers = NOTHING_PREPARED
     changes: int = 0
@@ -218,7 +220,9 @@ class TurnLoop:
         request = request.model_copy(update={"content": shown.added_to(request.content)})
         request = with_tool_choice(request, resolved.tool_choice)
         if self._compaction is not None:
-            await self._heeding(self._compaction.if_due(resolved, request.content))
+            compaction = self._compaction
+            wanted = compaction.as_wanted(resolved) if self.compacts else None
+            await self._heeding(wanted or compaction.if_due(resolved, request.content))
         self._record.start_turn(request, shown.images)
         self._began, self._images = True, len(shown.images)
         for line in shown.left_out:

@@ -42,6 +42,7 @@ WORTH: Final = 10
 """Compaction by itself frees at least one in so many of the tokens at its bound, and is tried again
 after that many more: else it would come back with every turn."""
 NO_SHORTER: Final = "the summary is no shorter than what it would stand for"
+NOTHING_SHORTER: Final = "⊟ Nothing of the conversation would get shorter: it is sent as it is"
 _TOO_LONG: Final = "The conversation is longer than the model reads"
 
 
@@ -100,6 +101,18 @@ class TurnCompaction:
     shortening: Shortening
 
     # --- before the turn ---------------------------------------------------------------------
+
+    async def as_wanted(self, resolved: Resolved) -> None:
+        """Make the conversation shorter by the configured rules: the person wants that.
+
+        Whatever goes wrong is said, and the turn goes on.
+        """
+        planner = self._planner(in_turn=False)
+        plan = planner.plan(planner.cuts(resolved.basis.config.conversation.compaction.in_force))
+        if not plan.cuts:
+            self.display(Notice(NOTHING_SHORTER))
+            return
+        await self._carry_out(plan, resolved, why="")
 
     async def if_due(self, resolved: Resolved, asked: str) -> None:
         """Make the conversation shorter if it is over a bound with `asked`, before the turn begins.

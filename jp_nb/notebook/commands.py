@@ -128,6 +128,7 @@ def ask(shell: Any, session: Session, line: str, cell: str) -> None:
                 schema=options.schema,
                 tool_choice=tool_choice(*options.tool_uses),
                 strict=options.strict,
+                compact=options.compact,
             )
     finally:
         turn = session.last

@@ -164,6 +164,7 @@ ASK_OPTIONS: Final = (
     MagicOption(("-U", "--no-tool-use"), "forbid tools for the first request of this turn",
            into="tool_uses", reads=lambda *_: False),
     MagicOption(("-n", "--new"), "start a new conversation in this notebook"),
+    MagicOption(("-k", "--compact"), "first make the conversation shorter, as `%jp compact` does"),
     MagicOption(("-s", "--schema"),
            "an answer that fits the type or JSON schema NAME of the notebook", "NAME", "schema"),
     MagicOption(("-o", "--out"), "also bind the result to NAME; it is `_jp` anyway", "NAME"),

@@ -232,6 +232,7 @@ class Session:
         tool_choice: ToolChoice | None = None,
         strict: bool = False,
         interpolate: bool = True,
+        compact: bool = False,
     ) -> Turn:
         """Run one turn and show it in the cell.
 
@@ -244,6 +245,7 @@ class Session:
             tool_choice: For the first request of the turn, instead of the configured one.
             strict: What nobody can decide ends the turn.
             interpolate: Put the notebook's values in place of each `{{name}}` in `text`.
+            compact: Make the conversation shorter before, by the configured rules.
 
         Raises:
             UsageError: If `text` is empty or names something unknown, `schema` is none or the
@@ -273,6 +275,7 @@ class Session:
             directives=directives,
             tool_choice=tool_choice,
             strict=strict,
+            compact=compact,
         )
 
     def explain(self, question: str = "") -> Turn:
@@ -403,6 +406,7 @@ class Session:
         strict: bool = False,
         images: Sequence[Image] = (),
         shows_request: bool = False,
+        compact: bool = False,
     ) -> Turn:
         """Run `request` as a turn, in `other` if there is one: once all that it needs is there."""
         active, turns = self.active, self.turns
@@ -438,6 +442,7 @@ class Session:
                 changes=options,
                 images=images,
                 shows_request=shows_request,
+                compact=compact,
             )
         finally:
             turns.reruns.remember(cell, turn=number, options=options)

@@ -240,18 +240,22 @@ class TurnRunner:
         changes: int = 0,
         images: Sequence[Image] = (),
         shows_request: bool = False,
+        compact: bool = False,
     ) -> Turn:
         """Run `request` as a turn of the active conversation and show it in the cell.
 
         The model is shown `images` with it, within the limits of the record. `resolved` counts
         until tools change the configuration. Its last `changes` were made for this turn. With
-        `shows_request` the person sees what is asked: their cell does not say it.
+        `shows_request` the person sees what is asked: their cell does not say it. With `compact`
+        the conversation is made shorter before.
 
         Raises:
             AnswerError: If the answer does not fit the schema of `request`.
         """
         stream = self.repaired()
-        turn = self._loop(resolved, self._thread(stream), strict=strict, changes=changes)
+        turn = self._loop(
+            resolved, self._thread(stream), strict=strict, changes=changes, compacts=compact
+        )
         return self._finish(
             turn,
             turn.run(request, images),
@@ -307,6 +311,7 @@ class TurnRunner:
         *,
         strict: bool = False,
         changes: int = 0,
+        compacts: bool = False,
         recorded: Mapping[str, RecordedAnswer] = MappingProxyType({}),
     ) -> TurnLoop:
         """Return what runs one turn of the active conversation, shown in the cell."""
@@ -324,6 +329,7 @@ class TurnRunner:
             secrets=self.work.secrets,
             faulted=self.work.faulted,
             shortening=self.shortening,
+            compacts=compacts,
             secure=self._active.secure,
             changes=changes,
             recorded=recorded,

@@ -13,6 +13,7 @@ import pytest
 import jp_nb as jp
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ProviderError, UsageError
+from jp_nb.notebook.options import read_ask_options
 from jp_nb.record.compactions import counting, in_one_step
 from jp_nb.record.events import Compaction
 from tests.support.images import figure
@@ -99,6 +100,19 @@ def test_what_tools_returned_is_left_out_and_comes_back(notebook: Notebook, prov
     assert "place 1" in short
     assert whole.count(LONG) == 3
     assert notebook.session.document.conversation.raw[: len(stored)] == stored
+
+
+def test_a_cell_may_have_it_made_shorter_before_it_asks(notebook: Notebook) -> None:
+    with LoopbackServer([*calling(1), *calling(2), *calling(3), "A.", "B.", "C."]) as server:
+        reach(notebook, server, "openai")
+        for number in (1, 2, 3):
+            notebook.ask(f"Look {number}.")
+        for option in ("-k", "--compact", "-k"):
+            notebook.shown.clear()
+            notebook.ask("And now?", compact=read_ask_options(option).compact)
+    assert [sent(request).count(LONG) for request in server.requests[-3:]] == [2, 1, 1]
+    assert len(compactions(notebook)) == 2
+    assert "⊟ Nothing of the conversation would get shorter" in "".join(notebook.shown)
 
 
 @PROVIDERS
