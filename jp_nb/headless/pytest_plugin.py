@@ -36,25 +36,41 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collect a notebook, if that was asked for."""
-    option = parent.config.option
-    if file_path.suffix != NOTEBOOK or not (option.jp or option.jp_record or option.jp_strict):
+    if file_path.suffix != NOTEBOOK or not _runs_notebooks(parent.config):
         return None
     from jp_nb.headless.pytest_notebooks import NotebookFile  # with it nbclient is loaded
 
     return NotebookFile.from_parent(parent, path=file_path)
 
 
+def _runs_notebooks(config: pytest.Config) -> bool:
+    option = config.option
+    return bool(option.jp or option.jp_record or option.jp_strict)
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
-    """Name the notebook in the environment while nbval starts its kernel, and no longer."""
+    """Tell nbval's kernel in the environment which notebook it runs, while it starts."""
     if item.path.suffix != NOTEBOOK:
         return (yield)
-    before = os.environ.get(variables.PATH)
-    os.environ[variables.PATH] = str(item.path.resolve())
+    told = _told(item)
+    before = {name: os.environ.get(name) for name in told}
+    os.environ.update(told)
     try:
         return (yield)
-    finally:
-        if before is None:
-            del os.environ[variables.PATH]
-        else:
-            os.environ[variables.PATH] = before
+    finally:  # fixtures may have set others, which stay
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _told(item: pytest.Item) -> dict[str, str]:
+    """Return the variables of a kernel for `item`: with `--jp`, what lies beside it counts too."""
+    named = {variables.PATH: str(item.path.resolve())}
+    if not _runs_notebooks(item.config):
+        return named
+    from jp_nb.config.layers import as_variables
+    from jp_nb.headless.pytest_notebooks import settings_for
+
+    return named | as_variables(settings_for(item.path, record=False))
