@@ -202,7 +202,7 @@ class _ErrorReader:
         if (label := self._label_of(filename)) is not None:
             return label
         path, library = Path(filename), self._library_of(filename)
-        for base, sign in ((library, ""), (Path.cwd(), ""), (Path.home(), "~/")):
+        for base, sign in ((library, ""), (Path.cwd(), ""), (_home(), "~/")):
             if base is not None and path.is_relative_to(base):
                 return f"{sign}{path.relative_to(base).as_posix()}"
         return filename
@@ -328,3 +328,10 @@ def _words(code: str) -> Iterator[str]:
             before = token.string
     except (tokenize.TokenError, SyntaxError):  # it ends in the middle
         return
+
+
+def _home() -> Path | None:
+    try:
+        return Path.home()
+    except RuntimeError:  # who runs this has none
+        return None

@@ -14,12 +14,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import platformdirs
-
 from jp_nb.config.defaults import ENVIRONMENT_PREFIX
 from jp_nb.errors import ConfigError
 from jp_nb.workspace.folder_trust import FolderTrust, Pending
 from jp_nb.workspace.own_files import is_own_folder
+from jp_nb.workspace.user_folders import config_folder
 
 if TYPE_CHECKING:  # nothing of it is needed where nothing is configured
     from jp_nb.config.layers import Layer
@@ -33,7 +32,7 @@ MAX_LISTED = 20
 
 def user_folder() -> Path:
     """Return the folder of the user's own configuration."""
-    return platformdirs.user_config_path("jp")
+    return config_folder()
 
 
 def user_file() -> Path:

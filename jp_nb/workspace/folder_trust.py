@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import platformdirs
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.workspace import variables
 from jp_nb.workspace.own_files import NotOwnError, Stamp, read_own, stamp
 from jp_nb.workspace.replacing import replace_file
+from jp_nb.workspace.user_folders import data_folder
 
 MAX_DIGESTS: Final = 50
 """Of one folder: those that were agreed to last."""
@@ -62,7 +62,7 @@ def revoked(folder: Path) -> list[str]:
 
 def consents_path() -> Path:
     """Return the file that keeps the consents of this user."""
-    return platformdirs.user_data_path("jp") / "trusted-folders.json"
+    return data_folder() / "trusted-folders.json"
 
 
 def is_listed(folder: Path) -> bool:

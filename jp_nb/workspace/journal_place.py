@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 from typing import Final
 
-import platformdirs
+from jp_nb.workspace.user_folders import data_folder
 
 SUFFIX: Final = ".jsonl"
 
 
 def journal_path() -> Path:
     """Return the folder of the journals, made or not."""
-    return platformdirs.user_data_path("jp") / "journal"
+    return data_folder() / "journal"
 
 
 def has_journals() -> bool:

@@ -15,11 +15,11 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-import platformdirs
 from pydantic import SecretBytes
 
 from jp_nb.record.trust import NoKeyError
 from jp_nb.workspace import variables
+from jp_nb.workspace.user_folders import data_folder
 
 KEY_BYTES = 32
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -31,7 +31,7 @@ _MAKE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 def key_path() -> Path:
     """Return where the user's key is, or would be."""
     named = os.environ.get(variables.KEY_FILE)
-    return Path(named) if named else platformdirs.user_data_path("jp") / "notebook-key"
+    return Path(named) if named else data_folder() / "notebook-key"
 
 
 class KeyFile:
