@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +17,7 @@ import pytest
 from jp_nb.cli import main
 from jp_nb.headless.files import write_notebook
 from jp_nb.json_values import json_copy
+from jp_nb.record import carrier, jp_object
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
@@ -370,3 +373,11 @@ def test_git_shows_records_and_cells(write: Write) -> None:
     broken = git(folder, "diff", "--cached")
     assert "⟨not compared: " in broken
     assert "+z" in broken, "what comes behind it is shown"
+
+
+def test_the_documented_settings_of_nbdime_leave_out_what_a_record_is_kept_in() -> None:
+    guide = Path(__file__).parents[2].joinpath("docs", "guide.md").read_text("utf-8")
+    [settings] = re.findall(r'```json\n(\{"Diff".*?)\n```', guide, re.DOTALL)
+    # The form that nbdime reads: below a path, the keys that are left out.
+    kept_in = [jp_object.KEY, carrier.WIDGETS]
+    assert json.loads(settings) == {"Diff": {"Ignore": {"/metadata": kept_in}}}
