@@ -255,13 +255,14 @@ def _whose(head: JournalHead, known: Copies, notebook: str) -> Whose | None:
         return None
     if not (head.notebook and notebook):
         return "unknown"
-    return None if file_identity(head.notebook) else "elsewhere"
+    there = file_identity(head.notebook)
+    if not there:
+        return "elsewhere"
+    return "own" if there == file_identity(notebook) else None  # one file has several paths
 
 
 def is_own(head: JournalHead, notebook: str) -> bool:
-    """Return True if a journal is certainly of the notebook at the path `notebook`."""
-    here = file_identity(notebook)
-    return bool(notebook) and (
-        head.notebook == notebook
-        or (here != "" and here in (head.file, file_identity(head.notebook)))
-    )
+    """Return True if the path or the file of a journal's notebook is that of `notebook`."""
+    if not notebook:
+        return False
+    return head.notebook == notebook or (head.file != "" and head.file == file_identity(notebook))

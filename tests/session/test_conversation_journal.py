@@ -362,6 +362,20 @@ def test_a_notebook_that_was_renamed_has_its_journal(clean_folder: Path) -> None
         session.close()
 
 
+def test_a_notebook_that_was_saved_as_another_file_has_its_journal_by_any_path(
+    clean_folder: Path,
+) -> None:
+    stored = unsaved(clean_folder)
+    new = clean_folder / "new"
+    new.touch()
+    new.replace(clean_folder / NOTEBOOK)  # as some editors save
+    (clean_folder / "link").symlink_to(clean_folder)
+    home = FakeHome(clean_folder / "link" / NOTEBOOK, stored=stored)
+    session = Session(FakeHost(home=home))
+    assert session.document.conversation.turn_count == 2
+    session.close()
+
+
 def test_a_conversation_that_was_left_and_came_back_is_in_one_journal(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK)
     session = opened(clean_folder, None)
