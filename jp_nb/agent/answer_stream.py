@@ -270,8 +270,7 @@ class AnswerStream:
         self._release(one)
         rest, unfinished = one.builder.finish()
         entries = self._tokens.told_by_last(one.stored(rest))
-        for entry in entries:
-            self._record.add(entry)
+        self._record.add(*entries)
         may = not (one.calls or unfinished or self._tokens.is_over)
         if chain.goes_on(finished, entries, may=may):
             self._kept = "the continuation"

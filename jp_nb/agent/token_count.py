@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from jp_nb.agent.display_events import Display, TokensSoFar
 from jp_nb.agent.model_events import Usage
 from jp_nb.record.events import Entry
-from jp_nb.record.usage import ModelUsage, TurnUsage, with_usage
+from jp_nb.record.usage import KEYS, ModelUsage, TurnUsage, with_usage
 
 
 def _unseen(event: object) -> None:
@@ -49,7 +49,7 @@ class TokenCount:
 
     def count(self, usage: Usage) -> TurnUsage:
         """Count the tokens of one request, which its caller records; return them."""
-        tokens = TurnUsage(**asdict(usage))
+        tokens = TurnUsage(**{name: getattr(usage, name) for name in KEYS})
         if tokens != TurnUsage():
             self._total += tokens
             self.display(TokensSoFar(self._total.input_tokens, self._total.output_tokens))

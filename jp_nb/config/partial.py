@@ -216,7 +216,7 @@ def _settled(node: SchemaNode | None, partial: Mapping[str, JsonValue]) -> Parti
         below = node.child(key) if node is not None else None
         if value == [] and below is not None and below.kind == "list":
             continue
-        plain = unwrap(value, below)
+        plain = unwrap(value, below) if isinstance(value, dict) and "value" in value else value
         result[key] = _settled(below, plain) if isinstance(plain, dict) else plain
     return result
 

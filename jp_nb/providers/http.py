@@ -71,7 +71,7 @@ class HttpClient:
             request = client.build_request("POST", url, content=body, headers=self._headers())
             response = await client.send(request, auth=key, stream=True)
             try:
-                await self._check(response, self.redaction())
+                await self._check(response)
                 async with aclosing(_chunks(response)) as chunks:
                     async for chunk in chunks:
                         yield chunk
@@ -202,12 +202,13 @@ class HttpClient:
             )
         return self._client
 
-    async def _check(self, response: httpx.Response, redaction: Redaction) -> None:
+    async def _check(self, response: httpx.Response) -> None:
         """Raise unless `response` begins an event stream."""
         content_type = response.headers.get("content-type", EVENT_STREAM).partition(";")[0]
         ok = response.status_code == 200
         if ok and content_type.strip().lower() == EVENT_STREAM:
             return
+        redaction = self.redaction()
         body = redaction(await _bounded_text(response))
         if ok:
             raise ProtocolError(

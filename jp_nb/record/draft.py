@@ -71,11 +71,11 @@ class Draft:
         """Return the smallest change that does the same now."""
         before, wanted = strip_strategies(self._now.after), self._after(change)
         unsets = change.unsets if wanted != before or self._takes_back(change) else ()
-        cleared = self._after(Change(unsets=unsets, uncovers=change.uncovers))
-        needed = diff(cleared, wanted)
+        only_unset = Change(unsets=unsets, uncovers=change.uncovers)
+        needed = diff(self._after(only_unset) if unsets else before, wanted)
         both = tuple(dict.fromkeys((*unsets, *needed.unsets)))
         smaller = Change(needed.delta, both, change.uncovers.intersection(unsets))
-        return smaller if self._after(smaller) == wanted else change
+        return smaller if smaller == change or self._after(smaller) == wanted else change
 
     def _after(self, change: Change) -> Partial:
         now = self._now

@@ -21,7 +21,7 @@ from jp_nb.config.partial import Change, Partial, apply, get_path, merge, strip_
 from jp_nb.config.paths import parse_path
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.validation import split_unknown, validate
-from jp_nb.errors import ConfigError, ConfigProblem
+from jp_nb.errors import ConfigError, ConfigProblem, StorageError
 from jp_nb.record.budget import Budget
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.provenance import Provenance, provenance
@@ -141,10 +141,17 @@ class Projection:
         They are not followed again, nor is `config` validated again, which they come to: unless
         something else was appended since.
         """
-        self._stream.append(*deltas)
-        if self._last is began and now.number == len(self._stream.deltas) - 1:
+        known = self._last is began and now.number == len(self._stream.deltas) + len(deltas) - 1
+        before = self._last, self._config
+        if known:  # whoever hears of the entries may ask for the configuration
+            self._last, self._config = now, config
+        try:
+            self._stream.append(*deltas)
+        except StorageError:
+            self._last, self._config = before
+            raise
+        if known and self._last is now:
             self._last = replace(now, delta=self._stream.deltas[now.number])
-            self._config = config
 
     def _steps(self, last: Step | None = None) -> Iterator[Step]:
         self._follow_marks()

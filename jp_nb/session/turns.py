@@ -378,7 +378,9 @@ class TurnRunner:
     def _thread(self, stream: ConversationStream) -> Thread:
         """Return the provider's view of `stream`, kept from turn to turn."""
         if self._threads is None or self._threads[0] is not stream:
-            self._threads = stream, thread_of(stream, self._providers_in_course())
+            empty = not stream.turn_count  # as is each conversation that begins with this turn
+            seen = Thread() if empty else thread_of(stream, self._providers_in_course())
+            self._threads = stream, seen
         return self._threads[1]
 
     def _providers_in_course(self) -> list[str]:
