@@ -88,7 +88,7 @@ def test_escape_cancels(opened: Opened, question: str) -> None:
     notebook.form()
     settle(notebook)
     notebook.page.keyboard.press("Escape")
-    assert "NotAnswered(end='cancelled', channel='form')" in answer_of(notebook)
+    assert "NotAnswered(end='cancelled', channel='form', by=None)" in answer_of(notebook)
 
 
 def test_nothing_chosen_is_said(opened: Opened) -> None:
@@ -259,7 +259,7 @@ def test_an_interrupt_takes_the_form_away(opened: Opened) -> None:
     notebook.run_cell(1)
     form = notebook.form()
     notebook.interrupt()
-    assert "NotAnswered(end='interrupted', channel='form')" in answer_of(notebook)
+    assert "NotAnswered(end='interrupted', channel='form', by=None)" in answer_of(notebook)
     assert not form.is_visible()
     notebook.run_cell(2)
     notebook.page.locator(".jp-Stdin-input").fill("still here")

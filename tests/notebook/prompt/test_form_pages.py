@@ -261,7 +261,7 @@ def test_the_second_page_times_out_and_the_third_is_up(opened: Opened) -> None:
     form.page.wait_for_timeout(3500)  # longer than there is time: it waits for who writes
     form.press("Submit")
     text = form.notebook.output_text(1, contains="FormEnd")
-    assert "Answered(value='Postgres', channel='form', remember=False, marks=frozenset())" in text
+    assert "Answered(value='Postgres', channel='form', remember=False, marks=frozenset(), " in text
     assert (
         "value=['traces'], channel='form', remember=False, marks=frozenset({'timed_out'})" in text
     )
@@ -275,7 +275,7 @@ def test_an_interrupt_takes_it_away(opened: Opened) -> None:
     form.turn("Next", 2)
     form.notebook.interrupt()
     text = form.notebook.output_text(1, contains="nswered(")
-    assert "NotAnswered(end='interrupted', channel='form')" in text
+    assert "NotAnswered(end='interrupted', channel='form', by=None)" in text
     assert not form.box.is_visible()
 
 

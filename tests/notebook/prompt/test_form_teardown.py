@@ -43,7 +43,7 @@ def test_an_interrupt_on_any_page_closes_all_widgets_of_the_form(user: FrontEnd)
     user.wait(lambda m: m["content"].get("data", {}).get("state", {}).get("step") == 1)
     user.manager.interrupt_kernel()
     user.finish(cell)
-    assert user.printed(cell) == "NotAnswered(end='interrupted', channel='form')\n"
+    assert user.printed(cell) == "NotAnswered(end='interrupted', channel='form', by=None)\n"
     assert left_open(user) == set()
     user.send(beacon, {"type": "submit", "step": 1, "value": "7"})  # from a page that was slow
     assert user.run("print('goes on')") == "goes on\n"
@@ -73,5 +73,5 @@ def test_what_fails_in_a_form_is_said_there_and_the_form_can_be_cancelled(user: 
     user.send(beacon, {"type": "cancel", "step": 1, "value": "7"})
     user.send(beacon, {"type": "discard", "step": 2})
     user.finish(cell)
-    assert "NotAnswered(end='cancelled', channel='form')" in user.printed(cell)
+    assert "NotAnswered(end='cancelled', channel='form', by=None)" in user.printed(cell)
     assert left_open(user) == set()

@@ -75,7 +75,7 @@ def test_a_form_that_is_drawn_again_gives_no_more_time(user: FrontEnd) -> None:
         sleep(0.2)
         user.receive(0.0)
     user.finish(cell)
-    assert "NotAnswered(end='timed_out', channel='form')" in user.printed(cell)
+    assert "NotAnswered(end='timed_out', channel='form', by=None)" in user.printed(cell)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_nothing_chosen_is_no_answer(user: FrontEnd) -> None:
     user.send(beacon, {"type": "submit", "index": 99})
     user.send(beacon, {"type": "cancel"})
     user.finish(cell)
-    assert "NotAnswered(end='cancelled', channel='form')" in user.printed(cell)
+    assert "NotAnswered(end='cancelled', channel='form', by=None)" in user.printed(cell)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_what_nobody_chose_is_no_answer_and_why_is_said(
     user.send(beacon, {"type": "submit"} if "PERMISSION" in prompt else {"type": "unchosen"})
     user.send(beacon, {"type": "cancel"})
     user.finish(cell)
-    assert "NotAnswered(end='cancelled', channel='form')" in user.printed(cell)
+    assert "NotAnswered(end='cancelled', channel='form', by=None)" in user.printed(cell)
 
 
 def test_a_permission_button_acts_at_once(user: FrontEnd) -> None:
@@ -199,7 +199,7 @@ def test_an_interrupt_closes_every_widget_of_every_page(user: FrontEnd) -> None:
         user.send(beacon, {"type": name, "step": step})
     user.wait(lambda m: m["content"].get("data", {}).get("state", {}).get("step") == 3)
     user.interrupt(cell)
-    assert "NotAnswered(end='interrupted', channel='form')" in user.printed(cell)
+    assert "NotAnswered(end='interrupted', channel='form', by=None)" in user.printed(cell)
     closed = {m["content"]["comm_id"] for m in user.messages if m["msg_type"] == "comm_close"}
     assert {key: x for key, x in user.models.items() if key not in closed} == {}
     late = user.send(beacon, {"type": "submit", "step": 3})
@@ -256,10 +256,10 @@ def test_what_is_typed_in_time_is_not_lost(user: FrontEnd) -> None:
     user.wait(lambda m: m["content"].get("data", {}).get("state", {}).get("step") == 1)
     user.send(beacon, {"type": "rendered", "step": 1})
     user.finish(cell)
-    assert "Answered(value='blue', channel='form', remember=False, marks=frozenset())" in (
+    assert "Answered(value='blue', channel='form', remember=False, marks=frozenset(), by=None)" in (
         user.printed(cell)
     )
-    assert "NotAnswered(end='timed_out', channel='form')" in user.printed(cell)
+    assert "NotAnswered(end='timed_out', channel='form', by=None)" in user.printed(cell)
 
 
 def test_the_time_passes_for_a_page_that_nobody_shows_any_more(user: FrontEnd) -> None:
@@ -268,7 +268,7 @@ def test_the_time_passes_for_a_page_that_nobody_shows_any_more(user: FrontEnd) -
     )
     user.form("Which?")  # and then the page is closed
     user.finish(cell)
-    assert user.printed(cell).count("NotAnswered(end='timed_out', channel='form')") == 2
+    assert user.printed(cell).count("NotAnswered(end='timed_out', channel='form', by=None)") == 2
 
 
 def test_a_late_click_changes_nothing(user: FrontEnd) -> None:
@@ -332,7 +332,7 @@ def test_interrupting_ends_every_prompt_and_the_kernel_goes_on(user: FrontEnd) -
     user.form("Sure?")
     user.manager.interrupt_kernel()
     user.finish(cell)  # nothing else would end it
-    interrupted = "NotAnswered(end='interrupted', channel='form')"
+    interrupted = "NotAnswered(end='interrupted', channel='form', by=None)"
     assert user.printed(cell).splitlines() == [interrupted, interrupted]
     assert user.displays(cell) == [{}]
     assert user.run("print(cell_loop._listener is cell_loop._bell)") == "True\n"
@@ -385,18 +385,18 @@ def test_an_interrupted_input_ends_the_prompt(user: FrontEnd) -> None:
     user.input_request()
     user.manager.interrupt_kernel()
     user.finish(cell)
-    assert "NotAnswered(end='interrupted', channel='stdin')" in user.printed(cell)
+    assert "NotAnswered(end='interrupted', channel='stdin', by=None)" in user.printed(cell)
 
 
 def test_the_deadline_ends_a_form_and_an_input(user: FrontEnd) -> None:
     cell = user.start(f"print(ask({TEXT}, timeout=0.2))")
     user.form("Why?")
     user.finish(cell)
-    assert "NotAnswered(end='timed_out', channel='form')" in user.printed(cell)
+    assert "NotAnswered(end='timed_out', channel='form', by=None)" in user.printed(cell)
     cell = user.start(f"print(ask({TEXT}, timeout=2, channel='stdin'))")  # time to ask, too
     user.input_request()
     user.finish(cell)
-    assert "NotAnswered(end='timed_out', channel='stdin')" in user.printed(cell)
+    assert "NotAnswered(end='timed_out', channel='stdin', by=None)" in user.printed(cell)
     assert user.run("print('next')") == "next\n"
 
 
