@@ -327,7 +327,7 @@ def test_changes_are_decided_by_a_key_or_a_button(opened: Opened, key: str, deci
         notebook.page.keyboard.press("Enter")
     else:
         notebook.page.keyboard.press(key)
-    made = f"Approval(decision='{decision}', channel='form', reason='')"
+    made = f"Approval(decision='{decision}', channel='form', reason='', by=None)"
     notebook.output_text(1, contains=made)
 
 
