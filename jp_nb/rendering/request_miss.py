@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.asked_request import AskedRequest, RequestPart
 from jp_nb.agent.prompts import UNSET, ProposedChange
+from jp_nb.config.secret_names import without_secrets
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.rendering.difference import difference
 from jp_nb.safe_text import escape_unseen
@@ -117,8 +118,15 @@ def _json(value: JsonValue) -> str | None:
 
 
 def _changed(what: str, now: JsonValue, then: JsonValue) -> Iterator[str]:
+    now, then = (
+        _hidden(now),
+        _hidden(then),
+    )  # a fold may leave a part of a key, which looks like none
     found = difference(ProposedChange(what, _json(now), _json(then)))
     name = escape_unseen(what)
+    if _same(now, then):
+        yield f"  {name}: what differs looks like a key, and is not shown"
+        return
     if found is None:
         sides = (
             UNSET if (text := _json(each)) is None else escape_unseen(text) for each in (now, then)
@@ -132,6 +140,18 @@ def _changed(what: str, now: JsonValue, then: JsonValue) -> Iterator[str]:
     yield from (f"    {line}" for line in lines)
 
 
+def _hidden(value: JsonValue) -> JsonValue:
+    """Return `value` without what looks like a key in its texts."""
+    match value:
+        case str():
+            return without_secrets(value)
+        case list():
+            return [_hidden(each) for each in value]
+        case dict():
+            return {key: _hidden(each) for key, each in value.items()}
+    return value
+
+
 def _hint(now: JsonValue, then: JsonValue) -> Iterator[str]:
     """Yield what helps where nothing but times differs."""
     before, after = (_TIME.sub("", each) if isinstance(each, str) else "" for each in (now, then))
@@ -143,6 +163,6 @@ def _hint(now: JsonValue, then: JsonValue) -> Iterator[str]:
 
 
 def _bounded(line: str) -> str:
-    return (
-        line if len(line) <= MAX_CHARS else f"{line[:MAX_CHARS]}⟨… {len(line) - MAX_CHARS:,} more⟩"
-    )
+    if len(line) <= MAX_CHARS:
+        return line
+    return f"{line[:MAX_CHARS]}⟨… {len(line) - MAX_CHARS:,} more⟩"

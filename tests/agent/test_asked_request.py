@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.agent.asked_request import AskedRequests
+from jp_nb.agent.asked_request import AskedRequest, AskedRequests
 from jp_nb.agent.prompts import UNSET
 from jp_nb.record.events import ChatRequest
 from jp_nb.rendering.request_miss import missed_lines
@@ -96,6 +96,22 @@ def test_where_only_times_differ_it_is_said_what_helps() -> None:
     one, other, more = (asked(changed(SPEC, place, text)) for text in texts)
     assert "record.reproducible" in "\n".join(missed_lines(one, other))
     assert "record.reproducible" not in "\n".join(missed_lines(one, more))
+
+
+@pytest.mark.parametrize("distance", [5, 40, 60, 5_000])
+def test_no_part_of_a_key_is_shown_wherever_something_differs(distance: int) -> None:
+    key, other = "sk-abcdefgh1234567890123", "sk-zyxwvuts1234567890123"
+    place = next(p for p in PLACES if p[0] == "message")
+
+    def said(secret: str, word: str) -> AskedRequest:
+        text = f"{'x' * 300} {secret} {'y' * distance} {word} {'z' * 300}"
+        return asked(changed(SPEC, place, text))
+
+    shown = "\n".join(missed_lines(said(key, "one"), said(key, "two")))
+    assert "two" in shown
+    assert not any(key[at : at + 6] in shown for at in range(len(key) - 5))
+    [line] = missed_lines(said(key, "one"), said(other, "one"))
+    assert line.endswith("what differs looks like a key, and is not shown")
 
 
 @pytest.mark.parametrize("part", ["tool", "attachment", "system text", "message"])

@@ -140,6 +140,18 @@ def test_what_is_not_used_is_said_whatever_the_cassette_is_called(
         assert used_lines(cassette_use(noted)) == [f"1 of 1 exchange of {name} used"]
 
 
+def test_an_exchange_in_words_shows_no_part_of_a_key(tmp_path: Path) -> None:
+    last = max(index for index, each in enumerate(SPEC["message"]) if "user" in each)
+    spec = changed(SPEC, ("message", last, "user"), f"{'x' * 52} {KEY}")
+    spec["message"] = spec["message"][: last + 1]
+    CassetteWriter(tmp_path / "talk.jsonl").add(Exchange(asked(spec), (), Finished()))
+    with noting_use() as noted:
+        CassetteTape(CassetteChoice("replay", tmp_path / "talk.jsonl"))
+        [_, line] = unused_lines(cassette_use(noted))
+    assert "x" * 52 in line
+    assert "sk-" not in line
+
+
 def test_what_a_run_adds_is_said_and_not_missed(tmp_path: Path) -> None:
     path = tmp_path / "talk.jsonl"
     settings = {"providers.cassette.path": str(path), "providers.cassette.mode": "replay-or-record"}
