@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import process_time
 from typing import Any
 
@@ -179,24 +179,23 @@ def read_all(stored: Json) -> None:
     fork(stream, keep_turns=None, clock=utc_now, made="live", not_ids=())
 
 
-def seconds(stored: Json) -> float:
-    """The least of some measurements: whatever disturbs makes it longer."""
-    found = []
+def measured(stored: Json) -> Iterator[float]:
+    """Some measurements, in seconds. The least of them counts: whatever disturbs adds to it."""
     for _ in range(3):
         gc.collect()
         began = process_time()
         read_all(stored)
-        found.append(process_time() - began)
-    return min(found)
+        yield process_time() - began
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_record_four_times_as_long_takes_about_four_times_as_long(shape: str) -> None:
     make = SHAPES[shape]
     small = 250
-    while (short := seconds(make(small))) < 0.01 and small < 4000:
+    while (short := min(measured(make(small)))) < 0.01 and small < 4000:
         small *= 2
-    assert seconds(make(4 * small)) < 4 * SLACK * max(short, 0.01)
+    limit = 4 * SLACK * max(short, 0.01)
+    assert any(seconds < limit for seconds in measured(make(4 * small)))
 
 
 def test_what_is_not_followed_is_said_and_stays_in_the_notebook() -> None:
