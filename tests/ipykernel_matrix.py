@@ -2,8 +2,10 @@
 
     python tests/ipykernel_matrix.py [--home DIR] [VERSION ...]
 
-Each version gets an environment of its own under DIR, made on first use. `newest` is the newest
-release. The tests themselves run here; only their kernel is of the other environment.
+Each version gets an environment of its own under DIR, made on first use; everything else in it is
+what this one has. The tests themselves run here; only their kernel is of the other environment.
+Without a VERSION it is the supported lines but for this environment's own version, which all other
+tests run with.
 """
 
 from __future__ import annotations
@@ -12,28 +14,31 @@ import argparse
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import venv
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from importlib import metadata
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
 TESTS = PROJECT / "tests" / "notebook" / "prompt" / "test_kernel.py"
-VERSIONS = ("6.29.5", "6.31.0", "7.0.1", "7.3.0", "7.4.0", "newest")
-REQUIREMENTS = ("ipywidgets", "anywidget", "pydantic", "jupyter_client", "matplotlib")
+VERSIONS = ("6.29.5", "6.31.0", "7.0.1", "7.3.0", "7.4.0")
 
 
 def kernel_python(home: Path, version: str) -> Path:
-    """Return the interpreter of an environment with that ipykernel and this project."""
+    """Return the interpreter of an environment with that ipykernel, and what else is here."""
     folder = home / version
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
     ready = folder / "ready"
     if not ready.exists():
         venv.create(folder, clear=True)  # no pip in it: the one that runs this installs there
-        ipykernel = "ipykernel" if version == "newest" else f"ipykernel=={version}"
-        install(python, "--no-compile", ipykernel, *REQUIREMENTS)
-        install(python, "--no-deps", "--editable", str(PROJECT))
+        scheme = {"base": str(folder), "platbase": str(folder)}
+        packages = Path(sysconfig.get_path("purelib", "venv", scheme))
+        here = sysconfig.get_path("purelib")
+        (packages / "here.pth").write_text(f"import site; site.addsitedir({here!r})\n")
+        install(python, f"ipykernel=={version}")  # into it alone: pip changes no other environment
         ready.touch()
     return python
 
@@ -65,7 +70,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     default = Path(tempfile.gettempdir()) / "jp-nb-kernels"
     parser.add_argument("--home", type=Path, default=default)
-    parser.add_argument("versions", nargs="*", default=VERSIONS)
+    others = [each for each in VERSIONS if each != metadata.version("ipykernel")]
+    parser.add_argument("versions", nargs="*", default=others)
     options = parser.parse_args()
     ok = True
     with ThreadPoolExecutor(2) as pool:  # the next ones are made while this one is tested
