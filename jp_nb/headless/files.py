@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.workspace.replacing import replace_file
+from jp_nb.workspace.replacing import is_stream, replace_file
 
 
 def existing_notebook(path: Path) -> Path:
@@ -50,13 +50,18 @@ def write_notebook(notebook: Any, path: Path) -> None:
     write_whole(path, data if data.endswith(b"\n") else data + b"\n")
 
 
+def whole_path(path: Path) -> Path:
+    """Return `path` with links followed, so that they stay; the path of a pipe means nothing."""
+    return path if is_stream(path) else path.resolve()
+
+
 def write_whole(path: Path, data: bytes, *, folders: bool = False) -> None:
     """Replace the file at `path` by `data`, at once or not at all; make its `folders` if need be.
 
     Raises:
         StorageError: If it cannot be written; the old file is as it was.
     """
-    path = path.resolve()  # a link stays a link
+    path = whole_path(path)
     try:
         if folders:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -40,6 +40,7 @@ from jp_nb.agent.exchange import (
 from jp_nb.agent.model_events import ProviderEvent
 from jp_nb.errors import StorageError
 from jp_nb.json_values import MAX_LEVELS, JsonObject, as_object, compact_json, read_json, to_utf8
+from jp_nb.workspace.replacing import is_stream
 
 SUFFIX: Final = ".cassette.jsonl"
 KIND: Final = "cassette"
@@ -128,6 +129,8 @@ class CassetteContent:
 
 def refuse_unless_cassette(path: Path) -> None:
     """Raise `StorageError` if there is something at `path` that is not to be written over."""
+    if is_stream(path):
+        raise StorageError(f"{path} is a device or a pipe, and no cassette: name a file")
     try:
         with path.open("rb") as file:
             first = file.readline(1000).strip()

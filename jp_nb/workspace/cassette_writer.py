@@ -37,10 +37,12 @@ class CassetteWriter:
 
     def __init__(self, path: Path, known: CassetteContent | None = None) -> None:
         self.path = path
+        self._file = Path(os.path.realpath(path))  # a link stays a link
         self.written = 0
         self._began = known is not None
         self._settled_parts = set(known.parts) if known is not None else set()
         self._settled_bytes = self._bytes = self._size() if known is not None else 0
+        self._inode = self._stat().st_ino if known is not None else 0
         self._front = b"" if known is None or _ends_its_line(path) else b"\n"
         self._last: list[Exchange] = []
         self._last_parts: set[tuple[str, str]] = set()
@@ -60,9 +62,10 @@ class CassetteWriter:
 
     def _add(self, exchange: Exchange) -> None:
         if not self._began:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(self.path, line_bytes(HEADER))
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(self._file, line_bytes(HEADER))
             self._settled_bytes = self._bytes = self._size()
+            self._inode = self._stat().st_ino
             self._began = True
         if not (exchange.asked.is_inquiry and self._last and self._last[0].asked.is_inquiry):
             self._settle()
@@ -85,12 +88,12 @@ class CassetteWriter:
 
     def _write(self, block: bytes, place: int) -> None:
         """Have `block` at `place`, a number of bytes, and nothing behind it."""
-        if self._size() != self._bytes:
+        if (self._stat().st_ino, self._size()) != (self._inode, self._bytes):
             raise StorageError(
                 f"another program has written to the cassette {self.path} while it is recorded: "
                 "one kernel at a time records on a cassette"
             )
-        with self.path.open("r+b", buffering=0) as file:
+        with self._file.open("r+b", buffering=0) as file:
             try:
                 file.seek(place)
                 while block:
@@ -100,8 +103,11 @@ class CassetteWriter:
                 raise
             self._bytes = file.truncate()
 
+    def _stat(self) -> os.stat_result:
+        return self._file.stat()
+
     def _size(self) -> int:
-        return os.stat(self.path).st_size
+        return self._stat().st_size
 
 
 def _ends_its_line(path: Path) -> bool:

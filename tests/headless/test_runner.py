@@ -185,6 +185,17 @@ def test_a_kernel_that_is_not_installed_is_named(write_notebook: WriteNotebook) 
     assert path.read_bytes() == before
 
 
+def test_what_is_written_to_a_pipe_goes_through_it(tmp_path: Path) -> None:
+    """As with `/dev/stdout`; and who may replace it has a `/dev/null` afterwards."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDWR)
+    files.write_notebook(nbformat.v4.new_notebook(), path)
+    assert b'"cells": []' in os.read(reader, 10_000)
+    os.close(reader)
+    assert path.is_fifo()
+
+
 @pytest.mark.parametrize("starts", [2, 3])
 def test_a_kernel_that_does_not_start_is_started_once_more(
     write_notebook: WriteNotebook, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, starts: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -229,11 +230,26 @@ def test_two_that_record_on_one_file_are_told(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     one, other = CassetteWriter(path), CassetteWriter(path)
     one.add(exchanges()[0])
-    other.add(exchanges()[0])
-    other.add(exchanges()[1])
+    other.add(exchanges()[0])  # it is as long as before
     with pytest.raises(StorageError, match="another program has written"):
         one.add(exchanges()[1])
     read_cassette(path)
+
+
+def test_a_link_to_a_cassette_stays_one(tmp_path: Path) -> None:
+    path = tmp_path / "link.jsonl"
+    path.symlink_to(tmp_path / "a.jsonl")
+    CassetteWriter(path).add(exchanges()[0])
+    assert path.is_symlink()
+    assert len(read_cassette(tmp_path / "a.jsonl").exchanges) == 1
+
+
+def test_a_pipe_is_no_cassette_and_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(StorageError, match="a device or a pipe"):
+        CassetteTape(CassetteChoice("record", path))
+    assert path.is_fifo()
 
 
 def test_a_folder_that_cannot_be_written_to_is_an_error_that_names_the_file(tmp_path: Path) -> None:
