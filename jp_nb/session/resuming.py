@@ -25,6 +25,7 @@ from jp_nb.errors import PromptCancelled, PromptUnavailable
 from jp_nb.record.cut_short import CutShort, cut_short
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.record.unanswered import NoAnswer, no_answer_mark
+from jp_nb.rendering.wording import one_name
 from jp_nb.safe_text import one_line
 from jp_nb.session.active_conversation import ActiveConversation
 from jp_nb.session.tool_replay import answers_of
@@ -145,16 +146,16 @@ def resume_prompt(
 
     `doubt` says why the record does not count as the person's own; None if it does.
     """
-    which = f" ({number} of {count})" if count > 1 else ""
+    which, name = f" ({number} of {count})" if count > 1 else "", one_name(call.name)
     text = (
-        f"The call of {call.name} has no result: the turn was cut short{which}. It may have done "
+        f"The call of {name} has no result: the turn was cut short{which}. It may have done "
         "its work, in part or whole."
     )
     actions, last_line = (_RUN, _ABANDON, _CANCEL), "Run it again?"
     if doubt is not None:
         text = (
             f"This record does not count as yours ({doubt}): anybody may have written this call of "
-            f"{call.name}{which}, which has no result. If it runs, it runs here, in your name."
+            f"{name}{which}, which has no result. If it runs, it runs here, in your name."
         )
         actions, last_line = (_ABANDON, _CANCEL, _RUN_STRANGE), "What becomes of it?"
     exhibits = (Exhibit("arguments", call.arguments),) if call.arguments else ()

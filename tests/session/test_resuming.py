@@ -11,7 +11,10 @@ import pytest
 
 from jp_nb.config.directives import Directive
 from jp_nb.errors import PromptCancelled, PromptUnavailable, ProviderError, UsageError
+from jp_nb.record.events import ToolCallRequest
 from jp_nb.record.turn_view import Turn
+from jp_nb.rendering.wording import question
+from jp_nb.session.resuming import resume_prompt
 from jp_nb.session.session import Session
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import CANCELLED, FakePrompter, yes
@@ -137,6 +140,14 @@ def test_a_conversation_that_the_notebook_does_not_have_comes_back_when_somebody
     assert own.read_text().count('"entry"') == len(stream.raw)
     assert resumed(session).text.endswith("two")
     session.close()
+
+
+def test_a_name_that_somebody_else_made_up_hides_no_words_of_ours() -> None:
+    call = ToolCallRequest(id="c1", name="look\n\u202e" + "x" * 5000, arguments={})
+    prompt = resume_prompt(call, 1, 2, doubt="it is not signed")
+    shown = question(prompt)
+    assert shown.startswith("This record does not count as yours (it is not signed)")
+    assert shown.endswith("(1 of 2), which has no result. If it runs, it runs here, in your name.")
 
 
 @pytest.mark.parametrize("choice", ["run", "abandon"])
