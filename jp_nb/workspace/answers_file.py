@@ -125,6 +125,12 @@ def read_answers_file(path: Path) -> AnswersFile:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
         text = content.decode("utf-8-sig")  # editors of Windows begin a file with a mark
+    except FileNotFoundError as exc:
+        raise ConfigError(
+            "there is no such answers file: `jp-nb run NOTEBOOK --answers-template FILE` writes "
+            "one to fill in",
+            file=str(path),
+        ) from exc
     except OSError as exc:
         raise ConfigError(
             f"the answers file cannot be read: {exc.strerror}", file=str(path)

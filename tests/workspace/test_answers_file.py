@@ -102,7 +102,8 @@ def test_a_file_from_windows_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "what"), [(b"\xff", "not UTF-8"), (b"\n" * 10_001, "longer than"), (None, "read")]
+    ("content", "what"),
+    [(b"\xff", "not UTF-8"), (b"\n" * 10_001, "longer than"), (None, "no such")],
 )
 def test_a_file_that_cannot_be_read_says_why(
     tmp_path: Path, content: bytes | None, what: str
