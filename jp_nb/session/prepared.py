@@ -32,6 +32,7 @@ from jp_nb.agent.prepared_answers import (
 from jp_nb.errors import ConfigError
 from jp_nb.safe_text import one_line
 from jp_nb.tooling.question import FormAnswer, Question
+from jp_nb.tooling.question_kinds import AnswerType
 from jp_nb.workspace import variables
 from jp_nb.workspace.answers_file import (
     AnswersFile,
@@ -161,14 +162,23 @@ def _fitted(said: Said, question: Question, place: str) -> Given | Unfit:
     try:
         answer = _with_variables(said)
     except KeyError as exc:
-        return Unfit(f"{place}: the environment variable {exc.args[0]!r} is not set")
+        return Unfit(f"{place}: the environment variable {exc.args[0]!r} is not set, or empty")
     if isinstance(kind, FormAnswer) and isinstance(answer, dict):
         answer = kind.filled(answer)
     answer = kind.settled(answer)
     if question.misfit(answer) is None:
         return Given(answer, place)
-    why = "" if kind.has_secret else f": {one_line(kind.complaint(answer))}"
-    return Unfit(f"{place}: the answer to {question.id!r} does not fit{why}")
+    why = _complaint(kind, answer)
+    return Unfit(f"{place}: the answer to {question.id!r} does not fit{f': {why}' if why else ''}")
+
+
+def _complaint(kind: AnswerType, answer: JsonValue) -> str:
+    """Return what is wrong with `answer`, without secrets; "" where that would tell of one."""
+    if kind.has_secret:
+        if not (isinstance(kind, FormAnswer) and isinstance(answer, dict)):
+            return ""
+        kind = kind.model_copy(update={"check": None})  # which may quote what it was given
+    return one_line(kind.complaint(answer))
 
 
 def _parts(said: Said, question: Question) -> list[tuple[str, object]]:
@@ -187,13 +197,20 @@ def _with_variables(said: Said) -> JsonValue:
     """Return `said` with the texts of the environment variables it names.
 
     Raises:
-        KeyError: If one is not set; its argument is the name.
+        KeyError: If one is not set, or empty; its argument is the name.
     """
     if isinstance(said, Variable):
-        return os.environ[said.name]
+        return _text_of(said)
     if isinstance(said, Mapping):
         return {
-            name: os.environ[value.name] if isinstance(value, Variable) else value
+            name: _text_of(value) if isinstance(value, Variable) else value
             for name, value in said.items()
         }
     return said
+
+
+def _text_of(variable: Variable) -> str:
+    text = os.environ.get(variable.name, "")
+    if not text:  # CI sets one that holds a secret it does not have
+        raise KeyError(variable.name)
+    return text

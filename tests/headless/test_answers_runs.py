@@ -199,10 +199,11 @@ def test_an_answer_that_does_not_fit_names_file_and_line(path: Path) -> None:
     [
         ('"sesame-open"', "a secret such as 'token' is given by the name of an environment"),
         ('{ env = "NOT_SET_HERE" }', "the environment variable 'NOT_SET_HERE' is not set"),
+        ('{ env = "EMPTY" }', "the environment variable 'EMPTY' is not set, or empty"),
     ],
 )
 def test_a_secret_is_named_and_never_written(path: Path, token: str, why: str) -> None:
-    said = execute(path, answers=ALL.replace('{ env = "A_TOKEN" }', token))
+    said = execute(path, answers=ALL.replace('{ env = "A_TOKEN" }', token), EMPTY="")
     assert f"in.answers.toml, line 4: {why}" in said
     assert "sesame" not in said + path.read_text("utf-8")
 
