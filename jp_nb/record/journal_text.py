@@ -101,9 +101,9 @@ class JournalContents:
     def place_in(self, raw: Sequence[RawEntry]) -> Place:
         """Return what the journal is to `raw`, the entries of a copy of its conversation."""
         base = self.head.base
-        if len(raw) < base:
+        if not self.begins_in(raw):
             return "gap"
-        if not (all(map(_is_same, raw[base:], self.entries)) and self.begins_in(raw)):
+        if not all(map(_is_same, raw[base:], self.entries)):
             return "branch"
         return "continues" if self.length > len(raw) else "covered"
 

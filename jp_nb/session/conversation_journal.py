@@ -104,6 +104,8 @@ class ConversationJournal:
         left = find_left(self._folder, self._document, notebook=self._notebook)
         self._notices += left.notices
         self._offered = left.offered
+        if left.is_shared:  # what the page has may be in the other kernel's journal alone
+            self._base = self._written = 0
         found = left.to_go_on
         if found is None:
             return False
@@ -120,9 +122,11 @@ class ConversationJournal:
             if found.contents.signature:
                 self._document.extra[SIGNATURE] = found.contents.signature
             self._notices.append(_taken_up(len(missing)))
-        if self._notebook and found.contents.head.notebook != self._notebook:
+        head, here = found.contents.head, (self._notebook, file_identity(self._notebook))
+        renamed = self._notebook and (head.notebook, head.file) != here
+        if renamed or (left.is_shared and self._base):
             try:
-                self._rewrite(self._base, self._mark)  # the notebook was renamed
+                self._rewrite(0 if left.is_shared else self._base, self._mark)
             except OSError as exc:
                 self._failed(exc)
         return bool(missing)

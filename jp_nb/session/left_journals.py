@@ -72,11 +72,13 @@ class LeftJournals:
         to_go_on: The one that is of the active conversation as the notebook has it, or longer.
         offered: Those with what the notebook has nowhere, newest first.
         notices: What the person should be told once.
+        is_shared: Whether another kernel has the active conversation open, too.
     """
 
     to_go_on: LeftJournal | None = None
     offered: list[Path] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+    is_shared: bool = False
 
     def say(self, notice: str) -> None:
         """Have the person told `notice`, once."""
@@ -123,7 +125,8 @@ def find_left(folder: JournalFolder, document: Document, *, notebook: str) -> Le
             found.offer(left, UNKNOWN if place is None else BRANCH)
     own = found.to_go_on.file if found.to_go_on else None
     heads = map(read_head, folder.taken(stream.id, besides=own) if notebook else ())
-    if any(head and head.notebook == notebook for head in heads):
+    if any(head and is_own(head, notebook) for head in heads):
+        found.is_shared = True
         found.say(TAKEN)
     return found
 

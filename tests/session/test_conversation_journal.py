@@ -43,6 +43,11 @@ def opened(folder: Path, stored: Any, **home: Any) -> Session:
     return Session(FakeHost(home=FakeHome(folder / NOTEBOOK, stored=stored, **home)))
 
 
+def others(session: Session) -> list[Any]:
+    found: Any = session.document.others
+    return list(found)
+
+
 def kinds(session: Session) -> list[str]:
     return [entry.type for entry in session.document.conversation.entries]
 
@@ -258,6 +263,42 @@ def test_two_kernels_of_one_conversation_have_a_journal_each(left_folder: Path) 
     assert third.active.trust.trusted
     assert not third.conversations.bring_back()
     third.close()
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_what_a_second_kernel_adds_to_a_page_that_was_not_saved_is_back(
+    left_folder: Path, renamed: bool
+) -> None:
+    (left_folder / NOTEBOOK).write_text("{}")
+    first = opened(left_folder, saved(left_folder))
+    first.configure(Directive("cfg", "user.name=Ada"))
+    path = left_folder / ("walk.ipynb" if renamed else NOTEBOOK)
+    (left_folder / NOTEBOOK).rename(path)
+    page = json.loads(json.dumps(first.document.to_json()))
+    second = Session(FakeHost(home=FakeHome(path, stored=page)))
+    assert [notice for notice in second.notices if notice.startswith("another kernel has this")]
+    second.configure(Directive("cfg", "user.name=Bea"))
+    second.close()
+    first.close()
+    third = Session(FakeHost(home=FakeHome(path, stored=saved(left_folder))))
+    while third.conversations.bring_back():
+        pass
+    held = [third.document.conversation.raw, *(x["events"] for x in others(third))]
+    assert second.document.conversation.raw in held
+    third.close()
+
+
+def test_a_journal_whose_beginning_is_nowhere_is_not_offered(left_folder: Path) -> None:
+    [path] = journals(left_folder)
+    head, first, *rest = path.read_text().splitlines(keepends=True)
+    assert "entry" in json.loads(first)
+    told = json.dumps(json.loads(head) | {"base": 1, "mark": "of another one"}) + "\n"
+    path.write_text(told + "".join(rest))
+    session = opened(left_folder, saved(left_folder))
+    assert [notice for notice in session.notices if f"they stay in {path}" in notice]
+    assert not [notice for notice in session.notices if "%jp resume` brings" in notice]
+    assert path.exists()
+    session.close()
 
 
 def test_of_two_journals_that_fit_none_goes_with_what_the_other_lacks(left_folder: Path) -> None:
