@@ -55,8 +55,7 @@ NOT_RECORDED = (
     '`providers.cassette.tools = "run"` the tool runs.'
 )
 RAN_BEFORE = (
-    "This call may have run before, in part or whole, until it was cut short; what it did then may "
-    "stand. Now: {}"
+    "This call may have run before, in part or whole, and what it did then may stand. Now: {}"
 )
 """What the model is told of a call that does not run again, around why it does not."""
 NOT_FORMATTED = "Tool '{}' was not executed because the argument formatter failed: {}"

@@ -43,7 +43,7 @@ class Call:
         changed: True if it is to be shown otherwise since.
         asked: True if it was shown without what a prompt shows.
         ran: True if it began to run.
-        may_have_run: True if an earlier run of it was cut short, or may have been.
+        may_have_run: True if it was run before, or may have been: before a restart, or a crash.
         delivering: True if it ran to its end and somebody is asked what the model reads of it.
         structured: What goes into the record beside the text that the tool gave last, if that
             is what the model reads: whoever edits the text does not mean this to stay.
