@@ -35,6 +35,8 @@ MAX_ALL_BYTES: Final = 1_000_000_000
 """Of all files that no process has open; the oldest go first."""
 MAX_FILES: Final = 16
 """Of one conversation."""
+NEW: Final = ".new"
+"""Ends the name of what takes the place of a journal; a kernel that is killed may leave one."""
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,80}", re.ASCII)
 _OPEN: Final = (
@@ -126,7 +128,7 @@ class JournalFile:
         Raises:
             OSError: If it cannot be written; the file is as it was.
         """
-        beside = self.path.with_suffix(".new")
+        beside = self.path.with_suffix(NEW)
         beside.unlink(missing_ok=True)
         made = os.open(beside, _OPEN | os.O_CREAT | os.O_EXCL, 0o600)
         try:
@@ -258,7 +260,7 @@ class JournalFolder:
     def sweep(self) -> None:
         """Remove files that are too old, or too many, for anybody to come back to them."""
         kept, oldest = 0, time.time() - MAX_AGE_S
-        for path in self._paths(None):
+        for path in self._paths(None, (SUFFIX, NEW)):
             try:
                 status = path.lstat()
             except FileNotFoundError:  # its kernel removed it meanwhile
@@ -268,13 +270,13 @@ class JournalFolder:
             if is_over and (found := _locked(path)) is not None:
                 found.close(remove=True)
 
-    def _paths(self, conversation: str | None) -> list[Path]:
+    def _paths(self, conversation: str | None, suffixes: tuple[str, ...] = (SUFFIX,)) -> list[Path]:
         """Return the files of `conversation`, or all, newest first."""
         begins = "" if conversation is None else f"{file_name(conversation)}."
         found = []
         with os.scandir(self.path) as entries:
             for entry in entries:
-                if entry.name.startswith(begins) and entry.name.endswith(SUFFIX):
+                if entry.name.startswith(begins) and entry.name.endswith(suffixes):
                     with suppress(FileNotFoundError):
                         found.append((entry.stat(follow_symlinks=False).st_mtime_ns, entry.path))
         return [Path(path) for _, path in sorted(found, reverse=True)]

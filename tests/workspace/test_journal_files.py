@@ -33,6 +33,18 @@ def test_a_file_that_its_kernel_removes_meanwhile_stops_no_sweep(
     assert list(folder.path.iterdir()) == []
 
 
+def test_what_a_kernel_left_that_was_killed_as_it_wrote_anew_goes_in_time(tmp_path: Path) -> None:
+    folder = JournalFolder(tmp_path / "journal")
+    own = folder.make("jp-c1")
+    old, fresh = own.path.with_name("jp-c2.0.new"), own.path.with_name("jp-c3.0.new")
+    for path in (old, fresh):
+        path.touch(0o600)
+    os.utime(old, (0, 0))
+    folder.sweep()
+    assert sorted(folder.path.iterdir()) == sorted([own.path, fresh])
+    own.close()
+
+
 def test_without_locks_nothing_is_left_of_a_journal_that_cannot_be_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
