@@ -35,7 +35,7 @@ def missed_lines(recorded: AskedRequest, asked: AskedRequest) -> list[str]:
         if len(found) == MAX_PARTS:
             found.append(["… and more"])
             break
-        found.append([*_changed(what, now, then), *_hint(now, then)])
+        found.append([*_changed(what, now, then), *_hint(what, now, then)])
     return [_bounded(line) for lines in found for line in lines]
 
 
@@ -152,13 +152,18 @@ def _hidden(value: JsonValue) -> JsonValue:
     return value
 
 
-def _hint(now: JsonValue, then: JsonValue) -> Iterator[str]:
-    """Yield what helps where nothing but times differs."""
+def _hint(what: str, now: JsonValue, then: JsonValue) -> Iterator[str]:
+    """Yield what helps where nothing but times differs, or a tool is gone."""
     before, after = (_TIME.sub("", each) if isinstance(each, str) else "" for each in (now, then))
     if before and before == after:
         yield (
             "    only times differ: with `record.reproducible = true`, when it is recorded and "
             "replayed, those of the record are the same in each run"
+        )
+    if what.startswith("tool ") and isinstance(now, dict) and then is None:
+        yield (
+            "    what only a person answers, as with `ask`, is not offered where nobody is: "
+            "`jp-nb run --record` records without anybody, too"
         )
 
 

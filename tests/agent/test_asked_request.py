@@ -123,3 +123,4 @@ def test_a_part_that_is_gone_or_elsewhere_is_shown(part: str) -> None:
     spec[part].pop()
     shown = "\n".join(missed_lines(asked(SPEC), asked(spec)))
     assert UNSET in shown
+    assert ("is not offered where nobody is" in shown) is (part == "tool")
