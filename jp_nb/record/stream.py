@@ -168,8 +168,9 @@ class ConversationStream(EntriesByTurn):
             if "images" in self.__dict__:
                 self.images.add(entry)
         elif kind in CONVERSATION_KINDS:
-            if kind == "chat_request":
+            if isinstance(entry, ChatRequest):
                 self._request = stored_id(raw)
+                self.requests.append(entry)
             elif half := half_of(entry):
                 self._pairs.add(half)
             self.turn_count = self.turn_count or 1

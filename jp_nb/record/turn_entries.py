@@ -43,11 +43,13 @@ class EntriesByTurn:
     Attributes:
         entries: All of them; those of other kinds apply to the conversation as a whole.
         turn_count: How many turns they make. Events before the first `turn_start` are one too.
+        requests: What the person said, of `entries`.
     """
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.turn_count = 0
+        self.requests: list[ChatRequest] = []
 
     def events(self) -> Iterator[TurnEvent]:
         """Yield the events, oldest first."""
@@ -101,6 +103,19 @@ class EntriesByTurn:
             end -= 1
         del tail[end_of_turn(tail, end) :]  # made for the turn to come
         return TurnEntries(self.turn_count - 1, tuple(tail))
+
+    def opened_at(self, turn: int) -> int | None:
+        """Return the index of the request that opened `turn`; looks no further back than that."""
+        number, found = self.turn_count - 1, None
+        for index in reversed(range(len(self.entries))):
+            entry = self.entries[index]
+            if number == turn and isinstance(entry, ChatRequest):
+                found = index  # the first of it counts: the others were said in its course
+            if isinstance(entry, TurnStart):
+                number -= 1
+                if number < turn:
+                    break
+        return found
 
     def last_event(self) -> Entry | None:
         """Return the last event; None if there is none."""

@@ -61,9 +61,9 @@ class Reruns:
     def remember(self, cell: CellRun, *, turn: int, options: int) -> None:
         """Keep that `cell` asked turn number `turn`, for which `options` changes were made."""
         stream = self._active.document.conversation
-        found = _requests(stream).get(turn)
-        if found is not None:
-            self._asked[found[0]] = _AskedBy(cell.execution, options)
+        place = stream.opened_at(turn)
+        if place is not None:
+            self._asked[stream.event_id(place)] = _AskedBy(cell.execution, options)
 
     def found(self, text: str, cell: CellRun, *, same_text: bool = False) -> Repeated | None:
         """Return the turns of an earlier run of `cell`, which asks `text`; None if there are none.
@@ -76,7 +76,7 @@ class Reruns:
         if self._active.headless or cell.execution is None or cell.cell_id is None:
             return None
         stream = self._active.document.conversation
-        if not any(_is_of(entry, text, cell, same_text=same_text) for entry in stream.entries):
+        if not any(_is_of(entry, text, cell, same_text=same_text) for entry in stream.requests):
             return None
         requests, turns = _requests(stream), list(stream.turns())
         mine = {
@@ -162,10 +162,8 @@ def _requests(stream: ConversationStream) -> dict[int, tuple[str, ChatRequest]]:
     return found
 
 
-def _is_of(entry: object, text: str, cell: CellRun, *, same_text: bool) -> bool:
+def _is_of(entry: ChatRequest, text: str, cell: CellRun, *, same_text: bool) -> bool:
     """Return whether `cell`, which asks `text`, may have asked `entry` before."""
-    if not isinstance(entry, ChatRequest):
-        return False
     asked = entry.metadata.get("cell_id")
     if asked and asked != cell.cell_id:
         return False

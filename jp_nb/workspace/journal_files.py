@@ -260,26 +260,29 @@ class JournalFolder:
     def sweep(self) -> None:
         """Remove files that are too old, or too many, for anybody to come back to them."""
         kept, oldest = 0, time.time() - MAX_AGE_S
-        for path in self._paths(None, (SUFFIX, NEW)):
-            try:
-                status = path.lstat()
-            except FileNotFoundError:  # its kernel removed it meanwhile
-                continue
-            kept += status.st_size
-            is_over = status.st_mtime < oldest or kept > MAX_ALL_BYTES
-            if is_over and (found := _locked(path)) is not None:
+        for written, size, path in self._files(suffixes=(SUFFIX, NEW)):
+            kept += size
+            is_over = written < oldest * 1e9 or kept > MAX_ALL_BYTES
+            if is_over and (found := _locked(Path(path))) is not None:
                 found.close(remove=True)
 
-    def _paths(self, conversation: str | None, suffixes: tuple[str, ...] = (SUFFIX,)) -> list[Path]:
+    def _paths(self, conversation: str | None) -> list[Path]:
         """Return the files of `conversation`, or all, newest first."""
         begins = "" if conversation is None else f"{file_name(conversation)}."
+        return [Path(path) for _, _, path in self._files(begins)]
+
+    def _files(
+        self, begins: str = "", suffixes: tuple[str, ...] = (SUFFIX,)
+    ) -> list[tuple[int, int, str]]:
+        """Return when, in nanoseconds, files were written, their bytes and paths; newest first."""
         found = []
         with os.scandir(self.path) as entries:
             for entry in entries:
                 if entry.name.startswith(begins) and entry.name.endswith(suffixes):
-                    with suppress(FileNotFoundError):
-                        found.append((entry.stat(follow_symlinks=False).st_mtime_ns, entry.path))
-        return [Path(path) for _, path in sorted(found, reverse=True)]
+                    with suppress(FileNotFoundError):  # its kernel removed it meanwhile
+                        status = entry.stat(follow_symlinks=False)
+                        found.append((status.st_mtime_ns, status.st_size, entry.path))
+        return sorted(found, reverse=True)
 
     def _check(self) -> None:
         status = self.path.lstat()

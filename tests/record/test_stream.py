@@ -225,6 +225,10 @@ def test_events_and_turns_count_alike(entries: list[dict[str, Any]]) -> None:
     assert numbered == of_turns
     assert stream.turn_count == len({turn for turn, _ in numbered})
     assert stream.last_event() == (numbered[-1][1] if numbered else None)
+    asked = [(e.turn, e.position) for e in stream.events() if isinstance(e.entry, ChatRequest)]
+    for turn in range(-1, stream.turn_count + 1):
+        assert stream.opened_at(turn) == next((at for of, at in asked if of == turn), None)
+    assert stream.requests == [e for e in stream.entries if isinstance(e, ChatRequest)]
 
 
 def test_the_schema_of_a_turn_is_that_of_its_first_request() -> None:

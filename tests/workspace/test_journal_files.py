@@ -19,16 +19,17 @@ def test_a_file_that_its_kernel_removes_meanwhile_stops_no_sweep(
     folder = JournalFolder(tmp_path / "journal")
     own, other = folder.make("jp-c1"), folder.make("jp-c2")
     own.append(b"old")
-    os.utime(own.path, (0, 0))
+    for file in (own, other):
+        os.utime(file.path, (0, 0))
     own.close()
-    look = Path.lstat
+    opens = os.open
 
-    def late(path: Path) -> os.stat_result:
-        if path == other.path:
+    def late(path: Path | str, flags: int, *mode: int) -> int:
+        if str(path) == str(other.path):
             other.close(remove=True)
-        return look(path)
+        return opens(path, flags, *mode)
 
-    monkeypatch.setattr(Path, "lstat", late)
+    monkeypatch.setattr(os, "open", late)
     folder.sweep()
     assert list(folder.path.iterdir()) == []
 
