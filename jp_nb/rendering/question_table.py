@@ -11,7 +11,7 @@ from typing import Final
 from jp_nb.json_values import sorted_json
 from jp_nb.record.question_entry import PastAnswer
 from jp_nb.rendering.markdown import code_block
-from jp_nb.rendering.report import Report, joined, table
+from jp_nb.rendering.report import Report, in_one_line, joined, table
 from jp_nb.safe_text import escape_markdown, one_line, plain
 
 QUESTION_CHARS: Final = 60
@@ -41,7 +41,7 @@ def question_sheets(answers: Sequence[PastAnswer]) -> Report:
 
 def with_note(shown: Report, note: str) -> Report:
     """Return `shown` with a line below it."""
-    return Report(f"{shown.markdown}\n\n*{escape_markdown(note)}*", f"{shown.text}\n{note}")
+    return Report(f"{shown.markdown}\n\n{in_one_line(note)}", f"{shown.text}\n{note}")
 
 
 def _sheet(answer: PastAnswer) -> Report:

@@ -5,12 +5,15 @@ Source: `docs/guide.md`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from jp_nb.safe_text import escape_markdown, one_line
 
 MAX_CELL_CHARS = 200
+_COMMAND: Final = re.compile(r"`(%%?jp(?: [\w./=-]+)*)`", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,14 @@ def joined(parts: Sequence[Report], *, between: str = "\n") -> Report:
     return Report(
         "\n\n".join(part.markdown for part in parts), between.join(part.text for part in parts)
     )
+
+
+def in_one_line(note: str, escape: Callable[[str], str] = escape_markdown) -> str:
+    """Return `note` as emphasised Markdown, in which a command such as `%jp undo` is code."""
+    # A formula could reach over a command: then all of it is text.
+    parts = [note] if "$" in note or "\\" in note else _COMMAND.split(note)
+    marked = [f"`{part}`" if place % 2 else escape(part) for place, part in enumerate(parts)]
+    return f"*{''.join(marked)}*"
 
 
 def table(

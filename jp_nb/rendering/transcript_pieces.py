@@ -32,6 +32,7 @@ from jp_nb.rendering.question_card import (
     question_card,
     quoted,
 )
+from jp_nb.rendering.report import in_one_line
 from jp_nb.rendering.tool_calls import (
     bounded,
     call_markdown,
@@ -246,7 +247,7 @@ def _notice_markdown(text: str) -> str:
     for line in _notice_text(text).split("\n"):
         if said := one_line(line, limit=2000):
             indentation = len(line) - len(line.lstrip(" "))
-            lines.append(f"{NO_BREAK_SPACE * indentation}*{no_markup(said)}*")
+            lines.append(f"{NO_BREAK_SPACE * indentation}{in_one_line(said, no_markup)}")
     return "  \n".join(lines)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jp_nb.rendering.report import table
+from jp_nb.rendering.report import in_one_line, table
 from tests.support.reports import HOSTILE, rendered
 
 
@@ -13,3 +13,14 @@ def test_a_cell_of_a_table_stays_one_cell() -> None:
     assert "\x1b" not in markdown
     assert "<img" not in rendered(markdown)
     assert rendered(markdown).count("<td>") == 2
+
+
+def test_a_command_in_a_note_is_code_and_nothing_else_is_markup() -> None:
+    note = "4 less; `%jp compact --undo` takes *that* back, `<b>` and `%jp log\x00` are text"
+    assert rendered(in_one_line(note)).strip() == (
+        "<p><em>4 less; <code>%jp compact --undo</code> takes *that* back, "
+        "`&lt;b&gt;` and `%jp log\x00` are text</em></p>"
+    )
+    formula = rendered(in_one_line("$a `%jp undo` b$"))
+    assert "<code>$a `%jp undo` b$</code>" in formula
+    assert "<img" not in rendered(in_one_line(f"`%jp log` {HOSTILE}"))
