@@ -33,12 +33,14 @@ class CellOutputs:
 
     Attributes:
         request: The id of the request that runs the cell.
+        session: Of the page that sent it.
         cell: The cell's id in the notebook.
         code: Its source as it was run.
         outputs: Display id, data and metadata of each output, in order.
     """
 
     request: str
+    session: str
     cell: str
     code: str
     outputs: tuple[tuple[str, Bundle, Bundle], ...]
@@ -127,4 +129,5 @@ def _shown(running: _Running) -> CellOutputs:
     code = (running.request.get("content") or {}).get("code", "")
     outputs = tuple((name, *output) for name, output in running.outputs.items())
     name = cell if isinstance(cell, str) else ""
-    return CellOutputs(_id(running.request), name, str(code), outputs)
+    session = str(running.request["header"].get("session", ""))
+    return CellOutputs(_id(running.request), session, name, str(code), outputs)

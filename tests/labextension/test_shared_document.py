@@ -34,6 +34,14 @@ STRANGE = f"""sealed => {{
 }}"""
 
 
+HEARS_PULL = """() => {
+    const { kernel } = window.jupyterapp.shell.currentWidget.context.sessionContext.session;
+    kernel.iopubMessage.connect((_, { content }) => {
+        window.pulled ||= content.data?.type === "pull";
+    });
+}"""
+
+
 def wait_for(page: NotebookPage, condition: str) -> None:
     """Wait until `condition` is true of the metadata `m` of the page."""
     page.page.wait_for_function(f"() => {{ const m = {MODEL}.metadata; return {condition}; }}")
@@ -112,7 +120,9 @@ def test_one_page_writes_each_batch_and_another_takes_over(shared_pages: SharedP
     writes = [page.page.evaluate("window.writes") for page in (first, second)]
     assert sorted(map(bool, writes)) == [False, True]
     writer, reader = (first, second) if writes[0] else (second, first)
+    reader.page.evaluate(HEARS_PULL)
     writer.page.goto("about:blank")
+    reader.page.wait_for_function("window.pulled")  # it said goodbye: nothing waits for its answer
     run(reader, 4, until="flushed")
     assert reader.page.evaluate("window.writes") > 0
     record = carrier.read(metadata_in(reader))
@@ -198,6 +208,38 @@ def test_two_people_share_questions_who_answered_them_the_queue_and_the_interrup
     for page in (first, second):
         page.wait_for_kernel_status("idle")
         assert page.page.locator(FORMS).count() == 0
+
+
+def test_pages_opened_or_loaded_again_while_a_form_is_up_show_and_answer_it(
+    shared_pages: SharedPages,
+) -> None:
+    (shared_pages.lab.root / "decides.toml").write_text(2 * ASKS + '[[replies]]\ntext = "Noted."\n')
+    cells = ["%load_ext jp_nb", "%%jp -n -m scripted/decides\nDecide."]
+    (first,) = shared_pages.open(*cells, people=["Ada"])
+    run(first, 0, until="kept")
+    first.run_cell(1)
+    first.form()
+    first.reload(status="busy")
+    first.form().evaluate("form => { form.isAsItWas = true; }")
+    second = shared_pages.open_again(first.path, "Bo", status="busy")
+    second.form()
+    assert first.form().evaluate("form => form.isAsItWas")
+    first.reload(status="busy")
+    for page in (first, second):
+        page.form()
+        assert page.page.locator(FORMS).count() == outputs_of(page, 1) == 1
+    first.form().get_by_role("radio").nth(1).click()
+    click(first, "Submit")
+    second.output_text(1, contains="→ SQLite (by Ada)")
+    second.form().get_by_role("radio").nth(0).click()
+    click(second, "Submit")
+    for page in (first, second):
+        shown = page.output_text(1, contains="Noted.")
+        assert shown.count("Noted.") == shown.count("→ Postgres (by Bo)") == 1
+        page.wait_for_kernel_status("idle")
+        assert page.page.locator(FORMS).count() == 0
+        assert outputs_of(page, 1) == 1
+        assert "*" not in page.cell(1).locator(".jp-InputPrompt").inner_text()
 
 
 @pytest.mark.long

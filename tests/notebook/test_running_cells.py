@@ -62,7 +62,7 @@ def test_what_a_cell_shows_is_kept_until_it_ends() -> None:
     outputs: Any = (("a", {"text/plain": "3"}, {"x": 1}), ("b", {"text/plain": "2"}, {}))
     found: list[CellOutputs] = []
     cells.show_again(found.append)
-    assert found == [CellOutputs("first", "cell of first", "1", outputs)]
+    assert found == [CellOutputs("first", "", "cell of first", "1", outputs)]
     kernel._publish_status("idle", "shell")
     found.clear()
     cells.show_again(found.append)

@@ -285,20 +285,20 @@ def run_cell(cell: Locator, keys: str = "Control+Enter") -> None:
 class NotebookPage:
     """A notebook that is open in JupyterLab, or in Notebook."""
 
-    def __init__(self, page: Page, path: Path, url: str) -> None:
+    def __init__(self, page: Page, path: Path, url: str, status: str = "idle") -> None:
         self.page = page
         self.path = path
         self._url = url
         self.dialogs: list[str] = []
         page.on("dialog", self._dismiss)
-        self._open()
+        self._open(status)
 
-    def _open(self) -> None:
+    def _open(self, status: str) -> None:
         if self.page.url == "about:blank":
             self.page.goto(self._url)
         else:  # JupyterLab is there already
             self.page.evaluate(OPEN, self.path.name)
-        self.wait_for_kernel_status("idle")
+        self.wait_for_kernel_status(status)
 
     def is_quiet(self) -> bool:
         """Whether the kernel is idle and nothing is asked."""

@@ -30,7 +30,14 @@ FIELDS: Mapping[str, Mapping[str, Mapping[str, Fits]]] = {
         "pull": {},
         "save": {"to": TEXT},
         "cells": {"to": TEXT, "whole": ANY},
-        "show": {"to": TEXT, "request": TEXT, "cell": TEXT, "code": TEXT, "outputs": LIST},
+        "show": {
+            "to": TEXT,
+            "puts?": FLAG,
+            "request": TEXT,
+            "cell": TEXT,
+            "code": TEXT,
+            "outputs": LIST,
+        },
     },
     "page": {
         "hello": {
@@ -42,7 +49,10 @@ FIELDS: Mapping[str, Mapping[str, Mapping[str, Fits]]] = {
             "doc?": ANY,
             "chunks?": NUMBER,
             "tells": LIST,
+            "session?": TEXT,
+            "user?": TEXT,
         },
+        "bye": {},
         "chunk": {"i": NUMBER, "of": NUMBER, "text": TEXT},
         "ack": {"seq": NUMBER, "stream": TEXT, "n": NUMBER, "dirty": FLAG},
         "nack": {"seq": NUMBER, "stream": TEXT, "n": NUMBER, "why?": TEXT},

@@ -45,14 +45,17 @@ class SharedPages:
         names: Sequence[str | None] = people or [None] * pages
         return [self.open_again(path, name) for name in names]
 
-    def open_again(self, path: Path, person: str | None = None) -> NotebookPage:
-        """Open the notebook in one more page, that of `person`."""
+    def open_again(
+        self, path: Path, person: str | None = None, *, status: str = "idle"
+    ) -> NotebookPage:
+        """Open the notebook in one more page, that of `person`; its kernel has that `status`."""
         context = self._chromium.new_context(viewport=VIEWPORT)
         context.set_default_timeout(PATIENCE_MS)
         if person is not None:
             context.route("**/api/me?**", partial(_as_user, person))
         place = f"lab/workspaces/{path.stem}-{next(_NUMBERS)}/tree/{path.name}"
-        page = NotebookPage(context.new_page(), path, f"{self.lab.url}/{place}?token={TOKEN}&reset")
+        url = f"{self.lab.url}/{place}?token={TOKEN}&reset"
+        page = NotebookPage(context.new_page(), path, url, status)
         self._opened.append(page)
         return page
 

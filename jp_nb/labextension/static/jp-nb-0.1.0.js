@@ -26,6 +26,7 @@
   const WIDGET_STATE = "application/vnd.jupyter.widget-state+json";
   const INLINE_CHARS = 4 * 1024 * 1024; // a longer document travels in pieces
   const PIECE_CHARS = 1024 * 1024; // messages above 10 MB never reach the kernel
+  const STAYS_MS = 2000; // after a goodbye; a page that goes away is gone by then
   const MAX_PIECES = 4096; // of a document that the kernel sends
   // Of the cells that the kernel asks for: characters of one text, and of all together.
   const LISTED = { source: 20e3, sources: 2e6, output: 10e3, outputs: 1.5e6, images: 0 };
@@ -449,7 +450,8 @@
       if (!outputs || !Object.keys(content.data).length) return;
       const place = placeOf(outputs, id, content);
       if (place < 0) outputs.add(asOutput(content));
-      else if (!same(outputs.get(place).toJSON(), asOutput(content))) {
+      // A shared document may have another order of keys.
+      else if (canonical(outputs.get(place).toJSON()) !== canonical(asOutput(content))) {
         outputs.set(place, asOutput(content));
       }
     }
@@ -476,6 +478,22 @@
       const cell = this.cellModel;
       cell?.outputs.changed.disconnect(this.onChanged);
       if (cell && this.ours && !this.again) setRunning(cell, false);
+    }
+  }
+
+  /**
+   * Trust what `cell` shows in this page, and change nothing for others.
+   *
+   * To trust an output is to make it anew, and the new one would be written for all pages: those
+   * would draw it anew, in the middle of what somebody types.
+   */
+  function trustHere({ outputs, sharedModel }) {
+    if (outputs.trusted) return;
+    sharedModel.updateOutputs = () => {};
+    try {
+      outputs.trusted = true;
+    } finally {
+      delete sharedModel.updateOutputs;
     }
   }
 
@@ -590,8 +608,13 @@
       this.written = null; // what this page wrote last of a shared document
       this.pieces = null; // of a document that the kernel sends
       this.showing = null; // what a turn shows in its cell
+      this.awaited = new Map(); // what turns show that other pages run, by display id
       this.queued = null; // a cell that was run again while it ran
       this.onUser = () => this.shared && this.hello(); // the name is known now, or another one
+      this.onLeave = () => {
+        this.bye();
+        if (this.shared) setTimeout(() => this.hello(), STAYS_MS); // somebody said no
+      };
       this.onStatus = this.onStatus.bind(this);
       this.onIOPub = this.onIOPub.bind(this);
       void context.ready.then(() => this.start());
@@ -606,6 +629,7 @@
         this.fresh = false;
         if (key === KEY) this.checkWritten();
       });
+      context.model.contentChanged.connect(() => this.trustAwaited());
       context.fileChanged.connect(() => this.forget()); // saved, reverted, loaded again
       context.pathChanged.connect(() => this.hello());
       // Opening a notebook changes nothing in it; saving it lifts the carrier.
@@ -614,9 +638,17 @@
         else if (state === "completed" && this.saving) this.send({ type: "saved", ...this.saving });
       });
       context.sessionContext.kernelChanged.connect((_, { newValue }) => this.connect(newValue));
-      context.disposed.connect(() => this.connect(null));
+      context.disposed.connect(() => {
+        this.bye();
+        this.connect(null);
+      });
       this.user?.userChanged.connect(this.onUser);
-      context.disposed.connect(() => this.user?.userChanged.disconnect(this.onUser));
+      // What is sent later, while the page goes away, does not arrive.
+      window.addEventListener("beforeunload", this.onLeave);
+      context.disposed.connect(() => {
+        this.user?.userChanged.disconnect(this.onUser);
+        window.removeEventListener("beforeunload", this.onLeave);
+      });
       this.connect(context.sessionContext.session?.kernel ?? null);
     }
 
@@ -634,7 +666,7 @@
     /** What tells the kernel who sends, where several people have the document. */
     get sender() {
       const name = this.user?.identity?.display_name;
-      return this.shared && name ? { session: this.kernel.clientId, user: name } : {};
+      return this.shared ? { session: this.kernel.clientId, ...(name && { user: name }) } : {};
     }
 
     get readOnly() {
@@ -762,6 +794,7 @@
     /** Forget what there was with another process. */
     begin() {
       this.comm = this.pieces = this.queued = null;
+      this.awaited.clear();
       this.endShowing();
     }
 
@@ -822,10 +855,15 @@
           else if (this.shared) this.trustOutputsOf(content.code);
           break;
         case "status":
-          if (content.execution_state === "idle" && parent?.msg_id === this.showing?.request) {
-            this.endShowing();
-          }
+          if (content.execution_state === "idle") this.onIdle(parent?.msg_id);
           break;
+      }
+    }
+
+    onIdle(request) {
+      if (request === this.showing?.request) this.endShowing();
+      for (const [id, by] of this.awaited) {
+        if (by === request) this.awaited.delete(id);
       }
     }
 
@@ -839,8 +877,10 @@
       const { showing } = this;
       if (showing?.request === parent?.msg_id && (isOfTurn || showing?.outputs.has(id))) {
         showing.update(id, { data, metadata });
+      } else if (!asked && this.shared) {
+        if (isOfTurn) this.trustWhatShows(id, parent?.msg_id);
       } else if (!asked && header.msg_type === "update_display_data") {
-        if (!this.shared) this.replace(id, { data, metadata });
+        this.replace(id, { data, metadata });
       }
     }
 
@@ -860,6 +900,28 @@
         };
         outputs.changed.connect(trust);
         trust();
+      }
+    }
+
+    /**
+     * The kernel shows something in a cell that another page runs: it is trusted here, too.
+     *
+     * The document comes another way than what the kernel says, and may be later.
+     */
+    trustWhatShows(id, request) {
+      this.awaited.set(id, request);
+      this.trustAwaited();
+    }
+
+    trustAwaited() {
+      if (!this.awaited.size) return;
+      for (const cell of this.context.model.cells) {
+        if (cell.type !== "code") continue;
+        for (const id of this.awaited.keys()) {
+          if (placeOf(cell.outputs, id) < 0) continue;
+          this.awaited.delete(id);
+          trustHere(cell);
+        }
       }
     }
 
@@ -900,13 +962,17 @@
     }
 
     /** A cell runs since before this page was there: what the kernel shows in it. */
-    onShow({ to, request, cell: id, code, outputs }) {
+    onShow({ to, request, cell: id, code, outputs, puts }) {
       const { model } = this.context;
       const wellFormed =
         [request, id, code].every((x) => typeof x === "string" && x) &&
         list(outputs).every((x) => typeof own(x, "display_id") === "string" && isObject(x.data));
       if (to !== this.page || !wellFormed || model.readOnly) return;
-      if (this.shared) return; // the page that asked puts them there
+      if (this.shared && puts !== true) {
+        // Another page puts them there.
+        for (const { display_id } of list(outputs)) this.trustWhatShows(display_id, request);
+        return;
+      }
       const cell = cellOf(model, id) ?? insertCell(model, id, code);
       this.endShowing();
       // What is there is of an earlier run, unless the notebook was saved since. Cleared before
@@ -915,7 +981,8 @@
         cell.outputs.clear();
       }
       const showing = new Showing(model, request, id);
-      cell.trusted = true; // as that of every cell that runs
+      if (this.shared) trustHere(cell);
+      else cell.trusted = true; // as that of every cell that runs
       setRunning(cell, true);
       for (const { display_id, data, metadata } of list(outputs)) {
         showing.outputs.set(display_id, { data, metadata: isObject(metadata) ? metadata : {} });
@@ -1112,6 +1179,11 @@
       pieces.forEach((piece, i) =>
         this.send({ type: "chunk", i, of: pieces.length, text: piece })
       );
+    }
+
+    /** This page is closed, or loaded again: another one of a shared document takes over. */
+    bye() {
+      if (this.shared) this.send({ type: "bye" });
     }
 
     ack({ seq }) {

@@ -326,6 +326,8 @@ class LiveStore:
         ]
         fields: JsonObject = {"request": shown.request, "cell": shown.cell, "code": shown.code}
         with self._state:
+            if self._pages.puts_outputs(page, shown.session):
+                fields["puts"] = True
             return self._numbering.message("show", to=page, outputs=outputs, **fields)
 
     def _send(self, message: JsonObject) -> None:
@@ -343,12 +345,13 @@ class LiveStore:
                 self._delivery.silent = False
             match data.get("type"):
                 case "hello" | "chunk":
-                    if hello := self._pages.read(data):
-                        self._consider(hello)
+                    self._consider(self._pages.read(data))
                 case "ack":
                     self._delivery.acknowledged(data, time.monotonic())
                 case "nack":
                     self._delivery.rejected(data)
+                case "bye":
+                    self._say_goodbye(str(data.get("page", "")))
                 case "cells" if self._page_cells is not None:
                     self._page_cells.hear(data)
                 case "saved" | "save_failed":
@@ -356,7 +359,13 @@ class LiveStore:
                     self._saving.note(data, None if self._delivery.replaces else self._pages.hello)
             self._state.notify_all()
 
-    def _consider(self, hello: Hello) -> None:
+    def _say_goodbye(self, page: str) -> None:
+        if self._pages.leave(page):
+            self._at_once.append(self._numbering.message("pull"))
+
+    def _consider(self, hello: Hello | None) -> None:
+        if hello is None:
+            return  # pieces of it are to come
         People.of(self._kernel).greet(hello.session, hello.user)
         if self._pages.only_reads(hello):
             self._pages.join(hello)

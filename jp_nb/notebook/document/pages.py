@@ -15,6 +15,8 @@ from jp_nb.record.jp_object import conversation_id
 
 MAX_PAGES = 8
 """That send a long record at the same time."""
+MAX_LEFT = 64
+"""Pages that said goodbye and may have left cells that run."""
 
 
 class Pages:
@@ -39,6 +41,9 @@ class Pages:
         self._pieces: dict[str, tuple[Hello, Pieces]] = {}
         self._suitor: tuple[Hello, float] | None = None  # and when it is followed
         self._silent = False  # the page that is followed
+        self._sessions: dict[str, str] = {}  # of pages that share a document
+        self._left: deque[str] = deque(maxlen=MAX_LEFT)  # the sessions of those that are gone
+        self._substitutes: dict[str, str] = {}  # the page that does it, by session
 
     def read(self, data: Mapping[str, Any]) -> Hello | None:
         """Return the hello that `data` is or completes; None while pieces of it are to come."""
@@ -89,6 +94,38 @@ class Pages:
         if hello.page not in self._names:
             self.newcomers.append(hello.page)
         self._names.add(hello.page)
+        if hello.session:
+            self._sessions[hello.page] = hello.session
+            if hello.session in self._left:  # it stayed
+                self._left.remove(hello.session)
+
+    def leave(self, page: str) -> bool:
+        """Note that `page` is gone; return whether another one is there to be asked for a sign.
+
+        That one takes over: what the page wrote, and what the cells show that it asked for.
+        """
+        session = self._sessions.pop(page, "")
+        if not session:
+            return False
+        self._names.discard(page)
+        self._left.append(session)
+        self._substitutes = {k: v for k, v in self._substitutes.items() if k in self._left}
+        if self.hello is not None and page == self.hello.page:
+            self._silent = True
+        self.newcomers.extend(list(self._sessions)[:1])
+        return bool(self._sessions)
+
+    def puts_outputs(self, page: str, session: str) -> bool:
+        """Return whether `page` puts in the outputs of what was asked in `session`.
+
+        One page does it for all that share the document: it that asked, or once that is gone
+        another one.
+        """
+        if session not in self._left:
+            return False
+        if self._substitutes.get(session) not in self._sessions:
+            self._substitutes[session] = page
+        return self._substitutes[session] == page
 
     def writer_is_silent(self) -> None:
         """Note that the page that is followed does not answer."""
@@ -125,8 +162,11 @@ class Pages:
 
     def follow(self, hello: Hello) -> None:
         """Follow the page that says `hello`."""
+        before = self.hello.page if self.hello is not None and self._silent else hello.page
         self.hello = hello
         self.hellos += 1
         self._suitor = None
         self._silent = False
         self.join(hello)
+        if before != hello.page:
+            self.leave(before)  # without a goodbye

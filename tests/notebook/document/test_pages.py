@@ -1,0 +1,58 @@
+"""Which pages are there, and which of those that share a document puts in outputs."""
+
+from __future__ import annotations
+
+from jp_nb.notebook.document.pages import Pages
+from jp_nb.notebook.document.wire import Hello
+
+
+def hello(page: str) -> Hello:
+    return Hello(page, "talk.ipynb", collaborative=True, session=f"session of {page}")
+
+
+def three() -> Pages:
+    pages = Pages(patience=1)
+    pages.follow(hello("a"))
+    pages.join(hello("b"))
+    pages.join(hello("c"))
+    pages.newcomers.clear()
+    return pages
+
+
+def test_the_page_that_asked_puts_in_outputs_until_it_is_gone_then_one_other() -> None:
+    pages = three()
+    asked = "session of b"
+    assert not any(pages.puts_outputs(page, asked) for page in "abc")
+    assert pages.leave("b")
+    assert list(pages.newcomers) == ["a"]
+    assert [pages.puts_outputs(page, asked) for page in "ac"] == [True, False]
+    pages.leave("a")
+    assert [pages.puts_outputs("c", session) for session in (asked, "session of a")] == [True] * 2
+    assert not pages.puts_outputs("c", "a session that no page has named")
+
+
+def test_a_page_that_stays_after_its_goodbye_is_there_again() -> None:
+    pages = three()
+    pages.leave("b")
+    pages.join(hello("b"))
+    assert not pages.puts_outputs("a", "session of b")
+
+
+def test_a_writer_that_leaves_or_does_not_answer_gives_way_to_the_next_hello() -> None:
+    pages = three()
+    assert pages.only_reads(hello("b"))
+    pages.leave("a")
+    assert not pages.only_reads(hello("b"))
+    pages.follow(hello("b"))
+    pages.writer_is_silent()
+    pages.follow(hello("c"))
+    assert pages.puts_outputs("c", "session of b")
+
+
+def test_a_goodbye_of_a_page_that_is_unknown_or_the_last_one_asks_nobody() -> None:
+    pages = three()
+    assert not pages.leave("x")
+    assert pages.leave("a")
+    assert not pages.leave("a")
+    assert pages.leave("b")
+    assert not pages.leave("c")
