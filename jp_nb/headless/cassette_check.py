@@ -30,6 +30,8 @@ from jp_nb.workspace.answers_file import read_answers_file
 from jp_nb.workspace.cassette_file import CassetteContent, read_cassette
 
 MAGIC: Final = "%%jp"
+NOTE: Final = "\n["
+"""Begins what is said behind a request of images that it shows (`record/recorded_images.py`)."""
 NOT_RUN: Final = "skip-execution"
 """The tag of a cell that runners of Jupyter pass over."""
 VALUE: Final = "{{"
@@ -117,9 +119,11 @@ def _asked(content: CassetteContent) -> list[str]:
 
 
 def _is_asked(text: str, asked: list[str]) -> bool:
-    """Return True if one of `asked` is `text`, or begins with it: notes on images come behind."""
-    place = bisect_left(asked, text)
-    return place < len(asked) and asked[place].startswith(text)
+    """Return True if one of `asked` is `text`, or is that with notes on images behind it."""
+    noted = text + NOTE
+    whole, longer = bisect_left(asked, text), bisect_left(asked, noted)
+    is_there = whole < len(asked) and asked[whole] == text
+    return is_there or (longer < len(asked) and asked[longer].startswith(noted))
 
 
 # --- what the record says --------------------------------------------------------------------
