@@ -48,12 +48,14 @@ class TurnTreatment:
     tool_calls: ToolCallPolicy | None = None
 
 
-def stand_ins(stream: ConversationStream, hidden: Collection[int]) -> dict[int, tuple[Entry, ...]]:
+def stand_ins(
+    stream: ConversationStream, hidden: Collection[int], *, whole: int = -1
+) -> dict[int, tuple[Entry, ...]]:
     """Return what stands in place of an entry, by its index; an entry that is not here stays.
 
-    What is `hidden` anyway is not looked at. In each turn the newest compaction decides, for the
-    summary, the reasoning and the tool calls on their own; of equally old ones the later in the
-    record.
+    What is `hidden` anyway is not looked at, nor the turn that stays `whole`. In each turn the
+    newest compaction decides, for the summary, the reasoning and the tool calls on their own; of
+    equally old ones the later in the record.
     """
     treatments = turn_treatments(stream)
     if not treatments:
@@ -64,7 +66,7 @@ def stand_ins(stream: ConversationStream, hidden: Collection[int]) -> dict[int, 
     seen = (event for event in stream.events() if event.position not in hidden)
     for turn, grouped in groupby(seen, key=lambda event: event.turn):
         events = list(grouped)
-        treatment = treatments[turn]
+        treatment = TurnTreatment() if turn == whole else treatments[turn]
         if (summary := treatment.summary) is not None:
             found |= dict.fromkeys((event.position for event in events), ())
             if summary is not before and repeats.allow(summary):

@@ -31,17 +31,20 @@ class PlacedCompaction:
         after: The number of the last turn that had begun before it; -1 if none had.
         entry: What it says, as it is stored.
         taken_back: True if a later entry takes it back.
+        turn_went_on: True if that turn went on behind it, as one that is resumed does.
     """
 
     position: int
     after: int
     entry: Compaction
     taken_back: bool = False
+    turn_went_on: bool = False
 
     @property
     def of_its_time(self) -> Compaction:
-        """What it says, with no word about turns that came after it."""
-        return self.entry.model_copy(update={"to_turn": min(self.entry.to_turn, self.after)})
+        """What it says, with no word about turns that ended after it."""
+        last = self.after - 1 if self.turn_went_on else self.after
+        return self.entry.model_copy(update={"to_turn": min(self.entry.to_turn, last)})
 
 
 def takes_back(entry: Entry) -> bool:
@@ -58,10 +61,14 @@ def placed_compactions(entries: Iterable[Entry]) -> list[PlacedCompaction]:
     """Return the compactions among `entries`, oldest first, without those that take one back."""
     found: list[PlacedCompaction] = []
     open_ones: dict[tuple[int, int], list[int]] = {}
-    turn = -1
+    turn, seen = -1, 0  # so many stand before the last event
     for position, entry in enumerate(entries):
         if isinstance(entry, TurnStart) or (turn < 0 and entry.type in CONVERSATION_KINDS):
-            turn += 1
+            turn, seen = turn + 1, len(found)
+        elif entry.type in CONVERSATION_KINDS:
+            for index in range(seen, len(found)):
+                found[index] = replace(found[index], turn_went_on=True)
+            seen = len(found)
         elif isinstance(entry, Compaction):
             same = open_ones.setdefault((entry.from_turn, entry.to_turn), [])
             if not takes_back(entry):

@@ -116,10 +116,11 @@ def thread_of(
 
     An entry that names a request which cannot be told is left out, with the other half of its
     tool call; so are turns that got no answer, but for the last one if it is under way (`in_turn`).
-    Turns that were compacted are as short as that says.
+    Turns that were compacted are as short as that says, but for one that is under way.
     """
-    hidden = _hidden(stream) | _unanswered(stream, but=stream.turn_count - 1 if in_turn else -1)
-    return _seen(stream, providers, hidden, stand_ins(stream, hidden))
+    under_way = stream.turn_count - 1 if in_turn else -1
+    hidden = _hidden(stream) | _unanswered(stream, but=under_way)
+    return _seen(stream, providers, hidden, stand_ins(stream, hidden, whole=under_way))
 
 
 def thread_of_turns(

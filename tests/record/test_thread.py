@@ -187,6 +187,20 @@ def test_a_summary_that_others_divide_a_thousand_times_is_not_sent_a_thousand_ti
     assert 20_000 <= sum(map(len, texts)) <= 120_000 + len(parts)
 
 
+def test_a_compaction_says_nothing_about_a_turn_that_went_on_behind_it() -> None:
+    turn = [START, ASKED, SAID]
+    over = compaction(0, 1, summary={"summary": "S"}, tool_calls={"policy": "omit"})
+    stopped = new_stream(*turn, *turn, over)
+    assert shown(thread_of(stopped)) == [SUMMARY_REQUEST, "S"]
+    whole = shown(thread_of(new_stream(*turn)))
+    resumed = shown(thread_of(stopped, in_turn=True))
+    assert resumed == [SUMMARY_REQUEST, "S", *whole]
+    more = [called(), result(), {**SAID, "message": "more"}]
+    went_on = new_stream(*stopped.raw, *more, *turn)
+    assert shown(thread_of(went_on))[: len(resumed)] == resumed
+    assert "more" in shown(thread_of(went_on))
+
+
 def test_a_compaction_says_nothing_about_turns_that_came_after_it() -> None:
     forever = raw("compaction", from_turn=0, to_turn=10**6, summary={"summary": "S"})
     stream = new_stream(START, ASKED, SAID, forever, START, ASKED, SAID)
