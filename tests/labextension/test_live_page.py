@@ -260,8 +260,8 @@ def test_a_page_keeps_its_conversations_when_others_begin(open_notebook: OpenNot
     ids=["newer", "damaged", "damaged entry", "null"],
 )
 def test_what_cannot_be_read_is_left_alone(open_notebook: OpenNotebook, jp: Any, said: str) -> None:
-    page = open_notebook(SETUP, "say('mine'); flushed()", "new(); say('next'); flushed()")
-    reopened(page, jp=jp)
+    cells = (SETUP, "say('mine'); flushed()", "new(); say('next'); flushed()")
+    page = open_notebook(*cells, jp=jp)
     begin(page, said)
     page.run_cell(1)
     page.output_text(1, contains="not flushed")
@@ -276,7 +276,7 @@ def test_what_cannot_be_read_is_left_alone(open_notebook: OpenNotebook, jp: Any,
 
 
 def test_a_read_only_notebook_is_left_alone(open_notebook: OpenNotebook) -> None:
-    page = open_notebook(SETUP, "say('mine'); flushed()")
+    page = open_notebook(SETUP, "say('mine'); flushed()", fresh=True)
     page.page.route(
         "**/api/contents/*.ipynb?*",
         lambda route: _as_read_only(route),
@@ -330,8 +330,7 @@ def test_a_carrier_is_lifted_by_the_first_write_and_not_by_looking(
 
 
 def test_saving_lifts_a_carrier(open_notebook: OpenNotebook) -> None:
-    page = open_notebook("1")
-    reopened(page, widgets=carried(doc("one", made="headless")))
+    page = open_notebook("1", widgets=carried(doc("one", made="headless")))
     page.save()
     metadata = page.saved().metadata
     assert contents(metadata.jp.events) == ["one"]

@@ -45,6 +45,7 @@ def test_every_message_of_both_sides_is_as_the_table_says(open_notebook: OpenNot
         "show = DisplayPublisher(ip.display_pub.publish, kernel=ip.kernel)()\n"
         "show({'text/plain': 'shown'}, update=False, final=False)\n"
         "import os, time\nwhile not os.path.exists('seen again'): time.sleep(0.02)",
+        fresh=True,
     )
     page.page.evaluate(CAPTURE)
     page.run_cell(0)

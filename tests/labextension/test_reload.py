@@ -184,7 +184,7 @@ def test_a_question_of_a_cells_own_code_comes_back_too(open_notebook: OpenNotebo
 
 def test_notebook_7_has_the_form_again(open_notebook: OpenNotebook, lab: Lab) -> None:
     pytest.importorskip("notebook")
-    page = open_notebook("%load_ext jp_nb", "%%jp -m scripted/one\nGo.")
+    page = open_notebook("%load_ext jp_nb", "%%jp -m scripted/one\nGo.", fresh=True)
     page.page.goto(f"{lab.url}/notebooks/{page.path.name}?token={TOKEN}")
     classic = page.page
     classic.locator(".jp-Notebook .jp-CodeCell").nth(1).wait_for()

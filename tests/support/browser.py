@@ -90,11 +90,13 @@ class Lab:
     url: str
     root: Path
 
-    def write(self, name: str, cells: Sequence[str], kernel: str = "python3") -> Path:
+    def write(
+        self, name: str, cells: Sequence[str], kernel: str = "python3", **metadata: Any
+    ) -> Path:
         """Write a notebook with code `cells` and return its path."""
         notebook = nbformat.v4.new_notebook(
             cells=[nbformat.v4.new_code_cell(source) for source in cells],
-            metadata={"kernelspec": {"name": kernel, "display_name": kernel}},
+            metadata={"kernelspec": {"name": kernel, "display_name": kernel}, **metadata},
         )
         path = self.root / name
         nbformat.write(notebook, path)
@@ -432,9 +434,12 @@ class Pages:
         return context.new_page()
 
     def give_back(self, opened: NotebookPage, *, again: bool) -> None:
-        """Keep the page of `opened` if it can serve `again`; close it otherwise."""
+        """Keep the page of `opened` if it can serve `again`, without other tabs; else close it."""
         page = opened.page
         if again and self._loaded is None and not page.is_closed() and opened.leave():
+            for tab in page.context.pages:
+                if tab != page:
+                    tab.close()
             self._loaded = page
         else:
             page.context.close()
@@ -456,15 +461,20 @@ class Notebooks:
         self._opened: list[tuple[NotebookPage, bool]] = []
 
     def open(
-        self, *cells: str, kernel: str = "python3", classic: bool = False, fresh: bool = False
+        self,
+        *cells: str,
+        kernel: str = "python3",
+        classic: bool = False,
+        fresh: bool = False,
+        **metadata: Any,
     ) -> NotebookPage:
-        """Open a notebook with the given cells.
+        """Open a notebook with the given cells and `metadata`.
 
         `classic`: in Notebook instead of JupyterLab. `fresh`: in a page of its own that nobody
         used before and nobody will, for tests of pages themselves.
         """
         name = f"{self._name}-{next(_NUMBERS)}"
-        path = self._lab.write(f"{name}.ipynb", cells, kernel)
+        path = self._lab.write(f"{name}.ipynb", cells, kernel, **metadata)
         place = "notebooks" if classic else f"lab/workspaces/{name}/tree"
         url = f"{self._lab.url}/{place}/{path.name}?token={TOKEN}{'' if classic else '&reset'}"
         alone = classic or fresh
