@@ -57,7 +57,9 @@ CHOOSE_ANOTHER = f"`%jp config {MODEL_ID}=PROVIDER/NAME`"
 MAX_TOTAL_TOKENS = "assistant.request.max_total_tokens"
 ALLOW_MORE = f"`%jp config {MAX_TOTAL_TOKENS}=N` allows more, and 0 any number; ask again to go on"
 TOO_MANY_TOKENS = "This tool call did not run: the turn had taken as many tokens as it may."
-NO_ANSWER = "⚠ There was no answer: the request stays in the record and is not sent again"
+NO_ANSWER = (
+    "⚠ There was no answer: the request stays in the record, and only `%jp resume` sends it again"
+)
 TAKEN_BACK = "; what its options had set is taken back"
 
 CycleResult = Literal["follow_up", "config_changed", "completed", "interrupted", "stopped"]
