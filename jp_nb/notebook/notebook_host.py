@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jp_nb.notebook.document.finding import find
 from jp_nb.notebook.last_errors import LastErrors
+from jp_nb.notebook.people import People
 from jp_nb.notebook.ran_cells import RanCells
 from jp_nb.safe_text import plain
 from jp_nb.session.host import CellRun, Home
@@ -48,6 +49,7 @@ class NotebookHost:
         return CellRun(
             _text(request.get("metadata", {}).get("cellId")),
             _text(request.get("header", {}).get("msg_id")),
+            People.of(kernel).sender_of(request) if request else None,
         )
 
     def front_end(

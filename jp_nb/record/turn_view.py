@@ -126,10 +126,14 @@ class ConfigChange:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text of the assistant or, with `by_person`, of the person."""
+    """Text of the assistant or, with `by_person`, of the person.
+
+    `by` is who that is, where several people share the notebook: as a page claims.
+    """
 
     content: str
     by_person: bool = False
+    by: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +277,8 @@ class _Reader:
                 self._began = True
                 shown = self._shown_by(entry)
                 self.images_of_request += shown.images
-                self.parts.append(Text("\n".join([content, *shown.notes]), by_person=True))
+                said = "\n".join([content, *shown.notes])
+                self.parts.append(Text(said, by_person=True, by=who_in(entry.metadata)))
             case ChatResponse(kind="message", message=message):
                 self._add_text(message or "", goes_on=continues(entry))
             case ChatResponse(kind="structured"):

@@ -104,23 +104,29 @@ def log(
     return Report("\n\n".join(markdown), "\n".join(text))
 
 
+def _speaker(part: Part) -> str:
+    if not (isinstance(part, Text) and part.by_person):
+        return "assistant"
+    return "you" if part.by is None else f"asked by {shown_name(part.by)}"
+
+
 def _turn(turn: Turn, image_hosts: Collection[str]) -> Iterator[Report]:
     """Yield what was asked, then under the assistant's name what came, in its order."""
     parts = turn.parts or _parts(turn)
     asked = (x for x in parts if isinstance(x, Text) and x.by_person)
     request = next(asked, Text(turn.request, by_person=True))
-    heading, before = f"{turn.number} · you", f"{turn.number} you:"
+    speaker = _speaker(request)
+    heading, before = f"{turn.number} · {escape_markdown(speaker)}", f"{turn.number} {speaker}:"
     yield _spoken(heading, before, request.content, image_hosts)
     for image in turn.images:
         yield _line(f"[image: {image.words}]")
-    speaker = "you"
     for part in (x for x in parts if x is not request):
         if isinstance(part, ConfigChange) and not (part.delta or part.unsets or part.begins_again):
             continue  # it changed only whose a value is
-        says = "you" if isinstance(part, Text) and part.by_person else "assistant"
+        says = _speaker(part)
         if says != speaker and not isinstance(part, ConfigChange):
             speaker = says
-            yield Report(f"**{turn.number} · {says}**", f"{turn.number} {says}:")
+            yield Report(f"**{turn.number} · {escape_markdown(says)}**", f"{turn.number} {says}:")
         yield _part(part, image_hosts)
     if turn.uncalled:
         yield _line(f"⚠ {turn.uncalled} was demanded and not called")

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from jp_nb.record.inquiry_events import BY
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -40,10 +42,17 @@ class CellRun:
     Attributes:
         cell_id: The cell's id in the notebook.
         execution: The id of this run; None where no page runs cells.
+        by: Who runs it, where several people share the notebook: as a page claims.
     """
 
     cell_id: str | None = None
     execution: str | None = None
+    by: str | None = None
+
+    def metadata(self) -> dict[str, JsonValue]:
+        """Return what the record keeps of it beside a request."""
+        known = {"cell_id": self.cell_id, BY: self.by}
+        return {key: said for key, said in known.items() if said}
 
 
 class RecordStore(Protocol):

@@ -28,8 +28,6 @@ from jp_nb.workspace.config_files import ConfigFiles
 from jp_nb.workspace.folder_trust import FolderTrust
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
-
     from jp_nb.agent.model_events import ToolChoice
     from jp_nb.config.directives import Directive
     from jp_nb.config.tree.app_config import AppConfig
@@ -265,9 +263,8 @@ class Session:
         cell = self.host.cell_run()
         wanted = turns.described(schema)
         other = turns.next_conversation(asked.text, cell, new=new)
-        metadata: dict[str, JsonValue] = {"cell_id": cell.cell_id} if cell.cell_id else {}
         return self._run(
-            ChatRequest(content=asked.text, schema=wanted, metadata=metadata),
+            ChatRequest(content=asked.text, schema=wanted, metadata=cell.metadata()),
             other,
             cell,
             images=asked.images,
@@ -297,9 +294,8 @@ class Session:
         content = turns.hide_secrets(error_request(error, question, room=room, namespace=names))
         cell = self.host.cell_run()
         other = turns.next_conversation(content, cell, same_text=True)
-        metadata: dict[str, JsonValue] = {"cell_id": cell.cell_id} if cell.cell_id else {}
         return self._run(
-            ChatRequest(content=content, metadata=metadata), other, cell, shows_request=True
+            ChatRequest(content=content, metadata=cell.metadata()), other, cell, shows_request=True
         )
 
     def retry(self, *, model: str | None = None) -> Turn:

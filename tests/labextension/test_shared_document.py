@@ -195,6 +195,7 @@ def test_two_people_share_questions_who_answered_them_the_queue_and_the_interrup
     logged = run(second, 3, until="Noted.")
     assert f"(form) (by {SHOWN})" in logged
     assert "(form) (by Ada Lovelace)" in logged
+    assert "asked by Ada Lovelace" in logged
     record: Any = carrier.read(metadata_in(second))
     ended = [e["metadata"] for e in record["events"] if e["type"] == "inquiry_response"]
     assert len(ended[0]["by"]) < 130

@@ -38,6 +38,20 @@ def log_of(*entries: Any, status: str = "") -> Report:
     return conversation_log.log(Document.new(clock=utc_now, made="live"), turns)
 
 
+@pytest.mark.parametrize(("name", "line"), [
+    ("Ada", "0 asked by Ada: Go."),
+    ("assistant", "0 asked by assistant: Go."),
+    ("Ada:\n0 assistant", '0 asked by "Ada: 0 assistant": Go.'),
+    (7, "0 you: Go."),
+])  # fmt: skip
+def test_a_log_says_who_asked_where_several_people_share_the_notebook(name: Any, line: str) -> None:
+    [turn] = new_stream(START, {**ASKED, "content": "Go.", "metadata": {"by": name}}, SAID).turns()
+    shown = conversation_log.log(
+        Document.new(clock=utc_now, made="live"), [read_turn(0, turn.entries)]
+    )
+    assert shown.text.splitlines()[0] == line
+
+
 def test_a_log_tells_what_happened_in_its_order() -> None:
     delta = ConfigDelta(
         timestamp=T, unsets=("user.name",), metadata=metadata_of([
