@@ -171,6 +171,18 @@ def _double(value: float) -> float | None:
 
 # --- storing and sending ---------------------------------------------------------------------
 
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+
+
+def copied(value: Any) -> Any:
+    """Return what `json_copy` does, several times faster; of what is not nested deeply."""
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind is dict:
+        return {key: copied(item) for key, item in value.items()}
+    return [copied(item) for item in value] if kind is list else json_copy(value)
+
 
 def json_copy(value: Any) -> Any:
     """Return a copy of JSON `value` that shares nothing with it, however deep it is nested."""

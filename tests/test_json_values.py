@@ -13,9 +13,11 @@ from jp_nb.json_values import (
     MAX_INDENTED_LEVELS,
     MAX_LEVELS,
     canonical_json,
+    copied,
     indented_json,
     is_deeper,
     is_storable,
+    json_copy,
     read_json,
     sorted_json,
     storable,
@@ -174,3 +176,14 @@ def test_text_is_made_whole_once_and_sent_whatever_it_is(text: str) -> None:
     assert whole_text(whole) == whole
     assert len(to_utf8(text).decode()) == len(text)
     assert to_utf8("a\ud83d") == b"a?"
+
+
+@given(json_values)
+def test_a_copy_shares_nothing_and_is_what_json_would_make_of_it(value: Any) -> None:
+    assert json.dumps(copied(value)) == json.dumps(json_copy(value))
+    value = {"items": [value, {"key": []}], "pair": (1, [2])}
+    made = copied(value)
+    made["items"][1]["key"].append("more")
+    made["pair"].append("more")  # a list by now
+    assert value["items"][1] == {"key": []}
+    assert value["pair"] == (1, [2])

@@ -8,7 +8,6 @@ Source: `docs/turns.md`.
 from __future__ import annotations
 
 import asyncio
-import copy
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -32,7 +31,7 @@ from jp_nb.agent.recorded_results import RecordedResult
 from jp_nb.agent.shown_images import NONE, admit
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.errors import ToolError
-from jp_nb.json_values import json_copy
+from jp_nb.json_values import copied, json_copy
 from jp_nb.record.events import InquiryEntry, ToolCallResponse
 from jp_nb.record.recorded_images import shows
 from jp_nb.record.thread import Thread
@@ -187,7 +186,7 @@ class CallRunner:
     def _take_recorded(self, call: Call, results: Sequence[RecordedResult]) -> None:
         """Give `call` the result that it had; nothing runs, and nobody is asked."""
         if call.tool is not None:
-            call.arguments = copy.deepcopy(call.request.arguments)
+            call.arguments = copied(call.request.arguments)
             self._show_begin(call, call.tool)
         if call.index < len(results):
             result, call.may_have_run = results[call.index], False  # what it came to is known
@@ -223,7 +222,7 @@ class CallRunner:
 
         async def write() -> Event:
             try:
-                text = await formatter.format(copy.deepcopy(call.arguments), context)
+                text = await formatter.format(copied(call.arguments), context)
             except (Exception, asyncio.CancelledError) as exc:
                 if is_cancelled():
                     raise
@@ -249,11 +248,11 @@ class CallRunner:
         return ToolContext(
             name=tool.name,
             call_id=call.request.id,
-            answers=copy.deepcopy(call.answers),
+            answers=copied(call.answers),
             ends=dict(call.ends),
             reply=call.reply,
-            options=copy.deepcopy(dict(tool.options)),
-            access=copy.deepcopy(tool.access),
+            options=copied(dict(tool.options)),
+            access=copied(tool.access),
             config=None if shows else self.changes.visible(tool),
             delta_rejection=None if shows else call.rejection,
             catalog=self._batch.catalog,
@@ -268,7 +267,7 @@ class CallRunner:
         cell = self._cell.for_run(call)
         RUN.set(run)  # in the context of this task
         try:
-            arguments = copy.deepcopy(call.arguments)  # a run may change what it gets
+            arguments = copied(call.arguments)  # a run may change what it gets
             outcome = await tool.executor.run(arguments, context, cell)
         except asyncio.CancelledError:
             if is_cancelled():
@@ -329,7 +328,7 @@ class CallRunner:
         if call.may_have_run and not call.ran:
             content = RAN_BEFORE.format(content)
         if call.edited is not None:
-            metadata = edited_by_person(copy.deepcopy(call.arguments), call.edited)
+            metadata = edited_by_person(copied(call.arguments), call.edited)
         if skipped or content != call.delivered:
             self._drop_images(call)
         elif call.structured is not None:

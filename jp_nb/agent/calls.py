@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from jp_nb.agent.prompts import Channel, Unavailable
 from jp_nb.agent.shown_images import NONE, Admitted
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.image import Image
+from jp_nb.json_values import copied
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.tooling.arguments import coerce_arguments
 from jp_nb.tooling.context import DeltaRejection, QuestionEnd
@@ -129,7 +129,7 @@ class EndCallbacks(Protocol):
 def prepare(tool: OfferedTool, given: Mapping[str, JsonValue]) -> dict[str, JsonValue] | Failure:
     """Return the arguments `given` as `tool` will get them, or why it cannot run with them."""
     schema = tool.definition.parameters
-    own = copy.deepcopy(dict(given))  # the record's are nobody else's
+    own = copied(dict(given))  # the record's are nobody else's
     try:
         prepared = tool.executor.prepare(tool.name, coerce_arguments(own, schema), schema)
     except Exception as exc:  # a tool's own code

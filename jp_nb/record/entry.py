@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from jp_nb.json_values import json_copy
+from jp_nb.json_values import copied
 
 RawEntry = dict[str, JsonValue]
 LINKS = ("event_id", "request_id")
@@ -74,7 +74,7 @@ def _plain(value: Any) -> Any:
         return value.to_raw()
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    return json_copy(value) if isinstance(value, dict | list) else value
+    return copied(value) if isinstance(value, dict | list) else value
 
 
 class Unknown(Entry):
