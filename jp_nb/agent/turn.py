@@ -269,6 +269,8 @@ class TurnLoop:
             ended: Ended = "failed" if status == "failed" else "interrupted"
             mark = no_answer_mark(NoAnswer(ended, takes_back))
             self._record.add(self._tokens.told_by(mark))
+        else:
+            self._tell_tokens()
         if self._began:
             self.display(Notice(NO_ANSWER + (TAKEN_BACK if takes_back else "")))
 

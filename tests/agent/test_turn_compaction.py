@@ -335,6 +335,26 @@ async def test_an_interrupt_of_the_summary_ends_the_turn_before_it_began() -> No
     assert summarizer.closed == 1
 
 
+async def test_the_tokens_of_a_summary_that_was_interrupted_are_counted() -> None:
+    told = asyncio.Event()
+
+    async def has_told() -> None:
+        told.set()
+        await forever()
+
+    made, _ = bench(summaries=[[Usage(700, 30), has_told]], config=auto(max_turns=1))
+
+    async def interrupt() -> None:
+        await told.wait()
+        made.loop.interrupt()
+
+    end, _ = await asyncio.gather(made.run("Now?"), interrupt())
+    assert end.status == "interrupted"
+    [entry] = made.entries[len(earlier()) :]
+    [took] = usage_in(entry.metadata)
+    assert took.tokens.input_tokens == 700
+
+
 async def test_after_an_error_of_length_it_happens_without_a_question() -> None:
     made, _ = bench(
         [TOO_LONG],
