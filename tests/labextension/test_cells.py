@@ -110,11 +110,11 @@ def test_a_huge_notebook_is_told_in_a_few_megabytes(
     page = open_notebook(LOAD, "from jp_nb.session.current import loaded\n"
         "import json\n"
         "store = loaded().active.store\n"
-        "told = [store.ask_cells(whole).result(60) for whole in (None, 4000, 'nobody')]\n"
+        "told = [store.ask_cells(whole).result(60) for whole in (None, 1000, 'nobody')]\n"
         "first = json.loads(told[0])\n"
         "print([len(x) < 5_000_000 for x in told], len(first), first[3]['left_out'] > 900_000)\n"
         "one, none = map(json.loads, told[1:])\n"
-        "print(len(one[4000]['outputs'][0]['text']), 'source' in one[1], 'source' in none[1])",
+        "print(len(one[1000]['outputs'][0]['text']), 'source' in one[1], 'source' in none[1])",
     )  # fmt: skip
     page.run_cell(0)
     page.output_text(0, contains="jp_nb")
@@ -123,14 +123,14 @@ def test_a_huge_notebook_is_told_in_a_few_megabytes(
             const {{ sharedModel }} = {MODEL};
             const text = "y".repeat(1e6);
             const output = {{ output_type: "stream", name: "stdout", text }};
-            const outputs = (n) => n % 100 ? [] : [output];
-            sharedModel.insertCells(2, Array.from({{ length: 5000 }}, (_, n) => ({{
-                cell_type: "code", source: n === 1 ? text : `x = ${{n}}\\n`.repeat(50),
+            const outputs = (n) => n % 25 ? [] : [output];
+            sharedModel.insertCells(2, Array.from({{ length: 1250 }}, (_, n) => ({{
+                cell_type: "code", source: n === 1 ? text : `x = ${{n}}\\n`.repeat(200),
                 outputs: outputs(n + 2), execution_count: n,
             }})));
         }}"""
     )
     page.run_cell(1)
     text = page.output_text(1, contains="False False")
-    assert "[True, True, True] 5002 True" in text
+    assert "[True, True, True] 1252 True" in text
     assert "200003 False False" in text
