@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -192,10 +193,23 @@ def _finish(
     What could not be read `before` is not of this run.
     """
     lift_from(client)
+    for cell in client.nb.cells:
+        if cell.cell_type == "code":
+            cell.outputs = list(_joined(cell.outputs))
     write_notebook(client.nb, target)
     if any(state not in before for state in unreadable(client.nb.metadata)):
         return CellFailure(None, "StorageError", NOT_WHOLE)
     return None
+
+
+def _joined(outputs: Iterable[Any]) -> Iterator[Any]:
+    """Yield `outputs`, what follows each other on one stream as one: time alone cut it."""
+    for stream, found in groupby(outputs, lambda each: each.get("name")):
+        pieces = list(found)
+        if stream is not None:
+            pieces[0].text = "".join(piece.text for piece in pieces)
+            del pieces[1:]
+        yield from pieces
 
 
 def _forget_journals(path: Path, written: JsonValue) -> None:

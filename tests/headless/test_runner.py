@@ -185,6 +185,20 @@ def test_a_kernel_that_is_not_installed_is_named(write_notebook: WriteNotebook) 
     assert path.read_bytes() == before
 
 
+def test_what_is_printed_is_in_one_piece_whenever_it_was_sent(
+    write_notebook: WriteNotebook,
+) -> None:
+    cell = (
+        "import sys\nfor n in range(3):\n    print(n, flush=True)\n"
+        "display('x')\nprint(3, flush=True)\nprint(4, file=sys.stderr, flush=True)"
+    )
+    path = write_notebook(setup=cell)
+    run_notebook(path)
+    outputs = read(path).cells[0].outputs
+    assert [each.get("name") for each in outputs] == ["stdout", None, "stdout", "stderr"]
+    assert [each.text for each in outputs if "text" in each] == ["0\n1\n2\n", "3\n", "4\n"]
+
+
 def test_what_is_written_to_a_pipe_goes_through_it(tmp_path: Path) -> None:
     """As with `/dev/stdout`; and who may replace it has a `/dev/null` afterwards."""
     path = tmp_path / "pipe"
