@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import assert_never
 
+from jp_nb.agent.decisions import SKIPPED
+from jp_nb.agent.questions import NOT_ANSWERED
 from jp_nb.config.masking import is_secret, masked
 from jp_nb.config.paths import Element, format_path, parse_path
 from jp_nb.config.secret_names import NOT_SHOWN, SECRET_ANSWER, without_credentials
@@ -240,11 +242,17 @@ def _call(call: ToolCall) -> str:
         f"{spell_unseen(key)}={escape_unseen(json.dumps(value, ensure_ascii=False))}"
         for key, value in call.arguments.items()
     )
-    mark = {None: "…", True: "✗", False: "✓"}[call.is_error]
+    mark = "⊘" if _was_skipped(call) else {None: "…", True: "✗", False: "✓"}[call.is_error]
     result = one_line(call.content or "", limit=MAX_CELL_CHARS)
     shown = plain(f"{spell_unseen(call.name)}({arguments})", limit=120)
     images = "".join(f" · {image.words}" for image in call.images)
     return f"{mark} {shown}{_edited(call)} → {result}{images}"
+
+
+def _was_skipped(call: ToolCall) -> bool:
+    """Return True if the model was told that somebody did not want `call`, or closed its form."""
+    told = call.content or ""
+    return told in NOT_ANSWERED.values() or told.startswith(SKIPPED.removesuffix("."))
 
 
 def _edited(call: ToolCall) -> str:

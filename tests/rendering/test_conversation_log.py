@@ -164,3 +164,13 @@ def test_a_log_says_what_it_leaves_out() -> None:
     assert shown.text.startswith("7 earlier turns are not shown: %jp log 8 shows all\n7 you: Go.")
     assert "7 earlier turns" in shown.markdown
     assert "earlier" not in conversation_log.log(document, [turn], total=1).text
+
+
+@pytest.mark.parametrize(
+    "told",
+    ["Tool skipped by user.", "Tool skipped by user: too late", "Tool input cancelled by user."],
+)
+def test_a_call_that_somebody_did_not_want_is_no_success(told: str) -> None:
+    answered = {**result("c1"), "content": told}
+    log = log_of(called("c1"), answered, SAID)
+    assert f"  ⊘ t() → {told}" in log.text.splitlines()
