@@ -98,7 +98,7 @@ def test_the_cell_and_the_log_say_so(session: Session) -> None:
         fail(session, "-m openai/broken", "First?")
         said = shell_of(session).shown[-1]
         fail(session, "-m openai/broken", "Second?")
-    assert "not sent again; what its options had set is taken back" in said
+    assert "only `%jp resume` sends it again; what its options had set is taken back" in said
     log = conversation_log.log(session.document, session.conversations.log()).text
     line = "✗ failed: no answer came (models are not sent this turn; its settings were taken back)"
     assert log.count(line) == 2
