@@ -37,6 +37,6 @@ def without_parsers() -> Iterator[None]:
 
 
 def _is_valid_syntax(term: str, value: str) -> bool:
-    from rfc3987_syntax import is_valid_syntax  # type: ignore[import-untyped]
+    from rfc3987_syntax import is_valid_syntax
 
     return bool(is_valid_syntax(term, value))

@@ -13,13 +13,16 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
+from jupyter_client.manager import KernelManager
 from jupyter_core.utils import ensure_async
 from nbclient import NotebookClient
 from nbclient.exceptions import DeadKernelError
+from traitlets import TraitError
+from traitlets.config import Config
 
 from jp_nb.headless.cell_ends import CellWatch
 
@@ -29,6 +32,9 @@ PATIENCE = 10.0
 
 STARTS = 2
 """Times a kernel is started: who starts beside it may take a port before it does."""
+
+ENCRYPTION: Final = "transport_encryption"
+"""A setting of newer managers of kernels; kernels warn of its lack in each run."""
 
 OnCell = Callable[[int, Any], None]
 """Called with number and node of each cell that was executed, its outputs included."""
@@ -63,6 +69,7 @@ class Execution:
             notebook,
             timeout=timeout,
             record_timing=False,  # times would make every run another file
+            config=_encryption(),
             on_cell_execute=self._cell_begins,
             on_cell_executed=executed,
         )
@@ -159,6 +166,16 @@ class Execution:
             raise asyncio.CancelledError
         self.began = True
         self.watch.begins(cell_index)
+
+
+def _encryption() -> Config:
+    """Have what goes to and from the kernel encrypted where both sides can: other users listen."""
+    config = Config()
+    if ENCRYPTION in KernelManager.class_trait_names():
+        with suppress(TraitError):  # sockets were built without it
+            KernelManager(**{ENCRYPTION: "auto"})
+            config.KernelManager[ENCRYPTION] = "auto"
+    return config
 
 
 async def _sent(manager: Any) -> None:

@@ -39,6 +39,15 @@ def test_the_record_is_in_the_metadata_and_no_carrier_is_left(
     assert printed(notebook) == BEGUN + "flushed\n"
 
 
+def test_nobody_listens_to_what_a_kernel_is_sent(
+    write_notebook: WriteNotebook, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = write_notebook("print(get_ipython().kernel.parent.curve_secretkey is not None)")
+    run_notebook(path)
+    assert printed(read(path)) == BEGUN + "True\n"
+    assert "encryption" not in capfd.readouterr().err
+
+
 def test_a_second_run_replaces_the_first_and_one_that_continues_appends(
     write_notebook: WriteNotebook,
 ) -> None:
