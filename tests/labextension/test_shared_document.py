@@ -240,7 +240,34 @@ def test_pages_opened_or_loaded_again_while_a_form_is_up_show_and_answer_it(
         page.wait_for_kernel_status("idle")
         assert page.page.locator(FORMS).count() == 0
         assert outputs_of(page, 1) == 1
-        assert "*" not in page.cell(1).locator(".jp-InputPrompt").inner_text()
+        page.cell(1).get_by_text("[*]").wait_for(state="hidden")
+
+
+def test_a_page_takes_over_from_one_that_hangs(shared_pages: SharedPages) -> None:
+    (shared_pages.lab.root / "decides.toml").write_text(2 * ASKS + '[[replies]]\ntext = "Noted."\n')
+    cells = ["%load_ext jp_nb", "%%jp -n -m scripted/decides\nDecide."]
+    first, second = shared_pages.open(*cells, people=["Ada", "Bo"])
+    run(first, 0, until="kept")
+    first.run_cell(1)
+    for page in (first, second):
+        page.form()
+    debugger = first.page.context.new_cdp_session(first.page)
+    debugger.send("Debugger.enable")
+    debugger.send("Debugger.pause")  # it does nothing any more
+    second.form().get_by_role("radio").nth(1).click()
+    click(second, "Submit")
+    second.output_text(1, contains="→ SQLite (by Bo)")
+    second.form().get_by_role("radio").nth(0).wait_for()
+    debugger.send("Debugger.disable")
+    first.output_text(1, contains="→ SQLite (by Bo)")
+    first.form().get_by_role("radio").nth(0).click()
+    click(first, "Submit")
+    for page in (first, second):
+        shown = page.output_text(1, contains="Noted.")
+        assert shown.count("Noted.") == shown.count("→ Postgres (by Ada)") == 1
+        page.wait_for_kernel_status("idle")
+        assert page.page.locator(FORMS).count() == 0
+        assert outputs_of(page, 1) == 1
 
 
 @pytest.mark.long

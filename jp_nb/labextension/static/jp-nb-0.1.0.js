@@ -24,6 +24,7 @@
   const SEGMENT_CHARS = 16 * 1024; // of a full one
   const TARGET = "jp_nb.document";
   const WIDGET_STATE = "application/vnd.jupyter.widget-state+json";
+  const WIDGET_VIEW = "application/vnd.jupyter.widget-view+json";
   const INLINE_CHARS = 4 * 1024 * 1024; // a longer document travels in pieces
   const PIECE_CHARS = 1024 * 1024; // messages above 10 MB never reach the kernel
   const STAYS_MS = 2000; // after a goodbye; a page that goes away is gone by then
@@ -412,6 +413,21 @@
 
   const asOutput = ({ data, metadata }) => ({ output_type: "display_data", data, metadata });
 
+  const isWidget = (output) => Boolean(own(own(output, "data"), WIDGET_VIEW));
+
+  /**
+   * Show `output` at `place`.
+   *
+   * JupyterLab draws a widget where the one before it was drawn, and hides that place when the one
+   * before is closed. So something else is shown there in between.
+   */
+  function show(outputs, place, output) {
+    if (isWidget(output) && isWidget(outputs.get(place).toJSON())) {
+      outputs.set(place, { ...output, data: { "text/plain": "" } });
+    }
+    outputs.set(place, output);
+  }
+
   /**
    * What a turn shows in its cell, kept there until the cell ends.
    *
@@ -452,7 +468,7 @@
       if (place < 0) outputs.add(asOutput(content));
       // A shared document may have another order of keys.
       else if (canonical(outputs.get(place).toJSON()) !== canonical(asOutput(content))) {
-        outputs.set(place, asOutput(content));
+        show(outputs, place, asOutput(content));
       }
     }
 
@@ -941,7 +957,7 @@
     replace(id, content) {
       for (const { type, outputs } of this.context.model.cells) {
         const place = type === "code" ? placeOf(outputs, id) : -1;
-        if (place >= 0) outputs.set(place, asOutput(content));
+        if (place >= 0) show(outputs, place, asOutput(content));
       }
     }
 
