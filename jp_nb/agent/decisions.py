@@ -206,7 +206,6 @@ class _Asked:
         return ActionPrompt(
             text=f"Run {self.tool.origin} {spell_unseen(self.tool.name)} tool?",
             actions=PERMISSION,
-            tool=self.tool.name,
             exhibits=tuple(self.exhibits()),
         )
 
@@ -241,7 +240,7 @@ async def _ask_permission(ask: Ask, call: _Asked, prepare: Prepare) -> Permissio
 
 async def _with_reason(ask: Ask, tool: OfferedTool) -> Permission | None:
     """Return the decision to skip for a reason; None to ask again."""
-    end = await ask(QuestionPrompt(_reason(tool), tool=tool.name))
+    end = await ask(QuestionPrompt(_reason(tool)))
     if not isinstance(end, Answered):
         return None if _goes_back(end) else _not_run(end)
     text = str(end.value).strip()
@@ -285,9 +284,7 @@ async def _edit_arguments(
     channel: Channel | None = None
     for question, name in _to_edit(tool, texts, others):
         while True:
-            end = await ask(
-                QuestionPrompt(question, tool=tool.name, consents=True, is_code=name is not None)
-            )
+            end = await ask(QuestionPrompt(question, consents=True, is_code=name is not None))
             if not isinstance(end, Answered):
                 return end
             text = str(end.value)
@@ -387,7 +384,6 @@ async def delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
     prompt = ActionPrompt(
         text=f"Deliver {spell_unseen(tool.name)} result to assistant?",
         actions=DELIVERY,
-        tool=tool.name,
         exhibits=tuple(_result_exhibits(result)),
     )
     while True:
@@ -419,7 +415,7 @@ async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Deliver
         "result", f"Result of {spell_unseen(tool.name)}, as the model reads it:"
     )
     question = question.with_default(result.content)
-    end = await ask(QuestionPrompt(question, tool=tool.name, consents=True))
+    end = await ask(QuestionPrompt(question, consents=True))
     if isinstance(end, Unavailable):
         return replace(result, nobody=end)
     if isinstance(end, NotAnswered):

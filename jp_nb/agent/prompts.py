@@ -76,7 +76,6 @@ class ActionPrompt:
     text: str
     actions: tuple[Action, ...]
     label: str | None = None
-    tool: str | None = None
     exhibits: tuple[Exhibit, ...] = ()
     changes: tuple[ProposedChange, ...] = ()
     last_line: str | None = None

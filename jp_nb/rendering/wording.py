@@ -100,8 +100,9 @@ def header(prompt: Prompt) -> str | None:
 
 
 def asked_by(prompt: Prompt) -> str | None:
-    """Return the words that name the tool which really asks, None if that is hidden."""
-    return f"asked by tool {one_name(prompt.tool)}" if prompt.tool else None
+    """Return the words that name the tool which really asks; None if none does, or a hidden one."""
+    tool = None if isinstance(prompt, ActionPrompt) else prompt.tool
+    return f"asked by tool {one_name(tool)}" if tool else None
 
 
 def one_name(text: str) -> str:

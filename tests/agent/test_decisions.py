@@ -22,6 +22,7 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.config.partial import merge
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
+from jp_nb.rendering.wording import asked_by
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Failure, Outcome, Success
 from jp_nb.tooling.python import PythonTool
@@ -70,6 +71,8 @@ def texts(prompts: list[Prompt]) -> list[str]:
 
 ASK = "Run Python weather tool?"
 EDIT = "Arguments of weather, as JSON:"
+CMD = "Run local cmd tool?"
+TO_APPLY = "⟳ Configuration delta proposed by tool 'changes'"
 WHY = "Why is weather not to run? (the model is told)"
 
 
@@ -206,6 +209,7 @@ async def test_a_prompt_that_finds_nobody_after_all_refuses(mode: str, end: Any)
 async def test_the_steps_of_one_decision_are_not_interleaved_with_other_prompts() -> None:
     bench, _ = await decided(yes("edit"), yes(DELFT), yes("reason"), yes("No."), calls=2)
     assert texts(bench.person.asked) == [ASK, EDIT, ASK, WHY]
+    assert not any(map(asked_by, bench.person.asked))  # the tool has not even begun
     contents = [r.content for r in bench.of(ToolCallResponse)]
     assert contents == ["rain in Delft", "Tool skipped by user: No."]
 
@@ -425,7 +429,7 @@ async def asked_again(change: Any) -> list[str]:
         config=merge(made, for_tool("changes", access={"config": rules})),
     )
     await bench.run()
-    return [p.tool or "to apply" for p in bench.person.asked]
+    return texts(bench.person.asked)
 
 
 @pytest.mark.parametrize(
@@ -442,11 +446,11 @@ async def asked_again(change: Any) -> list[str]:
 )
 async def test_a_tool_that_was_configured_otherwise_is_asked_about_again(settings: Any) -> None:
     change = {"conversation": {"tools": {"cmd": settings}}}
-    assert await asked_again(change) == ["cmd", "to apply", "cmd", "cmd"]
+    assert await asked_again(change) == [CMD, TO_APPLY, CMD, CMD]
 
 
 async def test_a_change_that_is_about_something_else_asks_nothing_again() -> None:
-    assert await asked_again({"assistant": {"name": "Bo"}}) == ["cmd", "to apply"]
+    assert await asked_again({"assistant": {"name": "Bo"}}) == [CMD, TO_APPLY]
 
 
 async def test_a_function_that_was_defined_anew_is_asked_about_again() -> None:
@@ -484,4 +488,4 @@ async def test_a_function_that_was_defined_anew_is_asked_about_again() -> None:
     )
     await bench.run()
     assert seen == ["old", "old"]
-    assert [p.tool for p in bench.person.asked] == ["greet", "greet"]
+    assert texts(bench.person.asked) == 2 * ["Run Python greet tool?"]

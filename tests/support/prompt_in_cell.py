@@ -37,7 +37,6 @@ PERMISSION = ActionPrompt(
         Action("Y", "Run, for this turn", "run_turn"),
         Action("n", "Skip", "skip"),
     ),
-    tool="rename",
     exhibits=(Exhibit("Arguments", {"path": "a.txt"}),),
 )
 

@@ -44,20 +44,17 @@ ARGUMENTS = json.dumps({"path": "notes.txt", "lines": [1, 2]}, indent=2)
 PERMISSION = ActionPrompt(
     "Run local fs_read tool?",
     actions=decisions.PERMISSION,
-    tool="fs_read",
     exhibits=(Exhibit("Arguments", json.loads(ARGUMENTS)),),
 )
 DELIVERY = ActionPrompt(
     "Deliver fs_read result to assistant?",
     actions=decisions.DELIVERY,
-    tool="fs_read",
     exhibits=(Exhibit("Result", "milk\neggs"),),
 )
 STREAMING = ActionPrompt("Interrupted", actions=MENUS["streaming"])
 TOOLS = ActionPrompt("Interrupted", actions=MENUS["tool_call"])
 EDIT = QuestionPrompt(
     Question.text("arguments", "Arguments of fs_read, as JSON:").with_default(ARGUMENTS),
-    tool="fs_read",
     consents=True,
 )
 

@@ -150,7 +150,7 @@ def test_a_permission_button_acts_at_once(user: FrontEnd) -> None:
     user.click("Run, for this turn")
     user.finish(cell)
     assert "Answered(value='run_turn'" in user.printed(cell)
-    record = "Run local rename tool? (asked by tool rename) → Run, for this turn"
+    record = "Run local rename tool? → Run, for this turn"
     assert user.displays(cell)[0]["text/plain"] == record
 
 
