@@ -12,6 +12,7 @@ from jp_nb.headless.run_report import ReportedCell, ReportedTurn, RunReport
 from jp_nb.headless.shown_text import shown_line
 from jp_nb.record.turn_view import ToolCall
 from jp_nb.record.usage import KEYS
+from jp_nb.rendering.conversation_log import was_skipped
 from jp_nb.safe_text import one_line
 
 MAX_RESULT: Final = 500
@@ -39,12 +40,17 @@ def turn_lines(turn: ReportedTurn) -> Iterator[str]:
     """Yield a line for the turn and for each of its calls and questions."""
     yield f"{turn}: {turn.turn.status}"
     for call in turn.turn.tool_calls:
-        end = {False: "ok", True: "error", None: "no result"}[call.is_error]
-        yield f"  call {_name(call)}: {end}"
+        yield f"  call {_name(call)}: {_end(call)}"
     for question in turn.questions:
         yield f"  {question}"
     if turn.turn.config_changes:
         yield f"  configuration changes: {len(turn.turn.config_changes)}"
+
+
+def _end(call: ToolCall) -> str:
+    if was_skipped(call):
+        return "skipped"
+    return {False: "ok", True: "error", None: "no result"}[call.is_error]
 
 
 def _name(call: ToolCall) -> str:

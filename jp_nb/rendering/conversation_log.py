@@ -242,14 +242,14 @@ def _call(call: ToolCall) -> str:
         f"{spell_unseen(key)}={escape_unseen(json.dumps(value, ensure_ascii=False))}"
         for key, value in call.arguments.items()
     )
-    mark = "⊘" if _was_skipped(call) else {None: "…", True: "✗", False: "✓"}[call.is_error]
+    mark = "⊘" if was_skipped(call) else {None: "…", True: "✗", False: "✓"}[call.is_error]
     result = one_line(call.content or "", limit=MAX_CELL_CHARS)
     shown = plain(f"{spell_unseen(call.name)}({arguments})", limit=120)
     images = "".join(f" · {image.words}" for image in call.images)
     return f"{mark} {shown}{_edited(call)} → {result}{images}"
 
 
-def _was_skipped(call: ToolCall) -> bool:
+def was_skipped(call: ToolCall) -> bool:
     """Return True if the model was told that somebody did not want `call`, or closed its form."""
     told = call.content or ""
     return told in NOT_ANSWERED.values() or told.startswith(SKIPPED.removesuffix("."))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,8 +13,10 @@ import nbformat
 import pytest
 
 from jp_nb import cli
+from jp_nb.agent.decisions import SKIPPED
 from jp_nb.headless.junit import junit_xml
 from jp_nb.headless.report_json import json_report, to_json
+from jp_nb.headless.report_lines import turn_lines
 from jp_nb.headless.run_report import RunReport, report_of
 from jp_nb.headless.runner import RunResult, run_notebook
 from jp_nb.record.carrier import MODULE
@@ -119,6 +122,14 @@ def test_a_case_says_what_its_turns_did(suite: ElementTree.Element) -> None:
     assert "'Plan a walk.': answered" in said
     assert "call plan: error" in said
     assert "'Where do you walk?': nobody was there to answer" in said
+
+
+def test_a_call_that_somebody_did_not_want_counts_as_skipped(whole: RunResult) -> None:
+    walk = reported(whole).turns[0]
+    [call] = walk.turn.tool_calls
+    skipped = replace(call, content=SKIPPED, is_error=False)
+    lines = turn_lines(replace(walk, turn=replace(walk.turn, tool_calls=(skipped,))))
+    assert "  call plan: skipped" in list(lines)
 
 
 def test_counts_are_properties_of_the_suite(suite: ElementTree.Element) -> None:
