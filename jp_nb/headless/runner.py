@@ -30,7 +30,7 @@ from jp_nb.json_values import as_object
 from jp_nb.record.by_position import position_clock
 from jp_nb.record.carrier import lift, unreadable
 from jp_nb.record.jp_object import KEY
-from jp_nb.session.left_journals import remove_written
+from jp_nb.session.left_journals import completed, remove_written
 from jp_nb.workspace import variables
 from jp_nb.workspace.journal_files import JournalFolder
 
@@ -134,10 +134,10 @@ def run_notebook(
             failure = CellFailure(None, "DeadKernelError", str(exc))
         except BaseException:
             if execution.began:
-                _finish(execution.client, target, before)
+                _finish(execution.client, target, before, path)
             raise
         if execution.began or not execution.interrupts:
-            lost = _finish(execution.client, target, before)
+            lost = _finish(execution.client, target, before, path)
             failure = failure or lost
             _forget_journals(path, notebook.metadata.get(KEY))
     ends = execution.watch.of(notebook.cells, taken_over, continued=continue_)
@@ -186,13 +186,14 @@ def _last_executed(notebook: Any) -> int | None:
 
 
 def _finish(
-    client: NotebookClient, target: Path, before: Sequence[JsonValue]
+    client: NotebookClient, target: Path, before: Sequence[JsonValue], path: Path
 ) -> CellFailure | None:
     """Write what there is, and return what is wrong with the record of this run, if something is.
 
-    What could not be read `before` is not of this run.
+    What could not be read `before` is not of this run. The notebook at `path` was run.
     """
     lift_from(client)
+    _take_journals(path, client.nb.metadata)
     for cell in client.nb.cells:
         if cell.cell_type == "code":
             cell.outputs = list(_joined(cell.outputs))
@@ -210,6 +211,13 @@ def _joined(outputs: Iterable[Any]) -> Iterator[Any]:
             pieces[0].text = "".join(piece.text for piece in pieces)
             del pieces[1:]
         yield from pieces
+
+
+def _take_journals(path: Path, metadata: Any) -> None:
+    """Add what the kernel kept of the record outside of the notebook, and could not send."""
+    if isinstance(metadata.get(KEY), dict):
+        with suppress(OSError, StorageError):  # it is found when the notebook is opened
+            metadata[KEY] = completed(JournalFolder(), metadata[KEY], notebook=str(path))
 
 
 def _forget_journals(path: Path, written: JsonValue) -> None:

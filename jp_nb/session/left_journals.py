@@ -22,7 +22,7 @@ from jp_nb.record.journal_text import (
     read_head,
     read_journal,
 )
-from jp_nb.record.jp_object import all_conversations, conversation_id, events_of
+from jp_nb.record.jp_object import all_conversations, conversation_id, events_of, others_of
 from jp_nb.record.trust import SIGNATURE
 from jp_nb.safe_text import one_line
 from jp_nb.workspace.journal_files import JournalFile, JournalFolder, file_identity
@@ -158,6 +158,40 @@ def remove_headless(folder: JournalFolder, notebook: str) -> None:
         head = read_head(file.first_line())
         ours = head is not None and head.notebook == notebook
         file.close(remove=ours and head is not None and head.conversation.get("made") == "headless")
+
+
+def completed(folder: JournalFolder, document: JsonObject, *, notebook: str) -> JsonObject:
+    """Return `document`, of the file `notebook`, with the entries that its journals have behind it.
+
+    A kernel that is killed had no time to give them to anybody.
+
+    Raises:
+        StorageError: If the folder is not the user's alone.
+        OSError: If it cannot be looked at.
+    """
+    for file in folder.left() if folder.exists() else ():
+        head = read_head(file.first_line())
+        ours = head is not None and head.notebook == notebook
+        contents = read_journal(file.read()) if ours else None
+        file.close()
+        if contents is not None:
+            others: list[JsonValue] = [_completed(each, contents) for each in others_of(document)]
+            document = as_object(_completed(document, contents))
+            if others:
+                document = {**document, "others": others}
+    return document
+
+
+def _completed(conversation: JsonValue, contents: JournalContents) -> JsonValue:
+    """Return a stored conversation with what `contents` has behind it."""
+    raw = _entries(conversation)
+    same = conversation_id(conversation) == contents.head.id
+    if not same or contents.place_in(raw) != "continues":
+        return conversation
+    events = [*events_of(conversation), *contents.entries[len(raw) - contents.head.base :]]
+    unsigned = {key: value for key, value in as_object(conversation).items() if key != SIGNATURE}
+    signed = {SIGNATURE: contents.signature} if contents.signature else {}
+    return {**unsigned, "conversation": contents.head.conversation, "events": events, **signed}
 
 
 def remove_written(folder: JournalFolder, document: JsonObject, *, notebook: str) -> None:

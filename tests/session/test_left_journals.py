@@ -1,0 +1,58 @@
+"""Journals that kernels left, and the stored notebooks that they belong to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jp_nb.json_values import JsonObject
+from jp_nb.record.journal_text import JournalHead, RunningMark, entry_lines, line_of
+from jp_nb.session.left_journals import completed
+from jp_nb.workspace.journal_files import JournalFolder
+
+HAD: list[JsonObject] = [{"event_id": "a"}, {"event_id": "b"}]
+LATER: JsonObject = {"event_id": "c"}
+DOCUMENT: JsonObject = {
+    "version": 1,
+    "conversation": {"id": "jp-c1"},
+    "events": [{"event_id": "x"}],
+    "signature": "2:of the first",
+    "others": [{"conversation": {"id": "jp-c2"}, "events": [*HAD], "signature": "2:of before"}],
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> JournalFolder:
+    """Has a journal of the second conversation, which begins with its second entry."""
+    folder = JournalFolder(tmp_path / "journal")
+    file = folder.make("jp-c2", "/nb.ipynb")
+    mark = RunningMark().at(HAD, 1)
+    head = JournalHead({"id": "jp-c2", "title": "New"}, {}, 1, mark, notebook="/nb.ipynb")
+    file.append(head.line() + entry_lines([HAD[1], LATER]) + line_of(signature="2:of now"))
+    file.close()
+    return folder
+
+
+def test_what_a_kernel_left_stands_behind_what_it_gave(folder: JournalFolder) -> None:
+    found = completed(folder, DOCUMENT, notebook="/nb.ipynb")
+    assert found["others"] == [
+        {
+            "conversation": {"id": "jp-c2", "title": "New"},
+            "events": [*HAD, LATER],
+            "signature": "2:of now",
+        }
+    ]
+    assert {**found, "others": DOCUMENT["others"]} == DOCUMENT
+    assert completed(folder, found, notebook="/nb.ipynb") == found
+
+
+@pytest.mark.parametrize("first", [{"event_id": "another"}, HAD[0]], ids=["gap", "branch"])
+def test_a_journal_of_other_entries_adds_nothing(folder: JournalFolder, first: JsonObject) -> None:
+    second: JsonObject = HAD[1] if first != HAD[0] else {"event_id": "another"}
+    document: JsonObject = {"conversation": {"id": "jp-c2"}, "events": [first, second]}
+    assert completed(folder, document, notebook="/nb.ipynb") == document
+
+
+def test_a_journal_of_another_notebook_adds_nothing(folder: JournalFolder) -> None:
+    assert completed(folder, DOCUMENT, notebook="/other.ipynb") == DOCUMENT
