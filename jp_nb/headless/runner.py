@@ -27,6 +27,7 @@ from jp_nb.headless.execution import Execution, NotStartedError, OnCell
 from jp_nb.headless.files import read_notebook, whole_path, write_notebook
 from jp_nb.headless.notebook_text import print_cell, print_transcript
 from jp_nb.json_values import as_object
+from jp_nb.record import segments
 from jp_nb.record.by_position import position_clock
 from jp_nb.record.carrier import lift, unreadable
 from jp_nb.record.jp_object import KEY
@@ -215,9 +216,12 @@ def _joined(outputs: Iterable[Any]) -> Iterator[Any]:
 
 def _take_journals(path: Path, metadata: Any) -> None:
     """Add what the kernel kept of the record outside of the notebook, and could not send."""
-    if isinstance(metadata.get(KEY), dict):
+    written = segments.read(metadata) if KEY in metadata else None
+    if isinstance(written, dict):
         with suppress(OSError, StorageError):  # it is found when the notebook is opened
-            metadata[KEY] = completed(JournalFolder(), metadata[KEY], notebook=str(path))
+            whole = completed(JournalFolder(), written, notebook=str(path))
+            if whole != written:
+                segments.store(metadata, whole)
 
 
 def _forget_journals(path: Path, written: JsonValue) -> None:

@@ -57,6 +57,11 @@ class JournalHead:
         """The id of the conversation."""
         return str(self.conversation.get("id", ""))
 
+    @property
+    def made(self) -> JsonValue:
+        """By what kind of run it was made: `headless` or `live`; None if that is not said."""
+        return self.conversation.get("made")
+
     def line(self) -> bytes:
         """Return the first line of the journal."""
         return line_of(

@@ -90,8 +90,7 @@ class LeftJournals:
 
         Of what headless runs made, the next one replaces it (D18).
         """
-        made = left.contents.head.conversation.get("made")
-        if left.contents.entries and made != "headless":
+        if left.contents.entries and left.contents.head.made != "headless":
             self.offered.append(left.file.path)
             self.say(notice)
 
@@ -157,13 +156,14 @@ def remove_headless(folder: JournalFolder, notebook: str) -> None:
     for file in folder.left():
         head = read_head(file.first_line())
         ours = head is not None and head.notebook == notebook
-        file.close(remove=ours and head is not None and head.conversation.get("made") == "headless")
+        file.close(remove=ours and head is not None and head.made == "headless")
 
 
 def completed(folder: JournalFolder, document: JsonObject, *, notebook: str) -> JsonObject:
-    """Return `document`, of the file `notebook`, with the entries that its journals have behind it.
+    """Return `document`, which a headless run of `notebook` made, with all that it kept besides.
 
-    A kernel that is killed had no time to give them to anybody.
+    A kernel that is killed had no time to give it to anybody. What live kernels left is for whoever
+    opens the notebook.
 
     Raises:
         StorageError: If the folder is not the user's alone.
@@ -171,8 +171,9 @@ def completed(folder: JournalFolder, document: JsonObject, *, notebook: str) -> 
     """
     for file in folder.left() if folder.exists() else ():
         head = read_head(file.first_line())
-        ours = head is not None and head.notebook == notebook
-        contents = read_journal(file.read()) if ours else None
+        contents = None
+        if head is not None and head.notebook == notebook and head.made == "headless":
+            contents = read_journal(file.read())
         file.close()
         if contents is not None:
             others: list[JsonValue] = [_completed(each, contents) for each in others_of(document)]

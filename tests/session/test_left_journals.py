@@ -23,12 +23,17 @@ DOCUMENT: JsonObject = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> JournalFolder:
+def made() -> str:
+    return "headless"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, made: str) -> JournalFolder:
     """Has a journal of the second conversation, which begins with its second entry."""
     folder = JournalFolder(tmp_path / "journal")
     file = folder.make("jp-c2", "/nb.ipynb")
     mark = RunningMark().at(HAD, 1)
-    head = JournalHead({"id": "jp-c2", "title": "New"}, {}, 1, mark, notebook="/nb.ipynb")
+    head = JournalHead({"id": "jp-c2", "made": made}, {}, 1, mark, notebook="/nb.ipynb")
     file.append(head.line() + entry_lines([HAD[1], LATER]) + line_of(signature="2:of now"))
     file.close()
     return folder
@@ -38,7 +43,7 @@ def test_what_a_kernel_left_stands_behind_what_it_gave(folder: JournalFolder) ->
     found = completed(folder, DOCUMENT, notebook="/nb.ipynb")
     assert found["others"] == [
         {
-            "conversation": {"id": "jp-c2", "title": "New"},
+            "conversation": {"id": "jp-c2", "made": "headless"},
             "events": [*HAD, LATER],
             "signature": "2:of now",
         }
@@ -56,3 +61,8 @@ def test_a_journal_of_other_entries_adds_nothing(folder: JournalFolder, first: J
 
 def test_a_journal_of_another_notebook_adds_nothing(folder: JournalFolder) -> None:
     assert completed(folder, DOCUMENT, notebook="/other.ipynb") == DOCUMENT
+
+
+@pytest.mark.parametrize("made", ["live"])
+def test_what_a_live_kernel_left_is_for_whoever_opens_the_notebook(folder: JournalFolder) -> None:
+    assert completed(folder, DOCUMENT, notebook="/nb.ipynb") == DOCUMENT
