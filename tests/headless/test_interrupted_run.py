@@ -116,14 +116,15 @@ def test_while_the_kernel_starts(write_notebook: WriteNotebook, moment: str) -> 
     assert left(path) == []
 
 
-def test_while_the_file_is_written(write_notebook: WriteNotebook) -> None:
-    path = write_notebook("say('one')", "print('last')")
+def test_while_the_file_is_written(write_notebook: WriteNotebook, tmp_path: Path) -> None:
+    path, sent = write_notebook("say('one')", "print('last')"), tmp_path / "sent"
     hold = (
         "import os, time\n"
         "real = os.fsync\n"
         "def held(number):\n"
         "    print('writing', flush=True)\n"
-        "    time.sleep(1)\n"
+        f"    while not os.path.exists({str(sent)!r}):\n"
+        "        time.sleep(0.01)\n"
         "    real(number)\n"
         "os.fsync = held"
     )
@@ -131,6 +132,7 @@ def test_while_the_file_is_written(write_notebook: WriteNotebook) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "writing\n"
         process.send_signal(signal.SIGINT)
+        sent.touch()
         ended(process)
     notebook = read(path)
     assert contents(notebook.metadata.jp) == ["one"]
