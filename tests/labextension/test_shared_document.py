@@ -211,6 +211,17 @@ def test_two_people_share_questions_who_answered_them_the_queue_and_the_interrup
         assert page.page.locator(FORMS).count() == 0
 
 
+def assert_noted_once(*pages: NotebookPage, by: str) -> None:
+    """The turn is over on all `pages`, and each shows the answer to its last question once."""
+    for page in pages:
+        shown = page.output_text(1, contains="Noted.")
+        assert shown.count("Noted.") == shown.count(f"→ Postgres (by {by})") == 1
+        page.wait_for_kernel_status("idle")
+        assert page.page.locator(FORMS).count() == 0
+        assert outputs_of(page, 1) == 1
+        page.cell(1).get_by_text("[*]").wait_for(state="hidden")
+
+
 def test_pages_opened_or_loaded_again_while_a_form_is_up_show_and_answer_it(
     shared_pages: SharedPages,
 ) -> None:
@@ -234,13 +245,7 @@ def test_pages_opened_or_loaded_again_while_a_form_is_up_show_and_answer_it(
     second.output_text(1, contains="→ SQLite (by Ada)")
     second.form().get_by_role("radio").nth(0).click()
     click(second, "Submit")
-    for page in (first, second):
-        shown = page.output_text(1, contains="Noted.")
-        assert shown.count("Noted.") == shown.count("→ Postgres (by Bo)") == 1
-        page.wait_for_kernel_status("idle")
-        assert page.page.locator(FORMS).count() == 0
-        assert outputs_of(page, 1) == 1
-        page.cell(1).get_by_text("[*]").wait_for(state="hidden")
+    assert_noted_once(first, second, by="Bo")
 
 
 def test_a_page_takes_over_from_one_that_hangs(shared_pages: SharedPages) -> None:
@@ -262,12 +267,7 @@ def test_a_page_takes_over_from_one_that_hangs(shared_pages: SharedPages) -> Non
     first.output_text(1, contains="→ SQLite (by Bo)")
     first.form().get_by_role("radio").nth(0).click()
     click(first, "Submit")
-    for page in (first, second):
-        shown = page.output_text(1, contains="Noted.")
-        assert shown.count("Noted.") == shown.count("→ Postgres (by Ada)") == 1
-        page.wait_for_kernel_status("idle")
-        assert page.page.locator(FORMS).count() == 0
-        assert outputs_of(page, 1) == 1
+    assert_noted_once(first, second, by="Ada")
 
 
 @pytest.mark.long
