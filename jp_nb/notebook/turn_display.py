@@ -98,7 +98,6 @@ class TurnDisplay:
         self._outputs = TurnOutputs(transcript, new_output)
         self._function: FunctionBegins | None = None
         self._done = False
-        self._so_far: Callable[[dict[str, str]], None] | None = None
         self._note: str | None = None
         self._clock = UpdateClock(
             cell,
@@ -181,8 +180,8 @@ class TurnDisplay:
 
     def _update_elsewhere(self) -> None:
         with self._lock:
-            # A form belongs to the cell's thread, which serves while it is shown.
-            if self._function is not None and self._so_far is None:
+            # The widgets of a form belong to the cell's thread.
+            if self._function is not None and not self._outputs.has_form:
                 self._update()
 
     def _show_again(self) -> None:
@@ -193,24 +192,18 @@ class TurnDisplay:
 
     def _show_live(self) -> int:
         """Show all parts as they are; return how much was looked at for that."""
-        size = self._outputs.show_earlier()
-        if self._so_far is not None:
-            bundle = self._bundle_so_far()
-            self._so_far(bundle)
-        else:
-            status = self._note or one_line(self._waiting.status(monotonic()))
-            bundle = self._transcript.bundle(live=True, status=status)
-            if bundle["text/markdown"] or self._outputs.last_is_shown:
-                self._outputs.show_last(dict(bundle))
-        return size + len(bundle["text/markdown"])
+        return self._outputs.show_all(
+            status=self._note or one_line(self._waiting.status(monotonic())),
+            more=self._decisions_behind_form(),
+            tools_run=bool(self._open_calls),
+        )
 
-    def _bundle_so_far(self) -> dict[str, str]:
-        """Return what stands above a form, and how much else is to be decided."""
+    def _decisions_behind_form(self) -> str:
+        """Return a line about the decisions that the user has to make later."""
         behind = self._waiting.in_line - 1
-        more = f"({behind} more to be decided by you after this)" if behind > 0 else ""
-        bundle = self._transcript.bundle(live=True, status=more)
-        text = "\n".join(filter(None, (bundle["text/plain"], more)))
-        return {**bundle, "text/plain": text}
+        if behind <= 0:
+            return ""
+        return f"{behind} more {'decision follows' if behind == 1 else 'decisions follow'}"
 
     def _fold(self) -> None:
         while self._events:
@@ -279,23 +272,18 @@ class TurnDisplay:
     # --- a form in the same place: implements `prompt.form_place.FormPlace` -----------------------
 
     def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
-        """Give the output to a form; `so_far` takes what was shown, as it was shown."""
+        """Give an output to a form; `so_far` takes what was shown, as it was shown."""
         with self._lock:
             self._fold()
             if self._tools is not None and self._tools.function_has_shown():
                 self._outputs.cut([])  # the form comes below that
-            self._so_far = so_far
-            shown = self._bundle_so_far()
-            so_far(shown)
-            plain = "\n".join(filter(None, (shown["text/plain"], bundle["text/plain"])))
-            self._outputs.show_earlier()
-            self._outputs.show_last({**bundle, "text/plain": plain})
+            self._outputs.show_form(bundle, so_far, more=self._decisions_behind_form())
             self._send_now()
 
     def end(self, note: str | None, record: StaticRecord | None) -> None:
         """Take the output back. What was answered is in the transcript."""
         with self._lock:
-            self._so_far = None
+            self._outputs.end_form()
             if not self._done:
                 self._note = note
                 self._update()

@@ -141,20 +141,24 @@ class Transcript:
         """The number of parts; the last one may be empty."""
         return len(self._starts)
 
-    def cut(self, call_id: str | None = None) -> bool:
+    def cut(self, call_id: str | None = None, *, always: bool = False) -> bool:
         """Begin a part behind the line of a call, if the last part has it, or else behind all.
 
-        Returns whether it began one: there is nothing to end in a part that is empty.
+        Returns whether it began one: a part that is empty has nothing to end, unless `always`.
         """
         piece = self._running.get(call_id) if call_id is not None else None
         end = len(self.pieces)
         if piece is not None:
             places = (n for n in range(self._starts[-1], end) if self.pieces[n] is piece)
             end = next(places, end - 1) + 1
-        if end <= self._starts[-1]:
+        if end <= self._starts[-1] and not always:
             return False
         self._starts.append(end)
         return True
+
+    def is_empty(self, part: int) -> bool:
+        """Return True if `part` has no pieces."""
+        return not self._numbers_of(part)
 
     def is_final(self, part: int) -> bool:
         """Return True if nothing in `part` can change any more; never true of the last one."""

@@ -15,7 +15,9 @@ from jp_nb.agent.display_events import (
     ShowText,
     ToolBegins,
     ToolEnds,
+    Waits,
 )
+from jp_nb.image import Image
 from jp_nb.notebook import turn_display, update_clock
 from jp_nb.notebook.turn_display import TurnDisplay
 from jp_nb.notebook.update_clock import CHARS_PER_INTERVAL
@@ -69,6 +71,8 @@ class Showing:
     def open(self) -> None: ...
 
     def close(self) -> None: ...
+
+    def send_now(self) -> None: ...
 
     def function_begins(self) -> None: ...
 
@@ -212,3 +216,140 @@ def test_what_is_taken_back_after_a_part_was_over_is_not_shown(
     watched.display.finish()
     assert "xxx" not in "".join(watched.outputs)
     assert "instead" in watched.outputs[-1]
+
+
+# --- a form among several parts ----------------------------------------------------------------
+
+FORM = {"text/plain": "asks", "application/x": {}}
+
+
+class Cell:
+    """A cell that shows a turn, with tools that print.
+
+    Attributes:
+        outputs: The MIME bundle of each output, by a name.
+        above_form: The text above the form.
+    """
+
+    def __init__(self) -> None:
+        self.outputs: dict[str, dict[str, Any]] = {}
+        self.above_form = ""
+        self._made = 0
+        tools: Any = Showing()
+        self.display = TurnDisplay(Transcript(), CellLoop(), self._new_output, tools=tools)
+
+    def _new_output(self) -> Any:
+        self._made += 1
+        name = f"part {self._made}"
+
+        def publish(bundle: dict[str, Any], *, update: bool, final: bool) -> None:
+            assert update == (name in self.outputs), f"{name} is shown twice"
+            self.outputs[name] = bundle
+
+        return publish
+
+    def open_form(self) -> None:
+        self.display.show(FORM, self._show_above_form)
+
+    def _show_above_form(self, bundle: dict[str, str]) -> None:
+        self.above_form = bundle["text/markdown"]
+
+    def run_function(self, call_id: str) -> None:
+        """Have a function print, on the cell's thread."""
+        self.display(FunctionBegins(call_id, call_id))
+        self.outputs[f"printed by {call_id}"] = {}
+        self.display(FunctionEnds(call_id))
+
+    def forms(self) -> list[str]:
+        return [name for name, bundle in self.outputs.items() if "application/x" in bundle]
+
+    def texts(self) -> dict[str, str]:
+        return {name: bundle.get("text/markdown", "") for name, bundle in self.outputs.items()}
+
+
+def gated_batch() -> Cell:
+    """A cell that asks for permission to run `gated`, beside functions that may run at once."""
+    cell = Cell()
+    for call_id in ("first", "second", "gated"):
+        cell.display(ToolBegins(call_id, call_id, {}))
+    cell.display(Waits("gated", "your permission", person=True))
+    cell.open_form()
+    return cell
+
+
+def test_form_keeps_its_output_when_functions_print_below_it() -> None:
+    cell = gated_batch()
+    above = cell.above_form
+    assert "gated" in above
+    for call_id in ("first", "second"):
+        cell.run_function(call_id)
+        assert cell.forms() == ["part 1"]
+        cell.display(ToolEnds(call_id, call_id, "", is_error=False, seconds=1.0))
+        cell.display._update()
+    assert cell.forms() == ["part 1"]
+    assert cell.above_form.count("✓") == 2
+    assert list(cell.outputs) == ["part 1", "printed by first", "printed by second"]
+
+
+def test_texts_after_a_split_form_are_shown_below_what_tools_printed() -> None:
+    cell = gated_batch()
+    cell.run_function("first")
+    cell.display.end(None, None)
+    assert cell.forms() == []
+    assert "gated" in cell.texts()["part 1"]
+    cell.run_function("second")
+    cell.run_function("gated")
+    for call_id in ("first", "second", "gated"):
+        cell.display(ToolEnds(call_id, call_id, "", is_error=False, seconds=1.0))
+    cell.display(ShowText("message", "All done."))
+    cell.display._update()
+    cell.display.finish()
+    assert list(cell.outputs) == [
+        *("part 1", "printed by first", "printed by second", "printed by gated", "part 2")
+    ]
+    texts = cell.texts()
+    assert texts["part 2"] == "All done."
+    assert texts["part 1"].count("✓") == 3
+    assert "Waiting" not in texts["part 1"]
+
+
+def test_form_without_text_above_it_is_followed_by_what_tools_print() -> None:
+    cell = Cell()
+    cell.display(ToolBegins("first", "first", {}))
+    cell.run_function("first")
+    cell.display(ToolEnds("first", "first", "", is_error=False, seconds=1.0))
+    cell.open_form()
+    cell.run_function("second")
+    cell.display.end(None, None)
+    cell.display(ShowText("message", "All done."))
+    cell.display.finish()
+    assert [name for name, text in cell.texts().items() if "All done." in text] == ["part 3"]
+    assert list(cell.outputs)[-1] == "part 3"
+
+
+def test_pictures_of_results_never_take_the_output_of_a_form() -> None:
+    cell = Cell()
+    cell.display(ToolBegins("first", "first", {}))
+    cell.open_form()
+    picture = Image("image/png", b"picture")
+    cell.display(ToolEnds("first", "first", "", is_error=False, seconds=1.0, images=(picture,)))
+    cell.display._update()
+    assert cell.forms() == ["part 1"]
+    assert [name for name, shown in cell.outputs.items() if "image/png" in shown] == ["part 2"]
+
+
+def test_cleared_outputs_are_shown_again_in_their_order() -> None:
+    cell = gated_batch()
+    cell.run_function("first")
+    picture = Image("image/png", b"picture")
+    cell.display.end(None, None)
+    for call_id in ("first", "second", "gated"):
+        cell.display(
+            ToolEnds(call_id, call_id, "", is_error=False, seconds=1.0, images=(picture,))
+        )
+    cell.display(ShowText("message", "All done."))
+    cell.display._update()
+    before = [name for name in cell.outputs if name.startswith("part")]
+    cell.outputs.clear()
+    cell.display._show_again()
+    assert list(cell.outputs) == before
