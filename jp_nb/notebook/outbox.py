@@ -33,11 +33,13 @@ class _InBatch:
     Attributes:
         send: Sends it through a socket.
         texts: Of a stream, what was printed.
+        ends_batch: It does not wait for others, and none is dropped or joined across it.
     """
 
     published: Published
     send: Callable[[Any], object]
     texts: list[str] = field(default_factory=list)
+    ends_batch: bool = False
 
     @property
     def adds(self) -> bool:
@@ -59,8 +61,9 @@ class Outbox:
 
     What changes the outputs of the cell, and entries of the record, wait for the next batch. Prints
     become one message, of updates of one display the newest goes, and what was cleared meanwhile
-    does not. All else goes at once, and what of the cell waits goes before it. Whatever waits is
-    sent by the thread that publishes for the kernel: only there is the order that of the calls.
+    does not. Other messages of the cell, such as those of widgets, end the batch and are sent with
+    it at once: a page must not be told to show a form before it knows the form's widgets. The
+    thread that publishes for the kernel sends all of them in the order of the calls.
 
     Args:
         kernel: The kernel, in a cell.
@@ -72,6 +75,7 @@ class Outbox:
         self._session = kernel.session
         self._send: Callable[..., Any] = kernel.session.send
         self._thread = kernel.iopub_thread
+        self._published_through = (self._thread, getattr(kernel, "iopub_socket", None))
         self._request = request
         self._interval = min(interval, INTERVAL_S)
         self._held: deque[_InBatch] = deque()
@@ -91,16 +95,21 @@ class Outbox:
         if not self._thread.thread.is_alive():  # as in a process that was forked
             return self._send(stream, message, *args, **kwargs)
         if not waits:
-            if of_cell and published.kind != "status":  # which is said with each acknowledgement
+            if not of_cell or published.kind == "status":  # sent with each acknowledgement
+                return self._send(stream, message, *args, **kwargs)
+            if not any(stream is each for each in self._published_through):
                 self.release()
-            return self._send(stream, message, *args, **kwargs)
+                return self._send(stream, message, *args, **kwargs)
         if published.kind == "stream":
             sent, held = message, self._printed(published)
         else:
             parts = _Parts()
             sent = self._send(parts, message, *args, **kwargs)
-            held = _InBatch(published, parts.send)
+            held = _InBatch(published, parts.send, ends_batch=not waits)
         self._held.append(held)
+        if not waits:
+            self.release()
+            return sent
         # Not a flag: an interrupt in here must not leave one behind, and everything waiting.
         if (now := monotonic()) >= self._due:
             self._due = max(now, self._next) + self._interval
@@ -133,12 +142,13 @@ class Outbox:
 
     def _release(self) -> None:
         self._due = 0.0  # first: what comes from now on may miss this batch
-        batch = [self._held.popleft() for _ in range(len(self._held))]
-        if not batch or self._thread.socket is None:
+        waiting = [self._held.popleft() for _ in range(len(self._held))]
+        if not waiting or self._thread.socket is None:
             return
         self._next = monotonic() + self._interval
-        for held in _joined(_newest(_not_cleared(batch))):
-            held.send(self._thread.socket)
+        for batch in _batches(waiting):
+            for held in _joined(_newest(_not_cleared(batch))):
+                held.send(self._thread.socket)
 
 
 class _Parts:
@@ -154,6 +164,17 @@ class _Parts:
 
 def _send_parts(socket: Any, *, parts: list[Any], **options: Any) -> None:
     socket.send_multipart(parts, **options)
+
+
+def _batches(waiting: list[_InBatch]) -> Iterator[list[_InBatch]]:
+    """Yield `waiting` in pieces, each up to a message that ends its batch."""
+    batch: list[_InBatch] = []
+    for held in waiting:
+        batch.append(held)
+        if held.ends_batch:
+            yield batch
+            batch = []
+    yield batch
 
 
 def _not_cleared(batch: list[_InBatch]) -> list[_InBatch]:
