@@ -201,7 +201,12 @@ class TurnOutputs:
         """Replace whatever was shown by static outputs, which have nothing volatile in them."""
         self.end_form()
         if live:
-            self.show_earlier()  # in their order, what nobody has seen yet
+            # In their order, what nobody has seen yet; a page that was loaded again takes up no
+            # output that is final when it is first shown.
+            self.show_earlier()
+            bundle = self._transcript.bundle(live=True)
+            if not self.last_is_shown and any(bundle.values()):
+                self._parts[-1].show(dict(bundle))
         numbers = range(len(self._parts))
         # Live from the last to the first: a page that was loaded again finds a part that it has
         # never seen by the ones before it, as long as those are not final.

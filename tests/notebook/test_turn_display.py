@@ -244,6 +244,7 @@ class Cell:
 
         def publish(bundle: dict[str, Any], *, update: bool, final: bool) -> None:
             assert update == (name in self.outputs), f"{name} is shown twice"
+            assert update or not final, f"{name} is final when it is first shown"
             self.outputs[name] = bundle
 
         return publish
@@ -344,9 +345,7 @@ def test_cleared_outputs_are_shown_again_in_their_order() -> None:
     picture = Image("image/png", b"picture")
     cell.display.end(None, None)
     for call_id in ("first", "second", "gated"):
-        cell.display(
-            ToolEnds(call_id, call_id, "", is_error=False, seconds=1.0, images=(picture,))
-        )
+        cell.display(ToolEnds(call_id, call_id, "", is_error=False, seconds=1.0, images=(picture,)))
     cell.display(ShowText("message", "All done."))
     cell.display._update()
     before = [name for name in cell.outputs if name.startswith("part")]

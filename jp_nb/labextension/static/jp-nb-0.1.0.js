@@ -442,6 +442,8 @@
       this.outputs = new Map(); // by display id: what the kernel said last
       this.ours = false; // JupyterLab does not know that these outputs are the turn's
       this.again = false; // the cell was queued once more
+      this.emptied = 0; // the timer that puts back what was taken away
+      this.clearsNext = false; // the outputs go away when the kernel shows the next one
       this.onChanged = this.onChanged.bind(this);
       this.outputsOfCell?.changed.connect(this.onChanged);
     }
@@ -477,10 +479,22 @@
       for (const id of this.outputs.keys()) this.put(id);
     }
 
+    /** A tool has cleared the cell: the kernel shows again what is to stay. */
+    onClear(wait) {
+      if (this.ours) return; // JupyterLab leaves these outputs alone
+      if (wait) this.clearsNext = true;
+      else clearTimeout(this.emptied);
+    }
+
     onChanged(outputs, { type }) {
       if (outputs.length || (type !== "remove" && type !== "clear")) return;
+      if (this.clearsNext) {
+        this.clearsNext = false;
+        return;
+      }
       // Whoever clears them is not done yet.
-      setTimeout(() => {
+      clearTimeout(this.emptied);
+      this.emptied = setTimeout(() => {
         if (this.over || outputs !== this.outputsOfCell) return;
         // A shared document takes an output out to put in what it is now.
         if (this.model.collaborative && outputs.length) return;
@@ -865,6 +879,9 @@
         case "display_data":
         case "update_display_data":
           this.onDisplay(message, asked);
+          break;
+        case "clear_output":
+          if (parent?.msg_id === this.showing?.request) this.showing?.onClear(content.wait === true);
           break;
         case "execute_input":
           if (asked) this.onRun(content.code);

@@ -1,0 +1,237 @@
+"""In a real page: a form stays while tools change what its cell shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.browser import Lab, NotebookPage, OpenNotebook
+from tests.support.cells import calls
+from tests.support.page_actions import LOAD, click, load
+
+pytestmark = pytest.mark.browser
+
+TOOLS = """
+import sys, time
+import jp_nb as jp
+from IPython.display import Markdown, clear_output, display
+
+SHOWN = {}
+
+@jp.tool
+def show(kind: str) -> str:
+    SHOWN[kind]()
+    return f"{kind} is shown"
+
+@jp.tool(thread=True)
+def show_in_thread(kind: str) -> str:
+    return show(kind)
+
+@jp.tool(run="ask")
+def deploy(number: int) -> str:
+    print("deployed", number)
+    return "deployed"
+
+def shows(function):
+    SHOWN[function.__name__] = function
+
+def work():
+    time.sleep(0.4)
+
+@shows
+def nothing():
+    work()
+
+@shows
+def print_before():
+    print("printed before the work")
+    work()
+
+@shows
+def print_after():
+    work()
+    print("printed after the work")
+
+@shows
+def print_around():
+    print("printed before the work", flush=True)
+    work()
+    print("printed after the work")
+
+@shows
+def many_lines():
+    for number in range(400):
+        print("line", number, flush=number % 50 == 0)
+    work()
+
+@shows
+def stderr():
+    print("a warning", file=sys.stderr)
+    work()
+
+@shows
+def one_display():
+    display(Markdown("**a display**"))
+    work()
+
+@shows
+def updated_display():
+    handle = display(Markdown("one"), display_id=True)
+    work()
+    for number in range(20):
+        handle.update(Markdown(f"update {number}"))
+
+@shows
+def clear_now():
+    print("cleared soon")
+    work()
+    clear_output()
+    print("printed after a clear")
+
+@shows
+def clear_later():
+    for number in range(5):
+        clear_output(wait=True)
+        print("frame", number)
+        time.sleep(0.15)
+
+@shows
+def clear_first():
+    clear_output()
+    work()
+
+@shows
+def clear_last():
+    print("not kept")
+    work()
+    clear_output()
+"""
+KINDS = (
+    *("nothing", "print_before", "print_after", "print_around", "many_lines", "stderr"),
+    *("one_display", "updated_display"),
+)
+CLEARS = ("clear_now", "clear_later", "clear_first", "clear_last")
+FORM = ".jp-nb-form:visible"
+LIVE = ".jp-nb-form[role='group']:visible"
+MARK = """() => {
+    const form = [...document.querySelectorAll(".jp-nb-form[role='group']")].at(-1);
+    if (!form?.checkVisibility() || form.isMarked) return false;
+    return (form.isMarked = true);
+}"""
+
+
+def cycle(number: int, kind: str, tool: str = "show") -> str:
+    return calls((tool, {"kind": kind}), ("deploy", {"number": number}))
+
+
+def script(*cycles: str) -> str:
+    return "".join(cycles) + '[[replies]]\ntext = "That is all."\n'
+
+
+def begun(open_notebook: OpenNotebook, lab: Lab, name: str, *cycles: str) -> NotebookPage:
+    """A notebook in which a turn has begun that calls tools in these cycles."""
+    (lab.root / f"{name}.toml").write_text(script(*cycles), encoding="utf-8")
+    page = open_notebook(LOAD, TOOLS, f"%%jp -n -m scripted/{name}\nGo.", fresh=True)
+    load(page)
+    page.run_cell(1)
+    page.wait_for_kernel_status("idle")
+    page.run_cell(2)
+    return page
+
+
+def wait_for_next_form(page: NotebookPage) -> None:
+    """Wait until a form is up that was not there before, and mark it."""
+    page.page.wait_for_function(MARK)
+
+
+def wait_for_end(page: NotebookPage, kind: str, tool: str = "show") -> None:
+    """Wait until the page shows that the call has ended."""
+    page.page.wait_for_function(
+        "text => document.querySelectorAll('.jp-Notebook .jp-Cell')[2].innerText.includes(text)",
+        arg=f'✓ {tool}(kind="{kind}")',
+    )
+
+
+def assert_one_form(page: NotebookPage) -> None:
+    """Assert that one form is in the page, and that it hears clicks."""
+    page.form()
+    page.page.wait_for_timeout(300)  # a form that goes away does so with what is shown next
+    assert page.page.locator(FORM).count() == page.page.locator(LIVE).count() == 1
+
+
+def test_one_form_is_live_whatever_tools_show_beside_it(
+    open_notebook: OpenNotebook, lab: Lab
+) -> None:
+    cycles = [cycle(number, kind) for number, kind in enumerate(KINDS)]
+    threads = [cycle(9, "print_around", "show_in_thread")]
+    page = begun(open_notebook, lab, "shows", *cycles, *threads)
+    for kind in KINDS:
+        wait_for_next_form(page)
+        wait_for_end(page, kind)
+        assert_one_form(page)
+        assert page.form().evaluate("form => form.isMarked"), f"drawn anew: {kind}"
+        click(page, "Run")
+    wait_for_end(page, "print_around", "show_in_thread")
+    assert_one_form(page)
+    click(page, "Run")
+    text = page.output_text(2, contains="That is all.")
+    for number, kind in enumerate(KINDS):
+        assert text.count(f'show(kind="{kind}")') == text.count(f"deployed {number}") == 1
+    order = [text.index(f"deployed {number}") for number in range(len(KINDS))]
+    assert order == sorted(order)
+
+
+def test_a_form_and_one_line_for_each_call_are_left_when_a_tool_clears_the_cell(
+    open_notebook: OpenNotebook, lab: Lab
+) -> None:
+    cycles = [cycle(number, kind) for number, kind in enumerate(CLEARS)]
+    page = begun(open_notebook, lab, "clears", *cycles)
+    for kind in CLEARS:
+        wait_for_end(page, kind)
+        assert_one_form(page)
+        text = page.output_text(2)
+        assert text.count(f'show(kind="{kind}")') == 1
+        click(page, "Run")
+    text = page.output_text(2, contains="That is all.")
+    page.wait_for_kernel_status("idle")
+    page.save()
+    saved = page.saved().cells[2].outputs
+    for shown in (text, str([output.get("data", {}).get("text/markdown") for output in saved])):
+        for kind in CLEARS:
+            assert shown.count(f'show(kind="{kind}")') == 1
+        assert shown.count("That is all.") == 1
+
+
+def test_a_page_that_is_loaded_again_or_opened_beside_has_the_form_that_was_split(
+    open_notebook: OpenNotebook, lab: Lab
+) -> None:
+    page = begun(open_notebook, lab, "again", cycle(0, "print_around"), cycle(1, "clear_now"))
+    page.form()
+    wait_for_end(page, "print_around")
+    page.save()
+    page.reload(status="")
+    assert_one_form(page)
+    other = NotebookPage(page.page.context.new_page(), page.path, page._url, status="busy")
+    for each in (page, other):
+        assert_one_form(each)
+    click(other, "Run")
+    page.page.locator("text=clear_now").first.wait_for()
+    for each in (page, other):
+        wait_for_end(each, "clear_now")
+        assert_one_form(each)
+    click(page, "Run")
+    for each in (page, other):
+        text = each.output_text(2, contains="That is all.")
+        assert text.count("That is all.") == text.count('show(kind="clear_now")') == 1
+        assert each.page.locator(".jp-nb-form").count() == 0
+
+
+def test_a_text_stays_in_its_box_while_a_tool_prints(open_notebook: OpenNotebook, lab: Lab) -> None:
+    asks = ("ask_user", {"question": "What is its name?", "answer_type": "text"})
+    both = calls(asks, ("show", {"kind": "many_lines"}))
+    page = begun(open_notebook, lab, "writes", both)
+    page.form().locator("textarea").fill("Ada")
+    wait_for_end(page, "many_lines")
+    assert_one_form(page)
+    assert page.form().locator("textarea").input_value() == "Ada"
+    click(page, "Submit")
+    assert "Ada" in page.output_text(2, contains="That is all.")
