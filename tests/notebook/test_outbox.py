@@ -27,7 +27,8 @@ class Kernel:
         socket, self._heard = context.socket(zmq.PAIR), context.socket(zmq.PAIR)
         socket.bind("inproc://published")
         self._heard.connect("inproc://published")
-        self.thread = IOPubThread(socket)
+        publishing: Any = IOPubThread
+        self.thread = publishing(socket)
         self.thread.start()
         self._held = Event()
         kernel = SimpleNamespace(
@@ -61,7 +62,7 @@ class Kernel:
         """The next `count` messages: the kind of each, or what it shows."""
         self.outbox.release()
         self._held.set()
-        found = []
+        found: list[str] = []
         for _ in range(count):
             assert self._heard.poll(PATIENCE_MS), found
             _, frames = self.session.feed_identities(self._heard.recv_multipart())

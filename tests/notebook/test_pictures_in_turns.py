@@ -164,7 +164,7 @@ def test_what_is_waited_for_moves_below_an_image(live: bool) -> None:
     turn.sees(begins("a"))
     turn.runs("a", "(printed)")
     if live:
-        turn.display._outputs.show_last({"text/plain": "(waits)"})
+        turn.display._outputs.show_all(status="(waits)", more="", tools_run=False)
     turn.sees(ends("a", ONE, TWO))
     turn.sees(said("Seen."))
     assert turn.end() == ["✓ a() · 2 images", "(printed)", "<one>", "<two>", "Seen."]
