@@ -221,7 +221,7 @@ class AnswerStream:
         async with aclosing(provider.stream(request)) as events:
             async for event in events:
                 if isinstance(event, TextPart):
-                    one.has_content = True
+                    one.has_content = one.has_content or bool(event.text)
                     part = event if one.seam is None else one.trimmed(event)
                     if part is None:
                         continue
@@ -240,7 +240,7 @@ class AnswerStream:
                     self._item(event, one)
 
     def _item(self, event: ProviderEvent, one: Attempt) -> None:
-        one.has_content = one.has_content or not isinstance(event, Usage)
+        one.has_content = one.has_content or not isinstance(event, (Usage, Flush))
         if isinstance(event, ToolCallStart):
             self._wait_for(f"{one.model}, which writes a call of {event.name}")
         if not isinstance(event, Usage):

@@ -25,7 +25,7 @@ from jp_nb.agent.model_events import (
 )
 from jp_nb.errors import ProtocolError, ProviderError
 from jp_nb.providers.redaction import Redaction, StreamedText
-from jp_nb.providers.sse import SseDecoder
+from jp_nb.providers.sse import MAX_EVENT_BYTES, SseDecoder
 
 WireObject = dict[str, Any]
 """A JSON object as a server sent it: anything may be missing or of another type."""
@@ -35,10 +35,14 @@ DRAIN_SECONDS: Final = 0.25
 END_SECONDS: Final = 5.0
 """How long a complete answer waits for its end mark."""
 PATIENCE: Final = 10
-"""So many times the limit on silence may pass with signs of life alone."""
+"""Idle time-outs that keep-alives alone can extend a wait by."""
 MAX_OVERHEAD: Final = 256
 """Bytes on the wire for each byte of an answer: a piece of three characters takes 300."""
 MAX_OVERHEAD_BYTES: Final = 16 * 1024 * 1024
+MAX_EMPTY_BYTES: Final = 2 * MAX_EVENT_BYTES
+"""Longest run of bytes without content: a fast server must not fill the idle time-out."""
+MAX_FRAMING: Final = 8
+"""Messages without content that belong to a protocol, such as the start of a message or block."""
 MAX_TOKENS: Final = 2**53
 _NO_KEY: Final = Redaction("")
 _RAW_DECODE: Final = json.JSONDecoder().raw_decode
@@ -83,7 +87,7 @@ class StreamDecoder:
     Attributes:
         finished: Whether the last event was given.
         open_calls: Indexes of the tool calls that have begun and are not complete.
-        progress: Grows with whatever is more than a sign of life.
+        keep_alives: Number of comments, pings and framing messages so far.
 
     Args:
         decoder: Of the protocol.
@@ -102,15 +106,19 @@ class StreamDecoder:
     ) -> None:
         self.finished = False
         self.open_calls: set[int] = set()
+        self.keep_alives = 0
         self._redaction = redaction
         self._texts: dict[int, tuple[StreamedText, TextPart | ToolCallArguments]] = {}
         self._on_the_wire = 0
+        self._before_empty = 0  # bytes on the wire when the last content came
+        self._framing = 0  # messages since then
         self._decoder = decoder
         self._provider = provider
         self._sse = SseDecoder()
         self._comments = 0
         self._limit = max_response_bytes
         self._bytes = 0
+        self._content = 0
 
     def feed(self, chunk: bytes) -> Iterator[ProviderEvent]:
         """Yield the events of the messages that `chunk` completes.
@@ -120,18 +128,35 @@ class StreamDecoder:
             ProtocolError: If a message is not what the API documents.
         """
         self._on_the_wire += len(chunk)
-        if 0 < self._limit < (self._on_the_wire - MAX_OVERHEAD_BYTES) / MAX_OVERHEAD:
-            raise ProviderError(
-                f"{self._provider} sent {self._on_the_wire} bytes for an answer of {self.progress}",
-                kind="output_limit",
-            )
+        if not self.complete:  # then the end of the response has a time limit of its own
+            self._check_overhead()
+        progress = self.progress
         for data, _ in self._sse.feed(chunk):
             yield from self._decode(data)
             if self.finished:
                 return
+            if self.progress != progress:
+                progress = self.progress
+                self._before_empty, self._framing = self._on_the_wire, 0
+            elif self._framing < MAX_FRAMING:
+                self._framing += 1
+                self.keep_alives += 1
         if self._sse.comments != self._comments:
             self._comments = self._sse.comments
+            self.keep_alives += 1
             yield KeepAlive()
+
+    def _check_overhead(self) -> None:
+        if 0 < self._limit < (self._on_the_wire - MAX_OVERHEAD_BYTES) / MAX_OVERHEAD:
+            raise ProviderError(
+                f"{self._provider} sent {self._on_the_wire} bytes for an answer of {self._size}",
+                kind="output_limit",
+            )
+        empty = self._on_the_wire - self._before_empty
+        if empty > MAX_EMPTY_BYTES:
+            raise ProviderError(
+                f"{self._provider} sent {empty} bytes without any content", kind="timeout"
+            )
 
     def finish(self) -> Iterator[ProviderEvent]:
         """Yield what the end of the body completes.
@@ -152,7 +177,11 @@ class StreamDecoder:
 
     @property
     def progress(self) -> int:
-        """Grows with whatever is more than a sign of life."""
+        """Characters of content so far; keep-alives, empty deltas and usage add nothing."""
+        return self._content + self._decoder.held
+
+    @property
+    def _size(self) -> int:
         return self._bytes + self._decoder.held
 
     def rest(self) -> list[ProviderEvent]:
@@ -187,13 +216,14 @@ class StreamDecoder:
         for event in events:
             if isinstance(event, (TextPart, ToolCallArguments)):
                 text = event.text
+                self._content += len(text)
                 self._bytes += (
                     len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
                 )
                 given.append(self._text(event) if self._redaction.in_answers else event)
             else:
                 given += self._rare(event)
-        if 0 < self._limit < self.progress:
+        if 0 < self._limit < self._size:
             raise ProviderError(
                 f"the response of {self._provider} is longer than {self._limit} bytes "
                 "(assistant.request.max_response_bytes)",
@@ -225,6 +255,9 @@ class StreamDecoder:
                     raise TypeError
                 self.open_calls.add(index)
                 self._bytes += len(name) + len(id_)
+                self._content += len(name)
+            case KeepAlive():
+                self.keep_alives += 1
             case Flush(index=index, metadata=metadata):
                 self.open_calls.discard(index)
                 self._bytes += 1 + sum(len(v) for v in metadata.values() if isinstance(v, str))
@@ -276,7 +309,8 @@ async def events(
         chunks: The body as it arrives. Connecting is part of the wait for its first item.
         decoder: Takes the bytes.
         provider: Whose response it is, for messages.
-        idle_timeout: Seconds without any event after which the stream counts as dead; 0 is off.
+        idle_timeout: Seconds without content or keep-alives after which the stream is ended; 0 is
+            off.
         told: Makes of an error what may be shown.
         recover: May turn an error into a last event.
 
@@ -294,8 +328,8 @@ async def events(
                             await _drain(chunks)
                         given = wall_clock()
                         yield event
-                        idle.touch(decoder.progress, consumed=wall_clock() - given)
-                    idle.touch(decoder.progress)
+                        idle.exclude(wall_clock() - given)
+                    idle.touch(decoder.progress, decoder.keep_alives)
                     idle.paused = bool(decoder.open_calls)
             except ProviderError as exc:
                 problem = exc
@@ -319,19 +353,22 @@ async def _drain(chunks: AsyncGenerator[bytes, None]) -> None:
 
 
 class IdleWatch:
-    """Ends a read when no event came for a while; one timer for a whole stream.
+    """Idle time-out of a stream: ends a read when no content came for a while.
 
-    The time is the wall clock's, looked at every few seconds: a loop's own clock stands still
-    while a laptop sleeps. The consumer's time between two reads does not count. Silence while
-    `paused` may be longer: servers hold back the arguments of a tool call until they are
-    complete. So may a time of signs of life alone, but neither is without an end.
+    A keep-alive restarts the wait, too, but keep-alives alone extend it to at most `PATIENCE`
+    time-outs. The same bound applies while `paused`: servers hold back the arguments of a tool
+    call until they are complete. Other messages without content extend nothing, except the few
+    that frame an answer (`MAX_FRAMING`).
+
+    The time is the wall clock's, read every few seconds: a loop's own clock stops while a laptop
+    sleeps. The consumer's time between two reads does not count.
     """
 
     def __init__(self, seconds: float, *, provider: str) -> None:
         self.paused = False
         self._seconds = seconds
         self._provider = provider
-        self._progress = -1
+        self._progress = self._keep_alives = 0
         self._deadline = self._last_deadline = 0.0
         self._ends: float | None = None
         self._read: asyncio.Timeout | None = None
@@ -339,7 +376,8 @@ class IdleWatch:
 
     def __enter__(self) -> Self:
         if self._seconds > 0:
-            self.touch(0)
+            self._deadline = wall_clock() + self._seconds
+            self._last_deadline = wall_clock() + PATIENCE * self._seconds
             self._look()
         return self
 
@@ -347,17 +385,20 @@ class IdleWatch:
         if self._timer is not None:
             self._timer.cancel()
 
-    def touch(self, progress: int, *, consumed: float = 0.0) -> None:
-        """Something came: the wait starts again; the last one only if there is `progress`.
-
-        `consumed` are the seconds that the consumer took.
-        """
+    def touch(self, progress: int, keep_alives: int) -> None:
+        """Restart the wait if `progress` or the number of `keep_alives` has changed."""
         now = wall_clock()
-        self._deadline = now + self._seconds
-        self._last_deadline += consumed
         if progress != self._progress:
-            self._progress = progress
             self._last_deadline = now + PATIENCE * self._seconds
+        elif keep_alives == self._keep_alives:
+            return
+        self._progress, self._keep_alives = progress, keep_alives
+        self._deadline = now + self._seconds
+
+    def exclude(self, seconds: float) -> None:
+        """Extend the wait by the `seconds` that the consumer took."""
+        self._deadline += seconds
+        self._last_deadline += seconds
 
     async def next(
         self, chunks: AsyncGenerator[bytes, None], *, complete: bool = False
@@ -393,10 +434,10 @@ class IdleWatch:
         setting = "assistant.request.stream_idle_timeout_secs"
         if wall_clock() < self._deadline or self.paused:
             return (
-                f"{self._provider} sent nothing of the answer for {PATIENCE * self._seconds:g} s, "
-                f"only signs of life or an unfinished tool call ({PATIENCE} times {setting})"
+                f"{self._provider} sent no content for {PATIENCE * self._seconds:g} s, "
+                f"only keep-alives or an unfinished tool call ({PATIENCE} times {setting})"
             )
-        return f"{self._provider} sent nothing for {self._seconds:g} s ({setting})"
+        return f"{self._provider} sent no content for {self._seconds:g} s ({setting})"
 
     def _left(self) -> float:
         """Seconds until the wait is over."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from itertools import chain, repeat
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from jp_nb.tooling.python import PythonTool
 from tests.support.fakes import Bench, FakePrompter, yes
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 from tests.support.over_http import over_http, sent_calls, sent_results
+from tests.support.raw_server import STREAM, raw_server
 
 ARGUMENTS = {"question": "Ship it?", "answer_type": "boolean"}
 
@@ -96,3 +98,25 @@ async def test_a_model_that_gives_one_id_to_all_calls_is_told_each_result_with_i
     called = sent_calls(server.requests[2].body, protocol)
     assert [id_ for id_, _ in called] == [id_ for id_, _ in third]
     assert [arguments.get("name") for _, arguments in called] == ["a", "b", "c", None, "d"]
+
+
+async def test_a_request_that_gets_only_empty_deltas_is_sent_again() -> None:
+    bodies = iter(
+        [
+            repeat(b'data: {"choices": [{"delta": {"content": ""}}]}\n\n' * 1000),
+            [
+                b'data: {"choices": [{"delta": {"content": "Hello."}, "finish_reason": "stop"}]}'
+                b"\n\ndata: [DONE]\n\n"
+            ],
+        ]
+    )
+    with raw_server(lambda _: chain([STREAM], next(bodies))) as url:
+        provider = create("openai", {"base_url": url, "base_url_env": None})
+        bench = Bench([])
+        over_http(bench, provider, "openai")
+        try:
+            await bench.run()
+        finally:
+            await provider.aclose()
+    assert bench.turn.text == "Hello."
+    assert any("no answer in time, attempt 2" in text for text in bench.waits())

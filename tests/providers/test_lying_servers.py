@@ -60,8 +60,7 @@ def endless(piece: bytes, *first: bytes) -> Callable[[], Iterator[bytes]]:
 
 
 EMPTY = b'data: {"choices": [{"delta": {"content": ""}}]}\n\n'
-SIGNS_OF_LIFE = {
-    "comments": b": still here\n\n",
+WITHOUT_CONTENT = {
     "empty deltas": EMPTY,
     "empty messages": b"data: {}\n\n",
     "blank data": b"data:\n\n",
@@ -71,14 +70,39 @@ SIGNS_OF_LIFE = {
 }
 
 
-@pytest.mark.parametrize("kind", SIGNS_OF_LIFE)
-async def test_signs_of_life_alone_do_not_keep_a_response_up(kind: str) -> None:
-    seen, error = await outcome(endless(SIGNS_OF_LIFE[kind], HELLO), idle_timeout=0.5)
+@pytest.mark.parametrize("kind", WITHOUT_CONTENT)
+async def test_messages_without_content_do_not_extend_the_idle_timeout(kind: str) -> None:
+    seen, error = await outcome(endless(WITHOUT_CONTENT[kind], HELLO), idle_timeout=0.5)
     assert text_of(seen) == "Hello."
-    assert (error.kind, error.retryable) in (("timeout", True), ("output_limit", False))
-    if error.kind == "timeout":
-        assert "nothing of the answer for 1 s" in str(error)
-        assert "stream_idle_timeout_secs" in str(error)
+    assert (error.kind, error.retryable) == ("timeout", True)
+    assert "sent no content for 0.5 s" in str(error)
+    assert "stream_idle_timeout_secs" in str(error)
+
+
+async def test_empty_blocks_do_not_extend_the_idle_timeout() -> None:
+    begins = b'{"type": "content_block_start", "index": 0, "content_block": {"type": "text"}}'
+    block = b"data: %b\n\ndata: %b\n\n" % (begins, b'{"type": "content_block_stop", "index": 0}')
+    _, error = await outcome(endless(block), name="anthropic", idle_timeout=0.5)
+    assert "sent no content for 0.5 s" in str(error)
+
+
+async def test_keep_alives_alone_extend_the_idle_timeout_to_a_bound() -> None:
+    seen, error = await outcome(endless(b": still here\n\n", HELLO), idle_timeout=0.5)
+    assert text_of(seen) == "Hello."
+    assert (error.kind, error.retryable) == ("timeout", True)
+    assert "sent no content for 1 s, only keep-alives" in str(error)
+
+
+@pytest.mark.parametrize("idle_timeout", [0, 60])
+async def test_a_flood_of_empty_deltas_is_ended_before_the_idle_timeout(
+    idle_timeout: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "MAX_EMPTY_BYTES", 1 << 20)
+    flood = endless(EMPTY * 1000, HELLO)
+    seen, error = await outcome(flood, idle_timeout=idle_timeout, max_response_bytes=1 << 20)
+    assert text_of(seen) == "Hello."
+    assert (error.kind, error.retryable) == ("timeout", True)
+    assert "bytes without any content" in str(error)
 
 
 async def test_pings_alone_do_not_keep_a_response_up() -> None:

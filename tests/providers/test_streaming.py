@@ -241,7 +241,7 @@ async def test_a_clock_that_jumps_ends_a_wait(monkeypatch: pytest.MonkeyPatch) -
         provider = create("openai", {"base_url": server.url})
         _, error = await failure(provider, ask(idle_timeout=60))
         await provider.aclose()
-    assert "sent nothing for 60 s" in str(error)
+    assert "sent no content for 60 s" in str(error)
 
 
 async def test_leaving_early_closes_the_connection() -> None:
