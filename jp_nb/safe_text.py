@@ -28,6 +28,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 from pydantic import JsonValue
@@ -39,6 +40,8 @@ BAR: Final = "│ "
 ONE_LINE: Final = "1 line"
 MAX_INLINE_CHARS: Final = 100
 """Of a list or an object that is shown in one line."""
+MAX_KNOWN_CHARS: Final = 8
+"""Of a run of characters whose escaped form is kept for the next one."""
 MAX_MARKS: Final = 4
 """Marks on one letter: more of them cover the lines above and below."""
 MAX_NAME_CHARS: Final = 60
@@ -174,9 +177,16 @@ def plain(text: str, *, limit: int = MAX_CHARS) -> str:
     text = _CONTROLS.sub("", _TERMINAL_ESCAPES.sub("", text))
     text = _REORDERING.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
     text = _SURROGATES.sub("\ufffd", text)
-    if len(text) > limit:
-        text = f"{text[:limit]}… ({len(text) - limit} more characters)"
-    return text
+    return shortened(text, limit)
+
+
+def shortened(text: str, limit: int, *, cut: int = 0) -> str:
+    """Return at most `limit` characters of `text`, and how many more there are.
+
+    `cut` characters were removed from `text` before.
+    """
+    more = len(text) - limit + cut
+    return f"{text[:limit]}… ({more} more characters)" if len(text) > limit else text
 
 
 def one_line(text: str, *, limit: int = 500) -> str:
@@ -213,20 +223,34 @@ def escape_markdown(text: str) -> str:
 
 def _replaced(text: str, escape: _Escape, also: str = "") -> str:
     """Return `text` with an escape for what is not seen, and for the characters `also`."""
-    return _ODD.sub(lambda found: "".join(_shown(found[0], escape, also)), text)
+    if text.isascii() and text.isprintable():  # none of `also` is ASCII
+        return text
+
+    def shown(found: re.Match[str]) -> str:
+        run = found[0]
+        known = len(run) <= MAX_KNOWN_CHARS
+        return _shown_once(run, escape, also) if known else _shown(run, escape, also)
+
+    return _ODD.sub(shown, text)
 
 
-def _shown(run: str, escape: _Escape, also: str) -> Iterator[str]:
+def _shown(run: str, escape: _Escape, also: str) -> str:
+    out = []
     cluster = ""  # a letter and the marks on it
     for char in run:
         if char in also or not _is_seen(char, cluster):
             cluster = ""
-            yield escape(char)
+            out.append(escape(char))
         else:
             cluster = cluster + char if _is_mark(char) else char
-            yield char
+            out.append(char)
+    return "".join(out)
 
 
+_shown_once = lru_cache(maxsize=4096)(_shown)  # a long text repeats the same few runs
+
+
+@lru_cache(maxsize=4096)
 def _is_seen(char: str, cluster: str) -> bool:
     """Return True if somebody who sees `char` behind `cluster` can tell that it is this one."""
     if char.isascii():
@@ -238,6 +262,7 @@ def _is_seen(char: str, cluster: str) -> bool:
     return unicodedata.is_normalized("NFC", cluster + char)
 
 
+@lru_cache(maxsize=4096)
 def _is_mark(char: str) -> bool:
     return unicodedata.category(char) in ("Mn", "Me")
 
@@ -270,8 +295,12 @@ def _meant(found: re.Match[str]) -> str:
 
 def _line(line: str) -> str:
     """Return one line of a text; tabs and a space at its end are seen."""
-    shown = _replaced(line, lambda char: "⇥\t" if char == "\t" else _spelled(char), "⟨⇥")
-    return _SPACE_AT_END.sub(_spelled_match, shown)
+    shown = _replaced(line, _as_in_line, "⟨⇥")
+    return _SPACE_AT_END.sub(_spelled_match, shown) if shown.endswith(" ") else shown
+
+
+def _as_in_line(char: str) -> str:
+    return "⇥\t" if char == "\t" else _spelled(char)
 
 
 # --- objects ---------------------------------------------------------------------------------
@@ -307,6 +336,8 @@ def _is_short(value: dict[str, JsonValue] | list[JsonValue]) -> bool:
     items: Iterable[JsonValue] = value.values() if isinstance(value, dict) else value
     if isinstance(value, list) and not any(isinstance(x, (str, dict, list)) for x in items):
         return True  # numbers
+    if len(value) > MAX_INLINE_CHARS:
+        return False
     return len(text := _json(value)) <= MAX_INLINE_CHARS and "\\n" not in text
 
 

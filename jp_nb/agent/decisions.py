@@ -195,7 +195,8 @@ class _Asked:
         for each, text in texts.items():
             caption = spell_unseen(each.caption)
             changed = self.edited and text != self.own.get(each.name)
-            yield Exhibit(EDITED_TEXT.format(caption) if changed else caption, text)
+            shown = EDITED_TEXT.format(caption) if changed else caption
+            yield Exhibit(shown, text, language=each.language)
         if others:
             yield Exhibit(EDITED if self.edited else ARGUMENTS, others)
         if self.formatted:

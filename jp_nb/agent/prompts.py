@@ -52,10 +52,12 @@ class Exhibit:
 
     Attributes:
         value: An object is shown key by key, a text line by line.
+        language: Of a text that is code, such as `python`: a form highlights it.
     """
 
     caption: str
     value: Mapping[str, JsonValue] | str
+    language: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

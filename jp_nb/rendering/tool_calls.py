@@ -22,6 +22,7 @@ from jp_nb.safe_text import (
     escape_unseen,
     one_line,
     plain,
+    shortened,
     spell_unseen,
     spelled_lines,
 )
@@ -87,15 +88,14 @@ def _head(begins: ToolBegins) -> str:
     if begins.parameters != "line" or begins.formatted is not None:
         return plain(spell_unseen(begins.name), limit=MAX_CALL_CHARS)
     below = {each.name for each in begins.texts}
-    text = ", ".join(
-        f"{spell_unseen(key)}={_size(value) if key in below else _as_value(value)}"
+    given = [
+        (spell_unseen(key), _size(value) if key in below else spaced_json(value))
         for key, value in _said(begins.arguments).items()
-    )
-    return plain(f"{spell_unseen(begins.name)}({text})", limit=MAX_CALL_CHARS)
-
-
-def _as_value(value: JsonValue) -> str:
-    return escape_unseen(spaced_json(value))
+    ]
+    # Cut before it is escaped: an argument of a megabyte is drawn again and again.
+    text = ", ".join(f"{key}={escape_unseen(value[:MAX_CALL_CHARS])}" for key, value in given)
+    cut = sum(max(len(value) - MAX_CALL_CHARS, 0) for _, value in given)
+    return shortened(f"{spell_unseen(begins.name)}({text})", MAX_CALL_CHARS, cut=cut)
 
 
 def _size(text: JsonValue) -> str:
@@ -165,9 +165,9 @@ def bounded(text: str, *, lines: int | None = None) -> str:
     found = plain(text, limit=sys.maxsize).strip("\n").split("\n")
     shown = found if lines is None else found[:lines]
     left = len(found) - len(shown)
-    cut = [plain(line, limit=MAX_LINE_CHARS).rstrip() for line in shown]
+    cut = [shortened(line, MAX_LINE_CHARS).rstrip() for line in shown]
     more = [f"… {left} more line{'' if left == 1 else 's'}"] if left else []
-    return "\n".join([plain("\n".join(cut), limit=MAX_BLOCK_CHARS), *more])
+    return "\n".join([shortened("\n".join(cut), MAX_BLOCK_CHARS), *more])
 
 
 def stable_traceback(text: str) -> str:

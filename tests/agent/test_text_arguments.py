@@ -69,8 +69,8 @@ async def test_a_prompt_shows_the_text_and_the_other_arguments_beside_it() -> No
     given = {"times": 2, "code": CODE, "page": "<b>"}
     bench, runner = await decided("many", given, yes("run"))
     assert exhibits(bench) == (
-        Exhibit("code (python)", CODE),
-        Exhibit("page (html)", "<b>"),
+        Exhibit("code (python)", CODE, "python"),
+        Exhibit("page (html)", "<b>", "html"),
         Exhibit("Arguments", {"times": 2}),
     )
     assert runner.seen == [(CODE, "<b>", 2)]
@@ -105,7 +105,7 @@ async def test_several_texts_are_edited_one_by_one_and_then_the_others_as_json()
 async def test_an_edit_that_is_dropped_or_emptied_asks_again(ends: list[Any]) -> None:
     bench, runner = await decided("run", {"code": "1"}, yes("edit"), *ends, yes("run"))
     assert runner.seen == ["1"]
-    assert exhibits(bench, 2) == (Exhibit("code (python)", "1"),)
+    assert exhibits(bench, 2) == (Exhibit("code (python)", "1", "python"),)
 
 
 async def test_the_text_is_shown_once_where_a_prompt_shows_it_and_stays_below_the_call() -> None:

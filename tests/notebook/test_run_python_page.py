@@ -51,6 +51,7 @@ def test_code_is_seen_edited_and_run_and_its_figure_appears(open_notebook: OpenN
     lines = form.locator(".jp-nb-exact .widget-html-content > div").all_text_contents()
     assert lines == CODE.split("\n")
     form.get_by_text("code (python): 8 lines, no line break at the end").wait_for()
+    assert form.locator(".jp-nb-code-keyword").first.text_content() == "import"
     assert page.cell(1).get_by_text("run_python(code=…8 lines)").is_visible()
     picture(page, "run-python-asked")
     click(page, "Edit")

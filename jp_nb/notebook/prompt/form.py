@@ -19,6 +19,7 @@ import ipywidgets as widgets
 from jp_nb.agent.prompts import ActionPrompt, NotAnswered, Prompt
 from jp_nb.notebook.prompt.beacon import Beacon
 from jp_nb.notebook.prompt.controls import action_buttons, question_controls
+from jp_nb.notebook.prompt.exact_text import exact_text
 from jp_nb.notebook.prompt.form_control import FormControl, Message, Unread
 from jp_nb.notebook.prompt.form_parts import (
     FormEvents,
@@ -164,9 +165,7 @@ def _top(prompt: Prompt) -> Iterator[widgets.Widget]:
     yield from above(prompt)
     if not isinstance(prompt, ActionPrompt):
         return
-    for caption, lines in wording.exhibits(prompt):
-        yield text(caption, "caption")
-        # A box of lines each of whose characters stands in its order, whatever it is.
-        yield html("".join(f'<div><bdo dir="ltr">{escape(x)}</bdo></div>' for x in lines), "exact")
+    for exhibit, (caption, lines) in zip(prompt.exhibits, wording.exhibits(prompt), strict=True):
+        yield from exact_text(caption, lines, exhibit.language)
     if prompt.changes:
         yield html(change_table(prompt.changes), "table")

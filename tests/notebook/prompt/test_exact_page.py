@@ -97,3 +97,25 @@ def test_what_is_edited_in_a_box_is_what_was_seen_there(opened: Opened) -> None:
     box.type("!")
     form.get_by_text("Submit").click()
     assert f"value='{default}!'" in answer_of(notebook)
+
+
+def test_sixty_thousand_lines_are_shown_in_parts(opened: Opened) -> None:
+    ask = ASK.replace(
+        "json.loads({!r})", '{"text": "\\n".join(f"line {n}" for n in range(60_000))}'
+    )
+    notebook = opened(ask)
+    notebook.run_cell(1)
+    form = notebook.form()
+    box = form.locator(".jp-nb-exact").nth(1)
+    form.get_by_text("Part 1 of 61: lines 1 to 1000 of 60001").wait_for()
+    assert box.locator(".widget-html-content > div").count() == 1000
+    box.locator("div div").last.scroll_into_view_if_needed()
+    form.get_by_role("button", name="Next part").click()
+    form.get_by_text("│ line 999").wait_for()
+    assert box.locator(".widget-html-content").evaluate("box => box.scrollTop") == 0
+    form.get_by_role("button", name="Previous part").press("Enter")
+    form.get_by_text("Part 1 of 61").wait_for()
+    form.get_by_role("button", name="Previous part").click()
+    form.get_by_text("│ line 59999").wait_for()
+    form.get_by_role("button", name="Run", exact=True).click()
+    assert "value='run'" in answer_of(notebook)
