@@ -43,7 +43,7 @@ _LEXERS: Final = {"python": ("ipython3", "python")}
 
 
 @dataclass(frozen=True, slots=True)
-class TextPart:
+class ExactPart:
     """Consecutive lines of a text; a line that is too long for one part is cut.
 
     Attributes:
@@ -59,27 +59,27 @@ class TextPart:
     continues: bool = False
 
 
-def split_parts(lines: Sequence[str]) -> list[TextPart]:
+def split_parts(lines: Sequence[str]) -> list[ExactPart]:
     """Return `lines` in parts of at most `MAX_LINES` lines and `MAX_CHARS` characters."""
-    return list(_parts(lines)) or [TextPart((), 0, 0)]
+    return list(_parts(lines)) or [ExactPart((), 0, 0)]
 
 
-def _parts(lines: Sequence[str]) -> Iterator[TextPart]:
+def _parts(lines: Sequence[str]) -> Iterator[ExactPart]:
     part: list[str] = []
     chars, first, continues = 0, 1, False
     for number, line in enumerate(lines, start=1):
         rest = line
         while part and (len(part) == MAX_LINES or chars + len(rest) > MAX_CHARS):
-            yield TextPart(tuple(part), first, number - 1, continues)
+            yield ExactPart(tuple(part), first, number - 1, continues)
             part, chars, first, continues = [], 0, number, False
         while len(rest) > MAX_CHARS:
             piece = _UNFINISHED_ESCAPE.sub("", rest[:MAX_CHARS]) or rest[:MAX_CHARS]
-            yield TextPart((piece,), number, number, continues)
+            yield ExactPart((piece,), number, number, continues)
             rest, first, continues = rest[len(piece) :], number, True
         part.append(rest)
         chars += len(rest)
     if part:
-        yield TextPart(tuple(part), first, len(lines), continues)
+        yield ExactPart(tuple(part), first, len(lines), continues)
 
 
 def exact_text(
@@ -103,7 +103,7 @@ def exact_text(
 class _PagedText:
     """A text in several parts, of which one is up, and buttons to turn over."""
 
-    def __init__(self, parts: Sequence[TextPart], language: str | None) -> None:
+    def __init__(self, parts: Sequence[ExactPart], language: str | None) -> None:
         self._parts = parts
         self._language = language
         self._at = 0
@@ -135,7 +135,7 @@ class _PagedText:
         return f"Part {self._at + 1} of {len(self._parts)}: {which} of {total}"
 
 
-def _box(part: TextPart, language: str | None) -> widgets.HTML:
+def _box(part: ExactPart, language: str | None) -> widgets.HTML:
     lines = highlighted(part.lines, language) if language else map(escape, part.lines)
     # Each of its characters stands in its order, whatever it is.
     return html("".join(f'<div><bdo dir="ltr">{line}</bdo></div>' for line in lines), "exact")
