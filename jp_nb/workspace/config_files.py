@@ -188,7 +188,7 @@ class ConfigFiles:
         """Return the layers of `group`, the file at `path` and what it includes, that count."""
         self._pending.pop(path, None)
         if self.trust is not None and not path.is_relative_to(user_folder()):
-            kept, leaves = self._reader.before_consent(group, self.is_inside)
+            kept, leaves = self._reader.before_consent(group)
             folder, digest = self._place_of(path), self._reader.digest(group)
             if leaves and not self.trust.covers(folder, digest):
                 self._pending[path] = Pending(folder, path, digest, leaves)

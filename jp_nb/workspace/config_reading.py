@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from jp_nb.config.authority import IsInside, is_named_inside, without_consent
+from jp_nb.config.authority import is_named_inside, without_consent
 from jp_nb.config.layers import (
     CONFIG_FILE,
     Layer,
@@ -131,13 +131,13 @@ class ConfigReader:
 
     @staticmethod
     def before_consent(
-        group: Iterable[ReadFile], is_inside: IsInside
+        group: Iterable[ReadFile],
     ) -> tuple[list[Layer], tuple[PendingLeaf, ...]]:
         """Return the layers of `group` as they count before the user agreed, and what does not."""
         kept: list[Layer] = []
         leaves: list[PendingLeaf] = []
         for layer, _ in group:
-            partial, ignored = without_consent(layer.partial, is_inside)
+            partial, ignored = without_consent(layer.partial)
             kept.append(Layer(layer.name, partial, layer.file))
             leaves += [(at, value, layer.file or "") for at, value in ignored.items()]
         return kept, tuple(leaves)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from jp_nb.config.authority import (
+    ALLOWANCES,
     has_authority,
     stranger_may_unset,
     strip_untrusted,
@@ -86,13 +87,6 @@ def test_a_variable_is_read_as_its_target_wants(
 def test_settings_of_a_run_are_variables_that_say_their_texts(text: str) -> None:
     layer = from_environment(as_variables({"prompt.answers": text, "user.name": text}))
     assert layer.partial == {"prompt": {"answers": text}, "user": {"name": text}}
-
-
-def test_a_folders_file_answers_for_nobody_before_the_user_agreed() -> None:
-    said: dict[str, Any] = {"prompt": {"answers": "a.toml", "notify": "off"}}
-    kept, left_out = without_consent(said, lambda _: True)
-    assert kept == {"prompt": {"notify": "off"}}
-    assert left_out == {"prompt.answers": "a.toml"}
 
 
 def test_an_operator_counts_once() -> None:
@@ -337,10 +331,10 @@ def _plain(value: Any) -> Any:
 
 MODEL = [
     "model.id.provider", "model.id.name", "model.id", "model.parameters.max_tokens",
-    "model.parameters.reasoning.effort", "model.parameters.reasoning.exclude",
-    "model.parameters.temperature", "model.parameters.top_p", "model.parameters.top_k",
-    "model.parameters.stop_words",
+    "model.parameters.reasoning.effort", "model.parameters.temperature",
+    "model.parameters.top_p", "model.parameters.top_k", "model.parameters.stop_words",
 ]  # fmt: skip
+EXCLUDE = "model.parameters.reasoning.exclude"
 REQUEST = [
     "request.max_retries", "request.base_backoff_ms", "request.max_backoff_secs",
     "request.stream_idle_timeout_secs", "request.max_response_bytes",
@@ -356,17 +350,18 @@ HARMLESS = [
     "template.values", "template.values.*", "user.name",
     *(f"assistant.{key}" for key in ("name", *PROMPT, "instructions", *MODEL)),
     "conversation.tools", "conversation.toolsets",  # tables of others
-    f"{TOOL}.cancellation_response", f"{TOOL}.style.inline_results",
-    f"{TOOL}.style.error.inline_results",
-    "style.update_interval_ms",
 ]  # fmt: skip
 BY_VALUE: dict[str, tuple[Any, Any]] = {
     "assistant.tool_choice": ("shell", "auto"),  # a tool that is named is offered
     f"{TOOL}.enable.state": (True, False),
     "conversation.toolsets.*.state": (True, False),
     f"{TOOL}.style.hidden": (True, False),
+    f"{TOOL}.style.inline_results": ("off", "full"),
+    f"{TOOL}.style.error.inline_results": (1, "full"),
+    f"assistant.{EXCLUDE}": (True, False),
     "style.tool_call.show": (False, True),
-    "style.reasoning.display": ("hidden", "full"),
+    "style.reasoning.display": (1, "full"),
+    "style.update_interval_ms": (10**9, 500),
 }
 """Of these a stranger may not set the first value, and may set the other one."""
 AUTHORITY = [
@@ -379,12 +374,13 @@ AUTHORITY = [
     f"{TOOL}.enable.allow_toggle",  # a lock is not theirs to open, nor to close
     f"{TOOL}.source", f"{TOOL}.toolset", *(f"{TOOL}.command.{key}" for key in COMMAND),
     f"{TOOL}.summary", f"{TOOL}.description", f"{TOOL}.examples",
+    f"{TOOL}.cancellation_response",  # is sent as the user's own reason
     f"{TOOL}.parameters", *(f"{TOOL}.parameters.*.{key}" for key in PARAM),
     f"{TOOL}.run", f"{TOOL}.format", f"{TOOL}.result", f"{TOOL}.result_max_chars",
     *(f"{TOOL}.style.parameters.{key}" for key in COMMAND),
     f"{TOOL}.questions", f"{QUESTION}.answer", f"{QUESTION}.prompt_label",
-    *(f"{QUESTION}.target.{key}" for key in (*PROMPT, "tool_choice", *MODEL, *REQUEST, "name",
-                                             "instructions")),
+    *(f"{QUESTION}.target.{key}" for key in (*PROMPT, "tool_choice", *MODEL, EXCLUDE, *REQUEST,
+                                             "name", "instructions")),
     f"{TOOL}.options", f"{TOOL}.options.*",
     *(f"{TOOL}.access.{key}" for key in ("fs", "net", "env", "config")),
     "conversation.attachments",
@@ -393,7 +389,7 @@ AUTHORITY = [
     "conversation.labels.*.apply_on.new", "conversation.labels.*.apply_on.fork",
     "conversation.labels.*.run",
     *(f"conversation.inquiry.assistant.{key}" for key in (*PROMPT, "tool_choice", *MODEL,
-                                                          *REQUEST)),
+                                                          EXCLUDE, *REQUEST)),
     "interrupt.escalation_cooldown_secs", "interrupt.streaming.action",
     "interrupt.tool_call.action",
     "providers.llm.aliases", "providers.llm.aliases.*", "providers.llm.aliases.*.provider",
@@ -434,7 +430,12 @@ def places(paths: Iterable[str], keys: Iterable[str]) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize(
-    "keys", places([*AUTHORITY, "not.a.field"], ["*", "x", "a.b", "enable", "style"]), ids=str
+    "keys",
+    places(
+        [*AUTHORITY, "not.a.field", "assistant.model.parameters.provider"],
+        ["*", "x", "a.b", "enable", "style"],
+    ),
+    ids=str,
 )
 def test_what_is_the_users_to_decide_has_authority(keys: tuple[str, ...]) -> None:
     assert has_authority(keys)
@@ -444,7 +445,7 @@ def test_what_is_the_users_to_decide_has_authority(keys: tuple[str, ...]) -> Non
     "keys",
     places(
         [*HARMLESS, *BY_VALUE, "assistant", "conversation.tools.*", "assistant.model",
-         "assistant.model.parameters.keep_alive", "assistant.instructions.title"],
+         "assistant.instructions.title"],
         ["*", "x", "run_command", "command", "cmd", "a.b"],
     ),
     ids=str,
@@ -498,17 +499,81 @@ def test_what_a_stranger_may_not_decide_is_taken_out_and_listed() -> None:
         "user": {"name": "E"},
         "template": {"values": {"command": "x", "cmd": {"command": "y"}}},
         "providers": {"llm": {"openai": {"base_url": "http://evil"}}},
-        "conversation": {"tools": {"a.b": {"run": "unattended", "cancellation_response": "d"}}},
+        "conversation": {"tools": {"a.b": {"run": "unattended", "style": {"hidden": False}}}},
         "interrupt": {"streaming": {"action": "continue"}},
     }
     kept, ignored = strip_untrusted(partial)
     assert kept == {
         "user": {"name": "E"},
         "template": {"values": {"command": "x", "cmd": {"command": "y"}}},
-        "conversation": {"tools": {"a.b": {"cancellation_response": "d"}}},
+        "conversation": {"tools": {"a.b": {"style": {"hidden": False}}}},
     }
     assert ignored == {
         "providers.llm.openai.base_url": "http://evil",
         'conversation.tools["a.b"].run': "unattended",
         "interrupt.streaming.action": "continue",
     }
+
+
+@pytest.mark.parametrize("strip", [strip_untrusted, without_consent])
+def test_untrusted_source_cannot_send_requests_to_a_local_port(strip: Any) -> None:
+    local: list[Any] = [{"provider": "ollama", "name": "m"}, "llamacpp/m", {"provider": "ollama"}]
+    named: list[Any] = [{"provider": "openai", "name": "m"}, "fast"]
+    for model in local:
+        assert strip(build("assistant.model.id", model)) == ({}, {"assistant.model.id": model})
+    for model in named:
+        partial = build("assistant.model.id", model)
+        assert strip(partial) == (partial, {})
+
+
+# --- the file of a folder without the user's consent -------------------------------------------
+
+EVERYTHING = "everything"
+SAMPLES: list[Any] = [
+    None, True, False, 0, 1, 0.5, 500, 10**9, "", "x", "a.toml", "on", "off", "auto", "never",
+    "none", "required", "ask", "edit", "skip", "unattended", "full", "hidden", "static", "json",
+    "function_call", "record", "replay", "replace", "append", "continue", "http://h", ["x"], [],
+    {"x": "y"}, {"value": ["x"], "strategy": "replace"}, {"run": "ask", "answer": True},
+]  # fmt: skip
+MODES: list[Any] = ["ask", "edit"]
+A_FOLDER_MAY: dict[str, Any] = {
+    "template.values": EVERYTHING,
+    "template.values.*": EVERYTHING,
+    "user.name": EVERYTHING,
+    "assistant.name": EVERYTHING,
+    "assistant.system_prompt": EVERYTHING,
+    "assistant.system_prompt_sections": EVERYTHING,
+    "assistant.instructions": EVERYTHING,
+    **{f"assistant.{key}": EVERYTHING for key in MODEL},
+    f"assistant.{EXCLUDE}": [False],
+    f"{TOOL}.run": MODES,
+    f"{TOOL}.format": MODES,
+    f"{TOOL}.result": MODES,
+    f"{TOOL}.style.hidden": [False],
+    f"{TOOL}.style.inline_results": ["full"],
+    f"{TOOL}.style.error.inline_results": ["full"],
+    f"{TOOL}.style.parameters": ["json", "function_call"],
+    "style.reasoning.display": ["full"],
+    "style.tool_call.show": [True],
+    "style.update_interval_ms": [True, False, 0, 1, 500],
+}
+"""The values of each setting that a folder may set; a setting that is not listed is denied."""
+
+
+@pytest.mark.parametrize("path", field_paths())
+def test_folder_without_consent_sets_only_the_listed_values(path: str) -> None:
+    for name in ("t", "style", "run", "name"):
+        at = path.replace("*", name)
+        for value in SAMPLES:
+            kept, left_out = without_consent(build(at, value))
+            listed = A_FOLDER_MAY.get(path, [])
+            same = (type(value) is type(each) and value == each for each in listed)
+            allowed = listed == EVERYTHING or any(same)
+            assert (kept, bool(left_out)) == ((build(at, value), False) if allowed else ({}, True))
+
+
+def test_each_allowance_names_a_setting_and_a_reason() -> None:
+    known = field_paths()
+    for path, allowance in ALLOWANCES.items():
+        assert any(each == path or each.startswith(f"{path}.") for each in known), path
+        assert allowance.why.endswith(".")

@@ -63,7 +63,16 @@ AUTHORITY = [
      [{"path": "user", "read": False, "write": True, "delete": False, "apply": "unattended"}]),
     (f'[{TOOL}.questions.sure]\nanswer = true\n', f"{TOOL}.questions.sure.answer", True),
     ('config_load_paths = ["x"]\n', "config_load_paths", ["x"]),
-    ('assistant.tool_choice = "ask_user"\n', "assistant.tool_choice", "ask_user"),
+    ('conversation.attachments = ["file:.env"]\n', "conversation.attachments", ["file:.env"]),
+    ('[prompt]\nchannel = "never"\n', "prompt.channel", "never"),
+    ('[prompt]\ntimeout_s = 0.05\n', "prompt.timeout_s", 0.05),
+    ('[record]\njournal = false\n', "record.journal", False),
+    ('[record]\nrerun = "replace"\n', "record.rerun", "replace"),
+    ('[assistant.request]\nmax_retries = 7\n', "assistant.request.max_retries", 7),
+    (f'[{TOOL}]\nrun = "skip"\n', f"{TOOL}.run", "skip"),
+    (f'[{TOOL}.style]\nparameters = "off"\n', f"{TOOL}.style.parameters", "off"),
+    (f'[{TOOL}.questions.sure]\nprompt_label = "OK?"\n', f"{TOOL}.questions.sure.prompt_label",
+     "OK?"),
 ]  # fmt: skip
 
 
@@ -95,19 +104,16 @@ def test_what_has_authority_counts_once_the_user_agreed_to_that_content(
 
 
 def test_what_has_no_authority_counts_and_nothing_is_said(work: Path, opened: Any) -> None:
-    write(work / "notes.md", "Delft")
     configure(
         work,
-        '[assistant]\nname = "A"\nrequest.max_retries = 7\n[conversation]\n'
-        'attachments = ["file:notes.md"]\n[conversation.tools.ask_user]\nrun = "ask"\n'
-        'summary = "Asks."\nstyle.parameters = "json"\nenable.state = false\n',
+        '[assistant]\nname = "A"\nmodel.id = "openai/m"\n[conversation.tools.ask_user]\n'
+        'run = "ask"\nstyle.parameters = "json"\n',
     )
     found = opened()
     assert found.notices == []
-    assert found.value("assistant.request.max_retries") == 7
-    assert found.value("conversation.attachments") == ["file:notes.md"]
+    assert found.value("assistant.name") == "A"
+    assert found.value("assistant.model.id.name") == "m"
     assert found.value("conversation.tools.ask_user.run") == "ask"
-    assert found.value("conversation.tools.ask_user.enable.state") is False
     said = found.jp("trust --workspace")
     assert said == ""
 
@@ -123,17 +129,6 @@ def test_a_cloned_folder_does_not_cut_off_the_users_own_file(
     assert "inherit" in found.notices[0]
     found.jp("trust --workspace --yes")
     assert found.value("conversation.tools.ask_user.enable.state") is True
-
-
-def test_a_link_in_the_folder_does_not_attach_what_lies_outside(
-    work: Path, tmp_path: Path, opened: Any
-) -> None:
-    write(tmp_path / "secret", "hunter2")
-    (work / "notes.md").symlink_to(tmp_path / "secret")
-    configure(work, 'conversation.attachments = ["file:notes.md"]\n')
-    found = opened()
-    assert found.value("conversation.attachments") == []
-    assert "conversation.attachments" in found.notices[0]
 
 
 def test_consent_covers_all_that_a_file_brings_in(work: Path, opened: Any) -> None:
