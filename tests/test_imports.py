@@ -19,7 +19,15 @@ from tests.support.sources import syntax
 
 PACKAGE = Path(jp_nb.__file__).parent
 JUPYTER = {"IPython", "ipykernel", "ipywidgets", "anywidget", "comm", "zmq"}
-GROUND = {"errors", "json_values", "json_schema", "jsonschema_import", "safe_text", "image"}
+GROUND = {
+    "errors",
+    "json_values",
+    "json_schema",
+    "jsonschema_import",
+    "safe_text",
+    "image",
+    "file_writing",
+}
 BELOW = {
     **dict.fromkeys(GROUND, GROUND),
     "config": GROUND,

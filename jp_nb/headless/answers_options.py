@@ -6,6 +6,7 @@ Source: `docs/answers.md`.
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -72,7 +73,7 @@ def noting_decisions(options: argparse.Namespace) -> Iterator[RunDecisions]:
 
         read_answers_file(options.answers)  # before anything runs
     template: Path | None = options.answers_template
-    if template is not None and template.exists():
+    if template is not None and os.path.lexists(template):
         raise UsageError(f"{template} exists: a template is a new file; name another one")
     with TemporaryDirectory(prefix="jp-nb-") as folder:
         yield RunDecisions(options, Path(folder) / "decisions.jsonl")

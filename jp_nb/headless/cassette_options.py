@@ -57,6 +57,7 @@ def cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[str, 
 
     Raises:
         UsageError: If results of tools are wanted from no file.
+        StorageError: If a link is where the file is to be written.
     """
     given = {mode: getattr(options, mode.replace("-", "_")) for mode in MODES}
     chosen = [mode for mode, file in given.items() if file is not None]
@@ -64,10 +65,12 @@ def cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[str, 
         raise UsageError("--tools goes with --replay: it says where results come from")
     if not chosen:
         return {}
-    from jp_nb.workspace.cassette_file import beside
+    from jp_nb.workspace.cassette_file import beside, refuse_unsafe_link
 
     mode = chosen[0]
     path = Path(os.path.abspath(given[mode])) if given[mode] else beside(notebook.resolve())
+    if mode != "replay":
+        refuse_unsafe_link(path)
     found = {f"{PATH}.mode": mode, f"{PATH}.path": str(path)}
     if options.tools is not None:
         found[f"{PATH}.tools"] = options.tools

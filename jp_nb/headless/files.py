@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.workspace.replacing import is_stream, replace_file
+from jp_nb.file_writing import replace_file, write_target
 
 
 def existing_notebook(path: Path) -> Path:
@@ -50,9 +50,15 @@ def write_notebook(notebook: Any, path: Path) -> None:
     write_whole(path, data if data.endswith(b"\n") else data + b"\n")
 
 
-def whole_path(path: Path) -> Path:
-    """Return `path` with links followed, so that they stay; the path of a pipe means nothing."""
-    return path if is_stream(path) else path.resolve()
+def refuse_unsafe_link(path: Path) -> None:
+    """Raise `StorageError` if nothing can be written to `path` because of a link.
+
+    Asked before a long run, so that its result is not lost.
+    """
+    try:
+        write_target(path)
+    except OSError as exc:
+        raise StorageError(f"{path} cannot be written: {exc.strerror}") from exc
 
 
 def write_whole(path: Path, data: bytes, *, folders: bool = False) -> None:
@@ -61,7 +67,6 @@ def write_whole(path: Path, data: bytes, *, folders: bool = False) -> None:
     Raises:
         StorageError: If it cannot be written; the old file is as it was.
     """
-    path = whole_path(path)
     try:
         if folders:
             path.parent.mkdir(parents=True, exist_ok=True)

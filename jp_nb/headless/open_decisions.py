@@ -6,6 +6,7 @@ Source: `docs/answers.md`.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
+from jp_nb.file_writing import open_file
 from jp_nb.headless.shown_text import shown_line
 from jp_nb.safe_text import one_line, plain
 from jp_nb.tooling.question import FormAnswer, Question
@@ -157,7 +159,7 @@ def write_template(path: Path, undecided: Sequence[Undecided], notebook: str) ->
     """
     content = template(undecided, notebook).encode(errors="replace")
     try:
-        with path.open("xb") as file:
+        with os.fdopen(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
             file.write(content)
     except FileExistsError as exc:
         raise UsageError(f"{path} exists: a template is a new file; name another one") from exc

@@ -23,7 +23,7 @@ from jp_nb.headless.run_report import ReportedCell, RunReport, report_of
 from jp_nb.headless.runner import RunResult, print_cell, run_notebook
 from jp_nb.headless.shown_text import shown_text
 from jp_nb.workspace import answers_file
-from jp_nb.workspace.cassette_file import beside
+from jp_nb.workspace.cassette_file import beside, refuse_unsafe_link
 
 
 class NotebookFailed(Exception):  # noqa: N818 - it is no error of ours
@@ -126,6 +126,8 @@ def settings_for(path: Path, *, record: bool) -> dict[str, str]:
     """Return the settings by which the files beside the notebook at `path` count, if there are."""
     settings = {}
     cassette, answers = beside(path), path.with_suffix(answers_file.SUFFIX)
+    if record:
+        refuse_unsafe_link(cassette)
     if record or cassette.is_file():
         settings["providers.cassette.mode"] = "record" if record else "replay"
         settings["providers.cassette.path"] = str(cassette)

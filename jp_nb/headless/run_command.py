@@ -21,7 +21,7 @@ from jp_nb.headless.cassette_options import (
     used_lines,
     written_lines,
 )
-from jp_nb.headless.files import existing_notebook, write_whole
+from jp_nb.headless.files import existing_notebook, refuse_unsafe_link, write_whole
 from jp_nb.headless.runner import RunResult, run_notebook
 from jp_nb.headless.shown_text import shown_text
 from jp_nb.safe_text import plain
@@ -30,7 +30,7 @@ from jp_nb.safe_text import plain
 def run(options: argparse.Namespace) -> int:
     """Execute the notebook; say which cell failed, if one did, and what nobody decided."""
     notebook = existing_notebook(options.notebook)
-    _refuse_notebooks(options.junit, options.json)
+    _refuse_reports(options.junit, options.json)
     settings = cassette_settings(options, notebook)
     with noting_decisions(options) as decisions, noting_use() as noted:
         result = run_notebook(
@@ -53,11 +53,13 @@ def run(options: argparse.Namespace) -> int:
     return 0 if result.ok else 1
 
 
-def _refuse_notebooks(*reports: Path | None) -> None:
-    """Raise `UsageError` if one of the `reports` would be written over a notebook."""
+def _refuse_reports(*reports: Path | None) -> None:
+    """Raise an error if one of the `reports` cannot be written, before anything runs."""
     for path in reports:
         if path is not None and path.suffix == ".ipynb":
             raise UsageError(f"{path} is the name of a notebook: give the report another one")
+        if path is not None:
+            refuse_unsafe_link(path)
 
 
 def say(lines: Iterable[str]) -> None:

@@ -24,7 +24,7 @@ from jp_nb.config.layers import as_variables
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.headless.cell_ends import CellEnds, lengths
 from jp_nb.headless.execution import Execution, NotStartedError, OnCell
-from jp_nb.headless.files import read_notebook, whole_path, write_notebook
+from jp_nb.headless.files import read_notebook, refuse_unsafe_link, write_notebook
 from jp_nb.headless.notebook_text import print_cell, print_transcript
 from jp_nb.json_values import as_object
 from jp_nb.record import segments
@@ -110,7 +110,8 @@ def run_notebook(
     """
     _check_epoch()
     path = Path(nb_path).resolve()
-    target = whole_path(Path(out)) if out is not None else path
+    target = Path(out if out is not None else nb_path).absolute()
+    refuse_unsafe_link(target)
     notebook = read_notebook(path)
     lift(notebook.metadata)
     before, taken_over = unreadable(notebook.metadata), lengths(notebook.metadata)

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 from jp_nb.errors import StorageError
+from jp_nb.file_writing import replace_file
 from jp_nb.headless.stripping import Parts, strip_notebook
 from jp_nb.safe_text import plain
-from jp_nb.workspace.replacing import replace_file
 
 PIPE = Path("-")
 """In place of a file: what comes in goes out."""
@@ -49,10 +49,9 @@ def _write_out(data: bytes) -> None:
 
 def _strip_file(path: Path, parts: Parts) -> None:
     try:
-        target = path.resolve()  # a link stays a link
-        data = target.read_bytes()
+        data = path.read_bytes()
         stripped = strip_notebook(data, parts)
         if stripped != data:
-            replace_file(target, stripped)
+            replace_file(path, stripped)
     except OSError as exc:
         raise StorageError(exc.strerror or str(exc)) from exc

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError, UsageError
+from jp_nb.file_writing import replace_file, write_target
 from jp_nb.interop.jp_files import (
     BASE_CONFIG,
     EVENTS,
@@ -36,7 +37,6 @@ from jp_nb.record.timestamps import Clock
 
 _NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 _READ: int = os.O_RDONLY | _NO_FOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-_CREATE: int = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | getattr(os, "O_BINARY", 0)
 
 
 def folder_at(text: str | Path, below: Path) -> Path:
@@ -286,6 +286,7 @@ def _first_missing(entries: Sequence[JsonValue], ours: Sequence[JsonValue]) -> i
 
 def _write_files(folder: Path, files: Files) -> list[str]:
     """Write those that differ; returns the names of the others among them."""
+    write_target(folder / EVENTS, folder=folder.parent)  # the folder itself may be a link
     folder.mkdir(parents=True, exist_ok=True)
     changed = False
     others: list[str] = []
@@ -306,18 +307,8 @@ def _write_file(path: Path, content: bytes) -> bool:
     """Replace the file at `path` at once or not at all; returns whether it was another one."""
     if os.path.lexists(path) and _read_file(path, len(content)) == content:
         return False
-    temporary = path.with_name(f"{path.name}.tmp")
-    temporary.unlink(missing_ok=True)  # it may be a pipe, or a link
-    opened = os.open(temporary, _CREATE, 0o666)
-    try:
-        with os.fdopen(opened, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+    path.with_name(f"{path.name}.tmp").unlink(missing_ok=True)  # of an export that was killed
+    replace_file(path, content)
     return True
 
 

@@ -19,8 +19,10 @@ class CassetteChoice:
         mode: What for.
         path: The file; None: the mode is `off`.
         tools: `recorded` if results of tools are of the file, too.
+        folder: The notebook's folder, which a file in it may not leave through a link.
     """
 
     mode: CassetteMode = "off"
     path: Path | None = None
     tools: str = "run"
+    folder: Path | None = None

@@ -27,6 +27,7 @@ from jp_nb.workspace.cassette_file import (
     OnFile,
     read_cassette,
     refuse_unless_cassette,
+    refuse_unsafe_link,
 )
 from jp_nb.workspace.cassette_results import ResultsOnFile
 from jp_nb.workspace.cassette_writer import CassetteWriter
@@ -62,7 +63,7 @@ class CassetteTape:
         for exchange in self.cassette.exchanges:
             if self.is_offline or not _ends_in_failure(exchange, self.cassette):
                 self._waiting.setdefault(exchange.request, deque()).append(exchange)
-        self._writer = CassetteWriter(self.path, known)
+        self._writer = CassetteWriter(self.path, known, folder=choice.folder)
         self._needless = {
             each.number
             for each in self.cassette.exchanges
@@ -181,6 +182,8 @@ class CassetteTape:
 def _known(choice: CassetteChoice) -> CassetteContent | None:
     """Return what the file holds; None: it does not matter, or there is none yet."""
     assert choice.path is not None
+    if choice.mode != "replay":
+        refuse_unsafe_link(choice.path, choice.folder)
     if choice.mode == "record":
         refuse_unless_cassette(choice.path)
     if choice.mode == "record" or (choice.mode != "replay" and not choice.path.exists()):

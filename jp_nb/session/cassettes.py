@@ -109,7 +109,8 @@ class Cassettes:
         named = file or configured.path
         if named is not None:
             path = self._files.folder / os.path.expanduser(named)  # a `~` that means nothing stays
-            return CassetteChoice(mode, Path(os.path.abspath(path)), configured.tools)
+            path = Path(os.path.abspath(path))
+            return CassetteChoice(mode, path, configured.tools, self._files.folder)
         if self._notebook is None:
             raise ConfigError(
                 "nobody says which notebook this is, so that its cassette has no name of its own: "
@@ -118,7 +119,7 @@ class Cassettes:
             )
         from jp_nb.workspace.cassette_file import beside
 
-        return CassetteChoice(mode, beside(self._notebook), configured.tools)
+        return CassetteChoice(mode, beside(self._notebook), configured.tools, self._files.folder)
 
 
 def without_key(variable: str | None, hide: Hide) -> Hide:

@@ -39,8 +39,8 @@ from jp_nb.agent.exchange import (
 )
 from jp_nb.agent.model_events import ProviderEvent
 from jp_nb.errors import StorageError
+from jp_nb.file_writing import is_stream, write_target
 from jp_nb.json_values import MAX_LEVELS, JsonObject, as_object, compact_json, read_json, to_utf8
-from jp_nb.workspace.replacing import is_stream
 
 SUFFIX: Final = ".cassette.jsonl"
 KIND: Final = "cassette"
@@ -125,6 +125,14 @@ class CassetteContent:
     def exchange(self, found: OnFile) -> Exchange:
         """Return `found` with its request."""
         return Exchange(self.asked(found), found.events, found.end)
+
+
+def refuse_unsafe_link(path: Path, folder: Path | None = None) -> None:
+    """Raise `StorageError` if `path` is a link that nothing is written through."""
+    try:
+        write_target(path, folder=folder)
+    except OSError as exc:
+        raise StorageError(f"the cassette {path} cannot be written: {exc.strerror}") from exc
 
 
 def refuse_unless_cassette(path: Path) -> None:

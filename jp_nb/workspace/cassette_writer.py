@@ -17,6 +17,7 @@ from pathlib import Path
 from jp_nb.agent.asked_request import RequestPart
 from jp_nb.agent.exchange import Exchange
 from jp_nb.errors import StorageError
+from jp_nb.file_writing import open_file, replace_file
 from jp_nb.workspace.cassette_file import (
     HEADER,
     CassetteContent,
@@ -24,7 +25,6 @@ from jp_nb.workspace.cassette_file import (
     line_bytes,
     part_line,
 )
-from jp_nb.workspace.replacing import replace_file
 
 
 class CassetteWriter:
@@ -33,11 +33,14 @@ class CassetteWriter:
     Args:
         path: The file.
         known: What is in it, and stays. None: it begins anew, once there is an exchange.
+        folder: The notebook's folder, which a file in it may not leave through a link.
     """
 
-    def __init__(self, path: Path, known: CassetteContent | None = None) -> None:
+    def __init__(
+        self, path: Path, known: CassetteContent | None = None, *, folder: Path | None = None
+    ) -> None:
         self.path = path
-        self._file = Path(os.path.realpath(path))  # a link stays a link
+        self._folder = folder
         self.written = 0
         self._began = known is not None
         self._settled_parts = set(known.parts) if known is not None else set()
@@ -62,8 +65,8 @@ class CassetteWriter:
 
     def _add(self, exchange: Exchange) -> None:
         if not self._began:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(self._file, line_bytes(HEADER))
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(self.path, line_bytes(HEADER), folder=self._folder)
             self._settled_bytes = self._bytes = self._size()
             self._inode = self._stat().st_ino
             self._began = True
@@ -88,12 +91,14 @@ class CassetteWriter:
 
     def _write(self, block: bytes, place: int) -> None:
         """Have `block` at `place`, a number of bytes, and nothing behind it."""
-        if (self._stat().st_ino, self._size()) != (self._inode, self._bytes):
-            raise StorageError(
-                f"another program has written to the cassette {self.path} while it is recorded: "
-                "one kernel at a time records on a cassette"
-            )
-        with self._file.open("r+b", buffering=0) as file:
+        descriptor = open_file(self.path, os.O_RDWR, folder=self._folder)
+        with os.fdopen(descriptor, "r+b", buffering=0) as file:
+            status = os.fstat(descriptor)
+            if (status.st_ino, status.st_size) != (self._inode, self._bytes):
+                raise StorageError(
+                    f"another program has written to the cassette {self.path} while it is "
+                    "recorded: one kernel at a time records on a cassette"
+                )
             try:
                 file.seek(place)
                 while block:
@@ -104,7 +109,7 @@ class CassetteWriter:
             self._bytes = file.truncate()
 
     def _stat(self) -> os.stat_result:
-        return self._file.stat()
+        return self.path.stat()
 
     def _size(self) -> int:
         return self._stat().st_size

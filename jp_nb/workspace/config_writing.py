@@ -22,8 +22,8 @@ from jp_nb.config.partial import Change, Partial, apply, is_wrapper, strip_strat
 from jp_nb.config.paths import Keys, format_path, lookup, parse_path
 from jp_nb.config.schema import JSON, ROOT, SchemaNode, node_at, require
 from jp_nb.errors import ConfigError, StorageError, UsageError
+from jp_nb.file_writing import replace_file, write_target
 from jp_nb.workspace.own_files import NotOwnError, read_own
-from jp_nb.workspace.replacing import replace_file
 
 BOM = "\ufeff"
 
@@ -45,7 +45,7 @@ class ConfigFile:
     """
 
     def __init__(self, path: Path, layer: str) -> None:
-        self.path = Path(os.path.realpath(path))  # of a link the file that it means
+        self.path = _file(path, layer)
         self.paths: list[str] = []
         self._layer = layer
         text = self._text()
@@ -151,6 +151,16 @@ class ConfigFile:
             replace_file(self.path, self.text().encode("utf-8"))
         except OSError as exc:
             raise StorageError(f"{self.path} cannot be written: {exc}") from exc
+
+
+def _file(path: Path, layer: str) -> Path:
+    """Return the file that `path` leads to; only the user's own file may be a link to anywhere."""
+    if layer == "user file":
+        return Path(os.path.realpath(path))
+    try:
+        return write_target(path)
+    except OSError as exc:
+        raise StorageError(f"{path} is not written to: {exc.strerror}") from exc
 
 
 def _units(

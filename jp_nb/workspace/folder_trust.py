@@ -17,9 +17,9 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
+from jp_nb.file_writing import replace_file
 from jp_nb.workspace import variables
 from jp_nb.workspace.own_files import NotOwnError, Stamp, read_own, stamp
-from jp_nb.workspace.replacing import replace_file
 from jp_nb.workspace.user_folders import data_folder
 
 MAX_DIGESTS: Final = 50

@@ -21,6 +21,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
+from jp_nb.file_writing import open_file
 from jp_nb.json_values import sorted_json
 from jp_nb.record.question_entry import MAX_ID, is_answered, read_line, to_line
 from jp_nb.workspace.file_lock import PATIENCE, locked
@@ -36,14 +37,7 @@ MAX_FILE_BYTES: Final = MAX_BYTES // 4
 MAX_LOG_BYTES: Final = 200_000_000
 """Of all files: far more than people answer. What holds more is not read at all."""
 _ARCHIVE: Final = re.compile(r"qna_(\d{4,9})\.jsonl", re.ASCII)
-_APPEND: Final = (
-    os.O_WRONLY
-    | os.O_APPEND
-    | os.O_CREAT
-    | getattr(os, "O_NOFOLLOW", 0)  # a link in a folder from somebody else leads anywhere
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_BINARY", 0)
-)
+_APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 
 
 class EntryTooLongError(StorageError):
@@ -267,7 +261,7 @@ class ProjectLog:
     def _append(self, data: bytes) -> None:
         """Add `data` to the active file: all of it, on the disk, or nothing."""
         made = not os.path.lexists(self.path)
-        descriptor = os.open(self.path, _APPEND, 0o644)
+        descriptor = open_file(self.path, _APPEND, 0o644, folder=self.root)
         try:
             before = os.fstat(descriptor).st_size
             try:

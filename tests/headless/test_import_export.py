@@ -291,13 +291,13 @@ def test_files_are_written_in_an_order_that_stays_readable(
     notebook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
-    replace = Path.replace
+    replace = os.replace
 
-    def watched(self: Path, target: Path) -> Path:
+    def watched(source: str, target: Path) -> None:
         order.append(Path(target).name)
-        return replace(self, target)
+        replace(source, target)
 
-    monkeypatch.setattr(Path, "replace", watched)
+    monkeypatch.setattr(os, "replace", watched)
     export_directory(notebook, tmp_path / "out")
     assert order == ["metadata.json", "base_config.json", "events.json"]
 

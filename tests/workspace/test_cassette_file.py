@@ -238,6 +238,7 @@ def test_two_that_record_on_one_file_are_told(tmp_path: Path) -> None:
 
 def test_a_link_to_a_cassette_stays_one(tmp_path: Path) -> None:
     path = tmp_path / "link.jsonl"
+    (tmp_path / "a.jsonl").write_bytes(b"")
     path.symlink_to(tmp_path / "a.jsonl")
     CassetteWriter(path).add(exchanges()[0])
     assert path.is_symlink()

@@ -1,0 +1,106 @@
+"""What is written beside a notebook, in a folder that may hold the links of someone else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jp_nb import file_writing
+from jp_nb.file_writing import open_file, replace_file, write_target
+
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "replace": lambda path: replace_file(path, b"new"),
+    "open": lambda path: os.close(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)),
+}
+writers = pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "mine.json").write_text("mine")
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+@writers
+@pytest.mark.parametrize("target", ["../home/mine.json", "../home/new.json"])
+def test_link_out_of_the_folder_is_refused(folder: Path, target: str, write: Any) -> None:
+    link = folder / "report.json"
+    link.symlink_to(target)
+    with pytest.raises(OSError, match="remove the link, or name the file"):
+        write(link)
+    assert [path.name for path in (folder.parent / "home").iterdir()] == ["mine.json"]
+    assert (folder.parent / "home" / "mine.json").read_text() == "mine"
+    assert link.is_symlink()
+
+
+@writers
+def test_chain_of_links_is_followed_to_its_end_before_it_is_judged(
+    folder: Path, write: Any
+) -> None:
+    (folder / "report.json").symlink_to("second.json")
+    (folder / "second.json").symlink_to("../home/mine.json")
+    with pytest.raises(OSError, match="outside of"):
+        write(folder / "report.json")
+    (folder / "a.json").symlink_to("b.json")
+    (folder / "b.json").symlink_to("a.json")
+    with pytest.raises(OSError, match="link"):
+        write(folder / "a.json")
+
+
+@writers
+def test_link_to_another_kind_of_file_or_to_none_is_refused(folder: Path, write: Any) -> None:
+    (folder / "config").write_text("mine")
+    (folder / "report.json").symlink_to("config")
+    with pytest.raises(OSError, match="another kind of file"):
+        write(folder / "report.json")
+    (folder / "other.json").symlink_to("none.json")
+    with pytest.raises(OSError, match="no such file exists"):
+        write(folder / "other.json")
+
+
+@writers
+def test_link_of_another_user_is_refused(
+    folder: Path, write: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "real.json").write_text("old")
+    (folder / "report.json").symlink_to("real.json")
+    monkeypatch.setattr(file_writing, "_is_ours", lambda _: False)
+    with pytest.raises(OSError, match="a link of another user"):
+        write(folder / "report.json")
+
+
+@writers
+def test_own_link_to_a_file_of_the_folder_stays_a_link(folder: Path, write: Any) -> None:
+    (folder / "kept").mkdir()
+    (folder / "kept" / "real.json").write_text("old")
+    (folder / "report.json").symlink_to("kept/real.json")
+    write(folder / "report.json")
+    assert (folder / "report.json").is_symlink()
+    assert (folder / "kept" / "real.json").read_text() in ("new", "")
+
+
+def test_folder_that_is_a_link_does_not_lead_out_of_the_one_it_belongs_to(folder: Path) -> None:
+    (folder / "out").symlink_to(folder.parent / "home")
+    with pytest.raises(OSError, match="outside of"):
+        write_target(folder / "out" / "new.json", folder=folder)
+    named = folder.parent / "home" / "new.json"  # the user named another folder
+    assert write_target(named, folder=folder) == named
+    assert write_target(folder / "out" / "new.json") == folder / "out" / "new.json"
+
+
+def test_stream_of_the_shell_is_written_to(capfd: pytest.CaptureFixture[str]) -> None:
+    replace_file(Path("/dev/stdout"), b"report")
+    replace_file(Path(os.devnull), b"report")
+    assert Path(os.devnull).is_char_device()
+
+
+def test_pipe_is_not_opened_as_a_file(folder: Path) -> None:
+    os.mkfifo(folder / "report.json")
+    with pytest.raises(OSError, match="report"):
+        open_file(folder / "report.json", os.O_WRONLY)
