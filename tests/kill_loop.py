@@ -32,6 +32,7 @@ from typing import Any
 from pydantic import JsonValue
 
 import jp_nb
+from jp_nb.record.call_progress import open_calls
 from jp_nb.record.cut_short import cut_short
 from jp_nb.record.document import Document
 from jp_nb.record.timestamps import Clock
@@ -207,7 +208,7 @@ def heir(folder: Path, page: Any) -> dict[str, Any]:
     """Open the notebook as the page has it, look at it, and resume its turn."""
     define(folder, Points(None))
     marks = marks_in(folder)
-    ends = [yes(value) for _ in range(4) for value in ("run", "abandon")]
+    ends = [yes(value) for _ in range(4) for value in ("run", "skip")]
     host = FakeHost(FakePrompter(*ends), FakeHome(folder / NOTEBOOK, stored=page))
     session = Session(host)
     set_current(session)
@@ -234,7 +235,8 @@ def heir(folder: Path, page: Any) -> dict[str, Any]:
 def _resume(session: Session, marks: list[str], folder: Path) -> None:
     stream, host = session.document.conversation, session.host
     assert isinstance(host, FakeHost)
-    calls = len(stream.unanswered())
+    known = open_calls(stream, session.active.call_progress)
+    calls = sum(call.may_have_run for call in known)
     host.person.prompter._ends[calls:] = [yes("loudly")] * 2
     host.person.prompter.asked.clear()
     turn = session.resume()

@@ -32,8 +32,9 @@ from jp_nb.agent.shown_images import NONE, admit
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.errors import ToolError
 from jp_nb.json_values import copied, json_copy
-from jp_nb.record.events import InquiryEntry, ToolCallResponse
-from jp_nb.record.recorded_images import shows
+from jp_nb.record.call_progress import CallStage
+from jp_nb.record.events import Entry, InquiryEntry, ToolCallResponse
+from jp_nb.record.recorded_images import image_entry, shows
 from jp_nb.record.thread import Thread
 from jp_nb.record.turn_marks import edited_by_person
 from jp_nb.tooling.base import RUN, Run
@@ -58,6 +59,11 @@ RAN_BEFORE = (
 )
 """What the model is told of a call that does not run again, around why it does not."""
 NOT_FORMATTED = "Tool '{}' was not executed because the argument formatter failed: {}"
+CHANGE_LOST = (
+    "The configuration change that this call proposed was not applied: the kernel stopped before "
+    "it was saved."
+)
+"""Ends the kept result of a call; the model reads it only if the kernel stops too early."""
 RESTARTED = "restarted"
 
 
@@ -65,7 +71,14 @@ def nobody_debugs(call: Call, error: BaseException) -> None:
     """Forget what a tool raised."""
 
 
-def nothing_to_secure() -> None:
+Reached = Callable[[Call, CallStage, Sequence[Entry]], None]
+"""Keeps the progress of a call where it outlives this process; the result of one that finished.
+
+Called in the coordinator's loop, and on the cell's thread when a function starts there.
+"""
+
+
+def keep_no_progress(call: Call, stage: CallStage, result: Sequence[Entry]) -> None:
     """Start tools at once: nothing is kept outside of this process."""
 
 
@@ -87,7 +100,7 @@ class CallRunner:
             of interrupts that were heard when it began.
         stop_turn: Called when the person, asked by a tool, stops the turn.
         faulted: Is given what a tool raised, for a debugger: its traceback begins in the tool.
-        secure: Has what is recorded reach the disk, before a tool starts because of it.
+        reached: Keeps the progress of calls.
 
     Attributes:
         changes: The configuration changes that the calls proposed.
@@ -108,7 +121,7 @@ class CallRunner:
         cut_short: Callable[[Call, int], None],
         stop_turn: Callable[[], None],
         faulted: Callable[[Call, BaseException], None] = nobody_debugs,
-        secure: Callable[[], None] = nothing_to_secure,
+        reached: Reached = keep_no_progress,
     ) -> None:
         self._events = events
         self._cell = cell
@@ -118,7 +131,7 @@ class CallRunner:
         self._cut_short = cut_short
         self.stop_turn = stop_turn
         self._faulted = faulted
-        self._secure = secure
+        self._reached = reached
         self._batch = BatchContext(Thread())
         self._asking = Asking(
             self,
@@ -178,6 +191,7 @@ class CallRunner:
             case "unattended":
                 self.start(call, tool)
             case "ask" | "edit":
+                self._note(call, "asked")
                 self._show_begin(call, tool, asked=True)
                 self._consent.to_run(call, tool)
             case _:
@@ -196,7 +210,20 @@ class CallRunner:
 
     def start(self, call: Call, tool: OfferedTool) -> None:
         """Run `tool`: that is permitted."""
+        self._note(call, "permitted")
         self.formatted(call, tool, lambda: self._start_formatted(call, tool))
+
+    def _note(self, call: Call, stage: CallStage) -> None:
+        """Have the progress of `call` kept; one that may have run before has started."""
+        if stage != "finished":
+            self._reached(call, "started" if call.may_have_run else stage, ())
+            return
+        assert call.response is not None
+        response = call.response
+        if self.changes.is_approved(call):  # it is saved when the batch ends
+            content = f"{response.content}\n\n{CHANGE_LOST}"
+            response = response.model_copy(update={"content": content})
+        self._reached(call, stage, (*map(image_entry, call.shown.images), response))
 
     def _start_formatted(self, call: Call, tool: OfferedTool) -> None:
         self._show_begin(call, tool)
@@ -261,10 +288,14 @@ class CallRunner:
         )
 
     async def _execute(self, call: Call, tool: OfferedTool) -> Event:
-        self._secure()
+        in_cell = tool.executor.waits_for_cell
+        if not in_cell:
+            self._note(call, "started")
         call.ran = True
         context, run = self.tool_context(call, tool), Run()
-        cell = self._cell.for_run(call)
+        cell = self._cell.for_run(
+            call, starts=lambda: self._note(call, "started") if in_cell else None
+        )
         RUN.set(run)  # in the context of this task
         try:
             arguments = copied(call.arguments)  # a run may change what it gets
@@ -337,6 +368,7 @@ class CallRunner:
         call.response = ToolCallResponse(
             id=call.request.id, content=content, is_error=is_error, metadata=metadata
         )
+        self._note(call, "finished")
         self._show_end(call, content, is_error=is_error, skipped=skipped)
 
     def _deliver(self, call: Call, tool: OfferedTool, result: Delivery) -> None:

@@ -35,9 +35,12 @@ class CellFunctions:
         self.running: set[CellOfRun] = set()
         self.interrupts = 0
 
-    def for_run(self, call: Call) -> CellOfRun:
-        """Return the cell's thread for one run of the tool of `call`."""
-        return CellOfRun(self, call)
+    def for_run(self, call: Call, starts: Callable[[], None]) -> CellOfRun:
+        """Return the cell's thread for one run of the tool of `call`.
+
+        `starts` is called there before each function.
+        """
+        return CellOfRun(self, call, starts)
 
 
 class CellOfRun:
@@ -50,9 +53,10 @@ class CellOfRun:
         interrupts: How many interrupts were heard when the function began.
     """
 
-    def __init__(self, functions: CellFunctions, call: Call) -> None:
+    def __init__(self, functions: CellFunctions, call: Call, starts: Callable[[], None]) -> None:
         self._all = functions
         self._call = call
+        self._starts = starts
         self.interrupts = functions.interrupts
 
     async def call(self, function: Callable[[], T]) -> T:
@@ -63,6 +67,7 @@ class CellOfRun:
             self._all.running.add(self)
             self._all.display(FunctionBegins(self._call.key, self._call.title))
             try:
+                self._starts()
                 return function()
             finally:
                 self._all.display(FunctionEnds(self._call.key))

@@ -17,7 +17,7 @@ from typing import Literal
 
 from jp_nb.agent.asking import BatchContext
 from jp_nb.agent.batch_events import BatchEvents
-from jp_nb.agent.call_runner import CallRunner, nobody_debugs, nothing_to_secure
+from jp_nb.agent.call_runner import CallRunner, Reached, keep_no_progress, nobody_debugs
 from jp_nb.agent.calls import Call
 from jp_nb.agent.cell_functions import CellFunctions
 from jp_nb.agent.decisions import INTERRUPT_FIRST, STOPPED_FIRST, UNDELIVERED
@@ -68,7 +68,7 @@ class Coordinator:
         interrupts: Decides what an interrupt does.
         context: What tools are told in every call.
         faulted: Is given what a tool raised, for a debugger.
-        secure: Has what is recorded reach the disk, before a tool starts because of it.
+        reached: Keeps the progress of calls.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Coordinator:
         interrupts: Interrupts,
         context: SharedContext | None = None,
         faulted: Callable[[Call, BaseException], None] = nobody_debugs,
-        secure: Callable[[], None] = nothing_to_secure,
+        reached: Reached = keep_no_progress,
     ) -> None:
         self._prompter = prompter
         self._display = display
@@ -102,7 +102,7 @@ class Coordinator:
             cut_short=self._cut_short,
             stop_turn=self._stop_turn,
             faulted=faulted,
-            secure=secure,
+            reached=reached,
         )
         self._calls: Sequence[Call] = ()
         self._settings = InterruptConfig()

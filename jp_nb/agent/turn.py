@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.answer_stream import AnswerStream
 from jp_nb.agent.asking import BatchContext
-from jp_nb.agent.call_runner import RAN_BEFORE, nobody_debugs, nothing_to_secure
+from jp_nb.agent.call_runner import RAN_BEFORE, nobody_debugs
 from jp_nb.agent.calls import Call
 from jp_nb.agent.coordinator import NEVER_RAN, BatchEnd, Coordinator
 from jp_nb.agent.display_events import Display, InterruptHeard, Notice
@@ -35,11 +35,12 @@ from jp_nb.agent.turn_compaction import Shortening, TurnCompaction
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
 from jp_nb.image import Image
+from jp_nb.record.call_progress import CallProgress, CallStage, OpenCall, open_calls
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
     ConfigDelta,
-    ToolCallRequest,
+    Entry,
     ToolCallResponse,
     is_usage_mark,
 )
@@ -104,7 +105,8 @@ class TurnLoop:
         faulted: Is given what a tool raised, for a debugger.
         shortening: What it takes to make a long conversation shorter; None: it stays as it is.
         compacts: Make it shorter before the turn, whether or not it is over a bound.
-        secure: Has what is recorded reach the disk, before a tool starts because of it.
+        progress: Keeps the progress of the call with an event id where it outlives this process;
+            what is recorded so far is on the disk when it returns, if a tool starts because of it.
         prepared: What was decided before anybody asked.
         changes: So many of the last changes of the configuration were made for this turn. They
             are taken back if it fails, or is interrupted, before the model said anything.
@@ -127,7 +129,7 @@ class TurnLoop:
     faulted: Callable[[Call, BaseException], None] = nobody_debugs
     shortening: Shortening | None = None
     compacts: bool = False
-    secure: Callable[[], None] = nothing_to_secure
+    progress: Callable[[str, CallProgress], None] | None = None
     prepared: PreparedAnswers = NOTHING_PREPARED
     changes: int = 0
     recorded: Mapping[str, RecordedAnswer] = field(default_factory=dict)
@@ -140,7 +142,8 @@ class TurnLoop:
     _phase: Callable[[], object] | None = None
     _problems: list[str] = field(default_factory=list)
     _began: bool = False
-    _again: Sequence[ToolCallRequest] = ()
+    _again: Sequence[OpenCall] = ()
+    _batch: Sequence[OpenCall] = ()
     _over: bool = False
     _images: int = 0
     _why: str = ""
@@ -184,12 +187,12 @@ class TurnLoop:
         return await self._ended(self._run(request, images))
 
     async def resume(
-        self, again: Sequence[ToolCallRequest], abandoned: Sequence[ToolCallResponse]
+        self, again: Sequence[OpenCall], abandoned: Sequence[ToolCallResponse]
     ) -> TurnEnd:
         """Go on with the last turn of the conversation, which was cut short.
 
         Args:
-            again: The open calls that run once more.
+            again: The open calls that run, once more or for the first time.
             abandoned: What the model is told of the others.
 
         Raises:
@@ -232,7 +235,7 @@ class TurnLoop:
         return await self._cycles(resolved, schema, choice=resolved.tool_choice)
 
     async def _go_on(
-        self, again: Sequence[ToolCallRequest], abandoned: Sequence[ToolCallResponse]
+        self, again: Sequence[OpenCall], abandoned: Sequence[ToolCallResponse]
     ) -> Completion:
         if self.interrupts_heard:
             return "interrupted"
@@ -245,7 +248,10 @@ class TurnLoop:
         self._images = sum(len(self.stream.images.shown_by(entry).images) for entry in turn)
         self._record.add(*abandoned)
         tools = resolved.tools.tools
-        calls = [Call(each, tools.get(each.name), may_have_run=True) for each in again]
+        calls = [
+            Call(each.request, tools.get(each.request.name), may_have_run=each.may_have_run)
+            for each in again
+        ]
         return await self._cycles(
             resolved,
             request.response_schema,
@@ -255,8 +261,9 @@ class TurnLoop:
 
     def _close(self, status: Completion | Literal["failed"]) -> None:
         """Leave a record that is well formed, and that says if the turn got no answer."""
+        may_have_run = [each.request for each in self._again if each.may_have_run]
         for call in self.stream.unanswered() if self._began else ():
-            told = RAN_BEFORE.format(NEVER_RAN) if call in self._again else NEVER_RAN
+            told = RAN_BEFORE.format(NEVER_RAN) if call in may_have_run else NEVER_RAN
             self._record.add(ToolCallResponse(id=call.id, content=told, is_error=True))
         turn = self.stream.current_turn() if self._began else []
         self.left_out = is_unanswered(turn)
@@ -348,7 +355,7 @@ class TurnLoop:
             interrupts=interrupts,
             context=self.context,
             faulted=self.faulted,
-            secure=self.secure,
+            reached=self._reached,
         )
         changed = False
         while True:
@@ -480,11 +487,19 @@ class TurnLoop:
         wanted = f"{MODEL_ID}.{'provider' if error.status is None else 'name'}"
         return wanted if wanted in touched else next(iter(touched), "")
 
+    def _reached(self, call: Call, stage: CallStage, result: Sequence[Entry]) -> None:
+        """Have the progress of a call of this batch kept."""
+        if self.progress is not None:
+            entries = [entry.stamped(self.stream.now()).to_raw() for entry in result]
+            event_id = self._batch[call.index].event_id
+            self.progress(event_id, CallProgress(stage, tuple(entries)))
+
     async def _execute(
         self, coordinator: Coordinator, calls: Sequence[Call], resolved: Resolved, *, late: bool
     ) -> BatchEnd:
         """Run `calls`; record their responses and what they changed, in one step."""
         self._phase = coordinator.interrupt
+        self._batch = open_calls(self.stream, {})
         batch = BatchContext(
             thread=self._record.thread,
             inquiry=resolved.inquiry,

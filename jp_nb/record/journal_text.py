@@ -6,6 +6,8 @@ The first line is the head, each line behind it one object:
     {"entry": {…}}                  the next entry, as the record stores it
     {"conversation": {…}}           what is stored about the conversation itself, from here on
     {"signature": "2:…" | null}     of the record as it is here, null if it is not signed
+    {"signature": …, "call": {"event_id": "…", "stage": "started"}}    likewise, and progress of a
+                                    tool call without a response (`CallProgress`)
 
 A signature ends what was written at once: lines behind the last one were cut while they were
 written, and nothing was done because of them yet.
@@ -25,6 +27,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject, canonical_json, storable_line
+from jp_nb.record.call_progress import CallProgress, read_progress
 from jp_nb.record.entry import RawEntry
 
 FORMAT: Final = 1
@@ -83,6 +86,7 @@ class JournalContents:
         head: Its beginning.
         entries: The entries behind the base, as they are stored.
         signature: That of the record with the last entry; None if that is not signed.
+        calls: The progress of tool calls without a response, by the event ids of their requests.
         size: Bytes up to the end of the last line that counts.
         lost: Bytes behind that: they cannot be read.
     """
@@ -90,6 +94,7 @@ class JournalContents:
     head: JournalHead
     entries: list[RawEntry] = field(default_factory=list)
     signature: str | None = None
+    calls: dict[str, CallProgress] = field(default_factory=dict)
     size: int = 0
     lost: int = 0
 
@@ -123,6 +128,11 @@ def entry_lines(entries: Iterable[RawEntry]) -> bytes:
     return b"".join(line_of(entry=entry) for entry in entries)
 
 
+def call_line(signature: JsonValue, call: str, progress: CallProgress) -> bytes:
+    """Return the line that tells the `progress` of the call with the event id `call`."""
+    return line_of(signature=signature, call=progress.to_json(call))
+
+
 def read_journal(data: bytes) -> JournalContents | None:
     """Read a journal as far as its lines can be read; None if it has no beginning.
 
@@ -142,7 +152,11 @@ def read_journal(data: bytes) -> JournalContents | None:
                 new.append(entry)
             case {"conversation": {"id": str()} as conversation}:
                 head = replace(head, conversation=conversation)
-            case {"signature": str() | None as signature}:
+            case {"signature": str() | None as signature, **beside}:
+                if any(entry.get("type") == "tool_call_response" for entry in new):
+                    found.calls.clear()  # calls that are still open are told again behind it
+                if (known := read_progress(beside.get("call"))) is not None:
+                    found.calls[known[0]] = known[1]
                 found.entries += new
                 found.head, found.signature, found.size = head, signature, size
                 new = []

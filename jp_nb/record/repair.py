@@ -81,20 +81,51 @@ def _pair(items: Sequence[Item], *, resumes: bool) -> list[Item]:
 
 
 def _pair_turn(turn: Sequence[Item], *, resumes: bool = False) -> list[Item]:
-    _, unanswered, loose = match_pairs((index, item.entry) for index, item in enumerate(turn))
+    pairs, unanswered, loose = match_pairs((index, item.entry) for index, item in enumerate(turn))
+    request_of = {response: request for request, response in pairs.items()}
     result: list[Item] = []
+    missing: dict[int, Item] = {}  # responses of this answer's calls, by the index of the request
     for index, item in enumerate(turn):
         if index in loose:
             continue
         entry = item.entry
+        if isinstance(entry, ToolCallResponse):  # responses are in call order
+            before = [request for request in missing if request < request_of[index]]
+            result += [missing.pop(request) for request in before]
+        elif not isinstance(entry, ToolCallRequest) and entry.type in _MESSAGES:
+            result += missing.values()
+            missing = {}
         if index not in unanswered or (resumes and isinstance(entry, ToolCallRequest)):
             result.append(item)
         elif isinstance(entry, ToolCallRequest):  # an inquiry without an answer is dropped
-            answer = ToolCallResponse(
-                timestamp=entry.timestamp, id=entry.id, content=INTERRUPTED, is_error=True
+            answer = Item(
+                ToolCallResponse(
+                    timestamp=entry.timestamp, id=entry.id, content=INTERRUPTED, is_error=True
+                )
             )
-            result += [item, Item(answer)]
-    return result
+            result.append(item)
+            if _has_answered_sibling(turn, index, loose):
+                missing[index] = answer
+            else:
+                result.append(answer)
+    return [*result, *missing.values()]
+
+
+_MESSAGES = ("chat_request", "chat_response")
+
+
+def _has_answered_sibling(turn: Sequence[Item], call: int, loose: set[int]) -> bool:
+    """Return True if another call of the same answer has a response after `call`.
+
+    The response of `call` has to follow all calls of the answer then: providers take the results
+    of one answer together.
+    """
+    for index in range(call + 1, len(turn)):
+        if turn[index].entry.type in _MESSAGES:
+            return False
+        if isinstance(turn[index].entry, ToolCallResponse) and index not in loose:
+            return True
+    return False
 
 
 def _drop_trailing_turn_start(items: list[Item]) -> list[Item]:

@@ -248,6 +248,10 @@ class ConversationStream(EntriesByTurn):
         if self.on_change is not None:
             self.on_change()
 
+    def now(self) -> str:
+        """Return the timestamp of an entry that is made now."""
+        return self._timestamp(self._clock())
+
     def _timestamp(self, moment: datetime) -> str:
         """Return the time of the next entry, which is made at `moment`."""
         if isinstance(self._clock, PositionClock):
@@ -306,12 +310,18 @@ class ConversationStream(EntriesByTurn):
 
     def unanswered(self) -> list[ToolCallRequest]:
         """Return the tool calls of the current turn that have no response, in call order."""
+        found = (self.entries[index] for index in self.unanswered_indexes())
+        return [entry for entry in found if isinstance(entry, ToolCallRequest)]
+
+    def unanswered_indexes(self) -> list[int]:
+        """Return the indexes of the tool calls that `unanswered` returns."""
         if not self._pairs.uneven("tool"):
             return []
         turn = self.current_turn()
-        _, unanswered, _ = match_pairs(enumerate(turn))
-        found = (turn[index] for index in sorted(unanswered))
-        return [entry for entry in found if isinstance(entry, ToolCallRequest)]
+        start = len(self.entries) - len(turn)
+        _, unanswered, _ = match_pairs(enumerate(turn, start))
+        calls = (index for index in sorted(unanswered))
+        return [i for i in calls if isinstance(self.entries[i], ToolCallRequest)]
 
     # --- repair ------------------------------------------------------------------------------
 

@@ -6,14 +6,14 @@ Source: `docs/architecture.md`, `docs/record.md`, `docs/decisions.md` D8, D18, D
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jp_nb.config.defaults import DEFAULT_MODEL
-from jp_nb.errors import ConfigError, UsageError
+from jp_nb.errors import ConfigError, StorageError, UsageError
 from jp_nb.record.by_position import PositionClock
 from jp_nb.record.notices import notices as notices_of
 from jp_nb.record.stream import ConversationStream, Made
@@ -25,6 +25,7 @@ from jp_nb.workspace.config_files import ConfigFiles
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+    from jp_nb.record.call_progress import CallProgress
     from jp_nb.record.trust import Trust
     from jp_nb.session.cassettes import Cassettes
     from jp_nb.session.conversation_journal import ConversationJournal
@@ -84,9 +85,10 @@ class ActiveConversation:
         self._kept = len(self.document.conversation) if self.restored else 0
         if self.comes_back:
             self._look_for_journals()
-        if self.restored and previous is None:
-            self.say_cut_short()
         self._adopt()
+        recovered = self.take_up_finished_calls()
+        if recovered or (self.restored and previous is None):
+            self.say_interrupted(recovered)
 
     @cached_property
     def journal(self) -> ConversationJournal:
@@ -239,7 +241,7 @@ class ActiveConversation:
     def replaced(self) -> None:
         """Hand the whole of the active conversation on: it is another one, or was rearranged."""
         self.trust.sign()
-        self._write_journal()
+        self.write_journal()
         self.store.replaced()
 
     def _adopt(self, settings: Settings | None = None) -> None:
@@ -272,12 +274,47 @@ class ActiveConversation:
         elif self.journal.recover():
             self.store.changed()
 
-    def say_cut_short(self) -> None:
-        """Note that the last turn of what was read can go on."""
+    @property
+    def call_progress(self) -> Mapping[str, CallProgress]:
+        """The progress of tool calls without a response that the journal has, by event id."""
+        return self.journal.calls if "journal" in vars(self) else {}
+
+    def take_up_finished_calls(self) -> list[str]:
+        """Append the results that only the journal has; return the names of the tools."""
+        calls = self.document.conversation.unanswered()
+        if not calls or not self.call_progress:
+            return []
+        from jp_nb.record.call_progress import finished_entries, open_calls
+
+        stream = self.document.conversation
+        try:
+            entries = finished_entries(stream, self.call_progress)
+            if entries:
+                _ = self.trust  # it looks at the signature before the record grows
+                stream.append(*entries)
+        except StorageError as exc:
+            self.notices.append(f"the results of finished tool calls cannot be read: {exc}")
+            return []
+        still_open = open_calls(stream, self.call_progress)
+        for call in still_open if entries else ():  # the journal told it before the results
+            if (known := self.call_progress.get(call.event_id)) is not None:
+                self.keep_progress(call.event_id, known)
+        requests = [call.request for call in still_open]
+        return [call.name for call in calls if not any(call is other for other in requests)]
+
+    def say_interrupted(self, recovered: Sequence[str] = ()) -> None:
+        """Note that the last turn can be continued, and the state of its tool calls.
+
+        Args:
+            recovered: Names of the tools whose results just came from the journal.
+        """
         from jp_nb.record.cut_short import cut_short
 
-        if (found := cut_short(self.document.conversation)) is not None:
-            self.notices.append(f"turn {found.turn} was cut short: `%jp resume` goes on with it")
+        found = cut_short(self.document.conversation, progress=self.call_progress)
+        if found is not None:
+            from jp_nb.rendering.interrupted_turn import interrupted_turn
+
+            self.notices.append(interrupted_turn(found, recovered))
 
     def _changed(self) -> None:
         """Sign what appended entries configure, then hand them to the store."""
@@ -285,16 +322,21 @@ class ActiveConversation:
         if not self.headless and head.get("made") == "headless":
             head["made"] = "live"  # a headless run would replace it, and a person spoke now (D18)
         self.trust.sign()
-        self._write_journal()
+        self.write_journal()
         self.store.changed()
         self._keep_questions()
 
-    def secure(self) -> None:
-        """Have what happened so far reach the disk: a tool starts because of it."""
-        if "journal" in vars(self):
-            self.journal.sync()
+    def keep_progress(self, call: str, progress: CallProgress) -> None:
+        """Have the journal hold the progress of the call with the event id `call`.
 
-    def _write_journal(self) -> None:
+        If its tool starts, everything so far is on the disk when this returns. Any thread.
+        """
+        if "journal" in vars(self):
+            self.journal.keep_progress(call, progress)
+            if progress.stage == "started":
+                self.journal.sync()
+
+    def write_journal(self) -> None:
         """Have the journal hold what happened, before any home is offered it."""
         if not self.comes_back:
             return
@@ -332,7 +374,7 @@ class ActiveConversation:
         self.trust.accept()
         self._ours = True
         self._read_settings_anew()
-        self._write_journal()
+        self.write_journal()
         self.store.changed()
 
     def revoke(self) -> bool:
@@ -340,7 +382,7 @@ class ActiveConversation:
         had = self.trust.revoke()
         self._ours = False
         self._read_settings_anew()
-        self._write_journal()
+        self.write_journal()
         self.store.changed()
         return had
 

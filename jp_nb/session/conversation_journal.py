@@ -17,11 +17,13 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject
+from jp_nb.record.call_progress import CallProgress
 from jp_nb.record.document import Document
 from jp_nb.record.entry import RawEntry
 from jp_nb.record.journal_text import (
     JournalHead,
     RunningMark,
+    call_line,
     entry_lines,
     line_of,
     read_head,
@@ -51,6 +53,9 @@ class ConversationJournal:
         saved: Returns how many entries of a conversation the notebook's file is known to hold.
         notices: Takes what the person should be told once.
         folder: Where journals are.
+
+    Attributes:
+        calls: The progress of tool calls without a response, by the event ids of their requests.
     """
 
     def __init__(
@@ -71,7 +76,7 @@ class ConversationJournal:
         self._folder = folder or JournalFolder()
         self._lock = Lock()
         self._file: JournalFile | None = None
-        self._told = False
+        self._told = self._is_wanted = False
         self._offered: list[Path] = []
         self._left: dict[str, list[Path]] = {}
         self._take(document.conversation, base=kept)
@@ -84,6 +89,7 @@ class ConversationJournal:
         self._claimed = 0  # so many entries are not in it because the notebook's file has them
         self._said: tuple[JsonObject, JsonValue] = {}, None
         self._void: int | None = None
+        self.calls: dict[str, CallProgress] = {}
 
     # --- what an earlier kernel left ---------------------------------------------------------
 
@@ -109,6 +115,8 @@ class ConversationJournal:
         found = left.to_go_on
         if found is None:
             return False
+        has_all_calls = found.contents.calls == left.calls
+        found.contents.calls.update(left.calls)
         missing = found.contents.entries[len(stream) - found.contents.head.base :]
         try:
             stream.take_up(missing)
@@ -124,7 +132,7 @@ class ConversationJournal:
             self._notices.append(_taken_up(len(missing)))
         head, here = found.contents.head, (self._notebook, file_identity(self._notebook))
         renamed = self._notebook and (head.notebook, head.file) != here
-        if renamed or (left.is_shared and self._base):
+        if renamed or not has_all_calls or (left.is_shared and self._base):
             try:
                 self._rewrite(0 if left.is_shared else self._base, self._mark)
             except OSError as exc:
@@ -137,10 +145,11 @@ class ConversationJournal:
             if self._notebook and self._folder.exists():
                 remove_headless(self._folder, self._notebook)
 
-    def offered(self) -> JsonObject | None:
+    def offered(self) -> tuple[JsonObject, dict[str, CallProgress]] | None:
         """Return the newest conversation that the notebook has nowhere, as it would keep it.
 
-        It stays in its journal until `taken` is called.
+        With it comes the progress of its open tool calls, by event id. It stays in its journal
+        until `taken` is called.
 
         Raises:
             StorageError: If there is one, and it cannot be read.
@@ -157,8 +166,8 @@ class ConversationJournal:
             finally:
                 file.close()
             found = contents and stored_conversation(contents, self._document)
-            if found:
-                return found
+            if contents and found:
+                return found, contents.calls
             del self._offered[0]
         return None
 
@@ -177,6 +186,7 @@ class ConversationJournal:
         if contents.lost:
             left.file.cut(contents.size)
         self._file, self._base, self._written = left.file, contents.head.base, contents.length
+        self.calls = dict(contents.calls)
         self._said = contents.head.conversation, contents.signature
 
     # --- what happens to the conversation ----------------------------------------------------
@@ -220,11 +230,24 @@ class ConversationJournal:
     def changed(self, *, wanted: bool = True) -> None:
         """Write what was appended, or all that a repair left; without `wanted` have no journal."""
         with self._lock:
+            self._is_wanted = wanted
             try:
                 if wanted:
                     self._write()
                 else:
                     self._forget()
+            except (OSError, StorageError) as exc:
+                self._failed(exc)
+
+    def keep_progress(self, call: str, progress: CallProgress) -> None:
+        """Write the progress of the tool call whose request has the event id `call`."""
+        with self._lock:
+            self.calls[call] = progress
+            try:
+                if self._file is None and self._is_wanted:
+                    self._write()
+                elif self._file is not None:
+                    self._file.append(call_line(self._said[1], call, progress))
             except (OSError, StorageError) as exc:
                 self._failed(exc)
 
@@ -253,10 +276,11 @@ class ConversationJournal:
         if self._is_elsewhere() or self._file_went_back():
             return
         raw, signature = stream.raw, self._document.extra.get(SIGNATURE)
+        self._forget_answered_calls()
         if len(raw) == self._written and (stream.head, signature) == self._said:
             return
         if self._file is None:
-            if len(raw) == self._base:  # nothing was said yet that the notebook lacks
+            if len(raw) == self._base and not self.calls:  # the notebook has everything
                 return
             self._file = self._folder.make(stream.id, self._notebook)
             self._folder.sweep()
@@ -264,15 +288,22 @@ class ConversationJournal:
             self._rewrite(self._written, self._mark)
             self._claimed = self._base
             return
-        new, lines = raw[self._written :], b""
+        new, lines, calls = raw[self._written :], b"", b""
         if not self._file.size:
-            lines = self._head_line(raw, self._base, self._mark)
+            lines, calls = self._head_line(raw, self._base, self._mark), self._call_lines(signature)
             self._said = dict(stream.head), None
         elif stream.head != self._said[0]:
             lines = line_of(conversation=stream.head)
-        self._file.append(lines + entry_lines(new) + line_of(signature=signature))
+        self._file.append(lines + entry_lines(new) + line_of(signature=signature) + calls)
         self._written = len(raw)
         self._said = dict(stream.head), signature
+
+    def _call_lines(self, signature: JsonValue) -> bytes:
+        return b"".join(call_line(signature, call, each) for call, each in self.calls.items())
+
+    def _forget_answered_calls(self) -> None:
+        if self.calls and not self._stream.unanswered():
+            self.calls = {}
 
     def _is_elsewhere(self) -> bool:
         """Write it anew, with all there is, if the notebook was renamed; return whether it was."""
@@ -316,7 +347,8 @@ class ConversationJournal:
         if self._file is not None:
             signature = self._document.extra.get(SIGNATURE)
             lines = self._head_line(raw, base, mark) + entry_lines(raw[base:])
-            self._file.rewrite(lines + line_of(signature=signature))
+            lines += line_of(signature=signature) + self._call_lines(signature)
+            self._file.rewrite(lines)
             self._said, written = (dict(self._stream.head), signature), len(raw)
         self._raw, self._base, self._mark, self._written = raw, base, mark, written
 
@@ -338,7 +370,8 @@ class ConversationJournal:
 
     def _leave(self) -> None:
         if self._file is not None:
-            is_saved = self._is_saved(len(self._stream))
+            self._forget_answered_calls()
+            is_saved = self._is_saved(len(self._stream)) and not self.calls
             if not is_saved:
                 self._left.setdefault(self._stream.id, []).append(self._file.path)
             self._file.close(remove=is_saved)

@@ -129,9 +129,10 @@ class ConversationList:
         """
         active = self._active
         active.refuse_while_running()
-        found = active.journal.offered() if active.comes_back else None
-        if found is None:
+        offered = active.journal.offered() if active.comes_back else None
+        if offered is None:
             return False
+        found, calls = offered
         document, trust = active.document, active.trust
         document.others.insert(0, found)
         try:
@@ -143,8 +144,10 @@ class ConversationList:
             raise
         trust.follow()
         active.follow(is_kept=False)
+        for call, progress in calls.items():
+            active.keep_progress(call, progress)
         active.journal.taken()
-        active.say_cut_short()
+        active.say_interrupted(active.take_up_finished_calls())
         with suppress(StorageError):  # said once it is asked for
             if active.journal.offered():
                 active.notices.append(ANOTHER)

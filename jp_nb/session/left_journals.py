@@ -13,6 +13,7 @@ from typing import Literal, get_args
 from pydantic import JsonValue
 
 from jp_nb.json_values import JsonObject, as_object
+from jp_nb.record.call_progress import CallProgress, later
 from jp_nb.record.document import Document
 from jp_nb.record.entry import RawEntry
 from jp_nb.record.journal_text import (
@@ -73,12 +74,14 @@ class LeftJournals:
         offered: Those with what the notebook has nowhere, newest first.
         notices: What the person should be told once.
         is_shared: Whether another kernel has the active conversation open, too.
+        calls: The progress of tool calls in the journals of the active conversation.
     """
 
     to_go_on: LeftJournal | None = None
     offered: list[Path] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     is_shared: bool = False
+    calls: dict[str, CallProgress] = field(default_factory=dict)
 
     def say(self, notice: str) -> None:
         """Have the person told `notice`, once."""
@@ -208,7 +211,7 @@ def remove_written(folder: JournalFolder, document: JsonObject, *, notebook: str
         ours = head is not None and head.notebook == notebook and head.id in known
         contents = read_journal(file.read()) if ours else None
         is_written = contents and _place(contents, known[contents.head.id]) == "covered"
-        file.close(remove=bool(is_written))
+        file.close(remove=bool(is_written and not (contents and contents.calls)))
 
 
 def _entries(conversation: JsonValue) -> list[RawEntry]:
@@ -236,6 +239,8 @@ def _place(contents: JournalContents, copies: Iterable[list[RawEntry]]) -> Place
 
 def _choose(found: LeftJournals, left: LeftJournal, raw: list[RawEntry]) -> None:
     """Keep the longer one of two journals that fit `raw`; the other goes if that has all of it."""
+    for call, progress in left.contents.calls.items():
+        found.calls[call] = later(found.calls.get(call, progress), progress)
     before = found.to_go_on
     if before is None:
         found.to_go_on = left

@@ -1,13 +1,13 @@
-"""Goes on with a turn that was cut short: what is open in it, and what the person says of that.
+"""Continue a turn that was interrupted: its open tool calls, and the user's decision about them.
 
-No tool runs again silently: it may have done its work before nobody heard of it.
+No tool runs a second time without a question: it may already have done its work.
 
 Source: `docs/guide.md`, `docs/decisions.md` D124.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -21,36 +21,36 @@ from jp_nb.agent.prompts import (
     Unavailable,
 )
 from jp_nb.agent.questions import RecordedAnswer
-from jp_nb.errors import PromptCancelled, PromptUnavailable
+from jp_nb.errors import PromptCancelled, PromptUnavailable, UsageError
+from jp_nb.record.call_progress import OpenCall
 from jp_nb.record.cut_short import CutShort, cut_short
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.record.unanswered import NoAnswer, no_answer_mark
 from jp_nb.rendering.wording import one_name
-from jp_nb.safe_text import one_line
 from jp_nb.session.active_conversation import ActiveConversation
+from jp_nb.session.tool_bench import BenchTools
 from jp_nb.session.tool_replay import answers_of
 
 ABANDONED: Final = (
-    "Tool call was interrupted, and the user does not have it run again: what it did until then "
-    "may stand."
+    "This tool call was interrupted and may have run, fully or partly. The user chose not to run "
+    "it again."
 )
-NOTHING: Final = (
-    "there is nothing to resume: the last turn came to its end. `%jp retry` asks it again"
-)
+UNTRUSTED_SKIPPED: Final = "The user chose not to run this tool call."
+NO_TURN: Final = "there is nothing to resume: this conversation has no turn yet"
+NOTHING: Final = "there is nothing to resume: the last turn is complete. Ask it again: `%jp retry`"
 STRANGE: Final = (
-    "what had been set for this turn does not count again: the record is not yours (`%jp trust`)"
+    "options of this turn are not applied again, because the history of this notebook is not "
+    "trusted: `%jp trust`"
 )
 _RUN: Final = Action("r", "Run it again", "run")
-_RUN_STRANGE: Final = Action("r", "Run it here", "run")
-_ABANDON: Final = Action("a", "Abandon it: the model is told", "abandon")
-_CANCEL: Final = Action("c", "Cancel: leave the turn as it is", "cancel")
-MAX_NAMED: Final = 10
-"""Of calls that are abandoned."""
+_RUN_HERE: Final = Action("r", "Run it here", "run")
+_SKIP: Final = Action("s", "Skip it and tell the model", "skip")
+_LATER: Final = Action("d", "Decide later", "later")
 _EARLY: Final = ("failed", "interrupted", "stopped")
 
 
 class Resuming:
-    """Says what `%jp resume` does with the active conversation.
+    """Continue the last turn of the active conversation: `%jp resume`.
 
     Args:
         active: The active conversation.
@@ -62,62 +62,75 @@ class Resuming:
         self._known = known
 
     def found(self) -> CutShort | None:
-        """Return the turn that can go on; None if there is none."""
+        """Return the turn that can be continued; None if there is none."""
         stream = self._active.document.conversation
         status = self._known.get((stream.id, stream.turn_count - 1))
         foreign = self._active.settings.projection.foreign
-        return cut_short(stream, ended_early=status in _EARLY, foreign=foreign)
+        progress = self._active.call_progress
+        return cut_short(stream, ended_early=status in _EARLY, foreign=foreign, progress=progress)
+
+    @staticmethod
+    def refuse_missing_tools(found: CutShort, tools: BenchTools) -> None:
+        """Check that the tool of each open call can run here.
+
+        Raises:
+            UsageError: If one cannot; the message says what to do.
+        """
+        for name in dict.fromkeys(call.request.name for call in found.open_calls):
+            if why := _why_missing(name, tools):
+                raise UsageError(
+                    f"{why}, then `%jp resume`. Without this call: ask something new instead"
+                )
 
     def decided(
         self, found: CutShort, ask: Callable[[ActionPrompt], PromptEnd]
-    ) -> tuple[list[ToolCallRequest], list[ToolCallResponse]]:
-        """Return which of the open calls run again, and the responses to the others.
+    ) -> tuple[list[OpenCall], list[OpenCall]]:
+        """Return the open calls that run, and those that are skipped.
+
+        A call that is known not to have run takes the usual way, with the usual permission: only
+        in an untrusted record the user decides here.
 
         Raises:
-            PromptUnavailable: If nobody can be asked.
-            PromptCancelled: If the person wants the turn left as it is.
+            PromptUnavailable: If no user is available to decide.
+            PromptCancelled: If the user decides later.
         """
         doubt = self._active.trust.why_not
-        again: list[ToolCallRequest] = []
-        abandoned: list[ToolCallResponse] = []
-        for number, call in enumerate(found.open_calls, start=1):
-            prompt = resume_prompt(call, number, len(found.open_calls), doubt=doubt)
-            if self._runs(ask(prompt)):
-                again.append(call)
-            else:
-                abandoned.append(ToolCallResponse(id=call.id, content=ABANDONED, is_error=True))
-        return again, abandoned
+        asks = [call for call in found.open_calls if doubt is not None or call.may_have_run]
+        skipped: list[OpenCall] = []
+        for number, call in enumerate(asks, start=1):
+            prompt = resume_prompt(call.request, number, len(asks), doubt=doubt)
+            if not self._runs(ask(prompt)):
+                skipped.append(call)
+        return [call for call in found.open_calls if call not in skipped], skipped
 
-    @staticmethod
-    def told(found: CutShort, abandoned: Sequence[ToolCallResponse]) -> str:
-        """Return what is said of the calls that are `abandoned`; "" if none is."""
-        ids = {response.id for response in abandoned}
-        names = [one_line(call.name, limit=60) for call in found.open_calls if call.id in ids]
-        if more := names[MAX_NAMED:]:
-            names[MAX_NAMED:] = [f"{len(more)} more"]
-        return f"not run again, which the model is told: {', '.join(names)}" if names else ""
+    def responses(self, skipped: Iterable[OpenCall]) -> list[ToolCallResponse]:
+        """Return what the model is told of calls that are skipped."""
+        text = ABANDONED if self._active.trust.trusted else UNTRUSTED_SKIPPED
+        return [
+            ToolCallResponse(id=call.request.id, content=text, is_error=True) for call in skipped
+        ]
 
     @staticmethod
     def _runs(end: PromptEnd) -> bool:
         match end:
             case Answered(value="run"):
                 return True
-            case Answered(value="abandon"):
+            case Answered(value="skip"):
                 return False
             case Unavailable(reason=reason):
                 raise PromptUnavailable(
-                    "a tool call of this turn was cut short, and whether it runs again needs a "
-                    f"person's decision; nobody can be asked: {reason}. Nothing was run: resume "
-                    "it in a live session, or ask something new, which abandons the call",
+                    "a tool call of this turn was interrupted, and only a user can decide whether "
+                    f"it runs; no user is available: {reason}. Nothing was run. Resume the turn in "
+                    "a live session, or ask something new: the call is skipped then",
                     reason=reason,
                 )
             case NotAnswered(end="timed_out"):
-                raise PromptCancelled("nobody answered in time: the turn is left as it was")
-        raise PromptCancelled("the turn is left as it was")
+                raise PromptCancelled("no answer in time: the turn is unchanged")
+        raise PromptCancelled("the turn is unchanged")
 
     @contextmanager
     def changes_again(self, found: CutShort) -> Iterator[None]:
-        """Have what was taken back with the turn count again, unless the block fails."""
+        """Apply the options of a failed turn again, unless the block fails."""
         stream, changes = self._active.document.conversation, found.taken_back
         stream.append(*(change.stamped("") for change in changes))
         try:
@@ -127,36 +140,52 @@ class Resuming:
                 stream.append(no_answer_mark(NoAnswer("failed", len(changes))))
             raise
 
-    def answers(self, again: Sequence[ToolCallRequest]) -> dict[str, RecordedAnswer]:
-        """Return what was answered to the questions of the calls `again`, by inquiry.
+    def answers(self, again: Sequence[OpenCall]) -> dict[str, RecordedAnswer]:
+        """Return the recorded answers to questions of the calls `again`, by inquiry.
 
-        In a record that is not trusted they may be nobody's: then there are none.
+        Answers of an untrusted record may be forged: none of them is used.
         """
         if not again or not self._active.trust.trusted:
             return {}
         found = answers_of(self._active.document.conversation.current_turn())
-        begins = tuple(f"{call.id}." for call in again)
+        begins = tuple(f"{call.request.id}." for call in again)
         return {name: answer for name, answer in found.items() if name.startswith(begins)}
+
+
+def _why_missing(name: str, tools: BenchTools) -> str | None:
+    """Return why the tool `name` cannot run, and what to do first; None if it can."""
+    if name in tools.offered.tools:
+        return None
+    shown = one_name(name)
+    if name in tools.possible.tools:
+        turn_on = f"`%jp config conversation.tools.{shown}.enable=true`"
+        return f"`{shown}` is turned off: turn it on with {turn_on}"
+    if (reason := tools.possible.missing.get(name)) is not None:
+        return f"`{shown}` cannot run: {reason}. Change that"
+    return f"`{shown}` is not defined in this kernel. Run its cell"
 
 
 def resume_prompt(
     call: ToolCallRequest, number: int, count: int, *, doubt: str | None = None
 ) -> ActionPrompt:
-    """Return the question what becomes of `call`, the `number`th of `count` without an answer.
+    """Return the question about `call`, the `number`th of `count` to be decided.
 
-    `doubt` says why the record does not count as the person's own; None if it does.
+    `doubt` says why the record is not trusted; None if it is.
     """
     which, name = f" ({number} of {count})" if count > 1 else "", one_name(call.name)
-    text = (
-        f"The call of {name} has no result: the turn was cut short{which}. It may have done "
-        "its work, in part or whole."
-    )
-    actions, last_line = (_RUN, _ABANDON, _CANCEL), "Run it again?"
-    if doubt is not None:
-        text = (
-            f"This record does not count as yours ({doubt}): anybody may have written this call of "
-            f"{name}{which}, which has no result. If it runs, it runs here, in your name."
-        )
-        actions, last_line = (_ABANDON, _CANCEL, _RUN_STRANGE), "What becomes of it?"
     exhibits = (Exhibit("arguments", call.arguments),) if call.arguments else ()
-    return ActionPrompt(text, actions, exhibits=exhibits, last_line=last_line)
+    if doubt is not None:
+        text = f"{untrusted_call(name, doubt)}{which}. If it runs, it runs here, with your rights."
+        return ActionPrompt(
+            text, (_SKIP, _LATER, _RUN_HERE), exhibits=exhibits, last_line="What happens to it?"
+        )
+    text = f"`{name}` was interrupted{which} and may already have run, fully or partly."
+    return ActionPrompt(text, (_RUN, _SKIP, _LATER), exhibits=exhibits, last_line="Run it again?")
+
+
+def untrusted_call(name: str, doubt: str) -> str:
+    """Return the beginning of a question about a call in a record that is not trusted."""
+    return (
+        f"This notebook's history is not trusted ({doubt}), so the call of `{name}` may have been "
+        "added by someone else"
+    )

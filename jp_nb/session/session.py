@@ -335,20 +335,22 @@ class Session:
         )
 
     def resume(self) -> Turn | None:
-        """Go on with the last turn, which was cut short, and show that in the cell.
+        """Continue the last turn, which was interrupted, and show that in the cell.
 
-        The person says of each tool call without an answer whether it runs once more. If the last
-        turn is complete, a conversation that a kernel left outside of the notebook becomes the
-        active one; then nothing is asked, and None returned.
+        The user decides about each tool call that may have run already. If the last turn is
+        complete, a conversation that a kernel left outside of the notebook becomes the active one;
+        then nothing is asked, and None returned.
 
         Raises:
-            UsageError: If there is nothing to resume; or as `run_turn` does.
-            PromptUnavailable: If nobody can be asked about a call; nothing has changed.
-            PromptCancelled: If the person left it as it is; nothing has changed.
+            UsageError: If there is nothing to resume, or the tool of a call is not defined; or as
+                `run_turn` does.
+            PromptUnavailable: If no user is available to decide about a call; nothing has changed.
+            PromptCancelled: If the user decides later; nothing has changed.
             JpNbError: As `run_turn` does.
             KeyboardInterrupt: Likewise.
         """
-        from jp_nb.session.resuming import NOTHING, STRANGE, Resuming
+        from jp_nb.rendering.interrupted_turn import finished_words, skipped_words
+        from jp_nb.session.resuming import NO_TURN, NOTHING, STRANGE, Resuming
 
         turns = self._ready()
         resuming = Resuming(self.active, self.conversations.known)
@@ -356,10 +358,14 @@ class Session:
         if found is None:
             if self.conversations.bring_back():
                 return None
-            raise UsageError(NOTHING)
-        again, abandoned = resuming.decided(found, turns.decide)
-        if told := resuming.told(found, abandoned):
-            self.notices.append(told)
+            raise UsageError(NOTHING if self.document.conversation.turn_count else NO_TURN)
+        if found.open_calls:
+            resuming.refuse_missing_tools(found, self.bench.tools())
+        again, skipped = resuming.decided(found, turns.decide)
+        if found.finished:
+            self.notices.append(finished_words([call.name for call in found.finished]))
+        if skipped:
+            self.notices.append(skipped_words([call.request.name for call in skipped]))
         if found.strange:
             self.notices.append(STRANGE)
         with resuming.changes_again(found):
@@ -370,8 +376,13 @@ class Session:
                 schema=found.request.response_schema,
                 tool_choice=self._forced_in(found.request) if found.is_unanswered else None,
             )
-        recorded = resuming.answers(again)
-        return turns.resume(found, again, abandoned, resolved=prepared.resolved, recorded=recorded)
+        return turns.resume(
+            found,
+            again,
+            resuming.responses(skipped),
+            resolved=prepared.resolved,
+            recorded=resuming.answers(again),
+        )
 
     def _forced_in(self, asked: ChatRequest) -> ToolChoice | None:
         """Return the tool choice that was made for `asked` alone; None: the configuration said."""

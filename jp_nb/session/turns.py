@@ -35,9 +35,10 @@ from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.errors import PromptUnavailable, UsageError
 from jp_nb.image import Image
+from jp_nb.record.call_progress import OpenCall
 from jp_nb.record.cut_short import CutShort
 from jp_nb.record.draft import Draft
-from jp_nb.record.events import ChatRequest, ToolCallRequest, ToolCallResponse
+from jp_nb.record.events import ChatRequest, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, thread_of
 from jp_nb.record.turn_view import Turn, read_turn
@@ -267,15 +268,15 @@ class TurnRunner:
     def resume(
         self,
         found: CutShort,
-        again: Sequence[ToolCallRequest],
+        again: Sequence[OpenCall],
         abandoned: Sequence[ToolCallResponse],
         *,
         resolved: Resolved,
         recorded: Mapping[str, RecordedAnswer],
     ) -> Turn:
-        """Go on with the turn that was cut short, and show that in the cell.
+        """Continue the turn that was interrupted, and show that in the cell.
 
-        The calls `again` run once more, with what was `recorded` of their questions; the model is
+        The calls `again` run, with what was `recorded` of their questions; the model is
         told that the others were `abandoned`.
 
         Raises:
@@ -316,6 +317,7 @@ class TurnRunner:
     ) -> TurnLoop:
         """Return what runs one turn of the active conversation, shown in the cell."""
         stream = self._active.document.conversation
+        self._active.write_journal()  # there is one before calls begin
         return TurnLoop(
             stream=stream,
             thread=thread,
@@ -330,7 +332,7 @@ class TurnRunner:
             faulted=self.work.faulted,
             shortening=self.shortening,
             compacts=compacts,
-            secure=self._active.secure,
+            progress=self._active.keep_progress,
             changes=changes,
             recorded=recorded,
         )

@@ -97,6 +97,11 @@ class Tool(Protocol):
         """
         ...
 
+    @property
+    def waits_for_cell(self) -> bool:
+        """True if a run is one function on the cell's thread, which may have to wait for others."""
+        ...
+
     def inquiry_source(self, name: str) -> InquirySource:
         """Return who asks when the tool registered as `name` has a question."""
         ...
@@ -136,6 +141,7 @@ class ToolDefaults:
     schema: Mapping[str, JsonValue] | None = None
     may_propose = False
     needs_person = False
+    waits_for_cell = False
 
     def inquiry_source(self, name: str) -> InquirySource:
         """Return the tool itself."""

@@ -66,6 +66,7 @@ class PythonTool(ToolDefaults):
         if thread and self.is_async:
             raise UsageError(f"{self.name}: thread=True is for `def`, this is an `async def`")
         self.thread = thread
+        self.waits_for_cell = not (thread or self.is_async)
         self._context_name, self._model = _arguments_model(function, self.name)
         description, _ = read_docstring(function.__doc__)
         self.schema: Mapping[str, JsonValue] = _json_schema(self._model)

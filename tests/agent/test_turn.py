@@ -52,6 +52,7 @@ from jp_nb.errors import (
     ToolError,
     UsageError,
 )
+from jp_nb.record.call_progress import open_calls
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
@@ -998,6 +999,6 @@ async def test_a_resumed_call_of_a_turn_that_fails_at_once_is_not_said_to_have_n
 
     bench.loop.resolve = resolved
     with pytest.raises(StorageError, match="damaged"):
-        await bench.loop.resume(bench.stream.unanswered(), [])
+        await bench.loop.resume(open_calls(bench.stream, {}), [])
     [response] = bench.of(ToolCallResponse)
     assert response.content == RAN_BEFORE.format(NEVER_RAN)

@@ -70,8 +70,8 @@ def test_a_call_that_was_cut_short_is_not_run_again_with_nobody_there(
     resumed = run_notebook(path, continue_=True)
     assert resumed.failure is not None
     assert resumed.failure.name == "PromptUnavailable"
-    assert "whether it runs again needs a person's decision" in resumed.failure.message
+    assert "only a user can decide whether it runs" in resumed.failure.message
     assert "Nothing was run" in resumed.failure.message
     assert kinds(resumed.notebook.metadata) == kinds(run.notebook.metadata)
     [loaded] = resumed.notebook.cells[0].outputs
-    assert "turn 1 was cut short: `%jp resume` goes on with it" in loaded.text
+    assert "turn 1 was interrupted. " in loaded.text

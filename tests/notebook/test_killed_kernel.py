@@ -85,6 +85,25 @@ async def last() -> str:
     await passed("last")
     return "Last."
 """
+MARKING = """
+import jp_nb as jp
+from pathlib import Path
+
+def mark(word: str) -> str:
+    with Path("marks").open("a") as file:
+        file.write(word + "\\n")
+    return f"{word} is done"
+
+@jp.tool
+async def measure() -> str:
+    '''Measure it.'''
+    return mark("measure")
+
+@jp.tool(run="ask")
+async def deploy() -> str:
+    '''Deploy it.'''
+    return mark("deploy")
+"""
 HOOK = """
 import os, signal, time
 from jp_nb.agent.turn_record import TurnRecord
@@ -113,6 +132,7 @@ BATCH = ", ".join(f'{{ name = "{name}" }}' for name in NAMES)
 ENDLESS = f'[[replies]]\ntext = "{"going on " * 1000}"\nchunk_ms = 50\n'
 SCRIPTS = {
     "batch": f'[[replies]]\ntext = "{WORDS}"\nchunk_ms = 30\ntool_calls = [{BATCH}]\n{ENDLESS}',
+    "waiting": calls(("measure", {}), ("deploy", {})) + '[[replies]]\ntext = "Both done."\n',
     "after": calls(("rename", {})) + '[[replies]]\nexpect = "Renamed."\ntext = "So be it."\n',
     "headless": f"[[replies]]\ntool_calls = [{{ name = 'settle' }}]\n{ENDLESS}",
 }
@@ -159,7 +179,13 @@ def responses(record: Any) -> list[str]:
 
 
 class Notebook(FrontEnd):
-    """A front end whose page keeps the record in its `view`, as our lab extension does."""
+    """A front end whose page keeps the record in its `view`, as our lab extension does.
+
+    Attributes:
+        loaded: The text that loading the extension printed.
+    """
+
+    loaded = ""
 
     def __init__(self, client: BlockingKernelClient, manager: KernelManager, view: View) -> None:
         super().__init__(client, manager)
@@ -267,8 +293,8 @@ class Kernels:
         self._stack.callback(client.stop_channels)
         client.wait_for_ready(timeout=60)
         notebook = Notebook(client, manager, view)
-        said = notebook.run("%load_ext jp_nb")
-        assert "kept in this notebook" in said, said
+        notebook.loaded = notebook.run("%load_ext jp_nb")
+        assert "kept in this notebook" in notebook.loaded, notebook.loaded
         return notebook
 
     def _start(self) -> KernelManager:
@@ -438,6 +464,48 @@ def assert_it_goes_on(notebook: Notebook, name: str) -> None:
     assert well_formed(entries)
     assert value(notebook, "jp.conversation().config.assistant.name") == CONSENTED
     notebook.until(lambda: CONSENTED in str(deltas(notebook.view.jp)[-1:]), "the page has it too")
+
+
+# --- results and permissions ---------------------------------------------------------------------
+
+
+def test_a_finished_result_survives_the_kernel_while_another_call_waits(kernels: Kernels) -> None:
+    notebook, marks = kernels.open(View()), kernels.folder / "work" / "marks"
+    notebook.run(MARKING)
+    notebook.start("%%jp -m scripted/waiting\nMeasure, then deploy.")
+    notebook.form("Run Python deploy tool?")
+    notebook.until(lambda: holding(kernels.folder / "home", "measure is done"), "it is kept")
+    notebook.kill()
+    record = copy.deepcopy(notebook.view.jp)
+    assert responses(record) == []
+
+    heir = kernels.open(View(record))
+    assert (
+        "turn 0 was interrupted. measure has finished: the result is kept, and it does not run "
+        "again. deploy was waiting for your permission and did not run, even if a cell still shows "
+        '"Waiting for your permission". Continue it: `%jp resume`' in heir.loaded
+    )
+    heir.until(lambda: responses(heir.view.jp) == ["measure is done"], "the page has the result")
+    refused = heir.start("%jp resume")
+    heir.finish(refused)
+    said = "".join((error(heir, refused) or {})["traceback"])
+    assert "`deploy` is not defined in this kernel. Run its cell, then `%jp resume`" in said
+
+    heir.run(MARKING)
+    resumed = heir.start("%jp resume")
+    heir.form("Run Python deploy tool?")
+    heir.click("Run")
+    heir.finish(resumed)
+    assert error(heir, resumed) is None
+    assert "measure has finished: the result is kept" in heir.printed(resumed)
+    assert heir.displays(resumed)[-1]["text/plain"].endswith("Both done.")
+    assert marks.read_text().split() == ["measure", "deploy"]
+    heir.until(lambda: len(responses(heir.view.jp)) == 2, "the page has both results")
+    assert responses(heir.view.jp) == ["measure is done", "deploy is done"]
+    assert well_formed(events(heir))
+    assert value(
+        heir, '__import__("jp_nb.session.current").session.current.current().active.trust.trusted'
+    )
 
 
 # --- with nobody there ---------------------------------------------------------------------------

@@ -53,11 +53,11 @@ def shown(user: FrontEnd, request: str) -> str:
     return "\n".join(display.get("text/plain", "") for display in user.displays(request))
 
 
-@pytest.mark.parametrize("label", ["Run it again", "Abandon it"])
+@pytest.mark.parametrize("label", ["Run it again", "Skip it"])
 def test_a_form_asks_what_becomes_of_an_open_call(user: FrontEnd, label: str) -> None:
     user.run("cut_short()")
     request = user.start("%jp resume")
-    user.form("The call of add has no result: the turn was cut short.")
+    user.form("`add` was interrupted and may already have run, fully or partly.")
     names = [str(known.get("description")) for known in user.models.values()]
     [button] = [name for name in names if name.startswith(label)]
     assert "asked by" not in str(user.models)  # the tool asks nothing: it may be gone
@@ -65,7 +65,7 @@ def test_a_form_asks_what_becomes_of_an_open_call(user: FrontEnd, label: str) ->
     user.finish(request)
     assert error(user, request) is None
     assert shown(user, request).endswith("That is 5.")
-    told = "jp_nb: not run again, which the model is told: add\n"
+    told = "jp_nb: add skipped; the model reads that\n"
     assert (told in user.printed(request)) is (label != "Run it again")
     assert user.run("print(ran)") == ("[(2, 3)]\n" if label == "Run it again" else "[]\n")
     entries = events(user)
@@ -79,9 +79,9 @@ def test_on_stdin_a_key_decides_and_cancel_leaves_the_turn(user: FrontEnd) -> No
     user.run("cut_short()")
     request = user.start("%jp resume")
     assert "Run it again?" in user.input_request()["prompt"]
-    user.type("c")
+    user.type("d")
     user.finish(request)
-    assert "the turn is left as it was" in user.printed(request)
+    assert "the turn is unchanged" in user.printed(request)
     request = user.start("%jp resume")
     user.input_request()
     user.interrupt(request)

@@ -70,8 +70,18 @@ MENDED = {
         ),
         pytest.param(
             [START, ASKED, called(), called(), result()],
-            [START, ASKED, called(), called(), MENDED, result()],
+            [START, ASKED, called(), called(), result(), MENDED],
             id="the n-th answers the n-th",
+        ),
+        pytest.param(
+            [START, ASKED, called(), called("b"), result("b"), SAID],
+            [START, ASKED, called(), called("b"), MENDED, result("b"), SAID],
+            id="3 open call beside one that is answered",
+        ),
+        pytest.param(
+            [START, ASKED, called("b"), called(), result("b")],
+            [START, ASKED, called("b"), called(), result("b"), MENDED],
+            id="3 open call after one that is answered",
         ),
         pytest.param(
             [STRANGE, START, CHANGED, START, ASKED, inquiry(), CHANGED, START, STRANGE],

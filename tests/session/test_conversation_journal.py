@@ -13,7 +13,8 @@ import pytest
 
 import jp_nb
 from jp_nb.config.directives import Directive
-from jp_nb.record.events import ChatRequest, ToolCallRequest, decode
+from jp_nb.record.call_progress import CallProgress, open_calls
+from jp_nb.record.events import ChatRequest, ConfigDelta, ToolCallRequest, ToolCallResponse, decode
 from jp_nb.session.current import set_current
 from jp_nb.session.session import Session
 from jp_nb.tooling.question import Question
@@ -144,9 +145,10 @@ def test_a_journal_that_is_too_long_to_be_read_hides_no_other(left_folder: Path)
 def test_a_damaged_line_ends_a_journal(left_folder: Path) -> None:
     [path] = journals(left_folder)
     written = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([*written[:-2], b'{"entry": "none"}\n', *written[-2:]]))
+    last = max(i for i, line in enumerate(written) if b'"entry"' in line)
+    path.write_bytes(b"".join([*written[:last], b'{"entry": "none"}\n', *written[last:]]))
     session = opened(left_folder, saved(left_folder))
-    ends = max(i for i, line in enumerate(written[:-2]) if b'"signature"' in line)
+    ends = max(i for i, line in enumerate(written[:last]) if b'"signature"' in line)
     whole = [json.loads(line) for line in written[:ends]]
     assert session.document.conversation.raw == [x["entry"] for x in whole if "entry" in x]
     assert kinds(session)[-1] != SECOND[-1]
@@ -606,4 +608,105 @@ def test_what_was_saved_before_a_repair_says_nothing_of_the_entries_now(clean_fo
     store.saved[stream.id] = count = len(stream)
     session.configure(Directive("cfg", "user.name=Bea"))
     assert lines(path)[0]["base"] == count
+    session.close()
+
+
+# --- progress of tool calls ----------------------------------------------------------------------
+
+
+def with_open_calls(folder: Path, **home: Any) -> Session:
+    """A session whose last answer called a tool twice: the first call finished, the other waits."""
+    session = opened(folder, None, **home)
+    stream = session.document.conversation
+    stream.start_turn(ChatRequest(content="Mark."))
+    calls = [ToolCallRequest(id=w, name="leave_mark", arguments={"word": w}) for w in "ab"]
+    stream.append(*calls)
+    first, second = open_calls(stream, {})
+    result = ToolCallResponse(timestamp=stream.now(), id="a", content="marked a", is_error=False)
+    finished = CallProgress("finished", (result.to_raw(),))
+    session.active.keep_progress(first.event_id, finished)
+    session.active.keep_progress(second.event_id, CallProgress("asked"))
+    return session
+
+
+def assert_the_result_is_back(session: Session) -> None:
+    assert kinds(session)[-1] == "tool_call_response"
+    assert session.document.conversation.raw[-1]["content"] == "marked a"
+    [open_call] = open_calls(session.document.conversation, session.active.call_progress)
+    assert (open_call.request.id, open_call.stage) == ("b", "asked")
+    assert session.active.trust.trusted
+    assert [notice for notice in session.notices if "leave_mark has finished" in notice]
+
+
+def test_a_result_that_only_the_journal_has_is_appended_when_the_notebook_opens(
+    clean_folder: Path,
+) -> None:
+    session = with_open_calls(clean_folder)
+    stored = session.document.to_json()
+    session.close()
+    again = opened(clean_folder, stored)
+    assert_the_result_is_back(again)
+    stored = again.document.to_json()
+    again.close()
+    third = opened(clean_folder, stored)  # the state of the other call is still known
+    [open_call] = open_calls(third.document.conversation, third.active.call_progress)
+    assert open_call.stage == "asked"
+    third.close()
+
+
+def test_a_conversation_that_comes_back_has_its_results(clean_folder: Path) -> None:
+    with_open_calls(clean_folder).close()
+    again = opened(clean_folder, None)
+    assert again.conversations.bring_back()
+    assert_the_result_is_back(again)
+    stored = again.document.to_json()
+    again.close()
+    third = opened(clean_folder, stored)
+    [open_call] = open_calls(third.document.conversation, third.active.call_progress)
+    assert open_call.stage == "asked"
+    third.close()
+
+
+def test_a_journal_that_is_written_anew_keeps_the_progress(clean_folder: Path) -> None:
+    session = with_open_calls(clean_folder)
+    host: Any = session.host
+    host.home.path = clean_folder / "renamed.ipynb"
+    session.document.conversation.append(ConfigDelta(delta={"user": {"name": "Ada"}}))
+    [path] = journals(clean_folder)
+    stages = [line["call"]["stage"] for line in lines(path) if "call" in line]
+    assert stages == ["finished", "asked"]
+    stored = session.document.to_json()
+    session.close()
+    again = Session(FakeHost(home=FakeHome(clean_folder / "renamed.ipynb", stored=stored)))
+    assert_the_result_is_back(again)
+    again.close()
+
+
+def test_a_journal_with_an_open_call_stays_although_the_notebook_is_saved(
+    clean_folder: Path,
+) -> None:
+    session = with_open_calls(clean_folder)
+    store: Any = session.store
+    store.saved[session.document.conversation.id] = 4
+    stored = session.document.to_json()
+    session.close()
+    assert len(journals(clean_folder)) == 1
+    again = opened(clean_folder, stored)
+    assert_the_result_is_back(again)
+    store = again.store
+    store.saved[again.document.conversation.id] = 6
+    again.document.conversation.append(ToolCallResponse(id="b", content="done", is_error=False))
+    again.close()
+    assert journals(clean_folder) == []
+
+
+def test_without_a_journal_no_progress_is_kept(clean_folder: Path) -> None:
+    session = opened(clean_folder, None)
+    session.configure(Directive("cfg", "record.journal=false"))
+    stream = session.document.conversation
+    stream.start_turn(ChatRequest(content="Mark."))
+    stream.append(ToolCallRequest(id="a", name="leave_mark", arguments={"word": "a"}))
+    [call] = open_calls(stream, {})
+    session.active.keep_progress(call.event_id, CallProgress("started"))
+    assert journals(clean_folder) == []
     session.close()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import jp_nb
 from jp_nb.config.directives import Directive
 from jp_nb.errors import PromptCancelled, PromptUnavailable, ProviderError, UsageError
 from jp_nb.record.events import ToolCallRequest
@@ -18,7 +19,7 @@ from jp_nb.session.resuming import resume_prompt
 from jp_nb.session.session import Session
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import CANCELLED, FakePrompter, yes
-from tests.support.killed_session import NOTEBOOK, saved
+from tests.support.killed_session import NOTEBOOK, define, saved
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
 
@@ -48,18 +49,26 @@ def responses(session: Session) -> list[tuple[str, bool]]:
     return [(entry.content, bool(entry.is_error)) for entry in found]
 
 
+def forget_progress(folder: Path) -> None:
+    """Make the journal one of a release that did not keep the progress of tool calls."""
+    [path] = (folder / "data" / "jp" / "journal").iterdir()
+    kept = [line for line in path.read_text().splitlines(keepends=True) if '"call"' not in line]
+    path.write_text("".join(kept))
+
+
 def marks(folder: Path) -> list[str]:
     return (folder / "marks").read_text().split()
 
 
 def test_the_person_says_of_each_call_whether_it_runs_again(left_folder: Path) -> None:
     assert marks(left_folder) == ["a"]
-    session = opened(left_folder, yes("abandon"), yes("run"))
+    forget_progress(left_folder)
+    session = opened(left_folder, yes("skip"), yes("run"))
     turn = resumed(session)
     assert (turn.text, turn.number, turn.status) == ("Let me see.\n\ntwo", 1, "completed")
     assert marks(left_folder) == ["a", "b"]
     (left, is_error), ran = responses(session)
-    assert left.startswith("Tool call was interrupted, and the user does not have it run")
+    assert left.endswith("The user chose not to run it again.")
     assert (is_error, ran) == (True, ("marked b", False))
     assert [prompt.exhibits[0].value for prompt in asked(session)] == [{"word": "a"}, {"word": "b"}]
     assert "(1 of 2)" in asked(session)[0].text
@@ -70,10 +79,55 @@ def test_the_person_says_of_each_call_whether_it_runs_again(left_folder: Path) -
     session.close()
 
 
+def test_a_call_that_had_not_started_runs_without_a_question(left_folder: Path) -> None:
+    session = opened(left_folder, yes("run"))
+    [notice] = [each for each in session.notices if "was interrupted" in each]
+    assert notice == (
+        "turn 1 was interrupted. leave_mark did not start. leave_mark may have run, fully or "
+        "partly. Continue it: `%jp resume`"
+    )
+    assert resumed(session).text.endswith("two")
+    [prompt] = asked(session)
+    assert prompt.text == "`leave_mark` was interrupted and may already have run, fully or partly."
+    assert prompt.exhibits[0].value == {"word": "a"}
+    assert sorted(marks(left_folder)) == ["a", "a", "b"]
+    session.close()
+
+
+def test_a_tool_that_is_not_defined_is_refused_before_the_question(left_folder: Path) -> None:
+    jp_nb.remove_tool("leave_mark")
+    session = opened(left_folder, yes("run"))
+    before = list(session.document.conversation.raw)
+    with pytest.raises(UsageError, match=r"^`leave_mark` is not defined in this kernel. Run its c"):
+        resumed(session)
+    assert session.document.conversation.raw == before
+    assert asked(session) == []
+    define(left_folder)
+    assert resumed(session).text.endswith("two")
+    session.close()
+
+
+def test_a_tool_that_is_turned_off_is_refused_before_the_question(left_folder: Path) -> None:
+    session = opened(left_folder, yes("run"))
+    session.configure(Directive("cfg", "conversation.tools.leave_mark.enable=false"))
+    with pytest.raises(UsageError, match=r"tools.leave_mark.enable=true`, then `%jp resume`"):
+        resumed(session)
+    session.configure(Directive("cfg", "conversation.tools.leave_mark.enable=true"))
+    assert resumed(session).text.endswith("two")
+    session.close()
+
+
+def test_without_a_turn_there_is_nothing_to_resume(clean_folder: Path) -> None:
+    session = Session(FakeHost(home=FakeHome(clean_folder / NOTEBOOK)))
+    with pytest.raises(UsageError, match="this conversation has no turn yet"):
+        resumed(session)
+    session.close()
+
+
 def test_with_nobody_there_nothing_is_run_and_nothing_changes(left_folder: Path) -> None:
     session = opened(left_folder, away="this is a test")
     before = list(session.document.conversation.raw)
-    with pytest.raises(PromptUnavailable, match=r"needs a person's decision.*this is a test"):
+    with pytest.raises(PromptUnavailable, match=r"only a user can decide.*this is a test"):
         resumed(session)
     assert session.document.conversation.raw == before
     assert marks(left_folder) == ["a"]
@@ -81,6 +135,7 @@ def test_with_nobody_there_nothing_is_run_and_nothing_changes(left_folder: Path)
 
 
 def test_a_turn_that_is_left_as_it_is_can_be_resumed_later(left_folder: Path) -> None:
+    forget_progress(left_folder)
     session = opened(left_folder, yes("run"), CANCELLED, yes("run"), yes("run"))
     before = list(session.document.conversation.raw)
     with pytest.raises(PromptCancelled):
@@ -123,7 +178,7 @@ def test_a_conversation_that_the_notebook_does_not_have_comes_back_when_somebody
     text = path.read_text().split("\n", 1)
     head = json.loads(text[0]) | {"notebook": at}
     path.write_text(json.dumps(head) + "\n" + text[1])
-    prompter = FakePrompter(yes("abandon"), yes("run"))
+    prompter = FakePrompter(yes("skip"), yes("run"))
     session = Session(FakeHost(prompter, FakeHome(left_folder / NOTEBOOK)))
     assert len(session.document.conversation) == 0
     [told] = session.notices
@@ -132,7 +187,7 @@ def test_a_conversation_that_the_notebook_does_not_have_comes_back_when_somebody
     stream = session.document.conversation
     assert stream.id == head["conversation"]["id"]
     assert session.active.trust.trusted
-    assert "turn 1 was cut short: `%jp resume` goes on with it" in session.notices
+    assert any(notice.endswith("Continue it: `%jp resume`") for notice in session.notices)
     store: Any = session.store
     assert store.entries == stream.raw
     [own] = journal.iterdir()
@@ -146,11 +201,11 @@ def test_a_name_that_somebody_else_made_up_hides_no_words_of_ours() -> None:
     call = ToolCallRequest(id="c1", name="look\n\u202e" + "x" * 5000, arguments={})
     prompt = resume_prompt(call, 1, 2, doubt="it is not signed")
     shown = question(prompt)
-    assert shown.startswith("This record does not count as yours (it is not signed)")
-    assert shown.endswith("(1 of 2), which has no result. If it runs, it runs here, in your name.")
+    assert shown.startswith("This notebook's history is not trusted (it is not signed)")
+    assert shown.endswith("(1 of 2). If it runs, it runs here, with your rights.")
 
 
-@pytest.mark.parametrize("choice", ["run", "abandon"])
+@pytest.mark.parametrize("choice", ["run", "skip"])
 def test_of_a_call_in_a_record_of_somebody_else_the_person_reads_whose_it_is(
     left_folder: Path, choice: str
 ) -> None:
@@ -166,16 +221,17 @@ def test_of_a_call_in_a_record_of_somebody_else_the_person_reads_whose_it_is(
     assert resumed(session).text == "two"
     assert marks(left_folder) == (["a", "x"] if choice == "run" else ["a"])
     [prompt] = asked(session)
-    assert prompt.text.startswith("This record does not count as yours (it is not signed)")
-    assert "this call of leave_mark" in prompt.text
+    assert prompt.text.startswith("This notebook's history is not trusted (it is not signed)")
+    assert "the call of `leave_mark`" in prompt.text
     assert prompt.exhibits[0].value == {"word": "x"}
-    assert [action.value for action in prompt.actions] == ["abandon", "cancel", "run"]
+    assert [action.value for action in prompt.actions] == ["skip", "later", "run"]
     session.close()
 
 
 def test_a_call_that_does_not_run_after_all_may_have_run_before_and_the_model_reads_that(
     left_folder: Path,
 ) -> None:
+    forget_progress(left_folder)
     session = opened(left_folder, yes("run"), yes("run"), yes("skip"), yes("skip_turn"))
     session.configure(Directive("cfg", "conversation.tools.leave_mark.run=ask"))
     assert resumed(session).text.endswith("two")
@@ -216,7 +272,7 @@ def test_what_a_stranger_set_for_a_failed_turn_does_not_begin_to_count(clean_fol
     before = session.settings.config.providers
     assert resumed(session).text == "Done."
     assert session.settings.config.providers == before
-    assert any("does not count again" in notice for notice in session.notices)
+    assert any("not applied again" in notice for notice in session.notices)
     session.close()
 
 

@@ -53,6 +53,7 @@ class RunPython(ToolDefaults):
         "description": DESCRIPTION,
     }
     schema = SCHEMA
+    waits_for_cell = True
 
     def prepare(
         self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
