@@ -10,7 +10,7 @@ from argparse import Namespace
 from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
-from jp_nb.notebook.commands import Invocation
+from jp_nb.notebook.commands import Invocation, unless_cancelled
 from jp_nb.notebook.options import OptionParser, split
 from jp_nb.record.events import ToolCallRequest
 from jp_nb.safe_text import one_line
@@ -34,7 +34,10 @@ def call(line: Invocation) -> None:
     tool = tools.find(wanted)
     arguments: dict[str, JsonValue] = dict(known.arguments) if known else {}
     arguments |= read_assignments(options.words, tool.definition.parameters)
-    bench.call(tools, tool, arguments)
+    with unless_cancelled():
+        if known:
+            bench.confirm_recorded([ToolCallRequest(id="", name=tool.name, arguments=arguments)])
+        bench.call(tools, tool, arguments)
 
 
 def replay(line: Invocation) -> None:
@@ -49,7 +52,8 @@ def replay(line: Invocation) -> None:
     if wanted >= len(turns):
         raise UsageError(f"there is no turn {wanted}: the last one is {len(turns) - 1}")
     options = line.options
-    TurnReplay(session.bench, turns[wanted]).run(asks=options.ask, strict=options.strict)
+    with unless_cancelled():
+        TurnReplay(session.bench, turns[wanted]).run(asks=options.ask, strict=options.strict)
 
 
 def _options(line: Invocation) -> Namespace:

@@ -119,7 +119,7 @@ def ask(shell: Any, session: Session, line: str, cell: str) -> None:
         raise UsageError(f"-o takes a name; {options.out!r} is not a Python name")
     before = session.last
     try:  # a turn that failed has a result, too
-        with _unless_cancelled():
+        with unless_cancelled():
             session.run_turn(
                 cell,
                 model=options.model,
@@ -140,13 +140,13 @@ def ask_in_one_line(call: Invocation) -> None:
     """Put what follows to the model."""
     if not call.text:
         raise UsageError(f"there is nothing to ask: {call.subcommand.usage}")
-    with _unless_cancelled():
+    with unless_cancelled():
         call.session.run_turn(call.text)
 
 
 def explain(call: Invocation) -> None:
     """Have the model explain the last error, and answer what follows."""
-    with _unless_cancelled():
+    with unless_cancelled():
         call.session.explain(call.text)
 
 
@@ -157,14 +157,14 @@ def retry(call: Invocation) -> None:
 
 def resume(call: Invocation) -> None:
     """Go on with the last turn, which was cut short."""
-    with _unless_cancelled():
+    with unless_cancelled():
         if call.session.resume() is None:
             call.say_summary()
 
 
 @contextmanager
-def _unless_cancelled() -> Iterator[None]:
-    """End a block in which the person wanted nothing to be asked; say so, and that is all."""
+def unless_cancelled() -> Iterator[None]:
+    """End a block quietly, with one line, if the user cancels it where they are asked."""
     try:
         yield
     except PromptCancelled as exc:

@@ -28,7 +28,7 @@ from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.record.unanswered import NoAnswer, no_answer_mark
 from jp_nb.rendering.wording import one_name
 from jp_nb.session.active_conversation import ActiveConversation
-from jp_nb.session.tool_bench import BenchTools
+from jp_nb.session.tool_bench import BenchTools, untrusted_call
 from jp_nb.session.tool_replay import answers_of
 
 ABANDONED: Final = (
@@ -175,17 +175,10 @@ def resume_prompt(
     which, name = f" ({number} of {count})" if count > 1 else "", one_name(call.name)
     exhibits = (Exhibit("arguments", call.arguments),) if call.arguments else ()
     if doubt is not None:
-        text = f"{untrusted_call(name, doubt)}{which}. If it runs, it runs here, with your rights."
+        about = untrusted_call(call.name, doubt)
+        text = f"{about}{which}. If it runs, it runs here, with your rights."
         return ActionPrompt(
             text, (_SKIP, _LATER, _RUN_HERE), exhibits=exhibits, last_line="What happens to it?"
         )
     text = f"`{name}` was interrupted{which} and may already have run, fully or partly."
     return ActionPrompt(text, (_RUN, _SKIP, _LATER), exhibits=exhibits, last_line="Run it again?")
-
-
-def untrusted_call(name: str, doubt: str) -> str:
-    """Return the beginning of a question about a call in a record that is not trusted."""
-    return (
-        f"This notebook's history is not trusted ({doubt}), so the call of `{name}` may have been "
-        "added by someone else"
-    )

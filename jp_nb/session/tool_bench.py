@@ -11,7 +11,7 @@ import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pydantic import JsonValue
 
@@ -20,11 +20,12 @@ from jp_nb.agent.bench_run import BenchRun
 from jp_nb.agent.call_outcome import CallOutcome
 from jp_nb.agent.calls import Call
 from jp_nb.agent.model_inquiry import InquiryBackend, InquiryError, ModelInquiry
+from jp_nb.agent.prompts import Action, ActionPrompt, Answered, Exhibit, Unavailable
 from jp_nb.agent.questions import RecordedAnswer, TurnState
 from jp_nb.agent.tool_set import NEEDS_PERSON, OfferedTool, ToolSet, switched_on
 from jp_nb.agent.turn import needs_person
 from jp_nb.agent.turn_record import TurnRecord
-from jp_nb.errors import ConfigError, UsageError
+from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, UsageError
 from jp_nb.json_values import is_storable, json_copy
 from jp_nb.record.events import ChatRequest, ToolCallRequest
 from jp_nb.record.recorded_images import RecordedImages
@@ -33,6 +34,7 @@ from jp_nb.record.thread import Thread, thread_of
 from jp_nb.record.timestamps import utc_now
 from jp_nb.rendering.bench_report import NOT_OFFERED, call_report, said
 from jp_nb.rendering.report import Report, joined
+from jp_nb.rendering.wording import one_name
 from jp_nb.safe_text import one_line
 from jp_nb.session.active_conversation import ActiveConversation
 from jp_nb.session.host import Host
@@ -43,6 +45,8 @@ from jp_nb.workspace import variables
 CALL_ID = "bench"
 REQUEST = "The person tries tools of this conversation on their own."
 """What a model is told that answers a question of such a call."""
+_CANCEL: Final = Action("c", "Cancel: run nothing", "cancel")
+_RUN_HERE: Final = Action("r", "Run here", "run")
 STOPPED = "You stopped the call. Nothing of it is in the conversation."
 
 
@@ -139,6 +143,29 @@ class ToolBench:
         config = self._active.settings.config
         return BenchTools(self._turns.tools(config), self._turns.tools(switched_on(config)))
 
+    def confirm_recorded(self, calls: Sequence[ToolCallRequest]) -> None:
+        """Show `calls` that come from an untrusted record, and let the user decide about them.
+
+        Raises:
+            PromptUnavailable: If no user is available to decide; nothing has run.
+            PromptCancelled: If the user does not want them to run.
+        """
+        doubt = self._active.trust.why_not
+        if doubt is None:
+            return
+        self._active.refuse_while_running()
+        match self._turns.decide(recorded_calls_prompt(calls, doubt)):
+            case Answered(value="run"):
+                return
+            case Unavailable(reason=reason):
+                raise PromptUnavailable(
+                    "the history of this notebook is not trusted, and only a user can decide "
+                    f"whether its tool calls run; no user is available: {reason}. Nothing was run. "
+                    "`%jp trust` in a live session shows its settings, and asks",
+                    reason=reason,
+                )
+        raise PromptCancelled("nothing was run")
+
     def call(
         self, tools: BenchTools, tool: OfferedTool, arguments: Mapping[str, JsonValue]
     ) -> CallOutcome:
@@ -228,6 +255,36 @@ class ToolBench:
             return self._turns.inquiry(self._active.settings.config, tools, conversation.id)
         except ConfigError as exc:
             return NoInquiry(exc)  # a tool that asks no model is none the worse for it
+
+
+def untrusted_call(name: str, doubt: str) -> str:
+    """Return the beginning of a question about a call of `name` in an untrusted record."""
+    return (
+        f"This notebook's history is not trusted ({doubt}), so the call of `{one_name(name)}` may "
+        "have been added by someone else"
+    )
+
+
+def recorded_calls_prompt(calls: Sequence[ToolCallRequest], doubt: str) -> ActionPrompt:
+    """Return the question whether `calls` of an untrusted record run, which shows each of them."""
+    if len(calls) == 1:
+        text, runs = untrusted_call(calls[0].name, doubt), "If it runs, it runs"
+    else:
+        text, runs = (
+            f"This notebook's history is not trusted ({doubt}), so these {len(calls)} calls may "
+            "have been added by someone else",
+            "If they run, they run",
+        )
+    exhibits = tuple(
+        Exhibit(f"{number}. {one_name(call.name)}", call.arguments or "(no arguments)")
+        for number, call in enumerate(calls, start=1)
+    )
+    return ActionPrompt(
+        f"{text}. {runs} here, with your rights.",
+        (_CANCEL, _RUN_HERE),
+        exhibits=exhibits,
+        last_line="Run?",
+    )
 
 
 def _checked(name: str, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

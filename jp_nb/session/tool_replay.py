@@ -1,7 +1,7 @@
 """The tool calls of a recorded turn, run anew with today's tools, beside what they answered then.
 
-The model is not asked: what it said stands in the record. Answers that people gave count again for
-the questions that are the same; those in a record that is not trusted may be nobody's, and do not.
+The model is not asked: its answers are in the record. Recorded answers are used again for the same
+questions. Calls of an untrusted record run only if the user says so, and without its answers.
 
 Source: `docs/guide.md`, `docs/decisions.md` D101.
 """
@@ -36,8 +36,8 @@ from jp_nb.rendering.replay_report import Replayed, replay_report
 from jp_nb.session.tool_bench import BenchTools, ToolBench, check_end
 
 NOT_YOURS: Final = (
-    "The answers in this record did not count: it is not trusted, so anybody may have written "
-    "them. `%jp trust` shows what it sets, and asks."
+    "Recorded answers were not used: this notebook's history is not trusted. `%jp trust` shows its "
+    "settings, and asks."
 )
 DIGEST_CHARS: Final = len("sha256:") + 12
 
@@ -105,13 +105,16 @@ class TurnReplay:
 
         Raises:
             ReplayError: With `strict`, if something is not the same.
-            KeyboardInterrupt: If somebody stopped it.
-            PromptUnavailable: In a strict run, if nobody could decide something.
+            KeyboardInterrupt: If the user stopped it.
+            PromptUnavailable: If no user is available to decide about calls of an untrusted
+                record; in a strict run, also about anything else.
+            PromptCancelled: If the user does not want calls of an untrusted record to run.
         """
         tools = self._bench.tools()
         turn = read_turn(self._turn.number, self._turn.entries, images=self._bench.images)
         recorded = turn.tool_calls
         calls = list(self._calls(tools, recorded))
+        self._bench.confirm_recorded([call.request for batch in calls for call in batch])
         answers = {} if asks else answers_of(self._turn.entries)
         note = ""
         if answers and not self._bench.trusts_record:

@@ -1,0 +1,125 @@
+"""`%jp replay` and `%jp call` with calls of an untrusted record: shown and asked about first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jp_nb.errors import PromptUnavailable
+from jp_nb.notebook.commands import run_subcommand
+from jp_nb.session.session import Session
+from tests.support.fake_host import FakeHome, FakeHost
+from tests.support.fakes import CANCELLED, FakePrompter, yes
+from tests.support.in_process import FakeShell
+from tests.support.killed_session import NOTEBOOK
+
+T = "2026-01-01 00:00:00.0"
+CALLS = [("c1", "x"), ("c2", "y")]
+UNTRUSTED: dict[str, Any] = {
+    "version": 1,
+    "conversation": {"id": "jp-c17000000000", "made": "live"},
+    "base_config": {},
+    "events": [
+        {"timestamp": T, "type": "turn_start"},
+        {"timestamp": T, "type": "chat_request", "content": "First."},
+        *(
+            {"timestamp": T, "type": "tool_call_request", "id": i, "name": "leave_mark"}
+            | {"arguments": {"word": w}}
+            for i, w in CALLS
+        ),
+        *(
+            {"timestamp": T, "type": "tool_call_response", "id": i, "content": f"marked {w}"}
+            | {"is_error": False}
+            for i, w in CALLS
+        ),
+        {"timestamp": T, "type": "chat_response", "message": "Done."},
+    ],
+}
+LINES = ["replay", "call --last", "call leave_mark --last", "call --id c2", "call --id c2 word=z"]
+
+
+def opened(folder: Path, *ends: Any, away: str | None = None) -> Session:
+    home = FakeHome(folder / NOTEBOOK, stored=UNTRUSTED)
+    return Session(FakeHost(FakePrompter(*ends, away=away), home))
+
+
+def jp(session: Session, line: str) -> None:
+    name, _, rest = line.partition(" ")
+    run_subcommand(FakeShell(), session, name, rest)
+
+
+def asked(session: Session) -> list[Any]:
+    host: Any = session.host
+    prompts: list[Any] = host.person.prompter.asked
+    return prompts
+
+
+def marks(folder: Path) -> list[str]:
+    path = folder / "marks"
+    return path.read_text().split() if path.exists() else []
+
+
+@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("end", [yes("cancel"), CANCELLED], ids=["cancel", "closed"])
+def test_a_declined_call_of_an_untrusted_record_does_not_run(
+    clean_folder: Path, line: str, end: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = opened(clean_folder, end)
+    jp(session, line)
+    assert marks(clean_folder) == []
+    [prompt] = asked(session)
+    assert prompt.text.startswith("This notebook's history is not trusted (it is not signed)")
+    assert [action.value for action in prompt.actions] == ["cancel", "run"]
+    assert "jp_nb: nothing was run" in capsys.readouterr().out
+    session.close()
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_without_a_user_no_call_of_an_untrusted_record_runs(clean_folder: Path, line: str) -> None:
+    session = opened(clean_folder, away="this is a test")
+    with pytest.raises(PromptUnavailable, match=r"only a user can decide.*this is a test"):
+        jp(session, line)
+    assert marks(clean_folder) == []
+    session.close()
+
+
+def test_a_replay_shows_every_call_with_its_arguments_before_it_runs(clean_folder: Path) -> None:
+    session = opened(clean_folder, yes("run"))
+    jp(session, "replay")
+    [prompt] = asked(session)
+    assert "these 2 calls may have been added by someone else" in prompt.text
+    assert [(each.caption, each.value) for each in prompt.exhibits] == [
+        ("1. leave_mark", {"word": "x"}),
+        ("2. leave_mark", {"word": "y"}),
+    ]
+    assert marks(clean_folder) == ["x", "y"]
+    session.close()
+
+
+def test_a_call_shows_the_arguments_that_it_would_run_with(clean_folder: Path) -> None:
+    session = opened(clean_folder, yes("run"))
+    jp(session, "call --id c2 word=z")
+    [prompt] = asked(session)
+    assert "the call of `leave_mark` may have been added by someone else" in prompt.text
+    assert [each.value for each in prompt.exhibits] == [{"word": "z"}]
+    assert marks(clean_folder) == ["z"]
+    session.close()
+
+
+def test_the_users_own_arguments_are_not_asked_about(clean_folder: Path) -> None:
+    session = opened(clean_folder)
+    jp(session, "call leave_mark word=mine")
+    assert asked(session) == []
+    assert marks(clean_folder) == ["mine"]
+    session.close()
+
+
+def test_calls_of_a_record_that_the_user_trusts_are_not_asked_about(clean_folder: Path) -> None:
+    session = opened(clean_folder)
+    session.active.accept()
+    jp(session, "replay")
+    assert asked(session) == []
+    assert marks(clean_folder) == ["x", "y"]
+    session.close()
