@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tests.support.browser import Lab, NotebookPage, OpenNotebook
 from tests.support.cells import calls
-from tests.support.page_actions import LOAD, click, load
+from tests.support.page_actions import LOAD, click, load, picture
+
+if TYPE_CHECKING:
+    from playwright.sync_api import ViewportSize
 
 pytestmark = pytest.mark.browser
 
@@ -235,3 +241,65 @@ def test_a_text_stays_in_its_box_while_a_tool_prints(open_notebook: OpenNotebook
     assert page.form().locator("textarea").input_value() == "Ada"
     click(page, "Submit")
     assert "Ada" in page.output_text(2, contains="That is all.")
+
+
+# --- where a form is in the view ---------------------------------------------------------------
+
+IN_VIEW = """cell => {
+    const form = cell.querySelector(".jp-nb-form[role='group']").getBoundingClientRect();
+    let view = cell.parentElement;
+    while (!(view.scrollHeight > view.clientHeight && /auto|scroll/.test(
+        getComputedStyle(view).overflowY))) view = view.parentElement;
+    const { top, bottom } = view.getBoundingClientRect();
+    return {
+        cell: cell.getBoundingClientRect().top - top,
+        above: form.top - top,
+        below: bottom - form.bottom,
+    };
+}"""
+FILLER = "print('\\n'.join(map(str, range(25))))"
+SIZES: list[ViewportSize] = [{"width": 800, "height": 600}, {"width": 1280, "height": 800}]
+
+
+def run_all(
+    open_notebook: OpenNotebook, lab: Lab, size: ViewportSize, request: str, words: str
+) -> dict[str, float]:
+    """Distances in the view of a page in which a form is up after a second Run All.
+
+    By then the cells below have outputs, so JupyterLab scrolls far below the form.
+    """
+    text = f"text = {json.dumps(words)}\n"
+    deploy = calls(("deploy", {"number": 1})).replace("tool_calls", f"{text}tool_calls")
+    (lab.root / "deploys.toml").write_text(deploy + '[[replies]]\ntext = "Done."\n')
+    ask = f"%%jp -n -m scripted/deploys\n{request}"
+    page = open_notebook(LOAD, TOOLS, FILLER, FILLER, ask, *[FILLER] * 4, fresh=True)
+    page.page.set_viewport_size(size)
+    page.command("notebook:run-all-cells", wait=False)
+    click(page, "Run")
+    page.output_text(4, contains="Done.")
+    page.wait_for_kernel_status("idle")
+    page.command("notebook:run-all-cells", wait=False)
+    page.form()
+    page.page.wait_for_timeout(1500)
+    found: dict[str, float] = page.cell(4).evaluate(IN_VIEW)
+    picture(page, f"run-all-{size['width']}-{len(words) > 100}")
+    return found
+
+
+@pytest.mark.parametrize("size", SIZES, ids=["narrow", "wide"])
+def test_after_run_all_the_request_is_in_view_above_the_form(
+    open_notebook: OpenNotebook, lab: Lab, size: ViewportSize
+) -> None:
+    found = run_all(open_notebook, lab, size, "Deploy it, please.", "I will deploy it.")
+    assert found["cell"] >= 0
+    assert found["below"] >= 0
+
+
+@pytest.mark.parametrize("size", SIZES, ids=["narrow", "wide"])
+def test_after_run_all_a_form_in_a_long_cell_is_at_the_lower_edge_of_the_view(
+    open_notebook: OpenNotebook, lab: Lab, size: ViewportSize
+) -> None:
+    words = "\n\n".join(f"Paragraph {number} about the deployment." for number in range(40))
+    found = run_all(open_notebook, lab, size, "Deploy it, please.", words)
+    assert 0 <= found["below"] < 30
+    assert found["above"] > 200  # for the words and the call

@@ -3,6 +3,7 @@
 
 const SETTLE_MS = 300; // keys that were meant for what had the focus before
 const KEEP_IN_VIEW_MS = 2000; // what stands above the form is drawn after it
+const GAP_PX = 8; // between what is shown and the edge of the view
 const CHOOSING = ["Enter", " ", "Escape", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"];
 const WRITING = "textarea, input:not([type=radio], [type=checkbox])";
 const DETACHED_MS = 1000; // a cell scrolled out of a virtual list is not attached for long
@@ -48,14 +49,51 @@ function focusIsTaken(root) {
   return Boolean(editor && (editor.value ?? editor.textContent).trim());
 }
 
-function keepInView(root) {
+function scrollerOf(element) {
+  for (let each = element.parentElement; each; each = each.parentElement) {
+    const scrolls = /auto|scroll/.test(getComputedStyle(each).overflowY);
+    if (scrolls && each.scrollHeight > each.clientHeight) return each;
+  }
+  return null;
+}
+
+// Shows the form, its cell from the top if all of that fits, or else as much above it as fits: the
+// request, the model's words and the call are what the user decides about.
+function showWithCell(root) {
+  root.scrollIntoView({ block: "nearest" }); // in an output that scrolls by itself, too
+  const cell = root.closest(".jp-Cell");
+  const scroller = cell && scrollerOf(cell);
+  if (!scroller) return;
+  const view = scroller.getBoundingClientRect();
+  const form = root.getBoundingClientRect();
+  const { top } = cell.getBoundingClientRect();
+  const toTop = (edge) => edge - view.top - GAP_PX;
+  const toBottom = form.bottom - view.bottom + GAP_PX;
+  const room = view.height - 2 * GAP_PX;
+  if (form.bottom - top <= room) {
+    scroller.scrollTop += toTop(top) < 0 ? toTop(top) : Math.max(toBottom, 0);
+  } else {
+    scroller.scrollTop += form.height <= room ? toBottom : toTop(form.top);
+  }
+}
+
+// Keeps the form in view while the page still draws it, until the user scrolls.
+function keepInView(root, focused) {
   const until = performance.now() + KEEP_IN_VIEW_MS;
   const look = () => {
-    if (performance.now() > until || !root.contains(document.activeElement)) watcher.disconnect();
-    else root.scrollIntoView({ block: "nearest" });
+    if (performance.now() > until || !root.contains(document.activeElement)) {
+      watcher.disconnect();
+      return;
+    }
+    showWithCell(root);
+    if (focused !== root) focused.scrollIntoView({ block: "nearest" });
   };
   const watcher = new ResizeObserver(look);
   watcher.observe(root.parentElement); // this calls it a first time, too
+  const cell = root.closest(".jp-Cell");
+  if (cell) watcher.observe(cell);
+  const ownScroll = { once: true, passive: true };
+  root.ownerDocument.addEventListener("wheel", () => watcher.disconnect(), ownScroll);
   return watcher;
 }
 
@@ -252,7 +290,7 @@ async function render({ model, el }) {
     element.focus({ preventScroll: true }); // what stands above is to be read, too
     focusing = false;
     inView?.disconnect();
-    inView = keepInView(root);
+    inView = keepInView(root, element);
   }
 
   function firstIn(box) {
