@@ -208,6 +208,7 @@ class _Asked:
             text=f"Run {self.tool.origin} {spell_unseen(self.tool.name)} tool?",
             actions=PERMISSION,
             exhibits=tuple(self.exhibits()),
+            only_buttons=True,
         )
 
     def runs(self, *, remembered: bool) -> Permission:
@@ -386,6 +387,7 @@ async def delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
         text=f"Deliver {spell_unseen(tool.name)} result to assistant?",
         actions=DELIVERY,
         exhibits=tuple(_result_exhibits(result)),
+        only_buttons=True,
     )
     while True:
         end = await ask(prompt)
@@ -457,6 +459,7 @@ async def approval(ask: Ask, tool: str, changes: Sequence[ProposedChange]) -> Ap
         changes=tuple(changes),
         last_line="Apply delta?",
         help=APPROVAL_HELP,
+        only_buttons=True,
     )
     match await ask(prompt):
         case Answered(value="apply", channel=channel, by=by):

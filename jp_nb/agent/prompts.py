@@ -73,6 +73,8 @@ class ActionPrompt:
         last_line: What stands before the keys on stdin, where a form has its buttons. Case makes
             no difference there.
         help: One line that `?` shows on stdin below the keys.
+        only_buttons: Whether nothing but a button decides: Esc leaves the form open. Elsewhere Esc
+            cancels the prompt.
     """
 
     text: str
@@ -82,6 +84,7 @@ class ActionPrompt:
     changes: tuple[ProposedChange, ...] = ()
     last_line: str | None = None
     help: str | None = None
+    only_buttons: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,14 @@ MAX_SESSIONS: Final = 64
 
 
 class People:
-    """The names of a kernel's pages, by session. Safe from any thread."""
+    """The names of a kernel's pages, by session. Safe from any thread.
+
+    Attributes:
+        has_page: True once a page said hello or showed a form: a front end that shows forms exists.
+    """
 
     def __init__(self) -> None:
+        self.has_page = False
         self._lock = Lock()  # hellos come in the control thread
         self._names: dict[str, str] = {}
 
@@ -37,7 +42,8 @@ class People:
         return found
 
     def greet(self, session: str, name: str | None) -> None:
-        """Note whose page sends with `session`; None: nobody that has a name."""
+        """Note that a page said hello, and the user name of its `session`, if it has one."""
+        self.has_page = True
         with self._lock:
             self._names.pop(session, None)
             if session and name is not None:

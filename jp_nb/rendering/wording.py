@@ -59,7 +59,18 @@ MAX_DIFFERENCE_LINES = 100
 """Of all changed values together, once they are decided."""
 NOTHING_CHOSEN = "Nothing is chosen yet: Tab or an arrow key goes to the buttons."
 NOTHING_CHANGED = "This is as it was proposed: to send it unchanged, press Submit."
-ANSWERED_BELOW = "No page showed the form in time: please answer below."
+ANSWERED_BELOW = "The form is not shown here. Please answer in the input box below."
+UNSEEN = "This cell waits for an answer, but no page has shown its form yet. The form stays open."
+STDIN_INSTEAD = "To answer in an input box instead, interrupt the kernel (■)."
+
+
+def unseen(*, stdin: bool) -> str:
+    """Return the notice about a form that no page has shown in time.
+
+    Args:
+        stdin: Whether an interrupt turns it into a prompt on stdin.
+    """
+    return f"{UNSEEN} {STDIN_INSTEAD}" if stdin else UNSEEN
 
 
 @dataclass(frozen=True, slots=True)

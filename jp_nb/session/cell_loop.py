@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
+from math import inf
 from queue import Empty, SimpleQueue
 from threading import current_thread, get_ident, main_thread
 from time import monotonic
@@ -55,11 +56,14 @@ class DeferredInterrupts:
 
     Attributes:
         heard: Is called for each interrupt, in the signal's handler.
+        instead: Takes the next interrupt that comes while it is closed, once, in the signal's
+            handler: it is then no interrupt of the turn.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
         self.heard: Callable[[], None] = _nobody_hears
+        self.instead: Callable[[], None] | None = None
         self._noted = 0
         self._is_ours: Callable[[], bool] = _none_is_ours
         self._installed = False
@@ -108,6 +112,10 @@ class DeferredInterrupts:
             raise KeyboardInterrupt
 
     def _note(self, *_: object) -> None:
+        if self.closed and self.instead is not None:
+            take, self.instead = self.instead, None
+            take()
+            return
         self._noted += 1
         if not self._is_ours():
             self.heard()
@@ -205,7 +213,11 @@ def _interrupted(exc: BaseException) -> CallInterrupted:
 
 
 class Timer:
-    """A job for later; `cancel` is for any thread."""
+    """A job for later; `cancel` is for any thread.
+
+    Attributes:
+        deadline: When it is due, by the clock of its queue.
+    """
 
     def __init__(self, deadline: float, job: Job) -> None:
         self.deadline = deadline
@@ -222,18 +234,47 @@ class Timer:
             _Posted(job).run()
 
 
+class _Timers:
+    """Timers in the order in which they are due, by one clock. Of the cell's thread."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._due: list[tuple[float, int, Timer]] = []
+        self._sequence = itertools.count()
+
+    def add(self, timer: Timer) -> None:
+        heapq.heappush(self._due, (timer.deadline, next(self._sequence), timer))
+
+    def seconds_left(self) -> float:
+        """Return the seconds until the first one is due; infinity without any."""
+        return max(0.0, self._due[0][0] - self._clock()) if self._due else inf
+
+    def run_first_due(self) -> bool:
+        """Run the first timer if it is due; return whether it was."""
+        if self.seconds_left() > 0:
+            return False
+        heapq.heappop(self._due)[-1].run()
+        return True
+
+
 class CellLoop:
     """The queue between the agent and the cell's thread; implements `CellThread`.
 
     Jobs run in the order in which they were posted. Calls (`def` tools) run one at a time, in
     order, each once the jobs posted so far are done.
+
+    Attributes:
+        waited: Seconds for which the cell's thread has waited with nothing to do. This clock does
+            not advance while a function or a job keeps the thread, nor while the whole process is
+            stopped: messages that arrive then are read afterwards.
     """
 
     def __init__(self) -> None:
         self._jobs: deque[_Posted | _Called[object]] = deque()
         self._calls: deque[_Posted | _Called[object]] = deque()
-        self._timers: list[tuple[float, int, Timer]] = []
-        self._sequence = itertools.count()
+        self.waited = 0.0
+        self._timers = _Timers(lambda: monotonic())
+        self._patient_timers = _Timers(lambda: self.waited)
         self._bell = _Bell()
         self._listener: Listener = self._bell
         self._thread: int | None = None
@@ -257,9 +298,17 @@ class CellLoop:
     def call_later(self, seconds: float, job: Job) -> Timer:
         """Have `job` run on the cell's thread in `seconds`, if it serves then."""
         timer = Timer(monotonic() + seconds, job)
-        self.post(
-            lambda: heapq.heappush(self._timers, (timer.deadline, next(self._sequence), timer))
-        )
+        self.post(lambda: self._timers.add(timer))
+        return timer
+
+    def call_after_waiting(self, seconds: float, job: Job) -> Timer:
+        """Have `job` run once the cell's thread has waited for `seconds` more and nothing came.
+
+        For time that is given to the user or to a page: it counts by `waited`, and everything that
+        has arrived is handled first. On the cell's thread.
+        """
+        timer = Timer(self.waited + seconds, job)
+        self._patient_timers.add(timer)
         return timer
 
     async def call(self, function: Callable[[], T]) -> T:
@@ -290,6 +339,14 @@ class CellLoop:
         It runs in the signal's handler: it takes no lock. None: nobody wants to know.
         """
         self._shelter.heard = heard or _nobody_hears
+
+    def take_interrupt(self, job: Job | None) -> None:
+        """Have the next interrupt post `job` instead of interrupting the turn; None: not any more.
+
+        For a moment in which the user was told that the interrupt does something else. An interrupt
+        of a running function is still one of that function.
+        """
+        self._shelter.instead = None if job is None else lambda: self.post(job)
 
     def sheltered(self) -> AbstractContextManager[None]:
         """Return a block in which `KeyboardInterrupt` comes out of `serve` alone, or after it."""
@@ -323,26 +380,25 @@ class CellLoop:
         try:
             while True:
                 self._shelter.check()
-                if self._run_timer() or _run_first(self._jobs):
+                if self._timers.run_first_due() or _run_first(self._jobs):
                     continue
                 if until():
                     return
                 if tools and not self._held and _run_first(self._calls):
                     continue
-                self._listener.wait(self._patience())
+                self._wait()
+                if not self._jobs:
+                    self._patient_timers.run_first_due()
         finally:
             self._thread = outer
 
-    def _run_timer(self) -> bool:
-        if not self._timers or self._timers[0][0] > monotonic():
-            return False
-        heapq.heappop(self._timers)[-1].run()
-        return True
-
-    def _patience(self) -> float:
-        if not self._timers:
-            return SLICE
-        return min(SLICE, max(0.0, self._timers[0][0] - monotonic()))
+    def _wait(self) -> None:
+        """Sleep until something comes in or a timer is due, and count the time."""
+        left = min(self._timers.seconds_left(), self._patient_timers.seconds_left())
+        timeout = min(SLICE, left)
+        began = monotonic()
+        self._listener.wait(timeout)
+        self.waited += min(timeout, monotonic() - began)
 
 
 def _run_first(jobs: deque[_Posted | _Called[object]]) -> bool:

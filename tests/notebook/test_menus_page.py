@@ -121,18 +121,30 @@ def test_a_call_is_allowed_by_mouse_after_its_arguments_were_edited(
     works_on(page)
 
 
-def test_escape_skips_a_call_and_the_keyboard_runs_it(open_notebook: OpenNotebook) -> None:
+def test_escape_leaves_a_permission_for_the_cell_and_the_keyboard_runs_the_call(
+    open_notebook: OpenNotebook,
+) -> None:
     page = begun(open_notebook, "send")
     page.form().get_by_text("Run Python send tool?").wait_for()
     keys(page, "Escape")
-    text = page.output_text(1, contains="So be it.")
-    assert "— Tool skipped by user." in text
-    page.run_cell(1)
-    page.form().get_by_text("Run Python send tool?").wait_for()
-    keys(page, "Tab", "Tab", "Enter")  # the first stop is the text, which can be scrolled
+    assert_left(page)
+    page.form().get_by_role("button", name="Skip", exact=True).focus()
+    page.page.keyboard.press("Escape")
+    assert_left(page)
+    page.form().locator(".jp-nb-question").click()  # back into the form
+    keys(page, "ArrowRight", "Enter")
     page.page.locator(".jp-nb-form:visible").wait_for(state="hidden")
     assert '✓ send(to="ada@example.org"' in page.output_text(1, contains="So be it.")
     works_on(page)
+
+
+def assert_left(page: NotebookPage) -> None:
+    """The form is there as it was, and the keyboard is the cell's."""
+    page.page.wait_for_timeout(500)
+    assert page.form().get_by_role("button", name="Run", exact=True).is_visible()
+    assert page.page.evaluate(
+        "() => document.activeElement === document.querySelectorAll('.jp-Notebook .jp-Cell')[1]"
+    )
 
 
 def test_a_result_is_delivered_or_not(open_notebook: OpenNotebook) -> None:
@@ -146,5 +158,7 @@ def test_a_result_is_delivered_or_not(open_notebook: OpenNotebook) -> None:
     page.run_cell(1)
     page.form().get_by_text("Deliver send result to assistant?").wait_for()
     keys(page, "Escape")
+    page.page.wait_for_timeout(500)
+    click(page, "Skip")
     assert "Result delivery skipped by user." in page.output_text(1, contains="So be it.")
     works_on(page)

@@ -221,6 +221,93 @@ def test_timers_run_in_order_and_can_be_cancelled(
     assert now >= 0.06
 
 
+def test_waiting_time_stands_still_while_a_function_keeps_the_thread(
+    cell: CellLoop, agent: Agent
+) -> None:
+    log: list[str] = []
+
+    def function() -> None:
+        sleep(0.3)
+        cell.post(lambda: log.append("came meanwhile"))
+        log.append("function")
+
+    async def turn() -> None:
+        cell.post(lambda: cell.call_after_waiting(0.1, lambda: log.append("time is over")))
+        await cell.call(function)
+        while "time is over" not in log:
+            await asyncio.sleep(0.01)
+
+    agent.serve(turn())
+    assert log == ["function", "came meanwhile", "time is over"]
+    assert cell.waited < 0.3 + 0.1
+
+
+def test_waiting_time_stands_still_while_the_process_is_stopped(
+    cell: CellLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, turns = 0.0, 0
+    over: list[float] = []
+
+    class Stopped:
+        """A listener whose process is stopped for an hour in each wait."""
+
+        def wait(self, timeout: float) -> None:
+            nonlocal now
+            now += 3600.0
+
+        def wake(self) -> None:
+            pass
+
+    monkeypatch.setattr(cell_loop, "monotonic", lambda: now)
+    cell.listen(Stopped())
+    cell.call_after_waiting(1.0, lambda: over.append(now))
+
+    def is_over() -> bool:
+        nonlocal turns
+        turns += 1
+        return bool(over)
+
+    cell.serve(is_over)
+    assert turns > 1.0 / cell_loop.SLICE
+
+
+def test_messages_that_arrived_are_handled_before_the_waiting_time_is_over(cell: CellLoop) -> None:
+    log: list[str] = []
+
+    class Socket:
+        """A listener that reads one message in each wait, as ipykernel 6 does."""
+
+        unread = 3
+
+        def wait(self, timeout: float) -> None:
+            if self.unread:
+                self.unread -= 1
+                cell.post(lambda: log.append("message"))
+
+        def wake(self) -> None:
+            pass
+
+    cell.listen(Socket())
+    cell.call_after_waiting(0.0, lambda: log.append("time is over"))
+    cell.serve(lambda: "time is over" in log)
+    assert log == ["message"] * 3 + ["time is over"]
+
+
+def test_an_interrupt_that_has_another_meaning_interrupts_nothing_and_only_once(
+    cell: CellLoop,
+) -> None:
+    log: list[str] = []
+    cell.hear_interrupts(lambda: log.append("heard"))
+    cell.take_interrupt(lambda: log.append("taken"))
+    interrupt_main_thread_in(0.1)
+    cell.serve(lambda: bool(log))
+    assert log == ["taken"]
+    interrupt_main_thread_in(0.1)
+    with pytest.raises(KeyboardInterrupt):
+        cell.serve(lambda: False)
+    assert log == ["taken", "heard"]
+
+
 @pytest.mark.parametrize("ours", [False, True])
 def test_an_interrupt_of_our_own_is_raised_and_not_heard(cell: CellLoop, ours: bool) -> None:
     heard: list[bool] = []

@@ -214,6 +214,14 @@ class FrontEnd:
         request: Message = self.client.get_stdin_msg(timeout=PATIENCE)
         return dict(request["content"])
 
+    def wants_input(self, within: float = 0.3) -> bool:
+        """Return whether the kernel asks for a line `within` so many seconds."""
+        try:
+            self.client.get_stdin_msg(timeout=within)
+        except Empty:
+            return False
+        return True
+
     def type(self, line: str) -> None:
         """Answer the input request."""
         self.client.input(line)

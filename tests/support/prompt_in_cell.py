@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from time import sleep
 from typing import Any
+
+from IPython import get_ipython
 
 from jp_nb.agent.decisions import Approval, approval
 from jp_nb.agent.prompts import (
@@ -18,8 +21,9 @@ from jp_nb.agent.prompts import (
     ProposedChange,
     QuestionPrompt,
 )
+from jp_nb.notebook.people import People
 from jp_nb.notebook.prompt.engine import NotebookPrompter
-from jp_nb.notebook.prompt.presence import PromptSettings
+from jp_nb.notebook.prompt.presence import PromptSettings, note_page  # noqa: F401
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.tooling.question import Question
 
@@ -41,6 +45,11 @@ PERMISSION = ActionPrompt(
 )
 
 
+def as_prompt(question: Question) -> QuestionPrompt:
+    """Return the prompt of a question of ordinary code."""
+    return QuestionPrompt(question)
+
+
 def turn(work: Callable[[], Coroutine[Any, Any, Any]], **settings: Any) -> Any:
     """Run a coroutine as the runner runs a turn, and return its result."""
     prompter.cell_begins(PromptSettings(**{**PATIENT, **settings}))
@@ -55,6 +64,24 @@ def turn(work: Callable[[], Coroutine[Any, Any, Any]], **settings: Any) -> Any:
         finally:
             if future.done():
                 prompter.cell_ends()
+
+
+def forget_pages() -> None:
+    """Let this kernel be one whose front end has never shown a form."""
+    People.of(get_ipython().kernel).has_page = False
+
+
+def permit_beside(seconds: float, **settings: Any) -> PromptEnd:
+    """Ask for a permission while a function keeps the cell's thread for `seconds`."""
+
+    async def batch() -> PromptEnd:
+        asking = asyncio.ensure_future(prompter.ask(PERMISSION))
+        await cell_loop.call(lambda: None)  # the form is up
+        await cell_loop.call(lambda: sleep(seconds))
+        return await asking
+
+    end: PromptEnd = turn(batch, **settings)
+    return end
 
 
 def ask(*questions: Question, label: str | None = None, **settings: Any) -> list[PromptEnd]:

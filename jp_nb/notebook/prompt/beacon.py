@@ -26,7 +26,7 @@ class Beacon(AnyWidget):
     - `rendered`: this step of the form is visible.
     - `submit`, `next`, `go-2`, …: a button `jp-nb-do-…`, or a key that stands for it.
     - `unchosen`: a key that would have submitted what nobody chose.
-    - `cancel`: Esc.
+    - `cancel`: Esc, unless there are `only_buttons`.
     - `writing`, with a `value`: whether the person is in a box for a text.
 
     It hears `{"type": "announce", …}`, which tells the person of the form if nobody sees it, and
@@ -39,6 +39,7 @@ class Beacon(AnyWidget):
         step: Which step of the form is up. A click on an earlier one changes nothing.
         timed: Whether there is a deadline, which waits for who is writing.
         notify: Whether the page's title says that a prompt waits.
+        only_buttons: Whether Esc sends nothing and leaves the form for the cell.
     """
 
     _esm = (_FILES / "form.js").read_text(encoding="utf-8")
@@ -48,6 +49,7 @@ class Beacon(AnyWidget):
     step = traitlets.Int(0).tag(sync=True)
     timed = traitlets.Bool(False).tag(sync=True)
     notify = traitlets.Bool(True).tag(sync=True)
+    only_buttons = traitlets.Bool(False).tag(sync=True)
 
     def announce(self, header: str | None) -> None:
         """Have the browser notify the person, if it may and nobody sees the form."""

@@ -12,6 +12,8 @@ const TEXT_BOX = "textarea, input:not([type=radio], [type=checkbox], [type=searc
 const FIELD = `${TEXT_BOX}, select`;
 const STATE = ["index", "value", "picks", "custom"];
 const KEYBOARDS = { integer: "numeric", number: "decimal" }; // of a phone, by kind of question
+const SENT_MS = 700; // a kernel that is free has answered by then
+const SENT = "Sent. The kernel is busy and will read it when it is free.";
 const WAITS = "A notebook waits for your answer";
 
 const waiting = (globalThis[Symbol.for("jp_nb.waiting")] ??= new Set());
@@ -162,6 +164,8 @@ async function render({ model, el }) {
   let inView = null;
   let problems = null;
   let notice = null;
+  let sent = null; // says that a click waits for the kernel
+  let sentTimer = 0;
   let writing = false;
   let focusing = false;
   let started = performance.now();
@@ -174,6 +178,17 @@ async function render({ model, el }) {
     const boxes = root.querySelectorAll(".jp-nb-control");
     const fields = up.controls.map((control, place) => shownBy(control, boxes[place]));
     model.send({ ...(fields.length === 1 ? fields[0] : { fields }), type, step: up.step });
+  }
+
+  // A click that the kernel cannot read yet looks like one that was lost.
+  function noteSent() {
+    forgetSent();
+    sentTimer = setTimeout(() => { sent.textContent = SENT; }, SENT_MS);
+  }
+
+  function forgetSent() {
+    clearTimeout(sentTimer);
+    if (sent?.textContent) sent.textContent = "";
   }
 
   function primary() {
@@ -200,6 +215,7 @@ async function render({ model, el }) {
     const action = actionOf(button);
     // The second click of two was meant for what the first one has taken away.
     const stray = event.detail > 1;
+    if (!stray) noteSent();
     if (!stray && !action) return;
     event.preventDefault();
     event.stopPropagation(); // one message is enough: the stock button's carries no answer
@@ -256,7 +272,8 @@ async function render({ model, el }) {
       event.preventDefault();
     } else if (key === "Escape") {
       event.preventDefault();
-      send("cancel");
+      if (model.get("only_buttons")) leave();
+      else send("cancel");
     } else if (moveAmongButtons(target, key)) {
       event.preventDefault();
     } else if (key === "Enter" || (key === " " && target === root)) {
@@ -265,7 +282,16 @@ async function render({ model, el }) {
       if (native && !everywhere) return;
       event.preventDefault();
       send(touched ? primary() : "unchosen");
+      if (touched) noteSent();
     }
+  }
+
+  // The form stays: the keyboard goes back to the cell, or to the page where there is none.
+  function leave() {
+    inView?.disconnect();
+    const cell = root.closest(".jp-Cell");
+    cell?.focus({ preventScroll: true });
+    if (root.contains(document.activeElement)) document.activeElement.blur();
   }
 
   function onKeyUp(event) {
@@ -315,10 +341,15 @@ async function render({ model, el }) {
   function label() {
     root.setAttribute("role", "group");
     root.setAttribute("aria-label", root.querySelector(".jp-nb-question")?.textContent ?? "");
-    root.querySelector(".jp-nb-note")?.setAttribute("role", "status");
+    const note = root.querySelector(".jp-nb-note");
+    note?.setAttribute("role", "status");
     root.querySelector(".jp-nb-progress")?.setAttribute("role", "status");
     problems?.disconnect();
-    problems = new MutationObserver(markProblems);
+    problems = new MutationObserver(() => {
+      forgetSent(); // the kernel has answered
+      markProblems();
+    });
+    if (note) problems.observe(note, { childList: true, subtree: true });
     for (const said of root.querySelectorAll(".jp-nb-problem")) {
       said.setAttribute("role", "status");
       problems.observe(said, { childList: true, subtree: true });
@@ -360,6 +391,7 @@ async function render({ model, el }) {
     touched = false;
     pressed.clear();
     writing = false;
+    forgetSent();
     label();
     if (first) wire();
     else focusNext();
@@ -368,6 +400,10 @@ async function render({ model, el }) {
 
   function wire() {
     root.tabIndex = -1;
+    sent = document.createElement("div");
+    sent.className = "jp-nb-sent";
+    sent.setAttribute("role", "status");
+    root.append(sent);
     for (const [type, listener] of heard) {
       root.addEventListener(type, listener, { capture: true }); // stock text fields keep theirs
     }
@@ -440,6 +476,8 @@ async function render({ model, el }) {
 
   return () => {
     clearTimeout(timer);
+    clearTimeout(sentTimer);
+    sent?.remove();
     model.off("change:step", turn);
     model.off("msg:custom", onMessage);
     observer?.disconnect();

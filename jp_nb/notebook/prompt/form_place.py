@@ -30,23 +30,35 @@ class FormPlace(Protocol):
 
 
 class OwnOutput:
-    """An output that only the form uses; implements `FormPlace`."""
+    """An output that only the form uses; implements `FormPlace`.
 
-    def __init__(self) -> None:
+    `of_turn`: a turn runs, and what is shown is no tool's.
+    """
+
+    def __init__(self, *, of_turn: bool = False) -> None:
         from IPython.display import publish_display_data  # not before somebody is asked
 
-        self._publish = DisplayPublisher(publish_display_data, kernel=running_kernel())()
+        publisher = DisplayPublisher(publish_display_data, running_kernel(), of_turn=of_turn)
+        self._publish = publisher()
 
     def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
         """Display the form below what the cell has drawn so far."""
         self._publish(bundle, update=False, final=False)
 
+    def show_note(self, note: str) -> None:
+        """Display `note` for now, until `end`."""
+        self._publish(_note(note), update=False, final=False)
+
     def end(self, note: str | None, record: StaticRecord | None) -> None:
         """Put the note or the record where the form was."""
-        data = {"text/plain": note, "text/markdown": note} if note else {}
+        data = _note(note) if note else {}
         if record is not None:
             data = {"text/plain": record.plain, "text/markdown": record.markdown}
         self._publish(data, update=True, final=not note)
 
     def catch_up(self) -> None:
         """Do nothing: all is shown."""
+
+
+def _note(words: str) -> dict[str, str]:
+    return {"text/plain": words, "text/markdown": words}

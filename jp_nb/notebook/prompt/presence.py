@@ -36,10 +36,18 @@ class PromptSettings:
 
 @dataclass(frozen=True, slots=True)
 class FormRoute:
-    """Show a form; if none is seen within `patience` seconds, use stdin if there is one."""
+    """Show a form.
+
+    Attributes:
+        patience: Seconds that a page has to show it.
+        stdin: Whether stdin may be used if no page does.
+        stays: Whether the form then stays and stdin is used only if the user asks for it: a page
+            is known to exist, and an input box would take the focus of a user who types there.
+    """
 
     patience: float
     stdin: bool
+    stays: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +71,7 @@ class Presence:
         cell_id: Whether it named the cell, as notebooks do.
         terminal: Whether `sys.stdin` is a terminal.
         no_forms: Why this kernel cannot hear clicks while a cell runs; None if it can.
+        page: Whether a page of this kernel is known: it said hello or showed a form before.
     """
 
     kernel: bool = False
@@ -71,6 +80,7 @@ class Presence:
     cell_id: bool = False
     terminal: bool = False
     no_forms: str | None = None
+    page: bool = False
 
     @classmethod
     def here(cls) -> Self:
@@ -86,6 +96,7 @@ class Presence:
             allow_stdin=bool(content.get("allow_stdin", False)),
             cell_id=bool(metadata.get("cellId")),
             no_forms=missing_internals(kernel),
+            page=People.of(kernel).has_page,
         )
 
     @property
@@ -112,7 +123,9 @@ class Presence:
         patience = settings.rendered_timeout
         if not self.cell_id:
             patience = min(patience, RENDERED_TIMEOUT_WITHOUT_CELL_ID)
-        return FormRoute(patience, stdin=settings.channel == "auto")
+        # A console may be attached to the kernel of a page: it is asked itself.
+        stays = self.page and self.cell_id
+        return FormRoute(patience, stdin=settings.channel == "auto", stays=stays)
 
     def _terminal_route(self, settings: PromptSettings) -> Route:
         if settings.channel == "widget":
@@ -120,6 +133,12 @@ class Presence:
         if not self.terminal:
             return Unavailable("there is neither a kernel nor a terminal to ask in")
         return StdinRoute("terminal")
+
+
+def note_page() -> None:
+    """Note that a page of this kernel shows forms: it has just shown one."""
+    if (kernel := running_kernel()) is not None:
+        People.of(kernel).has_page = True
 
 
 def who_sent(kind: Literal["comm_msg", "execute_request"]) -> str | None:

@@ -36,6 +36,7 @@ from jp_nb.notebook.prompt.stdin import (
 )
 from jp_nb.notebook.prompt.stdin_dialogue import Console, StdinChannel
 from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
+from jp_nb.rendering import wording
 from jp_nb.rendering.wording import StaticRecord
 from jp_nb.session.cell_loop import CellLoop
 
@@ -93,6 +94,7 @@ class PromptScreen:
         self._settings = PromptSettings()
         self._place: FormPlace | None = None
         self._form: TimedForm | None = None
+        self._unseen: OwnOutput | None = None  # says that no page shows the form
         self._pump: CommPump | None = None
 
     def use(self, settings: PromptSettings, place: FormPlace | None) -> None:
@@ -111,6 +113,7 @@ class PromptScreen:
 
     def clear(self, record: StaticRecord | None) -> None:
         """Take a form away, and leave `record` in its place."""
+        self._forget_unseen()
         if self._form is not None:
             self._form.close(record)
             self._form = None
@@ -132,6 +135,7 @@ class PromptScreen:
                 loop=self._loop,
                 place=self._place or OwnOutput(),
                 settings=self._settings,
+                on_seen=self._forget_unseen,
                 on_end=lambda end: self._end(waiting, end),
             )
             self._form.show(route.patience, lambda: self._no_form(waiting, route, reason))
@@ -142,12 +146,40 @@ class PromptScreen:
     def _no_form(self, waiting: OpenPrompt, route: FormRoute, reason: str) -> None:
         if waiting.future.done():
             return
-        if route.stdin:
-            if self._form is not None:
-                self._form.give_way()
-            self._read_stdin(waiting, "stdin")
+        if route.stays:
+            self._stay(waiting, route)
+        elif route.stdin:
+            self._turn_to_stdin(waiting)
         else:
             self._end(waiting, Unavailable(f"{reason} and prompt.channel is 'widget'"))
+
+    def _stay(self, waiting: OpenPrompt, route: FormRoute) -> None:
+        """Leave the form where it is, and say how to get an input box instead.
+
+        One that opened by itself would take the keys of a user who types in that page: what they
+        typed for a cell would answer the prompt.
+        """
+        self._unseen = OwnOutput(of_turn=self._place is not None)
+        self._unseen.show_note(wording.unseen(stdin=route.stdin))
+        if self._form is not None:
+            self._form.stay()
+        if route.stdin:
+            self._loop.take_interrupt(lambda: self._turn_to_stdin(waiting))
+
+    def _forget_unseen(self) -> None:
+        """Take the notice away: a page shows the form, or the prompt has ended."""
+        self._loop.take_interrupt(None)
+        if self._unseen is not None:
+            self._unseen.end(None, None)
+            self._unseen = None
+
+    def _turn_to_stdin(self, waiting: OpenPrompt) -> None:
+        if waiting.future.done():
+            return
+        self._forget_unseen()
+        if self._form is not None:
+            self._form.give_way()
+        self._read_stdin(waiting, "stdin")
 
     def _hear(self) -> None:
         if self._pump is None:

@@ -6,20 +6,20 @@ Source: `docs/prompts.md`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import monotonic
-
 from jp_nb.agent.prompts import Answered, AnyEnd, AnyPrompt, FormPrompt, FormPromptEnd, sent_by
 from jp_nb.notebook.prompt.form import Form
 from jp_nb.notebook.prompt.form_parts import FormEvents, ShownForm
 from jp_nb.notebook.prompt.form_place import FormPlace
 from jp_nb.notebook.prompt.paged_form import PagedForm
-from jp_nb.notebook.prompt.presence import PromptSettings, who_sent
+from jp_nb.notebook.prompt.presence import PromptSettings, note_page, who_sent
 from jp_nb.rendering.wording import StaticRecord
 from jp_nb.session.cell_loop import CellLoop, Timer
 
 
 class IdleClock:
-    """Calls back once nobody has done anything for a while. On the cell's thread.
+    """Calls back once the user has done nothing for a while. On the cell's thread.
+
+    Its time stands still while the thread is busy: the user's clicks are then not read.
 
     Args:
         loop: Of the cell's thread.
@@ -47,12 +47,12 @@ class IdleClock:
         """Let the time begin."""
         self.stop()
         if self._seconds > 0:
-            self._deadline = monotonic() + self._seconds
-            self._timer = self._loop.call_later(self._seconds, self._look)
+            self._deadline = self._loop.waited + self._seconds
+            self._timer = self._loop.call_after_waiting(self._seconds, self._look)
 
     def restart(self) -> None:
         """Let the time begin anew, if it runs."""
-        self._deadline = monotonic() + self._seconds  # no timer for each key that is pressed
+        self._deadline = self._loop.waited + self._seconds  # no timer for each key that is pressed
 
     def stop(self) -> None:
         """Forget what ran."""
@@ -63,9 +63,9 @@ class IdleClock:
     def _look(self) -> None:
         if self._busy():
             self.restart()
-        left = self._deadline - monotonic()
+        left = self._deadline - self._loop.waited
         if left > 0:
-            self._timer = self._loop.call_later(left, self._look)
+            self._timer = self._loop.call_after_waiting(left, self._look)
         else:
             self._timer = None
             self._expired()
@@ -79,6 +79,7 @@ class TimedForm:
         loop: Of the cell's thread.
         place: Where it is shown.
         settings: Say how long there is to answer, once a page shows it, and whether to notify.
+        on_seen: Is called when a page shows it.
         on_end: Is told how it ended; more than once, perhaps.
     """
 
@@ -89,9 +90,11 @@ class TimedForm:
         loop: CellLoop,
         place: FormPlace,
         settings: PromptSettings,
+        on_seen: Callable[[], None],
         on_end: Callable[[AnyEnd], None],
     ) -> None:
         self._loop = loop
+        self._on_seen = on_seen
         self._on_end = on_end
         self._notify = settings.notify
         self._rendered_timeout = settings.rendered_timeout
@@ -117,10 +120,15 @@ class TimedForm:
     def show(self, patience: float, on_unseen: Callable[[], None]) -> None:
         """Show it; `on_unseen` is called if no page does within `patience` seconds."""
         self._form.show()
-        self._patience = self._loop.call_later(patience, on_unseen)
+        self._patience = self._loop.call_after_waiting(patience, on_unseen)
+
+    def stay(self) -> None:
+        """Wait for a page that is late; the time to answer begins all the same."""
+        self._clock.start()
 
     def give_way(self) -> None:
         """Say that the prompt is answered below, on stdin."""
+        self._clock.stop()
         self._over = True
         self._form.give_way()
 
@@ -143,6 +151,8 @@ class TimedForm:
         self._forget_patience()
         if not self._seen:
             self._seen = True
+            note_page()
+            self._on_seen()
             if self._notify:
                 self._form.announce()
         self._clock.start()
@@ -151,7 +161,7 @@ class TimedForm:
         """Wait until a page shows the next step, but not for one that was closed meanwhile."""
         self._clock.stop()
         self._forget_patience()
-        self._patience = self._loop.call_later(self._rendered_timeout, self._clock.start)
+        self._patience = self._loop.call_after_waiting(self._rendered_timeout, self._clock.start)
 
     def _forget_patience(self) -> None:
         if self._patience is not None:

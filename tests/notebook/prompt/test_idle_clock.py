@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from jp_nb.notebook.prompt import timed_form
 from jp_nb.notebook.prompt.timed_form import IdleClock
 
 
@@ -19,7 +18,11 @@ class Hours:
     timers: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
     made: int = 0
 
-    def call_later(self, seconds: float, job: Callable[[], None]) -> Hours:
+    @property
+    def waited(self) -> float:
+        return self.now
+
+    def call_after_waiting(self, seconds: float, job: Callable[[], None]) -> Hours:
         self.made += 1
         self.timers.append((self.now + seconds, job))
         return self
@@ -37,10 +40,8 @@ class Hours:
 
 
 @pytest.fixture
-def hours(monkeypatch: pytest.MonkeyPatch) -> Hours:
-    made = Hours()
-    monkeypatch.setattr(timed_form, "monotonic", lambda: made.now)
-    return made
+def hours() -> Hours:
+    return Hours()
 
 
 def clock(hours: Hours, seconds: float, busy: Callable[[], bool] = lambda: False) -> list[float]:

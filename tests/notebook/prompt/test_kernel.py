@@ -12,7 +12,8 @@ from time import monotonic, sleep
 
 import pytest
 
-from jp_nb.rendering.wording import NOTHING_CHANGED, NOTHING_CHOSEN
+from jp_nb.rendering.wording import NOTHING_CHANGED, NOTHING_CHOSEN, STDIN_INSTEAD
+from jp_nb.rendering.wording import UNSEEN as NOT_SEEN
 from tests.support.kernel_client import PATIENCE, FrontEnd, front_end, statuses
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
@@ -154,6 +155,95 @@ def test_a_permission_button_acts_at_once(user: FrontEnd) -> None:
     assert user.displays(cell)[0]["text/plain"] == record
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_a_click_counts_that_was_made_while_a_function_kept_the_kernel(
+    user: FrontEnd, known: bool
+) -> None:
+    user.run("" if known else "forget_pages()")
+    cell = user.start("print(permit_beside(2.0, rendered_timeout=0.5))")
+    user.form("Run local rename tool?")
+    user.click("Run")
+    user.finish(cell)
+    assert "Answered(value='run', channel='form', " in user.printed(cell)
+    assert not user.wants_input()
+    assert NOT_SEEN not in str(user.messages)
+
+
+def test_the_time_to_answer_stands_still_while_a_function_keeps_the_kernel(user: FrontEnd) -> None:
+    cell = user.start("print(permit_beside(2.0, timeout=1.0))")
+    user.form("Run local rename tool?")
+    user.click("Skip")
+    user.finish(cell)
+    assert "Answered(value='skip', channel='form', " in user.printed(cell)
+
+
+def test_a_form_that_a_known_page_does_not_show_stays_and_no_input_box_opens(
+    user: FrontEnd,
+) -> None:
+    user.run("note_page()")
+    cell = user.start(f"print(ask({BOOLEAN}, rendered_timeout=0.2))")
+    user.wait(lambda m: NOT_SEEN in str(m["content"].get("data", "")))
+    assert not user.wants_input()
+    user.type("y")  # typed for something else
+    user.form("Sure?")  # a page is late
+    user.wait(lambda m: m["msg_type"] == "update_display_data" and m["content"]["data"] == {})
+    user.click("No")
+    user.finish(cell)
+    assert "Answered(value=False, channel='form', " in user.printed(cell)
+    assert not user.wants_input()
+    assert NOT_SEEN not in str(user.outputs(cell))
+
+
+def test_an_interrupt_of_a_form_that_no_page_shows_opens_an_input_box(user: FrontEnd) -> None:
+    user.run("note_page()")
+    for code in ("print(ask({}, rendered_timeout=0.2))", "print(prompter.ask_here(as_prompt({})))"):
+        user.messages.clear()
+        user.run("prompter.cell_begins(PromptSettings(rendered_timeout=0.2))")
+        cell = user.start(code.format(BOOLEAN))
+        user.wait(lambda m: STDIN_INSTEAD in str(m["content"].get("data", "")))
+        user.manager.interrupt_kernel()
+        assert user.input_request()["prompt"].startswith("[y/")
+        user.type("n")
+        user.finish(cell)
+        assert "Answered(value=False, channel='stdin', " in user.printed(cell)
+        assert NOT_SEEN not in str(user.outputs(cell))
+
+
+def test_the_time_to_answer_ends_a_form_that_no_page_shows(user: FrontEnd) -> None:
+    user.run("note_page()")
+    printed = user.run(f"print(ask({BOOLEAN}, rendered_timeout=0.2, timeout=0.5))")
+    assert "NotAnswered(end='timed_out', channel='form', by=None)" in printed
+
+
+def test_a_form_that_cannot_be_made_opens_no_input_box_in_a_known_page(user: FrontEnd) -> None:
+    user.run(
+        "from jp_nb.notebook.prompt import form\n"
+        "import logging; logging.disable(logging.ERROR)\n"
+        "whole = form.Form.show\n"
+        "def broken(self): raise LookupError('oops')\n"
+        "form.Form.show = broken\n"
+        "note_page()"
+    )
+    cell = user.start(f"print(ask({BOOLEAN}))")
+    user.wait(lambda m: STDIN_INSTEAD in str(m["content"].get("data", "")))
+    assert not user.wants_input()
+    user.manager.interrupt_kernel()
+    user.input_request()
+    user.type("n")
+    user.finish(cell)
+    assert "value=False, channel='stdin'" in user.printed(cell)
+    user.run("form.Form.show = whole; logging.disable(logging.NOTSET)")
+
+
+def test_a_known_page_is_waited_for_by_the_widget_channel_too(user: FrontEnd) -> None:
+    user.run("note_page()")
+    cell = user.start(f"print(ask({BOOLEAN}, channel='widget', rendered_timeout=0.2))")
+    notice = user.wait(lambda m: NOT_SEEN in str(m["content"].get("data", "")))
+    assert STDIN_INSTEAD not in str(notice["content"])
+    user.interrupt(cell)
+    assert "NotAnswered(end='interrupted', channel='form', by=None)" in user.printed(cell)
+
+
 def test_later_cells_stay_queued_and_run_in_order(user: FrontEnd) -> None:
     cell = user.start(f"print(ask({TEXT})); order = ['waited']")
     later = [user.start(f"order.append({n})") for n in range(2)]
@@ -230,6 +320,7 @@ def test_a_form_whose_asker_is_gone_before_it_is_its_turn_is_never_shown(user: F
 @pytest.mark.req("RPI-81", "RCP-92")
 def test_a_form_that_cannot_be_shown_is_asked_on_stdin(user: FrontEnd) -> None:
     user.run(
+        "forget_pages()\n"
         "from jp_nb.notebook.prompt import paged_form\n"
         "import logging; logging.disable(logging.ERROR)\n"
         "whole = paged_form.PagedForm._draw\n"
@@ -361,6 +452,7 @@ def test_code_in_the_cell_is_interrupted_while_it_asks(user: FrontEnd) -> None:
 
 
 def test_without_a_page_stdin_answers(user: FrontEnd) -> None:
+    user.run("forget_pages()")
     cell = user.start(f"print(ask({BOOLEAN}, rendered_timeout=0.2))")
     assert user.input_request() == {"prompt": "[y/Y/n/N/?] ", "password": False}
     user.type("N")
@@ -456,6 +548,7 @@ def test_with_nobody_there_the_end_comes_at_once_and_says_why(user: FrontEnd) ->
 
 
 def test_a_page_is_demanded_by_the_widget_channel(user: FrontEnd) -> None:
+    user.run("forget_pages()")
     printed = user.run(f"print(ask({BOOLEAN}, channel='widget', rendered_timeout=0.2))")
     assert "no page showed the form within 0.2 s and prompt.channel is 'widget'" in printed
 

@@ -17,6 +17,8 @@ from jp_nb.notebook.prompt.presence import (
 
 NOTEBOOK = Presence(kernel=True, allow_stdin=True, cell_id=True)
 CONSOLE = replace(NOTEBOOK, cell_id=False)
+PAGE = replace(NOTEBOOK, page=True)
+CONSOLE_BESIDE_A_PAGE = replace(PAGE, cell_id=False)
 OTHER_KERNEL = replace(NOTEBOOK, no_forms="this kernel cannot hear forms")
 HEADLESS = Presence(kernel=True)
 TERMINAL = Presence(terminal=True)
@@ -30,6 +32,10 @@ HEADLESS_REASON = "the front end does not allow input (the notebook runs headles
 @pytest.mark.parametrize(
     ("where", "channel", "route"),
     [
+        (PAGE, "auto", FormRoute(3.0, stdin=True, stays=True)),
+        (PAGE, "widget", FormRoute(3.0, stdin=False, stays=True)),
+        (PAGE, "stdin", StdinRoute("stdin")),
+        (CONSOLE_BESIDE_A_PAGE, "auto", FormRoute(1.5, stdin=True)),
         (NOTEBOOK, "auto", FormRoute(3.0, stdin=True)),
         (NOTEBOOK, "widget", FormRoute(3.0, stdin=False)),
         (NOTEBOOK, "stdin", StdinRoute("stdin")),
