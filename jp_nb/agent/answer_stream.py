@@ -109,6 +109,7 @@ class AnswerStream:
             work = asyncio.ensure_future(self._answer(resolved, choice, schema))
             listening = StreamInterrupts(
                 work,
+                self._record.request,
                 self._interrupts,
                 resolved.interrupts,
                 self._ask,

@@ -22,9 +22,18 @@ from jp_nb.agent.calls import Call
 from jp_nb.agent.cell_functions import CellFunctions
 from jp_nb.agent.decisions import INTERRUPT_FIRST, STOPPED_FIRST, UNDELIVERED
 from jp_nb.agent.display_events import Display, InterruptHeard, Notice
-from jp_nb.agent.interrupts import CONTINUE, LEFT, Choice, Interrupts, Verdict, menu, stopped
+from jp_nb.agent.interrupts import (
+    CONTINUE,
+    LEFT,
+    Choice,
+    Interrupts,
+    Verdict,
+    menu,
+    stopped,
+    tool_menu,
+)
 from jp_nb.agent.prompt_queue import Dialogues, Event
-from jp_nb.agent.prompts import Prompter
+from jp_nb.agent.prompts import ActionPrompt, Prompter
 from jp_nb.agent.questions import TurnState
 from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
 from jp_nb.record.events import ConfigDelta, InquiryEntry, ToolCallResponse
@@ -194,11 +203,15 @@ class Coordinator:
             return
         self._menu_due, settings = False, self._settings
         self._prompts.add(
-            lambda ask: menu(ask, "tool_call", settings, cannot=self._cannot()),
+            lambda ask: menu(ask, "tool_call", settings, self._menu()),
             settle=self._decide,
             first=True,
         )
         self._prompts.release()
+
+    def _menu(self) -> ActionPrompt:
+        open_calls = [call.request.name for call in self._open_calls()]
+        return tool_menu(open_calls, cannot=self._cannot())
 
     def _cannot(self) -> list[Choice]:
         """Return the choices without effect: to go on if all was cut, to restart if all is done."""

@@ -5,7 +5,7 @@ Source: `docs/turns.md`, `docs/decisions.md` D24.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Literal
@@ -20,6 +20,7 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
 )
 from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
+from jp_nb.safe_text import one_line, spell_unseen
 from jp_nb.tooling.question import Question
 
 Phase = Literal["streaming", "tool_call"]
@@ -53,20 +54,11 @@ CONTINUE = Verdict("continue", by="person")
 LEFT = Verdict("stop", by="person", interrupted=False)
 """Whoever was asked by a tool did not answer, and stopped the turn."""
 
-MENUS: dict[Phase, tuple[Action, ...]] = {
-    "streaming": (
-        Action("c", "Continue", "continue"),
-        Action("r", "Reply (stop & respond)", "reply"),
-        Action("s", "Stop (save & exit)", "stop"),
-        Action("a", "Abort (discard & exit)", "abort"),
-    ),
-    "tool_call": (
-        Action("c", "Continue", "continue"),
-        Action("r", "Stop & Reply", "reply"),
-        Action("t", "Restart", "restart"),
-        Action("s", "Stop (cancel & exit)", "stop"),
-    ),
-}
+INTERRUPTED = "Interrupted"
+"""Begins the text of every menu."""
+MAX_NAMED = 3
+"""Calls that a menu names; it counts the others."""
+MAX_REQUEST_CHARS = 60
 STOPPED = "Stopped by an interrupt before it ended; what it did until then may stand."
 NOT_RUN = "It did not run: an interrupt came first."
 LEFT_RUNNING = "The user stopped the turn before it ended; what it did until then may stand."
@@ -88,7 +80,7 @@ def stopped(verdict: Verdict, *, ran: bool) -> str:
 
 TEXTS: dict[Phase, str] = {
     "streaming": "Your message:",
-    "tool_call": "What the model is told instead of the results:",
+    "tool_call": "Your message to the model, in place of the results:",
 }
 
 
@@ -127,18 +119,58 @@ class Interrupts:
         return STOP if alone else None
 
 
-async def menu(
-    ask: Ask, phase: Phase, settings: InterruptConfig, *, cannot: Collection[Choice] = ()
-) -> Verdict:
-    """Ask the person what to do, with all choices but those that `cannot` be made.
+def stream_menu(request: str) -> ActionPrompt:
+    """Return the menu of an interrupt that came while a model answers `request`."""
+    line = spell_unseen(one_line(request[: 4 * MAX_REQUEST_CHARS]))
+    words = line if len(line) <= MAX_REQUEST_CHARS else f"{line[:MAX_REQUEST_CHARS]}…"
+    return ActionPrompt(
+        f"{INTERRUPTED}: the answer to “{words}”",
+        (
+            Action("c", "Continue", "continue"),
+            Action("r", "Tell the model something …", "reply"),
+            Action("s", "End the turn and keep the answer so far", "stop"),
+            Action("a", "End the turn and discard the answer so far", "abort"),
+        ),
+    )
 
-    Whoever closes the menu goes on; whoever closes the question of a configured reply stops.
+
+def tool_menu(tools: Sequence[str], *, cannot: Collection[Choice] = ()) -> ActionPrompt:
+    """Return the menu of an interrupt that came while calls of `tools` have no response.
+
+    Args:
+        tools: Their names, one for each call; none if only the end of the batch is left.
+        cannot: Choices that are not offered: they would have no effect.
+    """
+    named = _named(tools)
+    again = f"Run {named} again" if len(tools) == 1 else f"Run these {len(tools)} calls again"
+    actions = (
+        Action("c", "Continue", "continue"),
+        Action("r", "Tell the model something …", "reply"),
+        Action("t", again if tools else "Run the calls again", "restart"),
+        Action("s", "End the turn", "stop"),
+    )
+    return ActionPrompt(
+        f"{INTERRUPTED}: {named}" if tools else INTERRUPTED,
+        tuple(action for action in actions if action.value not in cannot),
+    )
+
+
+def _named(tools: Sequence[str]) -> str:
+    shown = [f"`{one_line(spell_unseen(name), limit=60)}`" for name in tools[:MAX_NAMED]]
+    if more := len(tools) - len(shown):
+        return f"{', '.join(shown)} and {more} more"
+    return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
+
+
+async def menu(ask: Ask, phase: Phase, settings: InterruptConfig, shown: ActionPrompt) -> Verdict:
+    """Ask the user what to do, by the menu that is `shown`.
+
+    A closed menu means to continue; a closed question of a configured reply ends the turn.
     """
     if _action(phase, settings) == "reply":
         return await _reply(ask, phase) or replace(STOP, by="person")
-    offered = tuple(action for action in MENUS[phase] if action.value not in cannot)
     while True:
-        end = await ask(ActionPrompt("Interrupted", offered))
+        end = await ask(shown)
         match end:
             case Answered(value="reply"):
                 verdict = await _reply(ask, phase)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from jp_nb.agent.calls import Call
 from jp_nb.agent.display_events import Display, InterruptHeard
-from jp_nb.agent.interrupts import ESCALATED, STOP, Interrupts, Verdict, menu
+from jp_nb.agent.interrupts import ESCALATED, STOP, Interrupts, Verdict, menu, stream_menu
 from jp_nb.agent.prompt_queue import Ask
 from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
 
@@ -23,6 +23,7 @@ class StreamInterrupts:
 
     Args:
         work: Has the model answer; it is cancelled unless it goes on.
+        request: The user's words that the model answers.
         interrupts: Decides what each interrupt does.
         settings: What is configured.
         ask: Asks the person.
@@ -37,6 +38,7 @@ class StreamInterrupts:
     def __init__(
         self,
         work: asyncio.Future[list[Call]],
+        request: str,
         interrupts: Interrupts,
         settings: InterruptConfig,
         ask: Ask,
@@ -44,6 +46,7 @@ class StreamInterrupts:
         display: Display,
     ) -> None:
         self._work = work
+        self._request = request
         self._interrupts = interrupts
         self._settings = settings
         self._ask = ask
@@ -89,7 +92,7 @@ class StreamInterrupts:
 
     async def _have_menu(self) -> None:
         try:
-            verdict = await menu(self._ask, "streaming", self._settings)
+            verdict = await menu(self._ask, "streaming", self._settings, stream_menu(self._request))
         except Exception:
             log.exception("The menu failed")
             verdict = STOP

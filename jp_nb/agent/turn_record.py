@@ -53,6 +53,12 @@ class TurnRecord:
         for entry in self.stream.entries[start:]:
             self.thread.add(entry, self.provider, self.stream.images)
 
+    @property
+    def request(self) -> str:
+        """The user's last words to the model."""
+        requests = (x for x in reversed(self.stream.entries) if isinstance(x, ChatRequest))
+        return next((each.content for each in requests), "")
+
     def start_turn(self, request: ChatRequest, images: Iterable[Image] = ()) -> None:
         """Append the request that begins a turn, and shows `images`."""
         self.stream.start_turn(request, images)

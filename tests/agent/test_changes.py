@@ -1216,7 +1216,7 @@ async def test_a_change_that_was_on_screen_comes_before_what_came_later() -> Non
     await bench.run()
     texts = shown_texts(person)
     assert ["delta" in text for text in texts] == [True, False, True, False]
-    assert texts[1] == "Interrupted"
+    assert texts[1] == "Interrupted: `first` and `second`"
 
 
 EVERYTHING = [

@@ -159,7 +159,7 @@ class Person(FakePrompter):
 
     async def _answer(self, prompt: Prompt) -> PromptEnd:
         random = self._random
-        if isinstance(prompt, ActionPrompt) and prompt.text == "Interrupted":
+        if isinstance(prompt, ActionPrompt) and prompt.text.startswith("Interrupted"):
             return await self._choose([action.value for action in prompt.actions])
         await self._gates.wait()
         if not isinstance(prompt, ActionPrompt):

@@ -29,7 +29,10 @@ from jp_nb.agent.interrupts import (
     Interrupts,
     Verdict,
     menu,
+    stream_menu,
+    tool_menu,
 )
+from jp_nb.agent.interrupts import INTERRUPTED as MENU_TEXT
 from jp_nb.agent.model_events import TextPart
 from jp_nb.agent.prompts import (
     ActionPrompt,
@@ -102,12 +105,18 @@ def menus(person: FakePrompter) -> list[list[str]]:
     return [
         [action.label for action in prompt.actions]
         for prompt in person.asked
-        if isinstance(prompt, ActionPrompt) and prompt.text == "Interrupted"
+        if isinstance(prompt, ActionPrompt) and prompt.text.startswith(MENU_TEXT)
     ]
 
 
-STREAMING = ["Continue", "Reply (stop & respond)", "Stop (save & exit)", "Abort (discard & exit)"]
-TOOLS = ["Continue", "Stop & Reply", "Restart", "Stop (cancel & exit)"]
+STREAMING = [
+    "Continue",
+    "Tell the model something …",
+    "End the turn and keep the answer so far",
+    "End the turn and discard the answer so far",
+]
+SLOW_RUNS = ["Continue", "Tell the model something …", "Run `slow` again", "End the turn"]
+TWO_RUN = ["Continue", "Tell the model something …", "Run these 2 calls again", "End the turn"]
 
 
 # --- while the model answers -----------------------------------------------------------------
@@ -395,7 +404,7 @@ async def test_continue_waits_for_the_tools_that_still_run() -> None:
     end = await one_interrupt(bench, ready)
     assert end.status == "completed"
     assert contents(bench) == [("c1", "slow is done"), ("c2", "fast is done")]
-    assert (slow.runs, menus(person)) == (1, [TOOLS])
+    assert (slow.runs, menus(person)) == (1, [SLOW_RUNS])
 
 
 async def test_stop_and_reply_gives_the_words_to_what_was_cancelled_and_goes_on() -> None:
@@ -463,7 +472,7 @@ async def test_stop_cancels_records_and_ends_the_turn() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "shown"),
-    [(1.9, [TOOLS]), (2.0, [TOOLS, TOOLS])],
+    [(1.9, [SLOW_RUNS]), (2.0, [SLOW_RUNS, SLOW_RUNS])],
     ids=["within the cool-down", "after it"],
 )
 async def test_a_second_interrupt_stops_without_another_menu_within_the_cool_down(
@@ -534,7 +543,7 @@ async def test_a_prompt_on_screen_is_cancelled_before_the_menu_and_the_next_one_
     end = await one_interrupt(bench, lambda: person.asked)
     assert end.status == "completed"
     shown = [p.text if isinstance(p, ActionPrompt) else p.tool for p in person.asked]
-    assert shown == ["a", "Interrupted", "b"]
+    assert shown == ["a", "Interrupted: `b`", "b"]
     assert person.most_at_once == 1
     assert contents(bench) == [("c1", NOT_ANSWERED["interrupted"]), ("c2", "sure: True")]
     [first, second] = bench.of(InquiryResponse)
@@ -665,6 +674,28 @@ def test_what_an_interrupt_does_before_anybody_is_asked() -> None:
     assert alone.at_once("streaming", settings) == STOP
 
 
+@pytest.mark.parametrize(
+    ("tools", "text", "again"),
+    [
+        (["slow"], "Interrupted: `slow`", "Run `slow` again"),
+        (["a", "b"], "Interrupted: `a` and `b`", "Run these 2 calls again"),
+        (["a", "b", "c"], "Interrupted: `a`, `b` and `c`", "Run these 3 calls again"),
+        (["a"] * 5, "Interrupted: `a`, `a`, `a` and 2 more", "Run these 5 calls again"),
+        (["a\u202eb"], "Interrupted: `a⟨U+202E⟩b`", "Run `a⟨U+202E⟩b` again"),
+        ([], "Interrupted", "Run the calls again"),
+    ],
+)
+def test_the_menu_names_the_interrupted_calls(tools: list[str], text: str, again: str) -> None:
+    shown = tool_menu(tools)
+    assert shown.text == text
+    assert [action.label for action in shown.actions if action.value == "restart"] == [again]
+
+
+def test_the_menu_names_the_interrupted_request() -> None:
+    assert stream_menu("Count\nthem.").text == "Interrupted: the answer to “Count them.”"
+    assert stream_menu("x" * 10_000).text == f"Interrupted: the answer to “{'x' * 60}…”"
+
+
 @pytest.mark.parametrize("phase", ["streaming", "tool_call"])
 async def test_an_interrupted_menu_escalates(phase: Any) -> None:
     asked: list[Prompt] = []
@@ -673,7 +704,9 @@ async def test_an_interrupted_menu_escalates(phase: Any) -> None:
         asked.append(prompt)
         return INTERRUPTED
 
-    assert await menu(ask, phase, InterruptConfig()) == ESCALATED
+    shown = tool_menu(["slow"])
+    assert await menu(ask, phase, InterruptConfig(), shown) == ESCALATED
+    assert asked == [shown]
     assert len(asked) == 1
 
 
@@ -686,7 +719,7 @@ async def test_the_words_of_a_reply_are_asked_for_as_text() -> None:
         return next(ends)
 
     words = Verdict("reply", "Go left.", by="person")
-    assert await menu(ask, "tool_call", InterruptConfig()) == words
+    assert await menu(ask, "tool_call", InterruptConfig(), tool_menu(["slow"])) == words
     assert isinstance(asked[1], QuestionPrompt)
     assert asked[1].question.answer_type.type == "text"
     assert CONTINUE.choice == "continue"
@@ -868,7 +901,7 @@ async def cut(bench: Bench, cell: CutCell, ready: Callable[[], object]) -> TurnE
 
 
 HOLD, SLOW = call("hold", "c1", index=1), call("slow", "c2", index=2)
-ALONE = ["Stop & Reply", "Restart", "Stop (cancel & exit)"]
+ALONE = ["Tell the model something …", "Run `hold` again", "End the turn"]
 
 
 @pytest.mark.parametrize("closed", [False, True], ids=["chosen", "closed"])
@@ -890,7 +923,7 @@ async def test_beside_a_tool_that_was_cut_another_one_goes_on() -> None:
     person = FakePrompter(choose)
     bench, slow, cell = cutting(person, HOLD, SLOW)
     assert (await cut(bench, cell, lambda: slow.runs)).status == "completed"
-    assert menus(person) == [TOOLS]
+    assert menus(person) == [TWO_RUN]
     assert contents(bench) == [
         ("c1", f"{STOPPED} The user chose to go on."),
         ("c2", "slow is done"),
@@ -910,7 +943,7 @@ async def test_nothing_is_restarted_where_all_is_done() -> None:
     bench = Bench([reply(call("a")), DONE], tools=[tool], person=person, config=acting())
     end = await one_interrupt(bench, lambda: person.asked)
     assert (end.status, slow.runs) == ("completed", 0)
-    assert menus(person) == [["Continue", "Stop & Reply", "Stop (cancel & exit)"]]
+    assert menus(person) == [["Continue", "Tell the model something …", "End the turn"]]
 
 
 async def test_a_call_that_waited_for_a_permission_did_not_run() -> None:

@@ -410,7 +410,7 @@ class Person:
         random = self._random
         if isinstance(prompt, ActionPrompt):
             values = [action.value for action in prompt.actions]
-            if prompt.text != "Interrupted":
+            if not prompt.text.startswith("Interrupted"):
                 return random.choice([*values, values[0], values[0]])
             self.menus += 1
             return random.choices(values, [4, 2, 3, 1] if "restart" in values else [6, 2, 1, 1])[0]

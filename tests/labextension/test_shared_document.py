@@ -204,8 +204,8 @@ def test_two_people_share_questions_who_answered_them_the_queue_and_the_interrup
     second.form()
     second.interrupt()
     for page in (first, second):
-        page.form().get_by_text("Interrupted", exact=True).wait_for()
-    click(second, "Stop (cancel & exit)")
+        page.form().get_by_text("Interrupted: ").wait_for()
+    click(second, "End the turn")
     for page in (first, second):
         page.wait_for_kernel_status("idle")
         assert page.page.locator(FORMS).count() == 0

@@ -312,8 +312,8 @@ def test_an_interrupt_decides_nothing(open_notebook: OpenNotebook) -> None:
     page.cell(2).locator(".jp-InputPrompt").click()  # the form's own cell would leave it the focus
     page.page.keyboard.press("i")
     page.page.keyboard.press("i")
-    page.form().get_by_text("Interrupted", exact=True).wait_for()
-    click(page, "Stop (cancel & exit)")
+    page.form().get_by_text("Interrupted: ").wait_for()
+    click(page, "End the turn")
     text = page.output_text(1, contains="⊘ change_model() — The user cancelled")
     assert "applied" not in text
     assert "rejected" not in text

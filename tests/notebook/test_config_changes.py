@@ -282,7 +282,7 @@ def test_a_turn_that_is_stopped_at_the_form_changes_nothing(user: FrontEnd) -> N
     request = start(user, "first")
     user.form(PROPOSED)
     interrupted(user)
-    user.click("Stop (cancel & exit)")
+    user.click("End the turn")
     user.finish(request)
     failure = error(user, request)
     assert failure is not None

@@ -234,7 +234,7 @@ def test_continue_while_the_text_still_comes(user: FrontEnd) -> None:
 def test_reply_asks_for_words_and_the_model_gets_them(user: FrontEnd) -> None:
     request = begun(user, "endless", "word1")
     interrupted(user)
-    user.click("Reply (stop & respond)")
+    user.click("Tell the model something …")
     say(user, "Your message:", "Shorter!")
     user.finish(request)
     assert error(user, request) is None
@@ -249,12 +249,12 @@ def test_reply_asks_for_words_and_the_model_gets_them(user: FrontEnd) -> None:
 def test_who_thinks_better_of_a_reply_is_back_in_the_menu(user: FrontEnd) -> None:
     request = begun(user, "endless", "word1")
     interrupted(user)
-    user.click("Reply (stop & respond)")
+    user.click("Tell the model something …")
     beacon = user.form("Your message:")
     forget(user)
     user.send(beacon, {"type": "cancel"})
     user.form("Interrupted")
-    user.click("Stop (save & exit)")
+    user.click("End the turn and keep the answer so far")
     user.finish(request)
     assert_interrupted(user, request)
 
@@ -262,7 +262,7 @@ def test_who_thinks_better_of_a_reply_is_back_in_the_menu(user: FrontEnd) -> Non
 def test_stop_keeps_what_arrived(user: FrontEnd) -> None:
     request = begun(user, "endless", "word1")
     interrupted(user)
-    user.click("Stop (save & exit)")
+    user.click("End the turn and keep the answer so far")
     user.finish(request)
     assert_interrupted(user, request)
     (kept,) = text_of(user)
@@ -273,7 +273,7 @@ def test_stop_keeps_what_arrived(user: FrontEnd) -> None:
 def test_abort_leaves_nothing_of_it_in_the_record(user: FrontEnd) -> None:
     request = begun(user, "endless", "word1")
     interrupted(user)
-    user.click("Abort (discard & exit)")
+    user.click("End the turn and discard the answer so far")
     user.finish(request)
     failure = error(user, request)
     assert failure is not None
@@ -324,7 +324,7 @@ def test_a_configured_action_needs_no_menu(user: FrontEnd, action: str) -> None:
     assert bool(text_of(user)) is (action != "abort")
     if action == "continue":
         assert shown == WORDS
-    assert "Interrupted [This prompt" not in str(user.messages)
+    assert "Interrupted: the answer" not in str(user.messages)
 
 
 def test_with_nobody_there_it_stops_and_keeps_what_arrived(user: FrontEnd) -> None:
@@ -363,13 +363,13 @@ def test_continue_waits_for_tools_and_answers_for_the_one_that_was_cut(
     ]
 
 
-@pytest.mark.parametrize("choice", ["Restart", "closed"])
+@pytest.mark.parametrize("choice", ["Run `hold` again", "closed"])
 def test_a_function_that_was_cut_cannot_go_on_and_the_menu_does_not_offer_it(
     user: FrontEnd, folder: Path, choice: str
 ) -> None:
     request = begun(user, "alone", "hold begins")
     beacon = interrupted(user)
-    assert labels(user) == ["Stop & Reply", "Restart", "Stop (cancel & exit)"]
+    assert labels(user) == ["Tell the model something …", "Run `hold` again", "End the turn"]
     (folder / "gate").touch()
     if choice == "closed":
         user.send(beacon, {"type": "cancel"})
@@ -383,8 +383,8 @@ def test_a_function_that_was_cut_cannot_go_on_and_the_menu_does_not_offer_it(
 def test_stop_and_reply_tells_the_model_why(user: FrontEnd) -> None:
     request = begun(user, "hold", "hold begins, wait begins")
     interrupted(user)
-    user.click("Stop & Reply")
-    say(user, "What the model is told", "Use another.")
+    user.click("Tell the model something …")
+    say(user, "Your message to the model", "Use another.")
     user.finish(request)
     assert error(user, request) is None
     why = "Tool run cancelled by user with a custom message:\n\nUse another."
@@ -395,8 +395,8 @@ def test_stop_and_reply_tells_the_model_why(user: FrontEnd) -> None:
 def test_stop_and_reply_without_words_is_a_cancellation(user: FrontEnd) -> None:
     request = begun(user, "unsaid", "wait begins")
     interrupted(user)
-    user.click("Stop & Reply")
-    say(user, "What the model is told", " ")
+    user.click("Tell the model something …")
+    say(user, "Your message to the model", " ")
     user.finish(request)
     assert error(user, request) is None
     assert contents(user) == [CANCELLED]
@@ -408,7 +408,7 @@ def test_restart_runs_again_what_has_no_result(user: FrontEnd, folder: Path) -> 
     )
     interrupted(user)
     (folder / "gate").touch()
-    user.click("Restart")
+    user.click("Run these 2 calls again")
     user.finish(request)
     printed = user.printed(request)
     assert "hold begins" in printed  # for the second time: what came before is forgotten
@@ -424,7 +424,7 @@ def test_restart_asks_for_permission_again(user: FrontEnd, folder: Path) -> None
     interrupted(user)
     (folder / "gate").touch()
     forget(user)
-    user.click("Restart")
+    user.click("Run `careful` again")
     user.form("Run Python careful tool?")
     user.click("Run")
     user.finish(request)
@@ -451,7 +451,7 @@ def test_a_question_is_taken_away_before_the_menu_and_the_next_comes_after_it(
     assert "? Rename a? — no answer: interrupted" in static(user, request).splitlines()
 
 
-@pytest.mark.parametrize("choice", ["Continue", "Stop (cancel & exit)"])
+@pytest.mark.parametrize("choice", ["Continue", "End the turn"])
 def test_no_tool_starts_while_the_menu_is_open(user: FrontEnd, choice: str) -> None:
     request = begun(user, "queued", "hold begins")
     interrupted(user)
@@ -489,7 +489,7 @@ def test_a_configured_action_needs_no_menu_while_tools_run(
         script.write_text(known.replace("custom message", "fine").replace("Use another.", ""))
     user.manager.interrupt_kernel()
     if action == "respond":
-        say(user, "What the model is told", "Use another.")
+        say(user, "Your message to the model", "Use another.")
     elif action == "restart":
         user.wait(lambda m: "hold begins" in m["content"].get("text", ""))
     if action in ("continue", "restart"):
@@ -534,7 +534,7 @@ def test_stop_ends_a_command_and_all_it_started(user: FrontEnd, folder: Path) ->
     family = [psutil.Process(int(pid)) for pid in (folder / "pids").read_text().split()]
     interrupted(user)
     assert all(process.is_running() for process in family)
-    user.click("Stop (cancel & exit)")
+    user.click("End the turn")
     user.finish(request)
     assert_interrupted(user, request)
     assert contents(user) == [CANCELLED]
@@ -563,7 +563,7 @@ def test_one_key_chooses_while_the_model_answers(user: FrontEnd, key: str) -> No
     user.finish(request)
     assert (error(user, request) is None) is (key in "cr")
     assert "Interrupted\n" in user.printed(request)
-    assert "  s  Stop (save & exit)\n" in user.printed(request)
+    assert "  s  End the turn and keep the answer so far\n" in user.printed(request)
     text = text_of(user)
     assert len(text) == {"c": 1, "r": 2, "s": 1, "a": 0}[key]
     if key == "c":

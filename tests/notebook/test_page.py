@@ -103,7 +103,7 @@ def test_an_interrupt_takes_the_question_away_and_the_next_cell_works(
     page.run_cell(1)
     page.form()
     page.interrupt()
-    page.form().get_by_role("button", name="Stop (cancel & exit)").click()
+    page.form().get_by_role("button", name="End the turn").click()
     page.output_text(1, contains="no answer: interrupted")
     page.output_text(1, contains="Interrupted. What arrived so far is in the record.")
     assert page.page.locator(".jp-nb-form:visible").count() == 0

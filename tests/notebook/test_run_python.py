@@ -183,7 +183,7 @@ def test_an_interrupt_ends_the_code_as_it_ends_a_function(kernel: FrontEnd) -> N
     request = start(kernel, "long", UNATTENDED)
     kernel.wait(lambda m: m["content"].get("text") == "begun\n")
     interrupted(kernel)
-    kernel.click("Stop (cancel & exit)")
+    kernel.click("End the turn")
     kernel.finish(request)
     (told,) = contents(kernel)
     assert told.startswith("The user cancelled this tool call on purpose.")
@@ -199,7 +199,7 @@ def test_a_coroutine_is_interrupted_too(kernel: FrontEnd) -> None:
     request = start(kernel, "long", UNATTENDED)
     kernel.wait(lambda m: m["content"].get("text") == "begun\n")
     interrupted(kernel)
-    kernel.click("Stop (cancel & exit)")
+    kernel.click("End the turn")
     kernel.finish(request)
     kernel.run("import asyncio; await asyncio.sleep(0)")  # the cell's own loop goes on
     assert len(contents(kernel)) == 1

@@ -112,7 +112,7 @@ def test_an_interrupt_ends_the_code(open_notebook: OpenNotebook) -> None:
     click(page, "Run")
     page.output_text(1, contains="asleep")
     stop(page)
-    click(page, "Stop (cancel & exit)")
+    click(page, "End the turn")
     page.output_text(1, contains="Interrupted. What arrived so far is in the record.")
     page.run_cell(2)
     page.output_text(2, contains="still here")

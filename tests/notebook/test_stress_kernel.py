@@ -82,8 +82,9 @@ WEIGHTS = {
     "spin": 4, "doze": 4, "shell": 2, "printed": 1, "wait": 2, "work": 2, "sure": 2, "chat": 0.5,
     "guarded": 1,
 }  # fmt: skip
-MENU = {"Continue": 3, "Stop & Reply": 2, "Restart": 3, "Stop (cancel & exit)": 1}
-STREAMING = {"Continue": 3, "Reply (stop & respond)": 1, "Stop (save & exit)": 1}
+REPLY, END = "Tell the model something …", "End the turn"
+MENU = {"Continue": 3, REPLY: 2, "again": 3, END: 1}
+STREAMING = {"Continue": 3, REPLY: 1, f"{END} and keep the answer so far": 1}
 OPTIONS = "-c interrupt.escalation_cooldown_secs=0"
 LEFT = f"""
 import threading
@@ -179,8 +180,10 @@ class Disturber:
 
     def _choose(self, labels: set[str]) -> None:
         """Choose from a menu. A tool's may offer less: what cannot be begun again, say."""
-        tools = "Stop & Reply" in labels
-        choices = {k: v for k, v in (MENU if tools else STREAMING).items() if k in labels}
+        tools = END in labels
+        weights = {k: v for k, v in (MENU if tools else STREAMING).items() if k in labels}
+        again = [label for label in labels if label.endswith(" again")] if tools else []
+        choices = weights | dict.fromkeys(again, MENU["again"])
         label = self._click(choices)
         # The calls of an answer that does not go on are dropped.
         self.dropped += not tools and label != "Continue"

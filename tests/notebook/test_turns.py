@@ -348,7 +348,7 @@ def test_an_interrupt_keeps_what_arrived_and_the_next_cell_works(
         )
     user.manager.interrupt_kernel()
     user.form("Interrupted")
-    user.click("Stop (save & exit)" if script == "slow" else "Stop (cancel & exit)")
+    user.click("End the turn and keep the answer so far" if script == "slow" else "End the turn")
     user.finish(request)
     failure = error(user, request)
     assert failure is not None

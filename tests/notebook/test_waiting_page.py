@@ -97,7 +97,7 @@ def test_a_person_sees_what_is_waited_for_and_that_an_interrupt_was_heard(
     page.run_cell(2)
     page.output_text(2, contains="Waiting for hold · 2 s")
     page.interrupt()
-    page.form().get_by_role("button", name="Restart").click()
+    page.form().get_by_role("button", name="Run `hold` again").click()
     page.output_text(2, contains="Waiting for hold · 1 s")
     (lab.root / "gate").touch()
     text = page.output_text(2, contains="Done.")

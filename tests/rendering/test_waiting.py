@@ -245,10 +245,10 @@ def test_an_interrupt_is_confirmed_before_the_menu_opens(user: FrontEnd, script:
     user.manager.interrupt_kernel()
     heard = user.messages.index(shows(user, "Interrupt heard"))
     user.form("Interrupted")
-    opened = [n for n, m in enumerate(user.messages) if "Interrupted [" in str(m["content"])]
+    opened = [n for n, m in enumerate(user.messages) if "Interrupted: " in str(m["content"])]
     assert heard < opened[0]
-    stop = "Stop (save & exit)" if script in ("endless", "gone") else "Stop (cancel & exit)"
-    user.click(stop)
+    kept = " and keep the answer so far" if script in ("endless", "gone") else ""
+    user.click(f"End the turn{kept}")
     user.finish(request)
     assert error(user, request) is not None
     no_trace(user, request)
@@ -263,7 +263,7 @@ def test_an_interrupt_is_confirmed_while_a_tool_holds_the_cell(
     shows(user, "Interrupt heard: stopping stubborn")  # it goes on cleaning up
     (folder / "gate").touch()
     user.form("Interrupted")
-    user.click("Stop (cancel & exit)")
+    user.click("End the turn")
     user.finish(request)
     no_trace(user, request)
 

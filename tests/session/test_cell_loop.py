@@ -231,13 +231,9 @@ def test_waiting_time_stands_still_while_a_function_keeps_the_thread(
         cell.post(lambda: log.append("came meanwhile"))
         log.append("function")
 
-    async def turn() -> None:
-        cell.post(lambda: cell.call_after_waiting(0.1, lambda: log.append("time is over")))
-        await cell.call(function)
-        while "time is over" not in log:
-            await asyncio.sleep(0.01)
-
-    agent.serve(turn())
+    agent.start(cell.call(function))
+    cell.call_after_waiting(0.1, lambda: log.append("time is over"))
+    cell.serve(lambda: "time is over" in log)
     assert log == ["function", "came meanwhile", "time is over"]
     assert cell.waited < 0.3 + 0.1
 

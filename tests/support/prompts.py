@@ -8,7 +8,7 @@ from itertools import product
 from typing import Literal
 
 from jp_nb.agent import decisions
-from jp_nb.agent.interrupts import MENUS
+from jp_nb.agent.interrupts import stream_menu, tool_menu
 from jp_nb.agent.prompts import (
     ActionPrompt,
     Exhibit,
@@ -51,8 +51,8 @@ DELIVERY = ActionPrompt(
     actions=decisions.DELIVERY,
     exhibits=(Exhibit("Result", "milk\neggs"),),
 )
-STREAMING = ActionPrompt("Interrupted", actions=MENUS["streaming"])
-TOOLS = ActionPrompt("Interrupted", actions=MENUS["tool_call"])
+STREAMING = stream_menu("Which colors are in the picture?")
+TOOLS = tool_menu(["fs_read"])
 EDIT = QuestionPrompt(
     Question.text("arguments", "Arguments of fs_read, as JSON:").with_default(ARGUMENTS),
     consents=True,

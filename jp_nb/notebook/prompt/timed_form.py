@@ -6,6 +6,7 @@ Source: `docs/prompts.md`.
 from __future__ import annotations
 
 from collections.abc import Callable
+
 from jp_nb.agent.prompts import Answered, AnyEnd, AnyPrompt, FormPrompt, FormPromptEnd, sent_by
 from jp_nb.notebook.prompt.form import Form
 from jp_nb.notebook.prompt.form_parts import FormEvents, ShownForm
