@@ -18,8 +18,12 @@ NEXT: Final = "Next"
 REPLY: Final = "Reply to the assistant"
 STOP: Final = "Stop the turn"
 SEND: Final = "Send as it is"
+SEND_ALL: Final = "Send"
 DISCARD: Final = "Throw it away"
-SUMMARY: Final = "Not every question is answered. Go back to one, or send it as it is."
+NOT_ALL_ANSWERED: Final = "Not every question is answered. Go back to one, or send it as it is."
+ONE_NOT_ANSWERED: Final = "The question is not answered. Go back to it, or send it as it is."
+ALL_ANSWERED: Final = "Every question is answered. Send the answers, or go back to one."
+ONE_ANSWERED: Final = "The question is answered. Send the answer, or go back to it."
 MENU: Final = "Leave the questions?"
 MENU_HINT: Final = "What you answered so far is kept until you choose."
 DISCARDED: Final = "What you entered would be lost."
@@ -62,6 +66,18 @@ class SummaryLine(NamedTuple):
     answer: str
     is_open: bool
     empty: str | None = None
+
+
+def heading(draft: FormDraft) -> str:
+    """Return the line above the summary."""
+    if len(draft.pages) == 1:
+        return ONE_NOT_ANSWERED if draft.open_pages else ONE_ANSWERED
+    return NOT_ALL_ANSWERED if draft.open_pages else ALL_ANSWERED
+
+
+def send_label(draft: FormDraft) -> str:
+    """Return the label of the button that sends what the summary shows."""
+    return SEND if draft.open_pages else SEND_ALL
 
 
 def summary(draft: FormDraft) -> list[SummaryLine]:

@@ -19,7 +19,7 @@ def summary_screen(draft: FormDraft) -> widgets.VBox:
     """Return the list of what would be sent, with a button for each question."""
     rows = (_row(number, line) for number, line in enumerate(form_words.summary(draft)))
     listed = html(f"<ol>{''.join(rows)}</ol>", "summary")
-    return _screen(text(form_words.SUMMARY, "question"), listed)
+    return _screen(text(form_words.heading(draft), "question"), listed)
 
 
 def _row(number: int, line: SummaryLine) -> str:

@@ -44,13 +44,12 @@ LABELS: Final = {
     "next": form_words.NEXT,
     "submit": wording.SUBMIT,
     "cancel": wording.CANCEL,
-    "send": form_words.SEND,
     "discard": form_words.DISCARD,
     "reply": form_words.REPLY,
     "stop": form_words.STOP,
     "resume": form_words.BACK,
 }
-"""The label of each button, by what it does."""
+"""The label of each button, by what it does; that of `send` depends on the answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +189,9 @@ class PagedForm:
     def _button(self, name: str, *, primary: bool) -> widgets.Button:
         made = self._buttons.get(name)
         if made is None:
-            made = button(LABELS[name], partial(self._press, name), does=name)
+            made = button("", partial(self._press, name), does=name)
             self._buttons[name] = made
+        made.description = LABELS.get(name) or form_words.send_label(self._draft)
         made.button_style = "primary" if primary else ""
         (made.add_class if primary else made.remove_class)("jp-nb-primary")
         made.disabled = name == "back" and self._draft.is_first

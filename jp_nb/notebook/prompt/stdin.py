@@ -21,6 +21,7 @@ from jp_nb.agent.prompts import (
 from jp_nb.notebook.prompt.stdin_code import code_dialogue
 from jp_nb.notebook.prompt.stdin_dialogue import (
     EMPTY_TEXT,
+    UNCHANGED,
     Console,
     StdinChannel,
     StdinDialogue,
@@ -28,9 +29,10 @@ from jp_nb.notebook.prompt.stdin_dialogue import (
     barred,
     bracket,
     converse,
+    legend_of,
     type_one_of,
 )
-from jp_nb.notebook.prompt.stdin_select import UNCHANGED, select_dialogue
+from jp_nb.notebook.prompt.stdin_select import select_dialogue
 from jp_nb.rendering import wording
 from jp_nb.rendering.difference import difference
 from jp_nb.safe_text import one_line, plain, spell_unseen
@@ -52,7 +54,7 @@ def ask_on_stdin(prompt: Prompt, console: Console, channel: StdinChannel) -> Ans
     for line in _opening(prompt):
         console.write(line)
     try:
-        answered = converse(console, _dialogue(prompt, channel))
+        answered = converse(console, _dialogue(prompt, channel).naming_default())
     except EOFError:
         return NotAnswered("cancelled", channel)
     assert isinstance(answered, Answered)  # no other keys were asked for
@@ -114,7 +116,7 @@ def _dialogue(prompt: Prompt, channel: StdinChannel) -> StdinDialogue:
 
 def _actions(prompt: ActionPrompt, channel: StdinChannel) -> StdinDialogue:
     by_key = {action.key: action.value for action in prompt.actions}
-    meanings = {action.key: action.label for action in prompt.actions}
+    meanings = {action.key: one_line(action.label) for action in prompt.actions}
     told: dict[str, list[str]] = {}
     last_line = prompt.last_line
     if (details := _details(prompt)) and DETAILS not in by_key:
@@ -122,7 +124,10 @@ def _actions(prompt: ActionPrompt, channel: StdinChannel) -> StdinDialogue:
         meanings[DETAILS] = "All of what changes, before and after"
         if last_line is not None:
             told[DETAILS.upper()] = details
-    told["?"] = [f"  {key}  {one_line(meaning)}" for key, meaning in meanings.items()]
+    explained = legend_of(meanings)
+    # `Apply delta? [y/n/?]` (R078-76) says what its keys mean.
+    legend = [] if last_line is not None and by_key.keys() == {"y", "n"} else explained
+    told["?"] = [*explained]
     if prompt.help:
         told["?"].append(f"  {one_line(prompt.help)}")
 
@@ -131,7 +136,7 @@ def _actions(prompt: ActionPrompt, channel: StdinChannel) -> StdinDialogue:
         return Answered(by_key[key], channel) if key in by_key else type_one_of(meanings)
 
     asked = f"{one_line(last_line)} " if last_line is not None else ""
-    return StdinDialogue([], f"{asked}{bracket(meanings)} ", told, parse)
+    return StdinDialogue([], f"{asked}{bracket(meanings)} ", told, parse, legend=legend)
 
 
 def _boolean(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
@@ -152,7 +157,8 @@ def _boolean(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
             return type_one_of(offered)
         return Answered(choice.value, channel, remember=choice.remember)
 
-    return StdinDialogue([], f"{bracket(offered)}{hint} ", {"?": explained}, parse)
+    told = {"?": explained}
+    return StdinDialogue([], f"{bracket(offered)}{hint} ", told, parse, legend=explained)
 
 
 def _text(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
@@ -165,38 +171,33 @@ def _text(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
     shown_above = "\n" in default or prompt.consents
     above = [*barred(draft.shown.split("\n"))] if shown_above else []
     hint = [draft.hint] if draft.hint else []
+    words = "the text above" if above else plain(spell_unseen(default), limit=80)
+    by_enter = bool(default) and not prompt.consents and not prompt.question.exclusive
+    by_key = prompt.consents or (bool(default) and not by_enter)
 
     def parse(line: str) -> Answered | TryAgain:
         typed = line.strip()
-        if prompt.consents and not typed:
-            return TryAgain(f"Please type a text, {UNCHANGED} for the one above, or ? for help.")
-        if typed == (UNCHANGED if prompt.consents else ""):
+        if not typed and not by_enter:
+            return _please_type(kind, UNCHANGED if by_key else None)
+        if typed == (UNCHANGED if by_key else ""):
             text = default
         else:
             text = "" if typed == EMPTY_TEXT else draft.meant(typed if kind.format else line)
         return _please_type(kind) if kind.misfit(text) else Answered(text, channel)
 
-    text = "the text above." if above else spell_unseen(default)
-    if prompt.consents:
-        enter = [f"  {UNCHANGED} alone: {text}"]
-    elif default:
-        enter = [f"  Enter alone: {text}"]
-    else:
-        enter = [] if kind.misfit("") else ["  Enter alone is the empty text."]
     explained = [f"  Type {wording.wanted(kind) if _is_bound(kind) else 'one line of text'}."]
-    if default or prompt.consents:
+    if by_key:
+        explained += [f"  {UNCHANGED} sends: {words}"]
+    if not kind.misfit(""):
         explained += [f"  {EMPTY_TEXT} is the empty text."]
-    short = "as above" if above else plain(spell_unseen(default), limit=80)
-    if prompt.consents:
-        short = f"{UNCHANGED} for the one above"
-    bracketed = f" [{short}]" if default or prompt.consents else ""
+    suggested = f" ({UNCHANGED} sends: {words})" if by_key else ""
     return StdinDialogue(
         [*hint, *above],
-        f"{_caption(kind) if _is_bound(kind) else 'Text'}{bracketed}: ",
+        f"{_caption(kind) if _is_bound(kind) else 'Text'}{suggested}: ",
         {"?": explained},
         parse,
-        enter=enter,
-        default=Answered(default, channel) if default and not prompt.consents else None,
+        default=Answered(default, channel) if by_enter else None,
+        default_words=words,
     )
 
 
@@ -209,14 +210,19 @@ def _caption(kind: AnswerType) -> str:
     return f"{wanted[:1].upper()}{wanted[1:]}"
 
 
-def _please_type(kind: AnswerType) -> TryAgain:
-    return TryAgain(f"Please type {wording.wanted(kind)}, or ? for help.")
+def _please_type(kind: AnswerType, unchanged: str | None = None) -> TryAgain:
+    """Return what is said of a line that is no answer, also of an empty one."""
+    keys = [f"{unchanged} for the suggested text"] if unchanged else []
+    if isinstance(kind, TextAnswer) and not kind.misfit(""):
+        keys.append(f"{EMPTY_TEXT} for the empty text")
+    return TryAgain(f"Please type {', '.join((wording.wanted(kind), *keys))}, or ? for help.")
 
 
 def _number(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
     kind = prompt.question.answer_type
     assert isinstance(kind, NumberAnswer)
-    default = wording.preselected(prompt)
+    preset = wording.preselected(prompt)
+    default = None if prompt.question.exclusive else preset
 
     def parse(line: str) -> Answered | TryAgain:
         if not line.strip() and default is not None:
@@ -227,13 +233,14 @@ def _number(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
             return _please_type(kind)
         return _please_type(kind) if kind.misfit(number) else Answered(number, channel)
 
+    suggested = f" ({wording.SUGGESTED}: {preset})" if preset != default else ""
     return StdinDialogue(
         [],
-        f"{_caption(kind)}{'' if default is None else f' [{default}]'}: ",
+        f"{_caption(kind)}{suggested}: ",
         {"?": [f"  Type {wording.wanted(kind)}."]},
         parse,
-        enter=[] if default is None else [f"  Enter alone: {default}"],
         default=None if default is None else Answered(default, channel),
+        default_words=str(default),
     )
 
 

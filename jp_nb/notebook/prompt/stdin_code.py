@@ -10,12 +10,12 @@ from typing import Final
 from jp_nb.agent.prompts import Answered, QuestionPrompt
 from jp_nb.notebook.prompt.stdin_dialogue import (
     HELP,
+    UNCHANGED,
     StdinChannel,
     StdinDialogue,
     TryAgain,
     barred,
 )
-from jp_nb.notebook.prompt.stdin_select import UNCHANGED
 from jp_nb.rendering import wording
 
 END: Final = "."

@@ -8,7 +8,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, Self
 
 from jp_nb.agent.prompts import EMPTY_MARK, Answered
 from jp_nb.safe_text import BAR, left_to_right
@@ -19,7 +19,9 @@ MAX_COLUMNS: Final = 100
 GOES_ON: Final = "┊ "
 HELP: Final = "?"
 EMPTY_TEXT: Final = '""'
-"""Typed, it is the empty text, where an empty line is something else."""
+"""Typed, it is the empty text: an empty line never is."""
+UNCHANGED: Final = "="
+"""Typed, it sends a text as it was proposed, or as it was typed before."""
 
 StdinChannel = Literal["stdin", "terminal"]
 
@@ -53,13 +55,14 @@ class StdinDialogue:
     """The lines by which one kind of prompt is asked, and the meaning of what is typed.
 
     Attributes:
-        above: Lines between the question and the input.
+        above: Lines between the question and the input, written once.
         prompt: What stands before the cursor.
         told: By keys that are no answer, lines that they show: `?` explains the others.
         parse: What a line says. Another dialogue is held instead of this one.
         secret: Whether nothing that is typed is shown.
-        enter: Lines of the help that say what an empty line means.
-        default: What an empty line answers; None if it answers nothing by itself.
+        legend: Lines that say in words what may be typed, written each time before the cursor.
+        default: What an empty line sends; None if it sends nothing.
+        default_words: That answer in words.
         inner: Whether it came of another dialogue: an empty line is then its own.
     """
 
@@ -68,9 +71,17 @@ class StdinDialogue:
     told: Mapping[str, list[str]]
     parse: Parse
     secret: bool = False
-    enter: list[str] = field(default_factory=list)
+    legend: list[str] = field(default_factory=list)
     default: Answered | None = None
+    default_words: str = ""
     inner: bool = False
+
+    def naming_default(self) -> Self:
+        """Return it with a prompt that says what an empty line sends."""
+        if self.default is None:
+            return self
+        caption = self.prompt.removesuffix(": ")
+        return replace(self, prompt=f"{caption} (Enter sends: {self.default_words}): ")
 
 
 Parse = Callable[[str], "Answered | TryAgain | StdinDialogue"]
@@ -92,23 +103,27 @@ def converse(
         console: Where.
         dialogue: What is asked.
         keys: What is typed to do something else than to answer.
-        help: What `?` says of them and of an empty line; None: as the dialogue has it.
+        help: What `?` says of them and of an empty line; None: nothing more than the dialogue has.
 
     Raises:
         EOFError: If the input ended, or so many lines as `ATTEMPTS` were no answer.
     """
     quoted = {f'"{key}"': key for key in (*keys, HELP) if key} if keys else {}
-    attempt = 0
+    attempt, explained = 0, False
     _write(console, dialogue.above)
     while attempt < ATTEMPTS:
+        if not explained:
+            _write(console, dialogue.legend)
+        explained = False
         line = console.read(dialogue.prompt, secret=dialogue.secret)
         word = line.strip()
         if not dialogue.secret:
             if word in keys and (word or not dialogue.inner):
                 return word
             if (told := dialogue.told.get(word)) is not None:
-                more = dialogue.enter if help is None or dialogue.inner else help
-                _write(console, [*told, *(more if word == HELP else ())])
+                more = () if help is None or dialogue.inner or word != HELP else help
+                _write(console, [*told, *more])
+                explained = word == HELP
                 continue
             line = quoted.get(word, line)
         match dialogue.parse(line):
@@ -134,6 +149,11 @@ def bracket(keys: Iterable[str]) -> str:
     return f"[{'/'.join(keys)}/{HELP}]"
 
 
+def legend_of(meanings: Mapping[str, str]) -> list[str]:
+    """Return the lines that say what each key means."""
+    return [f"  {key}  {meaning}" for key, meaning in meanings.items()]
+
+
 def type_one_of(keys: Iterable[str]) -> TryAgain:
     """Return what is said where none of `keys` was typed."""
     return TryAgain(f"Please type one of {', '.join(keys)}, or ? for help.")
@@ -153,8 +173,9 @@ def choose(console: Console, above: list[str], meanings: Mapping[str, str]) -> s
 
 
 def _among(above: list[str], meanings: Mapping[str, str], parse: Parse) -> StdinDialogue:
-    told = {HELP: [f"  {key}  {meaning}" for key, meaning in meanings.items()]}
-    return StdinDialogue(above, f"{bracket(meanings)} ", told, parse, inner=True)
+    legend = legend_of(meanings)
+    told = {HELP: legend}
+    return StdinDialogue(above, f"{bracket(meanings)} ", told, parse, legend=legend, inner=True)
 
 
 def confirm_empty(answer: Answered, otherwise: StdinDialogue) -> StdinDialogue:

@@ -7,7 +7,8 @@
       3  Other (type your own)
     Number:
 
-An empty line keeps what was answered, else takes the tool's default, else leaves the question open.
+An empty line keeps the user's answer, else takes the tool's default where others than the user may
+answer, too, else leaves the question open.
 
 Source: `docs/prompts.md`.
 """
@@ -34,6 +35,7 @@ from jp_nb.notebook.prompt.stdin_dialogue import (
     choose,
     confirm_empty,
     converse,
+    legend_of,
 )
 from jp_nb.record.answer_words import EMPTY
 from jp_nb.rendering import form_words, wording
@@ -135,9 +137,8 @@ class _StdinForm:
         header, by = wording.header(first), wording.asked_by(first)
         if header or by:
             yield f"{header} ({by})" if header and by else header or by or ""
-        back = f"{BACK} back, " if BACK in self._keys else ""
-        counted = f"{count} questions. " if count > 1 else ""
-        yield f"{counted}Keys: {back}{LEAVE} leave, {HELP} help."
+        if count > 1:
+            yield f"{count} questions."
 
     def _page_lines(self) -> Iterator[str]:
         page = self._draft.asked
@@ -201,29 +202,44 @@ class _StdinForm:
         """Return the answer that is typed, or kept; else the key that is typed."""
         dialogue = self._dialogue(page, held)
         default = held or dialogue.default or self._suggested(page)
-        if held is not None:
-            self._write(f"  Enter keeps: {_in_words(page, held)}")
-        elif default is not None and dialogue.default is None:
-            self._write(f"  Enter alone: {_in_words(page, default)}")
+        enter = f"Enter {self._enter(page, held, default, may_stay_open)}"
+        others = [f"{BACK} back"] if BACK in self._keys else []
+        others += [f"{CLEAR} clear"] if held is not None else []
+        legend = "  " + " · ".join((enter, *others, f"{LEAVE} leave", f"{HELP} help"))
+        dialogue = replace(dialogue, legend=[*dialogue.legend, legend])
         keys = self._keys if held is None else (*self._keys, CLEAR)
         said = self._converse(dialogue, keys, self._help(page, held, default, may_stay_open))
         if said == CLEAR or (said == KEEP and default is None):
             self._write(LEFT_OPEN if may_stay_open else LEFT_FOR_NOW)
         return default or KEEP if said == KEEP else said
 
+    def _enter(
+        self,
+        page: QuestionPrompt,
+        held: Answered | None,
+        default: Answered | None,
+        may_stay_open: bool,
+    ) -> str:
+        """Return what an empty line does; several answers are shown before they are sent."""
+        if default is None:
+            return "leaves it open" if may_stay_open else "leaves it open for now"
+        verb = "keeps" if held is not None else "answers" if self._reviews else "sends"
+        return f"{verb}: {_in_words(page, default)}"
+
     def _suggested(self, page: QuestionPrompt) -> Answered | None:
         """Return what is suggested as the answer to a boolean question, if nothing is sent yet."""
         preset = wording.preselected(page)
         is_boolean = isinstance(page.question.answer_type, BooleanAnswer)
-        if preset is None or not is_boolean or not self._reviews:
+        if preset is None or not is_boolean or not self._reviews or page.question.exclusive:
             return None
         return Answered(preset, self._channel)
 
     def _dialogue(self, page: QuestionPrompt, held: Answered | None) -> StdinDialogue:
-        """Return the dialogue of a question; what an empty line answers is shown as its default."""
+        """Return the dialogue of a question; the user's answer takes the place of its default."""
         kind = page.question.answer_type
         if held is not None and not isinstance(kind, BooleanAnswer | SecretAnswer):
-            page = replace(page, question=page.question.with_default(held.value))
+            own = page.question.with_default(held.value).with_exclusive(False)
+            page = replace(page, question=own)
         dialogue = STDIN_DIALOGUES[type(kind)](page, self._channel)
         if isinstance(kind, SecretAnswer):
             return _with_keys(dialogue)
@@ -255,12 +271,10 @@ class _StdinForm:
         may_stay_open: bool,
     ) -> list[str]:
         """Return what an empty line and the keys do on this page."""
-        enter = "leaves it open" if may_stay_open else "leaves it open for now"
-        if default is not None:
-            enter = f"answers: {_in_words(page, default)}"
+        enter = self._enter(page, held, default, may_stay_open)
         back = "all answers" if self._seen_all else "what was asked before"
         return [
-            f"  Enter alone {enter}.",
+            f"  Enter {enter}.",
             *([f"  {BACK}  {back}"] if BACK in self._keys else []),
             *([f"  {CLEAR}  leaves it open again"] if held is not None else []),
             f"  {LEAVE}  {self._ways_out}",
@@ -327,9 +341,9 @@ class _StdinForm:
         numbers = {str(n): "" for n in range(1, len(self._prompt.pages) + 1)}
         several = f"1-{len(numbers)}" if len(numbers) > 1 else "1"
         meanings = {
-            SEND: "send them",
+            SEND: "send it" if len(numbers) == 1 else "send them",
             several: "change that answer" if len(numbers) > 1 else "change it",
-            BACK: "the last question",
+            BACK: "go back to the last question",
             LEAVE: self._ways_out,
         }
         keys = {*numbers, SEND, BACK, LEAVE}
@@ -339,8 +353,9 @@ class _StdinForm:
             StdinDialogue(
                 [],
                 f"[{'/'.join((*meanings, HELP))}] ",
-                {HELP: [f"  {key}  {meaning}" for key, meaning in meanings.items()]},
+                {HELP: legend_of(meanings)},
                 lambda _: again,
+                legend=legend_of(meanings),
                 inner=True,
             ),
             keys=keys,
@@ -363,14 +378,13 @@ class _StdinForm:
         if (blocked := self._draft.blocked) is not None:
             yield f"Question {blocked + 1} must be answered before anything is sent."
         elif count := len(self._draft.open_pages):
-            yield f"{count} of {len(self._prompt.pages)} not answered: {SEND} sends them so."
+            yield f"{count} of {len(self._prompt.pages)} not answered: {SEND} sends the others."
 
     # --- ways out ----------------------------------------------------------------------------
 
     def _menu(self) -> None:
         ways = {"r": form_words.REPLY, "s": form_words.STOP, "b": "Back to the questions"}
-        lines = [form_words.MENU, *(f"  {key}  {way}" for key, way in ways.items())]
-        match choose(self._console, lines, ways):
+        match choose(self._console, [form_words.MENU], ways):
             case "r":
                 self._reply()
             case "s":

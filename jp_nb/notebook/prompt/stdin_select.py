@@ -13,6 +13,7 @@ from typing import Final
 from jp_nb.agent.prompts import Answered, QuestionPrompt
 from jp_nb.notebook.prompt.stdin_dialogue import (
     EMPTY_TEXT,
+    UNCHANGED,
     StdinChannel,
     StdinDialogue,
     TryAgain,
@@ -27,8 +28,6 @@ RECOMMENDED: Final = "(recommended)"
 NONE: Final = 0
 """The number of no option: it says on purpose that none is picked."""
 MAX_DIGITS: Final = 9
-UNCHANGED: Final = "="
-"""Sends a text as it was proposed, or as it was typed before."""
 
 
 def select_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
@@ -60,16 +59,21 @@ class _Choice:
         preset = wording.preselected(self.prompt)
         return None if preset is None else self.kind.picks(preset)
 
+    @property
+    def _sent_by_enter(self) -> Picks | None:
+        """What an empty line sends: nothing where only the user may answer."""
+        return None if self.prompt.question.exclusive else self.default
+
     @cached_property
     def by_number(self) -> StdinDialogue:
-        default = self.default
+        default = self._sent_by_enter
         return StdinDialogue(
             above=self._listed(),
-            prompt=f"Number{'s' if self.kind.multi else ''}{self._bracket()}: ",
+            prompt=f"Number{'s' if self.kind.multi else ''}: ",
             told={"?": self._help()},
             parse=self._parse,
-            enter=[] if default is None else [f"  Enter alone: {self._in_words(default)}."],
             default=None if default is None else self._answered(default),
+            default_words="" if default is None else self._in_words(default),
         )
 
     def _listed(self) -> list[str]:
@@ -95,24 +99,19 @@ class _Choice:
         return self.kind.multi and not self.kind.min_picks
 
     def _suffix(self, index: int) -> str:
-        """Return what marks the recommended option; where several may be picked, none is."""
+        """Return the mark of an option that is suggested, or recommended among single picks."""
+        default = self.default
+        if self.prompt.question.exclusive and default is not None and index in default.indices:
+            return f" ({wording.SUGGESTED})"
         if self.kind.multi or index != self.kind.recommended_index:
             return ""
         return "" if self.labels[index].lower().endswith(RECOMMENDED) else f" {RECOMMENDED}"
 
-    def _bracket(self) -> str:
-        default = self.default
-        if default is None:
-            return ""
-        numbers = [str(index + 1) for index in default.indices]
-        numbers += [] if default.custom is None else [str(self.highest)]
-        return f" [{','.join(numbers) or NONE}]"
-
     def _in_words(self, picks: Picks) -> str:
-        words = self.kind.in_words(self.kind.answer(picks))
-        return (
-            f"{picks.indices[0] + 1}, {words}" if not self.kind.multi and picks.indices else words
-        )
+        numbers = [str(index + 1) for index in picks.indices]
+        numbers += [] if picks.custom is None else [str(self.highest)]
+        words = plain(self.kind.in_words(self.kind.answer(picks)), limit=80)
+        return f"{','.join(numbers) or NONE}, {words}"
 
     def _help(self) -> list[str]:
         lines = ["  Type the number of an option, or, if it is not a number, the option itself."]
@@ -129,8 +128,8 @@ class _Choice:
 
     def _parse(self, line: str) -> Answered | TryAgain | StdinDialogue:
         word = line.strip()
-        if not word and self.default is not None:
-            return self._answered(self.default)
+        if not word and self._sent_by_enter is not None:
+            return self._answered(self._sent_by_enter)
         numbers = self._numbers(word)
         if numbers is None:
             index = self._labelled(word)
@@ -190,6 +189,11 @@ class _Choice:
 
     # --- an own text -------------------------------------------------------------------------
 
+    def _own_default(self, before: str | None) -> Answered | None:
+        if self.kind.options or not before or self.prompt.question.exclusive:
+            return None
+        return self._answered(Picks((), before))
+
     def own_text(self, indices: tuple[int, ...]) -> StdinDialogue:
         """Return the dialogue of an own text beside the options `indices`."""
         before = self.default.custom if self.default is not None else None
@@ -219,6 +223,6 @@ class _Choice:
             {"?": [*above, f"  {EMPTY_TEXT} is the empty text."]},
             parse,
             inner=bool(self.kind.options),
-            default=None if self.kind.options or not before else self._answered(Picks((), before)),
+            default=self._own_default(before),
         )
         return dialogue

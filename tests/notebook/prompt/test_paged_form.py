@@ -463,6 +463,30 @@ def test_a_page_is_shown_once_however_often_it_is_drawn() -> None:
 
 
 @pytest.mark.req("RCP-87")
+def heading(user: FormUser) -> str:
+    (screen,) = user.form._body.children
+    return str(screen.children[0].value)
+
+
+@pytest.mark.parametrize("questions", [(EXTRAS,), (EXTRAS, NAME)], ids=["one", "two"])
+def test_the_summary_says_whether_all_questions_are_answered(
+    questions: tuple[Question, ...],
+) -> None:
+    user = FormUser(*questions)
+    for _ in questions[1:]:
+        user.send("next")
+        user.boxes[0].value = "Ada"
+    user.send("submit")
+    one = len(questions) == 1
+    assert (form_words.ONE_NOT_ANSWERED if one else form_words.NOT_ALL_ANSWERED) in heading(user)
+    assert user.labels == ["Back", "Send as it is"]
+    user.send("empty-0")
+    assert (form_words.ONE_ANSWERED if one else form_words.ALL_ANSWERED) in heading(user)
+    assert user.labels == ["Back", "Send"]
+    user.send("send")
+    assert user.ends[0].ends[0] == given_([])
+
+
 def test_a_summary_that_was_left_is_closed() -> None:
     user = FormUser(COLOUR)
     user.send("submit")

@@ -50,6 +50,18 @@ CONSENTS: list[Prompt] = [
 ]
 
 
+WITH_DEFAULTS = [
+    QuestionPrompt(SELECT.question.with_default("green")),
+    QuestionPrompt(
+        Question.select("q", "Which?", ["red", "10", "green"], multi=True).with_default(
+            ["green", "red"]
+        )
+    ),
+    QuestionPrompt(TEXT.question.with_default("because")),
+    QuestionPrompt(Question.integer("q", "How many?").with_default(3)),
+]
+
+
 class Typist:
     """A console at which `lines` are typed; EOF when they run out."""
 
@@ -71,6 +83,10 @@ class Typist:
 
 def with_default(prompt: QuestionPrompt, default: bool | str) -> QuestionPrompt:
     return replace(prompt, question=prompt.question.with_default(default))
+
+
+def only_by_the_user(prompt: QuestionPrompt) -> QuestionPrompt:
+    return replace(prompt, question=prompt.question.with_exclusive())
 
 
 def once(prompt: QuestionPrompt) -> QuestionPrompt:
@@ -102,7 +118,7 @@ def test_without_persistence_uppercase_is_neither_offered_nor_accepted() -> None
         (SELECT, "red", "red"),
         (SELECT, " 2 ", "10"),
         (with_default(SELECT, "green"), "", "green"),
-        (TEXT, "", ""),
+        (TEXT, '""', ""),
         (TEXT, "1", "1"),
         (TEXT, " spaces stay ", " spaces stay "),
         (with_default(TEXT, "because"), "", "because"),
@@ -137,6 +153,9 @@ def test_what_a_line_says(prompt: Prompt, typed: str, value: bool | str) -> None
         (SELECT, "RED"),
         (SELECT, "²"),
         (SECRET, ""),
+        (TEXT, ""),
+        (TEXT, " "),
+        *((only_by_the_user(each), "") for each in WITH_DEFAULTS),
         (PERMISSION, ""),
         (DELTA, "Y"),
         (APPROVAL, "x"),
@@ -201,11 +220,8 @@ def test_every_action_has_its_key_and_no_other_is_taken(keys: str) -> None:
         typist = Typist("", "x", f" {key} ")
         assert ask_on_stdin(keyed(keys), typist, "stdin") == Answered(f"do_{key}", "stdin")
         again = f"Please type one of {', '.join(keys)}, or ? for help."
-        assert typist.shown == [
-            "What now?",
-            *[f"[{'/'.join(keys)}/?] ", again] * 2,
-            typist.shown[1],
-        ]
+        asked = [*(f"  {each}  Do {each}" for each in keys), f"[{'/'.join(keys)}/?] "]
+        assert typist.shown == ["What now?", *asked, again, *asked, again, *asked]
 
 
 def test_what_is_to_be_decided_is_shown_whole_and_a_question_s_background_is_not() -> None:
@@ -216,6 +232,37 @@ def test_what_is_to_be_decided_is_shown_whole_and_a_question_s_background_is_not
     question = Question.text("q", "Why?").with_context(long)
     ask_on_stdin(QuestionPrompt(question), typist, "stdin")
     assert any("more characters)" in line for line in typist.shown)
+
+
+def test_the_prompt_says_what_enter_sends() -> None:
+    for prompt, asked in zip(
+        WITH_DEFAULTS,
+        (
+            "Number (Enter sends: 3, green): ",
+            "Numbers (Enter sends: 3,1, green, red): ",
+            "Text (Enter sends: because): ",
+            "A whole number (Enter sends: 3): ",
+        ),
+        strict=True,
+    ):
+        typist = Typist("")
+        default = prompt.question.default
+        assert ask_on_stdin(prompt, typist, "stdin") == Answered(default, "stdin")
+        assert typist.shown[-1] == asked
+
+
+def test_a_default_that_only_the_user_may_send_is_a_suggestion() -> None:
+    select, several, text, number = map(only_by_the_user, WITH_DEFAULTS)
+    for prompt, typed, lines in (
+        (select, "3", ["  3  green (suggested)", "Number: "]),
+        (several, "3,1", ["  1  red (suggested)", "  3  green (suggested)"]),
+        (text, "=", ["Text (= sends: because): "]),
+        (number, "3", ["A whole number (suggested: 3): "]),
+    ):
+        typist = Typist("", typed)
+        default = prompt.question.default
+        assert ask_on_stdin(prompt, typist, "stdin") == Answered(default, "stdin")
+        assert {*lines} <= {*typist.shown}
 
 
 def test_an_upper_case_key_is_another_one() -> None:
@@ -234,9 +281,8 @@ def test_a_default_of_several_lines_is_all_there_above_the_input() -> None:
         "│ {",
         '│   "path": "⟨U+001B⟩[2Ja.txt"',
         "│ }",
-        "Text [as above]: ",
+        "Text (Enter sends: the text above): ",
     ]
-    assert "  Enter alone: the text above." in typist.shown
     assert ask_on_stdin(prompt, Typist('""'), "stdin") == Answered("", "stdin")
     line = '{"path": "b.txt", "lines": [1, 2]}'
     assert ask_on_stdin(prompt, Typist(line), "stdin") == Answered(line, "stdin")
