@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import takewhile
 
 from pydantic import JsonValue
 
-from jp_nb.config.partial import Change, Partial, diff, is_wrapper
-from jp_nb.config.paths import Keys, format_path
+from jp_nb.config.partial import Change, Partial, apply, diff, is_wrapper, strip_strategies
+from jp_nb.config.paths import Keys, format_path, parse_path
 from jp_nb.config.schema import JSON, ROOT, SchemaNode
 from jp_nb.record.events import ConfigDelta, TurnStart
 from jp_nb.record.own_paths import OwnPaths
 from jp_nb.record.projection import Projection
+from jp_nb.record.proposals import is_of_tools
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.unanswered import counting_deltas
 
@@ -72,10 +73,47 @@ def carried_over(projection: Projection, begins: Partial) -> Change:
     return changes_at(change, lambda path: path in said)
 
 
+def kept_settings(left: Projection, begins: Projection, paths: Collection[str]) -> Change:
+    """Return the change that sets `paths` in a new conversation as the user set them in the last.
+
+    Changes by tools, and changes in an untrusted record, are not the user's. Changes that both
+    conversations share, as a fork does, are not made again.
+
+    Args:
+        left: The conversation that was active.
+        begins: The conversation that follows it.
+        paths: The settings, with everything below them.
+    """
+    keys = [parse_path(path) for path in paths]
+    shared = _shared_changes(left, begins)
+    below, before = begins.now().below, begins.partial()
+    after = before
+    for step in left.steps():
+        if step.is_reset or step.delta is None or is_of_tools(step.delta):
+            continue
+        if step.number < left.foreign or begins.foreign <= step.number < shared:
+            continue
+        change = changes_at(step.change, lambda path: _is_within(path, keys))
+        if change:
+            after = strip_strategies(apply(after, change, step.defaults, below))
+    return diff(before, after)
+
+
+def _shared_changes(left: Projection, begins: Projection) -> int:
+    pairs = zip(left.deltas, begins.deltas, strict=False)
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+
+
+def _is_within(path: str, places: Collection[Keys]) -> bool:
+    keys = parse_path(path)
+    return any(keys[: len(place)] == place for place in places)
+
+
 def changes_at(change: Change, wanted: Callable[[str], bool]) -> Change:
-    """Return what of `change` is at paths that are `wanted`."""
+    """Return the part of `change` at the `wanted` paths."""
     delta = _at(change.delta, wanted, ROOT, ())
-    return Change(delta, tuple(path for path in change.unsets if wanted(path)))
+    unsets = tuple(path for path in change.unsets if wanted(path))
+    return Change(delta, unsets, change.uncovers.intersection(unsets))
 
 
 def _at(

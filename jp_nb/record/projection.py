@@ -108,6 +108,11 @@ class Projection:
         """How many changes, the first ones, are a stranger's."""
         return 0 if self._trusted else self._stored
 
+    @property
+    def deltas(self) -> Sequence[ConfigDelta]:
+        """The changes of the conversation, as they are stored."""
+        return self._stream.deltas
+
     # --- folding -----------------------------------------------------------------------------
 
     def below_changed(self) -> None:

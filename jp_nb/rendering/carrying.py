@@ -17,6 +17,11 @@ MAX_VALUE_CHARS = 60
 FOR_ALL = "`%jp config --user PATH=VALUE` keeps a value for every conversation"
 
 
+def kept_notices(change: Change) -> list[str]:
+    """Return the line about settings that a conversation took over; none if there are none."""
+    return [f"Kept from the previous conversation: {_listed(change)}"] if change else []
+
+
 def left_behind(change: Change, *, asks: bool) -> str:
     """One line: what the conversation before had set, and how to have it in the new one.
 
@@ -24,9 +29,6 @@ def left_behind(change: Change, *, asks: bool) -> str:
         change: What would carry it over; not empty.
         asks: Whether the new conversation begins with a request, and not by `%jp new`.
     """
-    found = [*_values(change.delta), *(f"{path} unset" for path in change.unsets)]
-    more = len(found) - MAX_LISTED
-    listed = ", ".join([*found[:MAX_LISTED], *([f"and {more} more"] if more > 0 else [])])
     how = "`%jp new --keep-config` begins it with all of this"
     if asks:
         how = (
@@ -34,8 +36,14 @@ def left_behind(change: Change, *, asks: bool) -> str:
         )
     return (
         "a new conversation begins from the files; the one before had set "
-        f"{listed}. {how}; {FOR_ALL}"
+        f"{_listed(change)}. {how}; {FOR_ALL}"
     )
+
+
+def _listed(change: Change) -> str:
+    found = [*_values(change.delta), *(f"{path} unset" for path in change.unsets)]
+    more = len(found) - MAX_LISTED
+    return ", ".join([*found[:MAX_LISTED], *([f"and {more} more"] if more > 0 else [])])
 
 
 def _values(delta: Partial) -> Iterator[str]:

@@ -6,7 +6,7 @@ Source: `docs/architecture.md`, `docs/record.md`, `docs/decisions.md` D8, D18, D
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import cached_property
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from jp_nb.session.settings import Settings
     from jp_nb.workspace.folder_trust import Pending
 
+KEPT = ("providers",)
+"""The settings of the user that each conversation takes over from the one before: a request must
+not be sent to another host, or with another key, because a conversation begins."""
+
 MAX_NOTICES = 5
 """Of a record that is read, about its entries."""
 
@@ -50,6 +54,7 @@ class ActiveConversation:
         headless: True if nobody is there.
         restored: True if the active conversation was in the notebook before.
         made_here: True if this process made all of it.
+        begun: Number of entries that it took over when it began; no more: it is unused.
         comes_back: True if there is a notebook that may be opened again.
         running: The turn, or the call on the bench, that runs, or ran last.
         notices: What the person should be told once.
@@ -73,6 +78,7 @@ class ActiveConversation:
         self._notebook = home.path
         self._cassettes_before = vars(previous).get("cassettes") if previous is not None else None
         self._awaits_files = False
+        self.begun = 0
         self._wants_journal = True
         base_config = self._base_config(loads=True)
         opened = home.open(clock=clock, base_config=base_config, go_on=_goes_on(files))
@@ -214,25 +220,52 @@ class ActiveConversation:
         ours: bool = True,
         made_here: bool = False,
         settings: Settings | None = None,
+        keeps: Collection[str] = KEPT,
     ) -> None:
         """Make `stream` the active conversation; the old one stays in the notebook.
 
-        Its `settings` are read anew if there are none.
+        Args:
+            stream: The conversation.
+            ours: True if it is trusted.
+            made_here: True if this process made all of it.
+            settings: Its configuration, if that was prepared.
+            keeps: The settings of the user that it takes over from the old one otherwise.
         """
-        trust = self.trust
+        from jp_nb.rendering.carrying import kept_notices
+        from jp_nb.session.settings import Settings
+
+        trust, is_empty = self.trust, not len(stream)
+        if settings is None:
+            settings = Settings(stream, self.files, trusted=ours, made_here=made_here)
+            self.notices += kept_notices(settings.keep(self.settings, keeps))
         self.document.shelve()
         self.document.conversation = stream
         trust.follow(ours=ours)
-        self.follow(made_here=made_here, settings=settings, is_kept=False)
+        self.follow(
+            made_here=made_here,
+            settings=settings,
+            is_kept=False,
+            begun=len(stream) if is_empty else 0,
+        )
 
     def follow(
-        self, *, made_here: bool = False, settings: Settings | None = None, is_kept: bool = True
+        self,
+        *,
+        made_here: bool = False,
+        settings: Settings | None = None,
+        is_kept: bool = True,
+        begun: int = 0,
     ) -> None:
-        """Go on with what is the document's active conversation now; `trust` follows it already.
+        """Continue with the document's active conversation, which `trust` follows already.
 
-        Unless it `is_kept`, the notebook has nothing of it yet.
+        Args:
+            made_here: True if this process made all of it.
+            settings: Its configuration; None: it is read.
+            is_kept: True if the notebook has it already.
+            begun: Number of entries that it took over.
         """
         self.restored, self.made_here, self._ours = False, made_here, self.trust.trusted
+        self.begun = begun
         if self.comes_back:
             self.journal.follow(is_kept=is_kept)
         self._adopt(settings)
@@ -338,7 +371,8 @@ class ActiveConversation:
 
     def write_journal(self) -> None:
         """Have the journal hold what happened, before any home is offered it."""
-        if not self.comes_back:
+        is_unused = self.begun == len(self.document.conversation) > 0
+        if not self.comes_back or is_unused:
             return
         with suppress(ConfigError):  # nothing can be asked with it: as it was before
             self._wants_journal = self.settings.projection.config().record.journal
@@ -393,8 +427,10 @@ class ActiveConversation:
             StorageError: If that cannot be kept; nothing changed.
         """
         self.files.agree(found)
-        if self.made_here and not len(self.document.conversation):
+        if self.made_here and len(self.document.conversation) == self.begun:
             self.document.conversation.base_config = self._base_config()  # it begins with them
+            if self.begun:
+                self.replaced()
         self._read_settings_anew()
 
     def close(self) -> None:

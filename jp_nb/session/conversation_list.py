@@ -15,7 +15,8 @@ from jp_nb.record import conversations
 from jp_nb.record.fork import fork, undo
 from jp_nb.record.turn_view import Turn, read_turn
 from jp_nb.rendering.carrying import left_behind
-from jp_nb.session.active_conversation import ActiveConversation
+from jp_nb.session.active_conversation import KEPT, ActiveConversation
+from jp_nb.session.requested_changes import MODEL
 
 if TYPE_CHECKING:
     from jp_nb.record.document import Document
@@ -62,9 +63,11 @@ class ConversationList:
         """
         active = self._active
         active.refuse_while_running()
-        left = self._left if keep_config and not len(active.document.conversation) else None
-        left = left or active.settings.projection
-        active.install(active.empty(), made_here=True)
+        before = active.settings
+        unused = len(active.document.conversation) == active.begun
+        left = self._left if keep_config and unused else None
+        left = left or before.projection
+        active.install(active.empty(), made_here=True, keeps=(*KEPT, MODEL))
         if keep_config:
             self._left = left
             active.settings.carry_over(active.settings.carried_over(left))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from jp_nb.record.carried_changes import set_for_turn_again
 from jp_nb.record.fork import fork
 from jp_nb.record.stream import ConversationStream
-from jp_nb.session.active_conversation import ActiveConversation
+from jp_nb.session.active_conversation import KEPT, ActiveConversation
 from jp_nb.session.settings import Settings
 from jp_nb.workspace.config_files import ConfigFiles
 
@@ -25,6 +25,7 @@ class NextConversation:
         begins: Whether it begins anew, and is no branch of another one.
         trusted: Whether what it holds counts in full.
         foreign: If not, so many of its first changes are a stranger's.
+        keeps: Settings of the user that it takes over from the active conversation.
     """
 
     stream: ConversationStream
@@ -32,6 +33,7 @@ class NextConversation:
     begins: bool = True
     trusted: bool = True
     foreign: int = 0
+    keeps: tuple[str, ...] = KEPT
 
     def settings(self, files: ConfigFiles) -> Settings:
         """Return its configuration over `files`."""

@@ -5,7 +5,7 @@ Source: `docs/guide.md`, `docs/decisions.md` D13, D20, `docs/configuration.md`, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
 from pydantic import JsonValue
@@ -20,7 +20,7 @@ from jp_nb.config.schema import require
 from jp_nb.config.toggles import require_tools
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.errors import ConfigError, UsageError
-from jp_nb.record.carried_changes import carried_over, changes_at
+from jp_nb.record.carried_changes import carried_over, changes_at, kept_settings
 from jp_nb.record.claims import claims_for
 from jp_nb.record.draft import Draft
 from jp_nb.record.ignored_changes import changes_if_trusted, ignored_changes
@@ -188,6 +188,22 @@ class Settings:
         draft.add(change, claims_for(change, None))
         draft.config()
         draft.record()
+
+    def keep(self, other: Settings, paths: Collection[str]) -> Change:
+        """Record the settings at `paths` as the user set them in the conversation of `other`.
+
+        Configuration files that cannot be read are ignored, so that no setting is lost because
+        of them. Returns the change that was recorded.
+        """
+        with self.lenient(), other.lenient():
+            self.projection.below_changed()
+            other.projection.below_changed()
+            change = kept_settings(other.projection, self.projection, paths)
+            if change:
+                draft = Draft(self.projection)
+                draft.add(change, claims_for(change, None))
+                draft.record()
+        return change
 
     def draft(self, directives: Sequence[Directive], *, model: str | None = None) -> Draft:
         """Make the changes that `change` records, without recording them.

@@ -42,8 +42,9 @@ from jp_nb.record.events import ChatRequest, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, thread_of
 from jp_nb.record.turn_view import Turn, read_turn
+from jp_nb.rendering.carrying import kept_notices
 from jp_nb.rendering.form_record import record_of
-from jp_nb.session.active_conversation import ActiveConversation
+from jp_nb.session.active_conversation import KEPT, ActiveConversation
 from jp_nb.session.attached_values import choose_variables
 from jp_nb.session.beginnings import Beginnings
 from jp_nb.session.cell_work import CellWork
@@ -52,6 +53,7 @@ from jp_nb.session.interpolate import interpolate
 from jp_nb.session.model_catalog import ModelCatalog
 from jp_nb.session.next_conversation import NextConversation
 from jp_nb.session.reruns import Reruns
+from jp_nb.session.requested_changes import MODEL
 from jp_nb.session.resolving import Resolver
 from jp_nb.session.settings import Settings
 from jp_nb.tooling.base import RUN
@@ -144,7 +146,7 @@ class TurnRunner:
             PromptCancelled: If the person was asked, and wants nothing to be asked.
         """
         if new:
-            return NextConversation(self._active.empty())
+            return NextConversation(self._active.empty(), keeps=(*KEPT, MODEL))
         if (again := self.beginnings.again(content, cell, same_text=same_text)) is not None:
             return again
         repeated = self.reruns.found(content, cell, same_text=same_text)
@@ -183,11 +185,13 @@ class TurnRunner:
         """
         active = self._active
         stream, settings = active.document.conversation, active.settings
+        kept: list[str] = []
         if other is not None:
             stream, settings = other.stream, other.settings(active.files)
+            kept = kept_notices(settings.keep(active.settings, other.keeps))
         chosen, notices = choose_variables(directives, self._host.namespace, active.files.folder)
         draft = settings.draft(chosen, model=model)
-        draft.notices.extend(notices)
+        draft.notices[:] = [*kept, *draft.notices, *notices]
         resolved = self.resolve(settings.snapshot(draft), stream.id, tool_choice=tool_choice)
         if schema is not None:
             resolved.provider.check_schema(schema)

@@ -113,28 +113,25 @@ def test_a_new_conversation_says_what_the_one_before_had_set_and_takes_it_along(
     host = "http://127.0.0.1:8080"
     user.run(
         f"%jp config assistant.model.id=scripted/story providers.llm.llamacpp.base_url={host} "
-        "conversation.tools.t.options.api_key=hush"
+        "conversation.tools.t.options.api_key=hush user.name=Ada"
     )
     user.run("%%jp\nGo.")
     printed = user.run("%jp new")
-    assert "the one before had set " in printed
-    for text in (
-        "assistant.model.id=scripted/story",
-        "conversation.tools.t.options.api_key=(set, not shown)",
-        f"providers.llm.llamacpp.base_url={host}",
-    ):
-        assert text in printed
+    kept = "Kept from the previous conversation: assistant.model.id=scripted/story, "
+    assert f"{kept}providers.llm.llamacpp.base_url={host}\n" in printed
+    left = "conversation.tools.t.options.api_key=(set, not shown), user.name=Ada"
+    assert f"the one before had set {left}. " in printed
     assert "hush" not in printed
-    assert "scripted/story" not in said(user, "%jp config assistant.model.id")
+    assert "Ada" not in said(user, "%jp config user.name")
     again = user.run("%jp new --keep-config")  # of the one before: nothing was said in between
     assert "had set" not in again
     assert "model scripted/story" in again
-    for path in ("providers.llm.llamacpp.base_url", "assistant.model.id"):
+    for path in ("user.name", "providers.llm.llamacpp.base_url", "assistant.model.id"):
         assert "conversation, for turn 0" in said(user, f"%jp config {path}")
     user.run("%%jp\nGo.")
     assert value(user, "jp_nb.last.text") == "one"
     printed = user.run("%%jp -n -m scripted/story\nGo.")
-    assert f"providers.llm.llamacpp.base_url={host}. `%jp config PATH=VALUE`" in printed
-    assert "assistant.model.id" not in printed  # it was set anew
+    assert "user.name=Ada. `%jp config PATH=VALUE`" in printed
+    assert "assistant.model.id" not in printed.partition("had set")[2]
     assert "had set" not in user.run("%jp new --keep-config")
-    assert "had set" not in user.run("%%jp -n -c assistant.model.id=scripted/story\nGo.")
+    assert "had set" not in user.run("%%jp -n -c user.name=Bea\nGo.")

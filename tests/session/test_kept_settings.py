@@ -1,0 +1,216 @@
+"""What the user set under `providers`, and the model, in the conversations that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jp_nb.config.directives import Directive
+from jp_nb.errors import ProviderError
+from jp_nb.interop.jp_directories import load_directory, save_directory
+from jp_nb.record.document import Document
+from jp_nb.record.events import ConfigDelta
+from jp_nb.record.proposals import ProposedBy, metadata_of
+from jp_nb.record.timestamps import utc_now
+from jp_nb.session.host import CellRun
+from jp_nb.session.session import Session
+from tests.support.fake_host import FakeHome, FakeHost
+from tests.support.loopback import LoopbackServer, Reply
+from tests.support.magic_shell import folder
+
+__all__ = ["folder"]
+
+ADDRESS = "providers.llm.openai.base_url"
+KEY_VARIABLE = "providers.llm.openai.api_key_env"
+
+
+@pytest.fixture
+def vendor() -> Iterator[LoopbackServer]:
+    with LoopbackServer(lambda _: Reply(text="From the vendor.")) as server:
+        yield server
+
+
+@pytest.fixture
+def chosen() -> Iterator[LoopbackServer]:
+    with LoopbackServer(lambda _: Reply(text="From the chosen server.")) as server:
+        yield server
+
+
+class Cells:
+    """Cells of one notebook; the user's file names the address and the key of the vendor."""
+
+    def __init__(self, vendor: LoopbackServer, home: FakeHome | None = None) -> None:
+        file = Path.cwd().parent / "home" / "config.toml"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(
+            f'[providers.llm.openai]\nbase_url = "{vendor.url}"\napi_key_env = "VENDOR_KEY"\n'
+        )
+        self.host = FakeHost(home=home)
+        self.session = Session(self.host)
+        self._runs = 0
+
+    def ask(self, cell: str, text: str, **options: Any) -> str:
+        self._runs += 1
+        self.host.cell = CellRun(cell, f"run-{self._runs}")
+        return self.session.run_turn(text, **options).text
+
+    def set(self, *assignments: str) -> None:
+        self.session.configure(*(Directive("cfg", each) for each in assignments))
+
+    def unset(self, path: str) -> None:
+        self.session.configure(Directive("unset", path))
+
+    @property
+    def address(self) -> str | None:
+        return self.session.config.providers.llm.openai.base_url
+
+    def told(self) -> list[str]:
+        told = list(self.session.notices)
+        self.session.notices.clear()
+        return told
+
+
+@pytest.fixture
+def cells(folder: Path, vendor: LoopbackServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cells]:
+    monkeypatch.setenv("VENDOR_KEY", "sk-vendor-secret")
+    monkeypatch.setenv("CHOSEN_KEY", "sk-chosen-secret")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    made = Cells(vendor)
+    yield made
+    made.session.close()
+
+
+def test_running_the_first_cell_again_keeps_the_address_and_the_key_that_the_user_chose(
+    cells: Cells, vendor: LoopbackServer, chosen: LoopbackServer
+) -> None:
+    cells.ask("first", "Hello.")
+    cells.set(f"{ADDRESS}={chosen.url}", f"{KEY_VARIABLE}=CHOSEN_KEY")
+    cells.ask("last", "And now?", model="openai/x")
+    began = cells.session.document.conversation.id
+    cells.told()
+    cells.ask("first", "Hello.")
+    assert cells.session.document.conversation.id != began
+    assert f"Kept from the previous conversation: {KEY_VARIABLE}=CHOSEN_KEY" in cells.told()[1]
+    assert cells.ask("last", "And now?", model="openai/x") == "From the chosen server."
+    assert not vendor.requests
+    keys = {request.headers["authorization"] for request in chosen.requests}
+    assert keys == {"Bearer sk-chosen-secret"}
+
+
+def imported(cells: Cells) -> None:
+    out = Path("other")
+    document = Document.new(clock=utc_now, made="live", base_config={})
+    save_directory(document.to_json(), out, "native")
+    loaded = Document.load(load_directory(out, clock=utc_now), clock=utc_now)
+    cells.session.conversations.adopt_imported(loaded)
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        lambda cells: cells.session.conversations.new(),
+        lambda cells: cells.session.conversations.new(keep_config=True),
+        lambda cells: cells.session.conversations.fork(0),
+        lambda cells: cells.session.conversations.undo(),
+        lambda cells: cells.session.retry(),
+        lambda cells: cells.ask("other", "New.", new=True),
+        imported,
+    ],
+    ids=["new", "new --keep-config", "fork", "undo", "retry", "-n", "import"],
+)
+def test_each_conversation_that_follows_keeps_what_the_user_set_last(
+    cells: Cells, chosen: LoopbackServer, begin: Callable[[Cells], object]
+) -> None:
+    cells.set(f"{ADDRESS}=http://earlier.example")
+    cells.ask("a", "One.")
+    cells.ask("b", "Two.")
+    cells.set(f"{ADDRESS}={chosen.url}", f"{KEY_VARIABLE}=CHOSEN_KEY")
+    cells.ask("c", "Three.", model="openai/x")
+    begin(cells)
+    assert cells.address == chosen.url
+    assert cells.session.config.providers.llm.openai.api_key_env == "CHOSEN_KEY"
+    cells.session.conversations.new()  # and the one after it
+    assert cells.address == chosen.url
+
+
+def test_a_setting_that_the_user_took_back_stays_so(cells: Cells, vendor: LoopbackServer) -> None:
+    cells.set(f"{ADDRESS}=http://earlier.example")
+    cells.ask("first", "Hello.")
+    cells.unset(ADDRESS)
+    cells.ask("second", "And?")
+    cells.ask("first", "Hello.")
+    assert cells.address == vendor.url
+
+
+def test_options_of_a_request_that_failed_are_not_kept(
+    cells: Cells, vendor: LoopbackServer
+) -> None:
+    with LoopbackServer([Reply(status=404)]) as broken:
+        option = Directive("cfg", f"{ADDRESS}={broken.url}")
+        with pytest.raises(ProviderError):
+            cells.ask("a", "Hello.", model="openai/x", directives=[option])
+    cells.session.conversations.new()
+    assert cells.address == vendor.url
+    assert cells.session.settings.model == "scripted/talk"
+
+
+def test_a_change_that_a_tool_proposed_stays_in_its_conversation(
+    cells: Cells, vendor: LoopbackServer
+) -> None:
+    cells.ask("a", "Hello.")
+    proposed = ProposedBy("t", "call_1", (ADDRESS,), "person")
+    cells.session.document.conversation.append(
+        ConfigDelta(
+            delta={"providers": {"llm": {"openai": {"base_url": "http://tool.example"}}}},
+            metadata=metadata_of([proposed]),
+        )
+    )
+    assert cells.address == "http://tool.example"
+    cells.session.conversations.new()
+    assert cells.address == vendor.url
+
+
+def test_an_untrusted_record_gives_nothing_to_the_conversations_that_follow(
+    cells: Cells, vendor: LoopbackServer, chosen: LoopbackServer
+) -> None:
+    cells.ask("a", "Hello.")
+    cells.set(f"{ADDRESS}=http://theirs.example", f"{KEY_VARIABLE}=HOME")
+    cells.set("assistant.model.id=anthropic/theirs")
+    stored: Any = cells.session.document.to_json()
+    opened = Cells(vendor, FakeHome(stored={**stored, "signature": None}))
+    opened.session.conversations.fork()
+    opened.session.conversations.new()
+    assert opened.address == vendor.url
+    assert opened.session.config.providers.llm.openai.api_key_env == "VENDOR_KEY"
+    assert opened.session.settings.model == "scripted/talk"
+    again = Cells(vendor, FakeHome(stored={**stored, "signature": None}))
+    again.set(f"{ADDRESS}={chosen.url}")  # the user's own setting counts and is kept
+    again.session.conversations.fork()
+    assert again.address == chosen.url
+    again.session.conversations.new()
+    assert again.address == chosen.url
+    assert again.session.config.providers.llm.openai.api_key_env == "VENDOR_KEY"
+    opened.session.close()
+    again.session.close()
+
+
+@pytest.mark.parametrize("by_option", [False, True])
+def test_a_new_conversation_keeps_the_model(cells: Cells, *, by_option: bool) -> None:
+    Path("other.toml").write_text('[[replies]]\ntext = "other"\n')
+    cells.ask("a", "Hello.", model="scripted/other")
+    if by_option:
+        assert cells.ask("b", "New.", new=True) == "other"
+    else:
+        cells.session.conversations.new()
+        assert cells.session.summary().startswith("model scripted/other · new conversation")
+    assert any("assistant.model.id=scripted/other" in line for line in cells.told())
+
+
+def test_running_the_first_cell_again_begins_with_its_own_model(cells: Cells) -> None:
+    Path("other.toml").write_text('[[replies]]\ntext = "other"\n')
+    cells.ask("a", "Hello.")
+    cells.ask("b", "Hello.", model="scripted/other")
+    assert cells.ask("a", "Hello.") == "one"
