@@ -46,6 +46,7 @@ from jp_nb.agent.tool_set import ToolSet
 from jp_nb.agent.turn_record import TurnRecord
 from jp_nb.errors import ProviderError
 from jp_nb.record.events import ChatResponse, ToolCallRequest
+from jp_nb.record.turn_marks import LastHost
 from jp_nb.tooling.base import CellThread
 
 
@@ -183,6 +184,7 @@ class AnswerStream:
         await self._decided()  # an interrupt in the pause before
         one = Attempt(resolved.full_name, resolved.request.max_tool_calls, seam=chain.seam())
         self._attempt = one
+        self._note_host(resolved)
         record, last = self._record, self._record.stream.entries[-1]
         record.sent = SentNote(
             resolved.provider, resolved.provider_name, request, len(record.thread), last
@@ -200,6 +202,16 @@ class AnswerStream:
         if one.finished is None and one.retry is not None:
             return one.retry
         return one
+
+    def _note_host(self, resolved: Resolved) -> None:
+        """Show a notice if this request is sent to another host than the last one."""
+        if not (host := resolved.host):
+            return
+        now, last = LastHost.of(host), self._record.last_host
+        if last is not None and last.mark != now.mark:
+            told = f"⚠ This request goes to {host} ({resolved.provider_name}); the last one of this"
+            self._display(Notice(f"{told} notebook went to {last.name}."))
+        self._record.last_host = now
 
     async def _hear_out(self, provider: Provider, request: ModelRequest, one: Attempt) -> None:
         try:

@@ -234,6 +234,26 @@ class Provider(Protocol):
         """
         ...
 
+    @property
+    def address(self) -> str:
+        """Return the address of the server; "" if requests are not sent over a network.
+
+        Raises:
+            ConfigError: If the address cannot be used.
+        """
+        ...
+
+    def check_ready(self, model: str, text: str) -> None:
+        """Raise if a turn with the request `text` to `model` cannot begin. Sends nothing.
+
+        Called before anything is recorded.
+
+        Raises:
+            ProviderError: If the key is missing or cannot be sent.
+            ConfigError: If the model is not configured, or an address cannot be used.
+        """
+        ...
+
     async def models(self, *, seconds: float) -> ModelList:
         """Ask the server what it offers, for at most so many `seconds`.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
@@ -77,6 +78,11 @@ class Resolved:
             max_response_bytes=self.request.max_response_bytes,
             conversation_id=conversation_id,
         )
+
+    @property
+    def host(self) -> str:
+        """The host that requests are sent to, such as `127.0.0.1:8080`; "" without a network."""
+        return urlsplit(self.provider.address).netloc
 
     @property
     def full_name(self) -> str:

@@ -46,7 +46,7 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread
-from jp_nb.record.turn_marks import uncalled, with_tool_choice
+from jp_nb.record.turn_marks import LastHost, uncalled, with_host, with_tool_choice
 from jp_nb.record.unanswered import Ended, NoAnswer, is_unanswered, no_answer_mark
 from jp_nb.tooling.base import CellThread
 from jp_nb.tooling.context import SharedContext
@@ -111,6 +111,7 @@ class TurnLoop:
         changes: So many of the last changes of the configuration were made for this turn. They
             are taken back if it fails, or is interrupted, before the model said anything.
         recorded: What was answered before the turn was cut short, by the id of the inquiry.
+        last_host: The host of the last request of the notebook that was sent over a network.
         sleep: Waits before a retry.
         clock: Seconds, for the time between two interrupts.
         interrupts_heard: How many interrupts this turn took notice of; none after its end.
@@ -133,6 +134,7 @@ class TurnLoop:
     prepared: PreparedAnswers = NOTHING_PREPARED
     changes: int = 0
     recorded: Mapping[str, RecordedAnswer] = field(default_factory=dict)
+    last_host: LastHost | None = None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = monotonic
     interrupts_heard: int = 0
@@ -150,7 +152,7 @@ class TurnLoop:
     _compaction: TurnCompaction | None = None
 
     def __post_init__(self) -> None:
-        self._record = TurnRecord(self.stream, self.thread)
+        self._record = TurnRecord(self.stream, self.thread, last_host=self.last_host)
         self._tokens = TokenCount(self.display)
         if self.shortening is not None:
             self._compaction = TurnCompaction(
@@ -171,6 +173,11 @@ class TurnLoop:
     def sent(self) -> SentNote | None:
         """The last request that went out."""
         return self._record.sent
+
+    @property
+    def host(self) -> LastHost | None:
+        """The host of the last request by now."""
+        return self._record.last_host
 
     async def run(self, request: ChatRequest, images: Sequence[Image] = ()) -> TurnEnd:
         """Append `request` as a new turn, and run it to its end.
@@ -224,6 +231,8 @@ class TurnLoop:
         shown = admit(images, resolved.basis.config.record, before=0)
         request = request.model_copy(update={"content": shown.added_to(request.content)})
         request = with_tool_choice(request, resolved.tool_choice)
+        if not self.stream.same_each_time:
+            request = with_host(request, resolved.host)
         if self._compaction is not None:
             compaction = self._compaction
             wanted = compaction.as_wanted(resolved) if self.compacts else None

@@ -15,6 +15,7 @@ from jp_nb.image import Image
 from jp_nb.record.events import ChatRequest, Entry, InquiryEntry, ToolCallRequest
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread
+from jp_nb.record.turn_marks import LastHost
 
 
 @dataclass(slots=True)
@@ -24,12 +25,14 @@ class TurnRecord:
     Attributes:
         provider: Name of the provider that the entries are from.
         sent: The last request that went out for them.
+        last_host: The host of the last request that was sent over a network.
     """
 
     stream: ConversationStream
     thread: Thread
     provider: str = ""
     sent: SentNote | None = None
+    last_host: LastHost | None = None
     _held: list[InquiryEntry] = field(default_factory=list)
 
     def add_question(self, entry: InquiryEntry) -> None:

@@ -110,6 +110,15 @@ class AnthropicProvider:
         )
         return encode_body(head, rendering.encode(request.thread, front=attached.front))
 
+    @property
+    def address(self) -> str:
+        """Return the address of the server; see `Provider`."""
+        return self._http.endpoint.url
+
+    def check_ready(self, model: str, text: str) -> None:
+        """Refuse a request without its key; see `Provider`."""
+        self._http.check_ready()
+
     async def models(self, *, seconds: float) -> ModelList:
         """Ask what there is; see `Provider`."""
         return await list_anthropic(self._http, seconds)

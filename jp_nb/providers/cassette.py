@@ -30,6 +30,11 @@ class Tape(Protocol):
         """True if nobody but the tape answers."""
         ...
 
+    @property
+    def is_recording(self) -> bool:
+        """True if the model answers every request."""
+        ...
+
     def replay(self, asked: AskedRequest) -> Exchange | None:
         """Return what `asked` was answered; None: the model is to be asked.
 
@@ -132,6 +137,16 @@ class CassetteProvider:
                 "(`%jp cassette off` has models asked again)"
             )
         return await self._provider.models(seconds=seconds)
+
+    @property
+    def address(self) -> str:
+        """Return the provider's address, unless only the tape answers; see `Provider`."""
+        return "" if self._tape.is_offline else self._provider.address
+
+    def check_ready(self, model: str, text: str) -> None:
+        """Refuse what the provider refuses, unless the tape may answer; see `Provider`."""
+        if self._tape.is_recording:
+            self._provider.check_ready(model, text)
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
         """Refuse what the provider refuses; see `Provider`."""

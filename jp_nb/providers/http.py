@@ -80,6 +80,16 @@ class HttpClient:
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
             raise _translated(exc, endpoint, url) from exc
 
+    def check_ready(self) -> None:
+        """Raise if no request can be sent.
+
+        Raises:
+            ConfigError: If the environment names an address that cannot be used.
+            ProviderError: If the key is missing or cannot be sent.
+        """
+        _ = self.endpoint.url
+        _KeyHeader(self.endpoint).check()
+
     async def fetch(self, url: str, body: JsonValue = None) -> JsonValue:
         """Return the JSON that is at `url`, an address of this endpoint's server.
 

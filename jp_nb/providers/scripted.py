@@ -350,6 +350,15 @@ class ScriptedProvider:
         said = {key: value for key, value in body.items() if value not in ([], None)}
         return SentRequest("", f"the script {request.model}", {}, encode(said))
 
+    @property
+    def address(self) -> str:
+        """Return "": nothing is sent; see `Provider`."""
+        return ""
+
+    def check_ready(self, model: str, text: str) -> None:
+        """Refuse a model without a script; see `Provider`."""
+        self.script(model)
+
     async def models(self, *, seconds: float) -> ModelList:
         """Return the scripts that there are; see `Provider`."""
         found = scripts(self._folders) if self._script is None else [self._script.name]

@@ -2,6 +2,8 @@
 
 - `chat_request`: {"tool_choice": "tool:NAME"}, `required` or `none`, what the first request to the
   model demanded or forbade;
+- `chat_request`: {"host": "sha256:2cf24dba"}, the host of the first request to the model, as a
+  digest: only the user's files hold the names of hosts;
 - `chat_response`: {"continues": true}, the text goes on in the middle of the one before;
 - `tool_call_response`: {"edited_arguments": {"to": "Ada"}, "edited_by": "person", "channel":
   "form"}, what the tool ran with after a person changed it. The request stays what the model sent.
@@ -11,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from hashlib import sha256
+from typing import Final, Self
 
 from pydantic import JsonValue
 
+from jp_nb.record.document import Document
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
@@ -22,10 +26,12 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
+from jp_nb.record.jp_object import events_of
 
 TOOL_CHOICE: Final = "tool_choice"
 CHOICES: Final = ("auto", "none", "required")
 """Tool choices that name no tool."""
+HOST: Final = "host"
 CONTINUES: Final = "continues"
 ARGUMENTS: Final = "edited_arguments"
 
@@ -47,6 +53,50 @@ def marked_choice(request: ChatRequest) -> str | None:
 def as_choice(configured: str) -> str:
     """Return the tool choice that `assistant.tool_choice` means: there a tool is its bare name."""
     return configured if configured in CHOICES else f"tool:{configured}"
+
+
+def with_host(request: ChatRequest, host: str) -> ChatRequest:
+    """Return `request` marked with the `host` that it is sent to; "" is no host."""
+    if not host:
+        return request
+    mark = LastHost.of(host).mark
+    return request.model_copy(update={"metadata": {**request.metadata, HOST: mark}})
+
+
+@dataclass(frozen=True, slots=True)
+class LastHost:
+    """The host that the last request of a notebook was sent to.
+
+    Attributes:
+        mark: Identifies it.
+        name: For messages; a record does not have it.
+    """
+
+    mark: str
+    name: str = "another host"
+
+    @classmethod
+    def of(cls, host: str) -> Self:
+        """Return the value for `host`, such as `127.0.0.1:8080`."""
+        return cls(f"sha256:{sha256(host.encode()).hexdigest()[:8]}", host)
+
+
+def recorded_host(document: Document) -> LastHost | None:
+    """Return the host of the latest request in `document`; None if no request names one.
+
+    Other conversations are read as stored: anyone may have written them.
+    """
+    found = [
+        (request.timestamp, mark)
+        for request in document.conversation.requests
+        if isinstance(mark := request.metadata.get(HOST), str)
+    ]
+    for conversation in document.others:
+        for event in events_of(conversation):
+            match event:
+                case {"timestamp": str(timestamp), "metadata": {"host": str(mark)}}:
+                    found.append((timestamp, mark))
+    return LastHost(max(found)[1]) if found else None
 
 
 def uncalled(choice: str, names: Collection[str]) -> str | None:

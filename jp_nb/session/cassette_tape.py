@@ -78,6 +78,11 @@ class CassetteTape:
         return self.choice.mode == "replay"
 
     @property
+    def is_recording(self) -> bool:
+        """True if the model answers every request."""
+        return self.choice.mode == "record"
+
+    @property
     def added(self) -> int:
         """So many exchanges were written."""
         return self._writer.written

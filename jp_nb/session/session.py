@@ -312,7 +312,7 @@ class Session:
             KeyboardInterrupt: Likewise.
         """
         from jp_nb.record.recorded_images import IMAGES
-        from jp_nb.record.turn_marks import TOOL_CHOICE
+        from jp_nb.record.turn_marks import HOST, TOOL_CHOICE
         from jp_nb.session.next_conversation import branch_before
 
         self._ready()
@@ -322,7 +322,7 @@ class Session:
         )
         if turn is None or asked is None:
             raise UsageError("there is nothing to ask again: this conversation has no turn yet")
-        made_anew = (IMAGES, TOOL_CHOICE)
+        made_anew = (IMAGES, TOOL_CHOICE, HOST)
         metadata = {key: each for key, each in asked.metadata.items() if key not in made_anew}
         return self._run(
             ChatRequest(content=asked.content, schema=asked.response_schema, metadata=metadata),

@@ -41,6 +41,7 @@ from jp_nb.record.draft import Draft
 from jp_nb.record.events import ChatRequest, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, thread_of
+from jp_nb.record.turn_marks import recorded_host
 from jp_nb.record.turn_view import Turn, read_turn
 from jp_nb.rendering.carrying import kept_notices
 from jp_nb.rendering.form_record import record_of
@@ -52,8 +53,8 @@ from jp_nb.session.host import CellRun, Host
 from jp_nb.session.interpolate import interpolate
 from jp_nb.session.model_catalog import ModelCatalog
 from jp_nb.session.next_conversation import NextConversation
-from jp_nb.session.reruns import Reruns
 from jp_nb.session.requested_changes import MODEL
+from jp_nb.session.reruns import Reruns
 from jp_nb.session.resolving import Resolver
 from jp_nb.session.settings import Settings
 from jp_nb.tooling.base import RUN
@@ -109,6 +110,7 @@ class TurnRunner:
         self._agent, self._front_end = self.work.agent, self.work.front_end
         self._threads: tuple[ConversationStream, Thread] | None = None
         self.sent: SentNote | None = None
+        self._last_host = recorded_host(active.document)
         self.resolver = Resolver(active, hide=self.work.secrets.hide, prepared=self.work.prepared)
         self.catalog = ModelCatalog(self.resolver, self._agent.wait_for)
         self.shortening = Shortening(
@@ -339,6 +341,7 @@ class TurnRunner:
             progress=self._active.keep_progress,
             changes=changes,
             recorded=recorded,
+            last_host=self._last_host,
         )
 
     def _finish(
@@ -362,7 +365,7 @@ class TurnRunner:
                     end = self.work.serve(job, turn)
                     status, why = ("interrupted", "") if end is None else (end.status, end.why)
             finally:
-                self.sent = turn.sent or self.sent
+                self.sent, self._last_host = turn.sent or self.sent, turn.host
                 if turn.left_out or turn.view is not thread:
                     self._threads = None
                 made = self._view(number, turn, status)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from jp_nb.agent.display_events import Notice, ShowText
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ProviderError
 from jp_nb.interop.jp_directories import load_directory, save_directory
@@ -214,3 +216,67 @@ def test_running_the_first_cell_again_begins_with_its_own_model(cells: Cells) ->
     cells.ask("a", "Hello.")
     cells.ask("b", "Hello.", model="scripted/other")
     assert cells.ask("a", "Hello.") == "one"
+
+
+# --- another host --------------------------------------------------------------------------------
+
+
+def notices(cells: Cells) -> list[str]:
+    """The notices that the last turn showed before its answer."""
+    events = cells.host.person.outputs[-1].events
+    start = next(n for n, event in enumerate(events) if isinstance(event, ShowText))
+    return [event.text for event in events[:start] if isinstance(event, Notice)]
+
+
+def host_of(server: LoopbackServer) -> str:
+    return server.url.removeprefix("http://")
+
+
+def test_a_request_to_another_host_than_the_last_one_says_so_before_it_is_sent(
+    cells: Cells, vendor: LoopbackServer, chosen: LoopbackServer
+) -> None:
+    cells.ask("a", "One.", model="openai/x")
+    assert notices(cells) == []
+    cells.ask("b", "Two.", model="scripted/talk")
+    cells.ask("c", "Three.", model="openai/x")
+    assert notices(cells) == []
+    cells.set(f"{ADDRESS}={chosen.url}")
+    cells.ask("d", "Four.")
+    assert notices(cells) == [
+        f"⚠ This request goes to {host_of(chosen)} (openai); the last one of this notebook went to "
+        f"{host_of(vendor)}."
+    ]
+    cells.ask("e", "Five.")
+    assert notices(cells) == []
+    cells.session.conversations.switch(cells.session.document.conversation.id)
+    before = cells.session.document.conversation.id
+    cells.session.conversations.new()
+    cells.unset(ADDRESS)
+    cells.ask("f", "Six.")
+    assert len(notices(cells)) == 1
+    cells.session.conversations.switch(before)  # which has its own address
+    cells.ask("g", "Seven.")
+    assert len(notices(cells)) == 1
+
+
+@pytest.mark.parametrize("is_in_another_conversation", [False, True])
+def test_a_new_kernel_knows_the_last_host_and_the_record_does_not_name_it(
+    cells: Cells, vendor: LoopbackServer, *, is_in_another_conversation: bool
+) -> None:
+    cells.ask("a", "One.", model="openai/x")
+    if is_in_another_conversation:
+        cells.session.conversations.new()
+    stored: Any = cells.session.document.to_json()
+    assert host_of(vendor) not in json.dumps(stored)
+    same = Cells(vendor, FakeHome(stored=stored))
+    same.ask("b", "Two.", model="openai/x")
+    assert notices(same) == []
+    with LoopbackServer(["Hello."]) as other:
+        moved = Cells(other, FakeHome(stored=stored))
+        moved.ask("b", "Two.", model="openai/x")
+        assert notices(moved) == [
+            f"⚠ This request goes to {host_of(other)} (openai); the last one of this notebook went "
+            "to another host."
+        ]
+    same.session.close()
+    moved.session.close()

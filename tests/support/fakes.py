@@ -157,6 +157,13 @@ class EventProvider:
     def preview(self, request: ModelRequest) -> SentRequest:
         return SentRequest("", "nowhere", {}, b"{}")
 
+    @property
+    def address(self) -> str:
+        return ""
+
+    def check_ready(self, model: str, text: str) -> None:
+        return None
+
     def check_schema(self, schema: Mapping[str, Any]) -> None:
         return None
 
