@@ -63,7 +63,7 @@ class ConfigError(JpNbError):
         path: Dotted path of the first wrong value, such as `assistant.model.id`; "" for the
             whole tree.
         kind: What is wrong with it: `unknown_key`, `unknown_index`, `type`, `value`, `malformed`,
-            `unset`.
+            `unset`, `no_model`.
         layer: Which layer holds it, such as `user file` or `environment`; None if unknown.
         file: The file or variable that holds it; None if there is none.
         problems: Everything that is wrong, the first of it included.

@@ -37,6 +37,7 @@ class Resolved:
         basis: The configuration itself, which tools may propose to change.
         chains: True if an answer that reaches the token limit is continued.
         results: Has the results of calls in their place; None: tools run.
+        is_taped: True if a cassette records the model or answers in its place.
         nobody: Why nobody can be asked in the running cell; None if somebody may be there.
     """
 
@@ -54,6 +55,7 @@ class Resolved:
     basis: ConfigSnapshot = field(default_factory=ConfigSnapshot)
     chains: bool = False
     results: RecordedResults | None = None
+    is_taped: bool = False
     nobody: str | None = None
 
     def model_request(

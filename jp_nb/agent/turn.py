@@ -231,7 +231,7 @@ class TurnLoop:
         shown = admit(images, resolved.basis.config.record, before=0)
         request = request.model_copy(update={"content": shown.added_to(request.content)})
         request = with_tool_choice(request, resolved.tool_choice)
-        if not self.stream.same_each_time:
+        if not (self.stream.same_each_time or resolved.is_taped):  # a replay leaves the same record
             request = with_host(request, resolved.host)
         if self._compaction is not None:
             compaction = self._compaction

@@ -1,14 +1,17 @@
-"""Advice for errors of providers: a sentence behind what the provider said.
+"""Advice for errors of providers, and for a notebook without a model.
 
 Source: `docs/providers.md`.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Final
 
+from jp_nb.config.tree.provider_config import Llm
 from jp_nb.errors import ProviderError
+from jp_nb.providers import registry
 from jp_nb.providers.endpoint import Endpoint
 
 CHOOSE: Final = "`%jp config assistant.model.id=PROVIDER/NAME`"
@@ -21,6 +24,36 @@ _START: Final[Mapping[str, str]] = {
     "llamacpp": "Start it (`llama-server -m MODEL.gguf --port 8080`)",
     "ollama": "Start it (`ollama serve`)",
 }
+
+
+def set_key(variable: str) -> str:
+    """Return the statement that sets the key in `variable` in a running kernel, and hides it."""
+    return f'import os, getpass; os.environ["{variable}"] = getpass.getpass()'
+
+
+def ways_to_choose(llm: Llm) -> str:
+    """Return lines about each provider: how to choose it, and whether its key is set."""
+    rows: list[tuple[str, str]] = []
+    missing: list[str] = []
+    for name in registry.NAMES:
+        if (settings := getattr(llm, name, None)) is None:
+            continue  # a script is no model
+        variable = settings.api_key_env
+        if variable is None:
+            said = f"no key; server at {settings.base_url}"
+        elif os.environ.get(variable, "").strip():
+            said = f"{variable} is set"
+        else:
+            said = f"{variable} is not set"
+            missing.append(variable)
+        rows.append((f"%%jp -m {name}/MODEL", said))
+    width = max(len(option) for option, _ in rows)
+    lines = [f"  {option.ljust(width)}  {said}" for option, said in rows]
+    lines.insert(0, "Choose a model; it is used for the rest of the conversation:")
+    if missing:
+        lines.append(f"Set a key in this running kernel: {set_key(missing[0])}")
+    lines.append(f"Keep a model for all notebooks: {CHOOSE.replace('config ', 'config --user ')}")
+    return "\n".join(lines)
 
 
 def advice(error: ProviderError, endpoint: Endpoint) -> str:

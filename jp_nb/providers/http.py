@@ -23,7 +23,7 @@ from pydantic import JsonValue
 from jp_nb.agent.model_events import KeyReference, SentRequest
 from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
 from jp_nb.json_values import compact_json, read_json, to_utf8
-from jp_nb.providers.advice import advice
+from jp_nb.providers.advice import advice, set_key
 from jp_nb.providers.endpoint import Endpoint, public_url
 from jp_nb.providers.redaction import Redaction
 from jp_nb.providers.retry import classify
@@ -251,7 +251,8 @@ class _KeyHeader(httpx.Auth):
             if self._demanded:
                 raise ProviderError(
                     f"{endpoint.provider} needs a key, and the environment variable {name} is not "
-                    f"set. Set it, or name another one in {endpoint.setting}.api_key_env."
+                    f"set. Set it in this kernel: `{set_key(name)}`; or name another variable in "
+                    f"{endpoint.setting}.api_key_env."
                 )
         elif not (self.read().isascii() and self.read().isprintable()):
             raise ProviderError(

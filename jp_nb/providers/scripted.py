@@ -137,11 +137,14 @@ class Script(_Strict):
     Attributes:
         replies: In order.
         inquiries: Answers of the model to tools' questions: `tool.question` to the answer.
+        requests: Texts of which the request that begins a turn has to hold one: the script answers
+            these, in any order, and any other request means that no model is configured.
         summary: What the model says whenever it is to sum up turns; None: the next reply.
         name: For messages.
     """
 
     replies: tuple[Reply, ...] = ()
+    requests: tuple[str, ...] = ()
     inquiries: dict[str, JsonValue] = Field(default_factory=dict)
     summary: str | None = None
     name: str = "script"
@@ -310,9 +313,7 @@ class ScriptedProvider:
             yield Finished()
             return
         key = (request.conversation_id, script.name)
-        # A reply that is an error left nothing in the thread to be counted by.
-        number = max(position(request.thread, script.name), self._next.get(key, 0))
-        latest = _latest(request.thread)
+        number, latest = self._begin(script, request, key), _latest(request.thread)
         while number < len(script.replies) and not _applies(script.replies[number], latest):
             number += 1
         if number >= len(script.replies):
@@ -333,6 +334,14 @@ class ScriptedProvider:
             raise reply.error.as_error()
         reason: FinishReason = reply.finish
         yield Finished(reason)
+
+    def _begin(self, script: Script, request: ModelRequest, key: tuple[str, str]) -> int:
+        """Return the number of the first reply that may answer `request`."""
+        used = position(request.thread, script.name)
+        if script.requests:
+            return 0 if isinstance(request.thread.items[-1].entry, ChatRequest) else used
+        # A reply that is an error left nothing in the thread to be counted by.
+        return max(used, self._next.get(key, 0))
 
     def preview(self, request: ModelRequest) -> SentRequest:
         """Return what the script reads of `request`; see `Provider`."""
@@ -356,8 +365,18 @@ class ScriptedProvider:
         return ""
 
     def check_ready(self, model: str, text: str) -> None:
-        """Refuse a model without a script; see `Provider`."""
-        self.script(model)
+        """Refuse a model without a script, and a request that it does not answer.
+
+        Raises:
+            ConfigError: If there is no script, or it is the quickstart's and `text` is not.
+        """
+        script = self.script(model)
+        if script.requests and not any(each in text for each in script.requests):
+            raise ConfigError(
+                f"No model is configured. `{NAME}/{model}` is a script: it answers the requests of "
+                "the quickstart notebook and no others.",
+                kind="no_model",
+            )
 
     async def models(self, *, seconds: float) -> ModelList:
         """Return the scripts that there are; see `Provider`."""

@@ -147,6 +147,7 @@ class Resolver:
             basis=basis,
             chains=_chains(model.provider, config),
             results=self._results(provider),
+            is_taped=self._tape is not None,
             nobody=nobody,
         )
 

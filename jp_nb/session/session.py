@@ -372,6 +372,7 @@ class Session:
             prepared = turns.prepare(
                 None,
                 (),
+                text=found.request.content,
                 model=None,
                 schema=found.request.response_schema,
                 tool_choice=self._forced_in(found.request) if found.is_unanswered else None,
@@ -420,6 +421,7 @@ class Session:
         prepared = turns.prepare(
             other,
             directives,
+            text=request.content,
             model=model,
             schema=request.response_schema,
             tool_choice=tool_choice,

@@ -33,8 +33,9 @@ from jp_nb.agent.turn_compaction import Shortening
 from jp_nb.config.directives import Directive
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app_config import AppConfig
-from jp_nb.errors import PromptUnavailable, UsageError
+from jp_nb.errors import ConfigError, PromptUnavailable, UsageError
 from jp_nb.image import Image
+from jp_nb.providers.advice import ways_to_choose
 from jp_nb.record.call_progress import OpenCall
 from jp_nb.record.cut_short import CutShort
 from jp_nb.record.draft import Draft
@@ -175,14 +176,18 @@ class TurnRunner:
         other: NextConversation | None,
         directives: Sequence[Directive],
         *,
+        text: str,
         model: str | None,
         schema: Mapping[str, JsonValue] | None,
         tool_choice: ToolChoice | None,
     ) -> Prepared:
-        """Resolve what a turn would run on in `other`, None: in the active conversation.
+        """Resolve what a turn with the request `text` would run on in `other`.
+
+        Without `other` it would run in the active conversation.
 
         Raises:
             ConfigError: If an option or the configuration is wrong; nothing has changed.
+            ProviderError: If the key of the model is missing.
             UsageError: If the model cannot answer in `schema`, or no tool is as `tool_choice` says.
         """
         active = self._active
@@ -197,7 +202,18 @@ class TurnRunner:
         resolved = self.resolve(settings.snapshot(draft), stream.id, tool_choice=tool_choice)
         if schema is not None:
             resolved.provider.check_schema(schema)
+        self._check_ready(resolved, text)
         return Prepared(settings, draft, resolved)
+
+    @staticmethod
+    def _check_ready(resolved: Resolved, text: str) -> None:
+        try:
+            resolved.provider.check_ready(resolved.model, text)
+        except ConfigError as exc:
+            if exc.kind != "no_model":
+                raise
+            ways = ways_to_choose(resolved.basis.config.providers.llm)
+            raise ConfigError(f"{exc}\n{ways}", kind=exc.kind) from exc
 
     # --- what the configuration is resolved into -----------------------------------------------
 

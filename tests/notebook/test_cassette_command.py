@@ -253,7 +253,7 @@ def test_a_recording_without_a_key_leaves_the_cassette_as_it_was(
     with pytest.raises(ProviderError, match="needs a key"):
         again.ask("How will it be?")
     assert (folder / "talk.jsonl").read_bytes() == before
-    assert "no model has answered, and the file is as it was" in said(again)
+    assert "is recorded on talk.jsonl: 0 exchanges so far" in said(again)
     again.session.close()
 
 

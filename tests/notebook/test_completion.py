@@ -321,7 +321,7 @@ def kernel(folder: Path) -> Iterator[FrontEnd]:
             patch.setenv(f"XDG_{name}_HOME", str(folder / name.lower()))
         with front_end(folder) as user:
             user.run("%load_ext jp_nb")
-            user.run("%%jp\nHello.")
+            user.run("%%jp\nHello! Who answers here?")
             user.run("%jp new")
             yield user
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,8 @@ def test_running_the_first_cell_again_keeps_the_address_and_the_key_that_the_use
 
 def imported(cells: Cells) -> None:
     out = Path("other")
-    document = Document.new(clock=utc_now, made="live", base_config={})
+    then = utc_now() - timedelta(days=1)
+    document = Document.new(clock=lambda: then, made="live", base_config={})
     save_directory(document.to_json(), out, "native")
     loaded = Document.load(load_directory(out, clock=utc_now), clock=utc_now)
     cells.session.conversations.adopt_imported(loaded)

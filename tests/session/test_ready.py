@@ -1,0 +1,111 @@
+"""Requests that cannot begin: without a model, without its key, or with a misspelled name."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from jp_nb.config.directives import Directive
+from jp_nb.config.tree.provider_table import PROVIDERS
+from jp_nb.errors import ConfigError, JpNbError, ProviderError
+from jp_nb.providers.scripted import Script, find_script
+from jp_nb.session.session import Session
+from jp_nb.workspace import config_files
+from tests.support.fake_host import FakeHost
+from tests.support.notebook_runs import NOTEBOOKS
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """A session where nothing is configured, and no key is set."""
+    keys = {kind.model_fields["api_key_env"].default for kind in PROVIDERS.values()}
+    for name in os.environ:
+        if name.startswith(("JP_CFG_", "JP_NB_", "OPENAI_")) or name in keys:
+            monkeypatch.delenv(name)
+    monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
+    monkeypatch.setenv("JP_NB_KEY_FILE", str(tmp_path / "key"))
+    monkeypatch.chdir(tmp_path)
+    return Session(FakeHost())
+
+
+def refused(session: Session, text: str = "Why is the sky blue?", model: str | None = None) -> str:
+    """Ask; return the error. Nothing is recorded, shown or kept."""
+    before = list(session.document.conversation.raw)
+    name, shown = session.settings.model, len(_outputs(session))
+    with pytest.raises(JpNbError) as caught:
+        session.run_turn(text, model=model)
+    assert session.document.conversation.raw == before
+    assert (session.settings.model, len(_outputs(session))) == (name, shown)
+    assert session.last is None
+    return str(caught.value)
+
+
+def _outputs(session: Session) -> list[object]:
+    assert isinstance(session.host, FakeHost)
+    return list(session.host.person.outputs)
+
+
+def test_each_request_without_a_model_says_how_to_choose_one(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-quite-secret")
+    session.configure(Directive("cfg", "providers.llm.openrouter.api_key_env=MY_KEY"))
+    for question in ("Why is the sky blue?", "Do I need an umbrella?", "And tomorrow?"):
+        said = refused(session, question)
+        assert said.startswith("No model is configured.")
+        rows = {line.split()[2]: line for line in said.splitlines() if "%%jp -m" in line[:12]}
+        assert rows["anthropic/MODEL"].endswith("ANTHROPIC_API_KEY is not set")
+        assert rows["openai/MODEL"].endswith("OPENAI_API_KEY is set")
+        assert rows["openrouter/MODEL"].endswith("MY_KEY is not set")
+        assert rows["ollama/MODEL"].endswith("no key; server at http://localhost:11434")
+        assert not rows.keys() & {"google/MODEL", "xai/MODEL", "scripted/MODEL"}
+        assert 'os.environ["ANTHROPIC_API_KEY"] = getpass.getpass()' in said
+        assert "sk-quite-secret" not in said
+
+
+def test_the_packaged_script_answers_the_requests_of_the_quickstart(session: Session) -> None:
+    assert "**script**" in session.run_turn("Hello! Who answers here?").text
+    notebook = json.loads((NOTEBOOKS / "01-quickstart.ipynb").read_text())
+    cells = ["".join(cell["source"]) for cell in notebook["cells"]]
+    asked = [cell.partition("\n")[2] for cell in cells if cell.startswith("%%jp")]
+    file = find_script("welcome", [])
+    wanted = Script.load(file).requests
+    assert len(asked) == len(wanted) == 5
+    assert all(any(each in text for each in wanted) for text in asked)
+
+
+def test_the_script_of_the_quickstart_answers_its_requests_in_any_order(session: Session) -> None:
+    for text in ("Plan a walk for me, please.", "Hello! Who answers here?"):
+        session.run_turn(text)
+        session.run_turn(text)
+    assert [turn.status for turn in session.conversations.log()] == ["completed"] * 4
+
+
+@pytest.mark.parametrize("model", ["openai/x", "anthropic/x"])
+def test_a_request_without_a_key_is_not_recorded(session: Session, model: str) -> None:
+    variable = f"{model.partition('/')[0].upper()}_API_KEY"
+    said = refused(session, model=model)
+    assert f"the environment variable {variable} is not set" in said
+    assert f'os.environ["{variable}"] = getpass.getpass()' in said
+
+
+def test_a_key_that_cannot_be_sent_is_not_recorded(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-\N{EURO SIGN}")
+    assert "OPENAI_API_KEY holds characters that no key has" in refused(session, model="openai/x")
+
+
+def test_a_misspelled_model_is_not_recorded(session: Session) -> None:
+    for model in ("opnai/x", "gpt", "scripted/wellcome"):
+        refused(session, model=model)
+
+
+def test_errors_of_both_kinds_keep_their_classes(session: Session) -> None:
+    with pytest.raises(ConfigError):
+        session.run_turn("Why?")
+    with pytest.raises(ProviderError):
+        session.run_turn("Why?", model="openai/x")
