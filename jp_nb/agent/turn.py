@@ -58,10 +58,10 @@ CHOOSE_ANOTHER = f"`%jp config {MODEL_ID}=PROVIDER/NAME`"
 MAX_TOTAL_TOKENS = "assistant.request.max_total_tokens"
 ALLOW_MORE = f"`%jp config {MAX_TOTAL_TOKENS}=N` allows more, and 0 any number; ask again to go on"
 TOO_MANY_TOKENS = "This tool call did not run: the turn had taken as many tokens as it may."
-NO_ANSWER = (
-    "⚠ There was no answer: the request stays in the record, and only `%jp resume` sends it again"
-)
-TAKEN_BACK = "; what its options had set is taken back"
+AGAIN = "Run the cell again, or `%jp resume`."
+REQUEST_FAILED = f"⚠ The request failed. {AGAIN}"
+REQUEST_INTERRUPTED = f"⚠ Interrupted before an answer. {AGAIN}"
+NOT_KEPT = " Its options, such as `-m`, were not kept."
 
 CycleResult = Literal["follow_up", "config_changed", "completed", "interrupted", "stopped"]
 """The end of a cycle: the model is asked again, under another configuration or not, or it is over.
@@ -288,7 +288,8 @@ class TurnLoop:
         else:
             self._tell_tokens()
         if self._began:
-            self.display(Notice(NO_ANSWER + (TAKEN_BACK if takes_back else "")))
+            told = REQUEST_FAILED if status == "failed" else REQUEST_INTERRUPTED
+            self.display(Notice(told + (NOT_KEPT if takes_back else "")))
 
     def _tell_tokens(self) -> None:
         """Record the tokens of a response that left no entry, such as a refusal."""

@@ -40,7 +40,7 @@ from jp_nb.agent.prompts import Action, ActionPrompt, Exhibit
 from jp_nb.agent.recorded_results import RecordedResult
 from jp_nb.agent.resolved import Resolved
 from jp_nb.agent.retries import backoff
-from jp_nb.agent.turn import NO_ANSWER
+from jp_nb.agent.turn import REQUEST_FAILED
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.model_config import Request as RequestConfig
 from jp_nb.config.tree.tool_config import CANCELLATION
@@ -675,7 +675,7 @@ async def test_after_as_many_tries_as_allowed_the_error_is_raised() -> None:
         "server in trouble, attempt 2 of 3",
         "server in trouble, attempt 3 of 3",
     ]
-    assert bench.shown_of(Notice)[-1] == Notice(NO_ANSWER)
+    assert bench.shown_of(Notice)[-1] == Notice(REQUEST_FAILED)
     assert [int(seconds) for seconds in bench.slept] == [1, 2]
 
 

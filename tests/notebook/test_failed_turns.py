@@ -92,13 +92,16 @@ def test_two_failed_requests_are_not_in_the_third_and_their_model_does_not_stick
     assert [turn.left_out for turn in turns] == [True, True, False, False]
 
 
-def test_the_cell_and_the_log_say_so(session: Session) -> None:
+def test_the_cell_shows_one_short_notice_and_the_log_names_the_failure(session: Session) -> None:
     with LoopbackServer([NOT_FOUND, NOT_FOUND]) as server:
         reach(session, server)
         fail(session, "-m openai/broken", "First?")
         said = shell_of(session).shown[-1]
         fail(session, "-m openai/broken", "Second?")
-    assert "only `%jp resume` sends it again; what its options had set is taken back" in said
+    assert said == (
+        "⚠ The request failed. Run the cell again, or `%jp resume`. Its options, such as `-m`, "
+        "were not kept."
+    )
     log = conversation_log.log(session.document, session.conversations.log()).text
     line = "✗ failed: no answer came (models are not sent this turn; its settings were taken back)"
     assert log.count(line) == 2

@@ -15,7 +15,7 @@ import pytest
 
 from jp_nb.agent.interrupts import STOPPED
 from jp_nb.agent.questions import NOT_ANSWERED
-from jp_nb.agent.turn import NO_ANSWER, TAKEN_BACK
+from jp_nb.agent.turn import NOT_KEPT, REQUEST_INTERRUPTED
 from jp_nb.config.tree.tool_config import CANCELLATION
 from tests.support.cells import (
     asked,
@@ -282,7 +282,7 @@ def test_abort_leaves_nothing_of_it_in_the_record(user: FrontEnd) -> None:
     shown = static(user, request)
     assert shown.splitlines() == [
         "⚠ Aborted: what the model had begun to say is discarded",
-        NO_ANSWER + TAKEN_BACK,
+        REQUEST_INTERRUPTED + NOT_KEPT,
     ]
 
 
