@@ -42,13 +42,13 @@ def call(line: Invocation) -> None:
 
 def replay(line: Invocation) -> None:
     """Run the tool calls of a turn again, and show what they answer now beside what they did."""
+    from jp_nb.record.turn_marks import last_turn_to_repeat
     from jp_nb.session.tool_replay import TurnReplay
 
     session, number = line.session, line.number()
     turns = list(session.document.conversation.turns())
-    if not turns:
-        raise UsageError("there is no turn in this conversation")
-    wanted = len(turns) - 1 if number is None else number
+    last = last_turn_to_repeat(turns, "there is nothing to replay")
+    wanted = last.number if number is None else number
     if wanted >= len(turns):
         raise UsageError(f"there is no turn {wanted}: the last one is {len(turns) - 1}")
     options = line.options

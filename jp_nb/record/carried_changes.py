@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import takewhile
 
 from pydantic import JsonValue
@@ -36,16 +36,21 @@ def _since_last_turn(stream: ConversationStream) -> list[tuple[int, ConfigDelta]
 
 
 def set_for_turn_again(
-    stream: ConversationStream, number: int, *, options: int = 0
+    stream: ConversationStream, number: int, *, options: int = 0, skipped: Iterable[int] = ()
 ) -> list[tuple[int, ConfigDelta]]:
-    """Return the changes of `stream`, numbered, that a fork before turn `number` takes along.
+    """Return the numbered changes of `stream` that a fork before turn `number` takes over.
 
-    Those are the ones that were made for it, ahead of its request, but for the last `options` of
-    them; and those that were made since the last turn. What its tools changed, and what was set for
-    the turns behind it, stays with these turns. What is ahead of the first turn a fork has anyway.
+    A fork has the changes ahead of the first turn anyway. These are added:
+
+    - the changes ahead of the request of the turn, without the last `options` of them;
+    - the changes ahead of the `skipped` turns after it;
+    - the changes since the last turn.
+
+    Changes by tools, and changes for other later turns, are not taken over.
     """
     ahead = _ahead_of(stream, number) if number else []
-    return [*ahead[: max(len(ahead) - options, 0)], *_since_last_turn(stream)]
+    later = [change for turn in skipped for change in _ahead_of(stream, turn)]
+    return [*ahead[: max(len(ahead) - options, 0)], *later, *_since_last_turn(stream)]
 
 
 def _ahead_of(stream: ConversationStream, number: int) -> list[tuple[int, ConfigDelta]]:

@@ -4,6 +4,7 @@
   model demanded or forbade;
 - `chat_request`: {"host": "sha256:2cf24dba"}, the host of the first request to the model, as a
   digest: only the user's files hold the names of hosts;
+- `chat_request`: {"explains_error": true}, the request of `%jp why`, which is not asked again;
 - `chat_response`: {"continues": true}, the text goes on in the middle of the one before;
 - `tool_call_response`: {"edited_arguments": {"to": "Ada"}, "edited_by": "person", "channel":
   "form"}, what the tool ran with after a person changed it. The request stays what the model sent.
@@ -11,13 +12,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, Self
 
 from pydantic import JsonValue
 
+from jp_nb.errors import UsageError
 from jp_nb.record.document import Document
 from jp_nb.record.events import (
     ChatRequest,
@@ -27,11 +29,13 @@ from jp_nb.record.events import (
     ToolCallResponse,
 )
 from jp_nb.record.jp_object import events_of
+from jp_nb.record.turn_entries import TurnEntries
 
 TOOL_CHOICE: Final = "tool_choice"
 CHOICES: Final = ("auto", "none", "required")
 """Tool choices that name no tool."""
 HOST: Final = "host"
+EXPLAINS_ERROR: Final = "explains_error"
 CONTINUES: Final = "continues"
 ARGUMENTS: Final = "edited_arguments"
 
@@ -61,6 +65,21 @@ def with_host(request: ChatRequest, host: str) -> ChatRequest:
         return request
     mark = LastHost.of(host).mark
     return request.model_copy(update={"metadata": {**request.metadata, HOST: mark}})
+
+
+def last_turn_to_repeat(turns: Iterable[TurnEntries], why_not: str) -> TurnEntries:
+    """Return the last of `turns` that does not explain an error.
+
+    Raises:
+        UsageError: If there is no such turn; the message begins with `why_not`.
+    """
+    found = list(turns)
+    for turn in reversed(found):
+        request = next((each for each in turn.entries if isinstance(each, ChatRequest)), None)
+        if request is not None and request.metadata.get(EXPLAINS_ERROR) is not True:
+            return turn
+    why = "has only explanations of errors" if found else "has no turn yet"
+    raise UsageError(f"{why_not}: this conversation {why}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ Source: `docs/decisions.md` D18, D97, D98.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from jp_nb.record.carried_changes import set_for_turn_again
@@ -47,13 +48,19 @@ class NextConversation:
 
 
 def branch_before(
-    active: ActiveConversation, turn: int, *, options: int = 0, why: str
+    active: ActiveConversation,
+    turn: int,
+    *,
+    options: int = 0,
+    skipped: Iterable[int] = (),
+    why: str,
 ) -> NextConversation:
     """Return a branch of the active conversation in which `turn` can be asked again.
 
-    It has the turns before that one, and what was set for it and since the last turn; what the
-    last `options` changes ahead of it set comes again with its request. Nothing is deleted: the
-    notice begins with `why` and names the conversation that has all turns.
+    It has the turns before that one, and the settings that the user made for it and since the last
+    turn, without its last `options` changes: its request makes them again. Settings that the user
+    made ahead of the `skipped` turns apply as well. Nothing is deleted: the notice begins with `why`
+    and names the conversation that has all turns.
 
     Raises:
         StorageError: If the active conversation is damaged.
@@ -62,7 +69,7 @@ def branch_before(
     made = fork(
         old, keep_turns=turn, clock=active.clock, made=active.made, not_ids=active.document.ids()
     )
-    again = set_for_turn_again(old, turn, options=options)
+    again = set_for_turn_again(old, turn, options=options, skipped=skipped)
     kept = min(foreign, len(made.deltas)) + sum(number < foreign for number, _ in again)
     made.append(*(delta for _, delta in again))
     return NextConversation(

@@ -286,6 +286,7 @@ class Session:
             JpNbError: As `run_turn` does.
             KeyboardInterrupt: Likewise.
         """
+        from jp_nb.record.turn_marks import EXPLAINS_ERROR
         from jp_nb.session.explaining import error_request
 
         turns = self._ready()
@@ -295,13 +296,17 @@ class Session:
         cell = self.host.cell_run()
         other = turns.next_conversation(content, cell, same_text=True)
         return self._run(
-            ChatRequest(content=content, metadata=cell.metadata()), other, cell, shows_request=True
+            ChatRequest(content=content, metadata={**cell.metadata(), EXPLAINS_ERROR: True}),
+            other,
+            cell,
+            shows_request=True,
         )
 
     def retry(self, *, model: str | None = None) -> Turn:
-        """Ask the last request again, in a branch without the last turn, and show it in the cell.
+        """Ask the last request again, in a branch without its turn, and show it in the cell.
 
-        What the person has set since counts, what the last turn's tools changed does not.
+        An explanation of an error is skipped. Settings that the user made since then apply, changes
+        by the tools of the turn do not.
 
         Args:
             model: For this and later turns.
@@ -312,21 +317,23 @@ class Session:
             KeyboardInterrupt: Likewise.
         """
         from jp_nb.record.recorded_images import IMAGES
-        from jp_nb.record.turn_marks import HOST, TOOL_CHOICE
+        from jp_nb.record.turn_marks import HOST, TOOL_CHOICE, last_turn_to_repeat
         from jp_nb.session.next_conversation import branch_before
 
         self._ready()
-        turn = self.document.conversation.last_turn()
-        asked = (
-            next((x for x in turn.entries if isinstance(x, ChatRequest)), None) if turn else None
-        )
-        if turn is None or asked is None:
-            raise UsageError("there is nothing to ask again: this conversation has no turn yet")
+        stream = self.document.conversation
+        turn = last_turn_to_repeat(stream.turns(), "there is nothing to ask again")
+        asked = next(entry for entry in turn.entries if isinstance(entry, ChatRequest))
         made_anew = (IMAGES, TOOL_CHOICE, HOST)
         metadata = {key: each for key, each in asked.metadata.items() if key not in made_anew}
         return self._run(
             ChatRequest(content=asked.content, schema=asked.response_schema, metadata=metadata),
-            branch_before(self.active, turn.number, why=f"turn {turn.number} is asked again"),
+            branch_before(
+                self.active,
+                turn.number,
+                skipped=range(turn.number + 1, stream.turn_count),
+                why=f"turn {turn.number} is asked again",
+            ),
             self.host.cell_run(),
             model=model,
             tool_choice=self._forced_in(asked),

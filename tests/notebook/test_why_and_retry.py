@@ -114,6 +114,32 @@ def test_retry_answers_again_and_goes_back(user: FrontEnd) -> None:
     assert requests(user) == ["First.", "Second."]
 
 
+def test_retry_and_replay_skip_the_explanation_of_an_error(user: FrontEnd) -> None:
+    said = error(user, run(user, "%jp retry"))
+    assert said is not None
+    user.run("{}['missing']")
+    run(user, "%jp why")
+    for line in ("%jp retry", "%jp replay"):
+        said = error(user, run(user, line))
+        assert said is not None
+        assert "explanations of errors" in said["evalue"]
+    user.run(
+        "%jp new\n@jp.tool\ndef weather() -> str:\n    'The weather.'\n    return 'sunny'\n"
+        "from pathlib import Path\nfirst, second = Path('tools.toml'), Path('other.toml')"
+    )
+    script = "[[replies]]\\ntool_calls = [{ name = 'weather' }]\\n[[replies]]\\ntext = 'Sunny.'\\n"
+    user.run(f'first.write_text("{script}" * 3)\nsecond.write_text("{script}" * 3)')
+    user.run("%%jp -m scripted/tools\nGo out?", cell_id="ask")
+    user.run("%jp config assistant.model.id=scripted/other")
+    run(user, "%jp why", cell_id="why")
+    assert "Turn 0 with the tools of today: 1 of 1" in shown(user, run(user, "%jp replay"))
+    request = run(user, "%jp retry", cell_id="again")
+    assert shown(user, request).startswith("> Go out?\n")
+    assert value(user, "[_jp.number, _jp.request, _jp.text]") == [0, "Go out?", "Sunny."]
+    model = "jp.conversation().config.assistant.model.id.name"
+    assert value(user, model) == "other", "a setting made since counts"
+
+
 def test_a_cell_run_again_asks_and_appends_where_nobody_answers(user: FrontEnd) -> None:
     user.run("%%jp\nFirst.", cell_id="a")
     user.run("%%jp\nSecond.", cell_id="b")
