@@ -7,6 +7,8 @@ of a tool, answers, arguments and commands are anybody's.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+from itertools import pairwise
 
 NOT_SHOWN = "(set, not shown)"
 """In place of a configured value."""
@@ -21,36 +23,128 @@ SHORTEST = 4
 
 ALONE = (
     *("secret", "password", "passwd", "passphrase", "passcode", "pass", "pwd", "pw", "pin", "otp"),
-    *("token", "credential", "cred", "authorization", "cookie", "jwt", "apikey"),
+    *("token", "credential", "cred", "authorization", "bearer", "cookie", "jwt", "apikey"),
 )
-"""The last word of a name of a secret, in the singular or in the plural."""
+"""Last words of secret names, singular or plural; `QUALIFIERS` may follow."""
 NO_PLURAL = ("pass", "pw", "token")
-"""As a plural, `tokens` counts what a model reads, unless a word of `KEYS` is before it."""
+"""The plural `tokens` counts text for a model, unless a word of `KEYS` comes before it."""
+ANYWHERE = (
+    *("secret", "password", "passwd", "passphrase", "passcode", "pwd", "credential"),
+    *("authorization", "bearer", "jwt", "apikey"),
+)
+"""Words that make a name secret in any position, unless one of `DESCRIPTIONS` follows."""
 KEYS = (
     *("api", "access", "secret", "private", "auth", "signing", "encryption", "master", "session"),
     *("shared", "ssh", "client", "account", "service", "deploy", "storage", "refresh", "bearer"),
-    *("id", "user", "bot", "personal"),
+    *("id", "user", "bot", "personal", "license", "webhook"),
 )
-"""The word before `key` or `token` in a name of a secret."""
-ENDINGS = ("password", "passwd", "passphrase", "secret", "credential")
-"""What a name of a secret ends in, also in the middle of a word: `dbpassword`."""
+"""Words before `key` or `token` in secret names."""
+VENDORS = frozenset(
+    (
+        *("airtable", "algolia", "alpaca", "amazon", "anthropic", "assemblyai", "atlassian", "aws"),
+        *("azure", "bedrock", "binance", "bing", "bitbucket", "brave", "cerebras", "circleci"),
+        *("claude", "cloudflare", "codecov", "cohere", "coinbase", "confluence", "databricks"),
+        *("datadog", "deepgram", "deepl", "deepseek", "digitalocean", "discord", "docker"),
+        *("dockerhub", "dropbox", "elevenlabs", "facebook", "finnhub", "firebase", "fireworks"),
+        *("gcp", "gemini", "gh", "github", "gitlab", "google", "grafana", "grok", "groq", "heroku"),
+        *("hf", "hubspot", "huggingface", "jina", "jira", "kaggle", "kraken", "langchain"),
+        *("langsmith", "linkedin", "linode", "llm", "mailgun", "mapbox", "mistral", "mistralai"),
+        *("netlify", "newrelic", "ngc", "notion", "npm", "nvidia", "okta", "ollama", "openai"),
+        *("openrouter", "openweather", "openweathermap", "pagerduty", "paypal", "perplexity"),
+        *("pinecone", "plaid", "pypi", "qdrant", "quandl", "reddit", "replicate", "salesforce"),
+        *("sendgrid", "sentry", "serpapi", "serper", "shopify", "slack", "snowflake", "sonar"),
+        *("spotify", "stability", "stripe", "supabase", "tavily", "telegram", "together"),
+        *("travis", "twilio", "twitter", "vault", "vercel", "voyage", "wandb", "weaviate", "xai"),
+        *("youtube", "zendesk", "zenodo"),
+    )
+)
+"""Services whose name together with `key` or `token` names a secret."""
+QUALIFIERS = frozenset(
+    (
+        *("prod", "production", "dev", "development", "test", "testing", "stage", "staging"),
+        *("live", "sandbox", "local", "ci", "cd", "qa", "uat", "demo", "main", "default", "backup"),
+        *("old", "new", "prev", "previous", "current", "next", "temp", "tmp", "value", "str"),
+        *("val", "string", "raw", "plain", "plaintext", "cleartext", "bytes", "encoded"),
+        *("encrypted", "base", "b", "hex", "copy", "v", "rw", "ro", "readonly", "admin", "root"),
+    )
+)
+"""Words after the last word of a secret name that leave it secret: `token_ci`, `pin_value`."""
+DESCRIPTIONS = frozenset(
+    (
+        *("hint", "env", "count", "counts", "length", "len", "size", "min", "max", "policy"),
+        *("rule", "rules", "name", "names", "file", "files", "path", "paths", "dir", "folder"),
+        *("url", "uri", "endpoint", "type", "types", "kind", "field", "fields", "label", "labels"),
+        *("column", "columns", "index", "ids", "format", "pattern", "regex", "limit", "budget"),
+        *("usage", "expiry", "expires", "expired", "expiration", "ttl", "age", "date", "time"),
+        *("prompt", "reset", "strength", "required", "manager", "store", "provider", "form"),
+        *("help", "description", "error", "errors", "callback", "function", "validator"),
+    )
+)
+"""Words after `password` and the like with which a name only describes a secret."""
+ENDINGS = ("password", "passwd", "passphrase", "secret", "credential", "apikey")
+"""Endings of words in secret names, such as `dbpassword`."""
 MISTAKEN = ("api_key_env", "base_url", "variables")
-"""Settings that hold no secret, but into which a person may write one."""
+"""Settings that hold no secret, but in which a user may write one by mistake."""
 
-_SECRET = re.compile(
+_LAST = re.compile(
     rf"(?:.* )?(?:(?:{'|'.join(ALONE)})"
     rf"|(?:{'|'.join(word for word in ALONE if word not in NO_PLURAL)})s"
     rf"|(?:{'|'.join(KEYS)}) ?(?:key|token)s?)"
-    rf"|tokens|.*(?:{'|'.join(ENDINGS)})s?"
+    rf"|.*(?:{'|'.join(ENDINGS)})s?"
+)
+_ANY = re.compile(
+    rf"\b(?:(?:{'|'.join(ANYWHERE)}|\w*(?:{'|'.join(ENDINGS)}))s?"
+    rf"|(?:{'|'.join(KEYS)}) ?(?:key|token)s?)\b"
 )
 _WORDS = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SEPARATORS = re.compile(r"[.\[\]\"]+")
+_HINTS = frozenset(("key", "keys", "token", "auth", "sig", "signature", "sas", "salt", "webhook"))
+_RANDOM = re.compile(r"(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{16,}")
+_LONGEST_NAME = 500
 
 
+@lru_cache(maxsize=4096)
 def names_secret(name: str) -> bool:
-    """Return True if what is called `name` is usually secret."""
-    words = " ".join(word.lower() for word in _WORDS.findall(name))
-    return bool(_SECRET.fullmatch(words))
+    """Return True if a value with this name is usually secret."""
+    words = _words(name)
+    if words == ["tokens"]:
+        return True
+    while words and words[-1] in QUALIFIERS:
+        words.pop()
+    if _LAST.fullmatch(" ".join(words)):
+        return True
+    return _names_vendor_key(words) or any(
+        DESCRIPTIONS.isdisjoint(" ".join(words)[found.end() :].split())
+        for found in _ANY.finditer(" ".join(words))
+    )
+
+
+def _words(name: str) -> list[str]:
+    return [word.lower() for word in _WORDS.findall(name[:_LONGEST_NAME])]
+
+
+def _names_vendor_key(words: list[str]) -> bool:
+    """Return True for a vendor's name with `key` or `token`, such as `key_openai`."""
+    joined = {*words, *map("".join, pairwise(words))}  # of `OpenAI` there are two words
+    keys = [place for place, word in enumerate(words) if word in ("key", "keys", "token")]
+    described = bool(keys) and not DESCRIPTIONS.isdisjoint(words[keys[-1] + 1 :])
+    return bool(keys) and not described and not VENDORS.isdisjoint(joined)
+
+
+def is_secret(name: str, value: object) -> bool:
+    """Return True if `name` is that of a secret, or `value` has the shape of a key.
+
+    A random text such as `f3a9c1…` counts under a name that mentions a key or a token.
+    """
+    if names_secret(name):
+        return True
+    if type(value) is not str or len(value) > _LONGEST_KEY:
+        return False
+    is_hinted = not _HINTS.isdisjoint(_words(name))
+    return (is_hinted and _RANDOM.search(value) is not None) or keys_in(value) == [value.strip()]
+
+
+_LONGEST_KEY = 4096
 
 
 _SPOKEN = re.compile(

@@ -9,6 +9,7 @@ from jp_nb.config.masking import is_secret, masked
 from jp_nb.config.paths import Element, parse_path
 from jp_nb.config.schema import field_paths
 from jp_nb.config.secret_names import NOT_SHOWN, may_hold_secret, without_credentials
+from jp_nb.config.secret_names import is_secret as names_secret_value
 
 
 @pytest.mark.parametrize(
@@ -76,6 +77,10 @@ SECRET_NAMES = [
         "authorization",
     ),
     *("Proxy-Authorization", "cookie", "jwt"),
+    *("OPENAI_KEY", "mistral_key", "key_for_stripe", "OpenAIKey", "hugging_face_token"),
+    *("password_prod", "passwords_by_user", "bearer", "bearer_ci", "secret_value", "SECRET_OF_DB"),
+    *("github_token_ci", "token_value", "pin_2_old", "openaiapikey", "credentials_for_db"),
+    *("webhook_secret_live", "api_key_prod_2", "authorization_code", "JWTRaw"),
 ]
 OTHER_NAMES = [
     *(
@@ -114,6 +119,22 @@ OTHER_NAMES = [
         "author",
         "secretary",
     ),
+    *(
+        "openai_max_tokens",
+        "openai_token_count",
+        "github_token_env",
+        "google_key_path",
+        "tokens_test",
+    ),
+    *(
+        "password_policy",
+        "secret_name",
+        "credentials_file",
+        "token_ids",
+        "token_type",
+        "mistral_model",
+    ),
+    *("bearer_format", "key_points", "cache_key", "sort_key", "openai_client", "new_value"),
 ]
 
 
@@ -127,6 +148,27 @@ def test_what_is_usually_secret_is_hidden(name: str) -> None:
 @pytest.mark.parametrize("name", OTHER_NAMES)
 def test_a_name_that_only_resembles_a_secret_hides_nothing(name: str) -> None:
     assert not is_secret(("conversation", "tools", "t", "options", name))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "secret"),
+    [
+        ("my_key", "f3a9c1b2d4e5f6a7b8c9", True),
+        ("signature", "AbC123dEf456gHi789jKl", True),
+        ("x", "ghp_" + "a1" * 18, True),
+        ("x", "AKIAABCDEFGHIJKLMNOP", True),
+        ("x", "f3a9c1b2d4e5f6a7b8c9", False),
+        ("cache_key", "user_profile_12345_v2", False),
+        ("key", "name", False),
+        ("key", 4711, False),
+        ("password", 4711, True),
+        ("notes", "the key is ghp_" + "a1" * 18, False),
+    ],
+)
+def test_the_shape_of_a_value_counts_beside_its_name(
+    name: str, value: object, *, secret: bool
+) -> None:
+    assert names_secret_value(name, value) is secret
 
 
 @pytest.mark.parametrize("name", SECRET_NAMES)
