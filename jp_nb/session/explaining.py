@@ -11,7 +11,8 @@ from typing import Any
 from jp_nb.config.secret_names import NOT_SHOWN, looks_secret
 from jp_nb.safe_text import one_line, plain
 from jp_nb.session.last_error import FailedCall, LastError, Link, NamedValue
-from jp_nb.tooling.notebook_frame import DataSection, Hiding, framed, mask
+from jp_nb.tooling.known_secrets import KnownSecrets
+from jp_nb.tooling.notebook_frame import DataSection, framed
 from jp_nb.values.describing import describe
 from jp_nb.values.description import ValueBudget
 
@@ -47,7 +48,7 @@ class _Writer:
     def __init__(self, error: LastError, namespace: Mapping[str, Any]) -> None:
         self._error = error
         known = {named.name: named.value for named in error.names}
-        self._hide = Hiding({**namespace, **known})
+        self._hide = KnownSecrets({**namespace, **known})
 
     def request(self, asked: str, room: int) -> str:
         calls = DataSection("the traceback, the last call last", self._traceback(room * 4 // 10))
@@ -127,12 +128,12 @@ class _Writer:
             yield said
 
     def _value(self, named: NamedValue, room: int) -> str:
-        if (hidden := mask(named.name)) is not None:
-            return hidden
         value = named.value
+        if (hidden := self._hide.name(named.name, value)) is not None:
+            return hidden
         if isinstance(value, str | bytes) and len(value) < MAX_VALUE and _is_key(value):
             return NOT_SHOWN
-        budget = ValueBudget(chars=max(room, 1), images=0, mask=mask)
+        budget = ValueBudget(chars=max(room, 1), images=0, privacy=self._hide)
         return self._cleared(describe(value, budget).text)
 
 

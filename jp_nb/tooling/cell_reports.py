@@ -14,8 +14,9 @@ from typing import Any, Final, Literal
 from jp_nb.errors import ToolError
 from jp_nb.image import Image
 from jp_nb.safe_text import one_line, plain
+from jp_nb.tooling.known_secrets import KnownSecrets
 from jp_nb.tooling.notebook_access import CellOutput, NotebookCell, NotebookCells
-from jp_nb.tooling.notebook_frame import DataSection, Hiding, framed, mask
+from jp_nb.tooling.notebook_frame import DataSection, framed
 from jp_nb.tooling.outcome import Success
 from jp_nb.values.describing import describe
 from jp_nb.values.description import ValueBudget
@@ -44,7 +45,7 @@ def seen(cells: NotebookCells) -> str:
     return OF_PAGE if cells.seen_by == "page" else OF_KERNEL.format(why=cells.why)
 
 
-def listing(cells: NotebookCells, first: int, hide: Hiding) -> Success:
+def listing(cells: NotebookCells, first: int, hide: KnownSecrets) -> Success:
     """Return a line for each of the cells from `first` on, as many as are listed at once."""
     total = len(cells.cells)
     shown = cells.cells[first : first + CELLS_AT_ONCE]
@@ -58,7 +59,7 @@ def listing(cells: NotebookCells, first: int, hide: Hiding) -> Success:
     return Success(framed(about, [DataSection("cells", lines)]))
 
 
-def _line(cell: NotebookCell, hide: Hiding) -> str:
+def _line(cell: NotebookCell, hide: KnownSecrets) -> str:
     source = hide(cell.source[:_LOOKED_AT], code=is_python(cell))
     lines = [line for line in source.split("\n") if line.strip()]
     more = len([line for line in cell.source.split("\n") if line.strip()]) - 1
@@ -105,7 +106,7 @@ def _no_cell(wanted: str, total: int) -> str:
 
 
 def one_cell(
-    cells: NotebookCells, cell: NotebookCell, part: CellPart, first_line: int, hide: Hiding
+    cells: NotebookCells, cell: NotebookCell, part: CellPart, first_line: int, hide: KnownSecrets
 ) -> Success:
     """Return source, outputs or both of `cell`, from a line on if it is one of them."""
     name = f", id {cell.cell_id}" if _CELL_ID.fullmatch(cell.cell_id) else ""
@@ -131,12 +132,12 @@ def _about_images(images: Sequence[Image], cell: NotebookCell) -> str:
     return f" Its images come with this result: {len(images)}{more}." if images else ""
 
 
-def _outputs_text(cell: NotebookCell, hide: Hiding) -> str:
+def _outputs_text(cell: NotebookCell, hide: KnownSecrets) -> str:
     if not cell.outputs:
         return "(none)"
     return "\n".join(
         f"[{number}: {output.kind}{', with an image' if output.images else ''}]\n"
-        f"{hide(plain(output.text, limit=len(output.text)))}".rstrip("\n")
+        f"{hide.text(plain(output.text, limit=len(output.text)))}".rstrip("\n")
         for number, output in enumerate(cell.outputs, 1)
     )
 
@@ -169,7 +170,11 @@ def _excerpt(title: str, text: str, first_line: int) -> DataSection:
 
 
 def with_results(
-    cells: NotebookCells, namespace: Mapping[str, Any], numbers: Sequence[int], side: int
+    cells: NotebookCells,
+    namespace: Mapping[str, Any],
+    numbers: Sequence[int],
+    side: int,
+    hide: KnownSecrets,
 ) -> NotebookCells:
     """Return `cells` with the values of the last lines of some, where no page tells the outputs.
 
@@ -182,7 +187,7 @@ def with_results(
     for number in numbers:
         count = found[number].execution_count
         if count in results:
-            budget = ValueBudget(MAX_TEXT, side, images=MAX_IMAGES if side else 0, mask=mask)
+            budget = ValueBudget(MAX_TEXT, side, MAX_IMAGES if side else 0, privacy=hide)
             made = describe(results[count], budget)
             outputs = (CellOutput("result", made.text, made.images),)
             found[number] = replace(found[number], outputs=outputs)
@@ -192,7 +197,7 @@ def with_results(
 # --- searching -------------------------------------------------------------------------------
 
 
-def search(cells: NotebookCells, text: str, hide: Hiding) -> Success:
+def search(cells: NotebookCells, text: str, hide: KnownSecrets) -> Success:
     """Return the lines of sources and outputs that hold `text`, whatever its case."""
     find = re.compile(re.escape(text), re.IGNORECASE).search
     hits = (hit for cell in cells.cells for hit in _hits(cell, find, hide))
@@ -209,7 +214,7 @@ def search(cells: NotebookCells, text: str, hide: Hiding) -> Success:
 
 
 def _hits(
-    cell: NotebookCell, find: Callable[[str], re.Match[str] | None], hide: Hiding
+    cell: NotebookCell, find: Callable[[str], re.Match[str] | None], hide: KnownSecrets
 ) -> Iterator[str]:
     places = [("source", cell.source, is_python(cell))]
     outputs = enumerate(cell.outputs, 1)

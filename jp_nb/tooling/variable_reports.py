@@ -5,27 +5,23 @@ Source: `docs/notebook-tools.md`.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Mapping
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final
 
-from jp_nb.config.secret_names import NOT_SHOWN, names_secret
+from jp_nb.config.secret_names import NOT_SHOWN
 from jp_nb.errors import ToolError
 from jp_nb.safe_text import one_line
-from jp_nb.tooling.notebook_frame import DataSection, Hiding, framed, mask
+from jp_nb.tooling.known_secrets import KnownSecrets
+from jp_nb.tooling.notebook_frame import DataSection, framed
 from jp_nb.tooling.outcome import Success
+from jp_nb.values.data_path import NotShown, follow_data, readable_items
 from jp_nb.values.describing import describe
 from jp_nb.values.description import DEFAULT_SIDE, Description, ValueBudget
+from jp_nb.values.privacy import private
 from jp_nb.values.value_parts import Part, part_of, pieces_of
-from jp_nb.values.value_path import (
-    NotAValuePath,
-    PathStep,
-    ValuePath,
-    ValuePathError,
-    read_value_path,
-)
+from jp_nb.values.value_path import NotAValuePath, ValuePathError, read_value_path
 
 VARIABLES_AT_ONCE: Final = 100
 ROWS_AT_ONCE: Final = 20
@@ -50,15 +46,12 @@ NO_PATH: Final = (
     "That is no path to a value: write a name with attributes and subscripts, such as "
     "table.columns, rows[0], rows[10:20] or config['user']. Nothing is called."
 )
-OF_ENVIRONMENT: Final = "What environment variables hold is never shown."
-OF_OWN: Final = "Attributes that begin with _ are an object's own: they are not shown."
-OF_SECRET: Final = "What is called so is taken for a secret: it is never shown."
 
 
 # --- all of them -----------------------------------------------------------------------------
 
 
-def variables(namespace: Mapping[str, Any], match: str, first: int, hide: Hiding) -> Success:
+def variables(namespace: Mapping[str, Any], match: str, first: int, hide: KnownSecrets) -> Success:
     """Return a line for each variable whose name holds `match`, from number `first` on."""
     own = [(name, value) for name, value in _own(namespace) if match.lower() in name.lower()]
     known = sorted(own, key=lambda named: named[0])
@@ -108,11 +101,11 @@ def _is_imported(value: Any) -> bool:
         return False
 
 
-def _lines(shown: list[tuple[str, Any]], hide: Hiding) -> Iterator[str]:
+def _lines(shown: list[tuple[str, Any]], hide: KnownSecrets) -> Iterator[str]:
     ends = time.monotonic() + _PATIENCE_S
     for name, value in shown:
         kind = one_line(type(value).__name__, limit=_NAME)
-        if names_secret(name):
+        if hide.name(name, value) is not None:
             said = NOT_SHOWN
         elif time.monotonic() > ends:
             said = "(not looked at: the texts of those above took long)"
@@ -133,22 +126,27 @@ def variable(
     namespace: Mapping[str, Any],
     expression: str,
     part: tuple[Part, int] | None,
-    hide: Hiding,
+    hide: KnownSecrets,
     side: int = DEFAULT_SIDE,
 ) -> Success:
     """Return what the value at `expression` is, or some of its items.
 
     Raises:
-        ToolError: If the path leads nowhere, or to a secret.
+        ToolError: The path leads nowhere, to a secret, or through something that is no data.
     """
     try:
-        value = _value_at(read_value_path(expression), namespace)
-        pieces = pieces_of(part_of(value, *part), ROWS_AT_ONCE) if part else [value]
+        with private(hide):
+            value = follow_data(read_value_path(expression), namespace)
+            if part is not None:
+                value = part_of(readable_items(value), *part)
+        pieces = pieces_of(value, ROWS_AT_ONCE) if part else [value]
     except NotAValuePath:
         raise ToolError(NO_PATH) from None
+    except NotShown as exc:
+        raise ToolError(str(exc)) from None
     except ValuePathError as exc:
         why = DataSection("error", hide(one_line(str(exc), limit=_ERROR)))
-        raise ToolError(framed("That value cannot be had.", [why])) from exc
+        raise ToolError(framed("That value cannot be read.", [why])) from exc
     about = "The value"
     if part is not None:
         what = {"head": "The first", "tail": "The last", "sample": "A sample, spread evenly, of"}
@@ -162,49 +160,9 @@ def variable(
     return Success(framed(f"{about}.", sections), images=made.images)
 
 
-def _value_at(path: ValuePath, namespace: Mapping[str, Any]) -> Any:
-    """Return the value, if nothing on its way is a secret or an object's own business."""
-    if names_secret(path.name):
-        raise ToolError(OF_SECRET)
-    value = path.begin(namespace)
-    for step in path.steps:
-        _check_step(step, value)
-        value = step.take(value)
-    return value
-
-
-def _check_step(step: PathStep, value: Any) -> None:
-    if _is_environment(value):
-        raise ToolError(OF_ENVIRONMENT)
-    if step.kind == "attribute" and step.key.startswith("_"):
-        raise ToolError(OF_OWN)
-    keys = step.key if isinstance(step.key, tuple) else (step.key,)
-    if any(names_secret(_called(key, value)) for key in keys):
-        raise ToolError(OF_SECRET)
-
-
-def _called(key: Any, value: Any) -> str:
-    """Return what the part of `value` at `key` is called; "" if it has no name."""
-    if isinstance(key, str):
-        return key
-    if isinstance(key, bytes):
-        return key.decode(errors="replace")
-    fields = getattr(type(value), "_fields", None)  # of a named tuple
-    if isinstance(key, int) and isinstance(fields, tuple) and -len(fields) <= key < len(fields):
-        return str(fields[key])
-    return ""
-
-
-def _is_environment(value: Any) -> bool:
-    return value is os.environ or value is getattr(os, "environb", None)
-
-
 def _described(
-    value: Any, hide: Hiding, chars: int, images: int = 0, side: int = DEFAULT_SIDE
+    value: Any, hide: KnownSecrets, chars: int, images: int = 0, side: int = DEFAULT_SIDE
 ) -> Description:
-    if _is_environment(value):
-        names = ", ".join(sorted(os.environ))
-        return Description(f"the environment, without what it holds: {names}"[:chars])
     if type(value) is str and len(value) <= MAX_HIDDEN:
-        value = hide(value)  # before it is cut, perhaps through a key
-    return describe(value, ValueBudget(chars, side, images, mask))
+        value = hide(value)  # a key is recognized as a whole only
+    return describe(value, ValueBudget(chars, side, images, hide))

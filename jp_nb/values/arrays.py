@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from jp_nb.values.cutting import count, cut_end
 from jp_nb.values.own_text import FAILURES, type_name
+from jp_nb.values.privacy import hidden_part, hidden_value
 from jp_nb.values.telling import Telling
 
 MAX_SAMPLED: Final = 200_000
@@ -24,10 +25,14 @@ WHOLE_ARRAY: Final = 200
 
 def describe_numpy_array(value: Any, telling: Telling) -> str:
     """Return shape, type, range and values; of a large one the range of a sample."""
-    title = f"numpy.{type(value).__name__}, shape {_shape(value.shape)}, {_dtype(value)}"
+    kind = type(value).__name__
+    title = f"numpy.{kind}, shape {_shape(value.shape)}, {_dtype(value)}"
+    if value.dtype.names and (hidden := hidden_fields(value.dtype)):
+        title += f"; not shown: {', '.join(hidden)}"
+        value = value[[name for name in value.dtype.names if name not in hidden]]
     if telling.brief:
         return title
-    if value.size == 0:
+    if value.size == 0 or value.dtype.names == ():
         return title
     lines = [title]
     if value.dtype.kind in "biufc" and (facts := _range(value)):
@@ -72,7 +77,8 @@ def _range(value: Any) -> str:
     if not known.size:
         return f"every element is nan{'' if is_all else _of_sample(limit)}"
     mean = float(known.mean(dtype="float64"))
-    facts = f"min {_number(known.min())}, max {_number(known.max())}, mean {mean:.6g}"
+    mean_text = hidden_value(mean) or f"{mean:.6g}"
+    facts = f"min {_number(known.min())}, max {_number(known.max())}, mean {mean_text}"
     nan = f", {missing:,} nan" if missing else ""
     return facts + nan + ("" if is_all else _of_sample(limit))
 
@@ -95,8 +101,18 @@ def _sample(value: Any, limit: int) -> tuple[Any, bool]:
     return value[tuple(steps)].reshape(-1), False
 
 
+def hidden_fields(dtype: Any) -> list[str]:
+    """Return the fields of a structured type that are hidden, or have hidden fields in them."""
+    names: tuple[str, ...] = dtype.names or ()
+    return [
+        name for name in names if hidden_part(name) is not None or hidden_fields(dtype[name].base)
+    ]
+
+
 def _number(value: Any) -> str:
     plain = value.item()
+    if (hidden := hidden_value(plain)) is not None:
+        return hidden
     return f"{plain:.8g}" if isinstance(plain, float) else str(plain)
 
 

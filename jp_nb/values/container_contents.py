@@ -126,15 +126,21 @@ def _pairs(value: dict[object, object]) -> Iterator[tuple[MappingKey, object]]:
 
 def _record(value: Any) -> Contents | None:
     """Return the fields of a dataclass, a named tuple, a pydantic model or an attrs class."""
-    kind = type(value)
-    names = _field_names(value, kind)
+    fields = record_fields(value)
+    if fields is None:
+        return None
+    found = [(FieldName(name), part) for name, part in fields.items()]
+    short = type_name(type(value)).rpartition(".")[2]
+    return Contents(f"{short}(", ")", len(found), lambda: iter(found), is_keyed=True)
+
+
+def record_fields(value: Any) -> dict[str, object] | None:
+    """Return the stored fields of a record; None if it is none."""
+    names = _field_names(value, type(value))
     if names is None:
         return None
-    found = [
-        (FieldName(name), part) for name in names if (part := _field(value, name)) is not _NONE
-    ]
-    short = type_name(kind).rpartition(".")[2]
-    return Contents(f"{short}(", ")", len(found), lambda: iter(found), is_keyed=True)
+    found = {name: _field(value, name) for name in names}
+    return {name: part for name, part in found.items() if part is not _NONE}
 
 
 _NONE = object()

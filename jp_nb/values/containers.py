@@ -20,6 +20,7 @@ from jp_nb.values.cutting import count, cut_end
 from jp_nb.values.description import Description
 from jp_nb.values.nested import NestedRules, NestedText, Special
 from jp_nb.values.own_text import type_name
+from jp_nb.values.privacy import hidden_part
 from jp_nb.values.telling import Telling
 
 MAX_PARTS: Final = 50
@@ -42,7 +43,7 @@ def describe_container(
         parts = head(inside.items(), MAX_PARTS)
         if any(is_rich(part) for _, part in parts) and not inside.unordered:
             return _part_by_part(value, parts, telling)
-    rules = NestedRules(special, telling.mask)
+    rules = NestedRules(special)
     whole = NestedText(rules, greedy=True)
     text = whole.write(value, telling.chars)
     if not whole.is_cut:
@@ -128,9 +129,9 @@ def _part_by_part(value: object, parts: list[tuple[Any, object]], telling: Telli
         if share < 20:
             lines.append(f"… {count(len(parts) - index, 'more item')}")
             break
-        masked = telling.masked(key.key if type(key) is MappingKey else key)
-        if masked is not None:
-            part = masked
+        hidden = hidden_part(key.key if type(key) is MappingKey else key, part)
+        if hidden is not None:
+            part = hidden
         name = telling.expression(end) if telling.name else ""
         inner = telling.part(share, name=name, images=telling.images - len(images))
         said = telling.inner(part, inner)

@@ -1,4 +1,4 @@
-"""Cuts texts to a length, and takes out what differs from one process to the next.
+"""Cut texts to a length, without their secrets, and remove addresses in memory.
 
 Source: `docs/values.md`.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from typing import Final
+
+from jp_nb.values.privacy import without_hidden
 
 MAX_CLEANED: Final = 1_000_000
 """Characters of a text in which addresses are looked for; of a longer one both ends are kept."""
@@ -19,7 +21,7 @@ def cut_middle(text: str, limit: int, expression: str = "") -> str:
 
     `expression` is one for the text, if it is a value: what is cut is a slice of it.
     """
-    if len(text) <= limit:
+    if len(text) <= limit or len(text := without_hidden(text)) <= limit:
         return text
     longest = len(_left_out(len(text), len(text), len(text), expression))
     room = limit - longest
@@ -37,7 +39,7 @@ def _left_out(number: int, start: int, end: int, expression: str) -> str:
 
 def cut_end(text: str, limit: int) -> str:
     """Return `text` in at most `limit` characters; a mark stands for what is cut at its end."""
-    if len(text) <= limit:
+    if len(text) <= limit or len(text := without_hidden(text)) <= limit:
         return text
     note = f"… (+{len(text) - limit:,})"
     room = limit - len(note) - 4
@@ -48,6 +50,8 @@ def cut_end(text: str, limit: int) -> str:
 
 def in_one_line(text: str, limit: int) -> str:
     """Return `text` with its white space as single spaces, in at most `limit` characters."""
+    if len(text) > limit:
+        text = without_hidden(text)
     return cut_end(" ".join(text[: limit * 4 + 100].split()), limit)
 
 
@@ -57,6 +61,7 @@ def without_addresses(text: str) -> str:
     Linear, and of a very long text only the ends: the rest is not shown anyway.
     """
     if len(text) > MAX_CLEANED:
+        text = without_hidden(text)
         half = MAX_CLEANED // 2
         end = _HEX_AT_START.sub("", text[-half:], count=1)
         text = f"{text[:half]}\n… ({len(text) - MAX_CLEANED:,} characters left out) …\n{end}"

@@ -16,6 +16,7 @@ from jp_nb.values.kinds import kind_of
 from jp_nb.values.nested import Special
 from jp_nb.values.own_text import FAILURES, has_own_repr, own_text
 from jp_nb.values.own_words import has_own_words, own_words
+from jp_nb.values.privacy import hidden_value, private, without_hidden
 from jp_nb.values.telling import BRIEF_CHARS, Telling
 
 
@@ -32,15 +33,17 @@ def describe(value: object, budget: ValueBudget | None = None, *, name: str = ""
     """
     budget = budget or ValueBudget()
     telling = Telling(max(budget.chars, 0), budget.side, max(budget.images, 0), name, _describe)
-    telling = replace(telling, mask=budget.mask)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), private(budget.privacy):
         warnings.simplefilter("ignore")  # those of the libraries are not about what is asked
         said = _describe(value, telling)
-    return Description(cut_middle(said.text, telling.chars), said.images[: telling.images])
+        text = cut_middle(without_hidden(said.text), telling.chars)
+    return Description(text, said.images[: telling.images])
 
 
 def _describe(value: object, telling: Telling) -> Description:
     """Return what is said of `value`, by the first that knows how to say it."""
+    if (hidden := hidden_value(value)) is not None:
+        return Description(cut_end(hidden, telling.chars))
     said, problems = own_words(value, _budget(telling))
     if said is None:
         said = _by_kind(value, telling)
@@ -54,7 +57,7 @@ def _describe(value: object, telling: Telling) -> Description:
 
 
 def _budget(telling: Telling) -> ValueBudget:
-    return ValueBudget(telling.chars, telling.side, telling.images, telling.mask)
+    return ValueBudget(telling.chars, telling.side, telling.images)
 
 
 def _by_kind(value: object, telling: Telling) -> Description:

@@ -6,11 +6,11 @@ Source: `docs/values.md`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from jp_nb.image import Image
 from jp_nb.safe_text import plain
+from jp_nb.values.privacy import Privacy
 
 DEFAULT_CHARS = 20_000
 DEFAULT_SIDE = 768
@@ -24,14 +24,13 @@ class ValueBudget:
         chars: Characters of the text.
         side: Pixels of the longest side of an image.
         images: How many images; with 0 nothing is drawn.
-        mask: Called with what a part of the value is called (a key, an attribute, a field, a
-            column); returns what stands in place of that part, or None if it is shown.
+        privacy: Rules for the parts of the value that are hidden.
     """
 
     chars: int = DEFAULT_CHARS
     side: int = DEFAULT_SIDE
     images: int = 4
-    mask: Callable[[str], str | None] | None = None
+    privacy: Privacy | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

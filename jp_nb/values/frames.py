@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from jp_nb.values.cutting import count, cut_end, in_one_line, without_addresses
 from jp_nb.values.own_text import FAILURES, type_name
+from jp_nb.values.privacy import hidden_part, hidden_value
 from jp_nb.values.telling import Telling
 
 MAX_COUNTED: Final = 500_000
@@ -35,6 +36,7 @@ class _Table:
         title: What it is and how large.
         rows: How many.
         names: Of all columns, as they are written.
+        keys: The names of all columns themselves.
         types: Of all columns.
         nulls: Missing values of each column; None where nobody counted.
         counted: How many rows were looked at for that.
@@ -45,6 +47,7 @@ class _Table:
     title: str
     rows: int
     names: Sequence[str]
+    keys: Sequence[object]
     types: Sequence[str]
     nulls: Sequence[int] | None
     counted: int
@@ -68,15 +71,21 @@ def describe_pandas_frame(value: Any, telling: Telling) -> str:
         title + label,
         rows,
         [_cell(name) for name in value.columns],
+        list(value.columns),
         [str(kind) for kind in value.dtypes],
         [int(number) for number in start.isna().sum()],
         counted,
         lambda low, high, width: _by_row(
             [value.iloc[low:high, column].tolist() for column in range(width)], high - low
         ),
-        lambda low, high: value.index[low:high].tolist(),
+        lambda low, high: _labels(value.index, low, high),
     )
     return _written(table, telling)
+
+
+def _labels(index: Any, low: int, high: int) -> list[object]:
+    hidden = hidden_part(names_of(index))
+    return index[low:high].tolist() if hidden is None else [hidden] * (high - low)
 
 
 def _named(value: object, kind: str) -> str:
@@ -103,7 +112,11 @@ def describe_polars_frame(value: Any, telling: Telling) -> str:
         title,
         rows,
         [_cell(name) for name in value.columns],
-        [str(kind) for kind in value.dtypes],
+        list(value.columns),
+        [
+            _type_text(kind, hidden_part(name))
+            for name, kind in zip(value.columns, value.dtypes, strict=True)
+        ],
         [int(column.null_count()) for column in value.get_columns()],
         rows,
         lambda low, high, width: [
@@ -149,21 +162,22 @@ def _column(
 ) -> str:
     length = len(value)
     name = "" if value.name is None or value.name == "" else f" {_cell(value.name)}"
-    title = f"{kind}{name}, {count(length, 'value')}, {value.dtype}"
+    hidden = hidden_part(names_of(value))
+    title = f"{kind}{name}, {count(length, 'value')}, {_type_text(value.dtype, hidden)}"
     if telling.brief:
         return title
     of = "" if counted == length else f" among the first {counted:,}"
-    if (masked := telling.masked(value.name)) is not None:
-        return f"{title}: {masked}"
+    if hidden is not None:
+        return f"{title}: {hidden}"
     facts = [f"{title}, {count(missing, 'null')}{of}"]
     if facts_of_range := _range(value, length):
         facts.append(facts_of_range)
     whole = length <= 2 * WHOLE
     room = telling.chars - sum(len(fact) + 1 for fact in facts) - 60 - len(telling.name)
     for ends in (length,) if whole else (WHOLE // 2, 5, 3, 2, 1):
-        lines = _values(part(0, ends), index, 0, telling)
+        lines = _values(part(0, ends), index, 0)
         if not whole:
-            lines += ["…", *_values(part(length - ends, length), index, length - ends, telling)]
+            lines += ["…", *_values(part(length - ends, length), index, length - ends)]
             end = f"[{ends}:{ends + 20}] has the next"
             lines.append(telling.more(length - 2 * ends, "value", end))
         if sum(len(line) + 1 for line in lines) <= room:
@@ -184,15 +198,26 @@ def _range(value: Any, length: int) -> str:
         return ""
 
 
-def _values(values: list[object], index: Any, start: int, telling: Telling) -> list[str]:
-    """Return values with their labels; those under a masked label, or name, are not shown."""
+def _values(values: list[object], index: Any, start: int) -> list[str]:
+    """Return values with their labels, without those of hidden labels."""
     labels: Sequence[object] = range(start, start + len(values))
     if index is not None and type(index).__name__ != "RangeIndex":
         labels = index[start : start + len(values)].tolist()
+    hidden = None if index is None else hidden_part(names_of(index))
     return [
-        f"{_cell(label)}: {_shown(one, telling.masked(label))}"
+        f"{_shown(label, hidden)}: {_shown(one, hidden_part(label, one))}"
         for label, one in zip(labels, values, strict=False)
     ]
+
+
+def names_of(value: Any) -> tuple[object, ...]:
+    """Return the names of a series or an index; an index of several levels has several."""
+    return tuple(getattr(value, "names", None) or (value.name,))
+
+
+def _type_text(dtype: object, hidden: str | None) -> str:
+    """Return the type of a column; the types of some hidden ones would list their values."""
+    return str(dtype) if hidden is None else str(dtype).partition("(")[0]
 
 
 # --- lazy ones -------------------------------------------------------------------------------
@@ -238,9 +263,9 @@ def _written(table: _Table, telling: Telling) -> str:
     whole = table.rows <= WHOLE
     rows = table.rows if whole else 2 * ENDS
     width = _shown_width(table.names, max(room // (rows + 2), 30))
-    masks = [telling.masked(name) for name in table.names[:width]]
-    top = _labelled(table, 0, table.rows if whole else ENDS, masks)
-    bottom = [] if whole else _labelled(table, table.rows - ENDS, table.rows, masks)
+    hidden = [hidden_part(name) for name in table.keys[:width]]
+    top = _labelled(table, 0, table.rows if whole else ENDS, hidden)
+    bottom = [] if whole else _labelled(table, table.rows - ENDS, table.rows, hidden)
     names = [["", *table.names[:width]]]
     for ends in (len(top), 4, 3, 2, 1):
         parts = [*top[:ends], ["…"], *bottom[-ends:]] if bottom or ends < len(top) else top
@@ -272,18 +297,24 @@ def _rows_title(table: _Table, ends: int, width: int, told: int) -> str:
     return f"The first and the last {count(ends, 'row') if ends > 1 else 'row'}{columns}:"
 
 
-def _labelled(table: _Table, low: int, high: int, masks: Sequence[str | None]) -> list[list[str]]:
-    """Return the label and the values of rows; of a masked column what stands in their place."""
+def _labelled(table: _Table, low: int, high: int, columns: Sequence[str | None]) -> list[list[str]]:
+    """Return the label and the values of rows, without those of hidden columns and rows."""
     labels = table.labels(low, high)
-    cells = table.cells(low, high, len(masks))
+    cells = table.cells(low, high, len(columns))
     return [
-        [_cell(label), *(_shown(cell, mask) for cell, mask in zip(row, masks, strict=False))]
+        [
+            _cell(label),
+            *(
+                _shown(cell, hidden or hidden_part(label, cell))
+                for cell, hidden in zip(row, columns, strict=False)
+            ),
+        ]
         for label, row in zip(labels, cells, strict=False)
     ]
 
 
-def _shown(cell: object, masked: str | None) -> str:
-    return _cell(cell) if masked is None else in_one_line(masked, CELL_CHARS)
+def _shown(cell: object, hidden: str | None) -> str:
+    return _cell(cell) if hidden is None else in_one_line(hidden, CELL_CHARS)
 
 
 def _columns(table: _Table, room: int, telling: Telling) -> list[str]:
@@ -340,6 +371,8 @@ def _by_row(columns: list[list[object]], rows: int) -> list[list[object]]:
 def _cell(value: object) -> str:
     """Return the value of one cell in one line."""
     kind = type(value)
+    if (hidden := hidden_value(value)) is not None:
+        return in_one_line(hidden, CELL_CHARS)
     if kind is float:
         text = repr(value)
         return text if len(text) <= 12 else f"{value:.8g}"

@@ -15,6 +15,7 @@ from typing import Any
 from jp_nb.values.cutting import count, cut_end, cut_middle, in_one_line, without_addresses
 from jp_nb.values.description import Description
 from jp_nb.values.own_text import FAILURES, type_name, types_of
+from jp_nb.values.privacy import hidden_part
 from jp_nb.values.telling import Telling
 
 
@@ -117,7 +118,7 @@ def describe_widget(value: Any, telling: Telling) -> str:
         description = value.description
         if isinstance(description, str) and description:
             words.append(f"description {in_one_line(description, 100)!r}")
-            hidden = hidden or telling.masked(description)
+            hidden = hidden or hidden_part(description)
     except FAILURES:
         pass  # most layouts have none
     if hidden is not None:

@@ -52,7 +52,7 @@ KINDS: Final = (
     Kind("ibis.expr.types", "Table", frames.describe_lazy_table, True),
     Kind("pyspark.sql", "DataFrame", frames.describe_lazy_table, True),
     Kind("numpy", "ndarray", arrays.describe_numpy_array, True),
-    Kind("numpy", "generic", scalars.describe_as_text),
+    Kind("numpy", "generic", scalars.describe_numpy_scalar),
     Kind("torch", "Tensor", arrays.describe_tensor, True),
     Kind("jax", "Array", arrays.describe_tensor, True),
     Kind("array", "array", arrays.describe_buffer),

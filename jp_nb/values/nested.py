@@ -13,6 +13,7 @@ from jp_nb.values.container_contents import Contents, FieldName, MappingKey, con
 from jp_nb.values.cutting import cut_end, in_one_line
 from jp_nb.values.own_text import has_own_repr, type_name
 from jp_nb.values.own_words import has_own_words
+from jp_nb.values.privacy import bytes_without_hidden, hidden_part, hidden_value, without_hidden
 from jp_nb.values.telling import BRIEF_CHARS
 
 MAX_DEPTH: Final = 12
@@ -24,7 +25,6 @@ _EXACT: Final = frozenset((list, tuple, dict, set, frozenset))
 _SIMPLE: Final = (bool, float, complex, type(None), type(...), type(NotImplemented))
 
 Special = Callable[[object, int], str]
-Mask = Callable[[str], "str | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +33,11 @@ class NestedRules:
 
     Attributes:
         special: Returns the text of what is neither plain nor a container, in so many characters.
-        mask: Returns what stands in place of a part of that name; None if it is shown.
         texts: What was said of values already, by their id, beside them: it is asked for once.
     """
 
     special: Special
-    mask: Mask | None = None
     texts: dict[int, tuple[object, str]] = field(default_factory=dict)
-
-    def masked(self, key: object) -> str | None:
-        """Return what stands in place of the part under `key`; None if it is shown."""
-        name = key.key if type(key) is MappingKey else key
-        return self.mask(name) if self.mask is not None and isinstance(name, str) else None
 
 
 class NestedText:
@@ -72,6 +65,8 @@ class NestedText:
 
     def _written(self, value: object, room: int) -> str:
         kind = type(value)
+        if (hidden := hidden_value(value)) is not None:
+            return hidden
         if kind in _SIMPLE:
             return repr(value)
         if kind is str:
@@ -89,6 +84,7 @@ class NestedText:
     def _string(self, value: str, room: int) -> str:
         if len(value) + 2 > room:
             self.is_cut = True
+            value = without_hidden(value)
             shown = max(room - 24, 4)
             return f"{value[:shown]!r}… (+{len(value) - shown:,})"
         return repr(value)
@@ -97,6 +93,7 @@ class NestedText:
         shown = max(room // 4, 4)
         if len(value) > shown:
             self.is_cut = True
+            value = bytes_without_hidden(value)
             return f"{bytes(value[:shown])!r}… (+{len(value) - shown:,} bytes)"
         return repr(value)
 
@@ -131,7 +128,9 @@ class NestedText:
             self.is_cut = True
             return f"{inside.begin}… {inside.length:,}{inside.end}"
         texts: list[str] = []
+        is_pair = inside.length == 2 and not inside.is_keyed and not inside.unordered
         used = len(inside.begin) + len(inside.end)
+        first: object = None
         for index, (key, item) in enumerate(self._ordered(inside)):
             label = self._label(key, room - used if self._greedy else _KEY)
             last = index == inside.length - 1
@@ -140,7 +139,9 @@ class NestedText:
                 self.is_cut = True
                 texts.append(f"… {max(inside.length - index, 1):,} more")
                 break
-            text = self.part(key, item, self._share(left, inside.length - index))
+            name = first if is_pair and index else key  # of a pair, a text is the name
+            first = item
+            text = self.part(name, item, self._share(left, inside.length - index))
             texts.append(label + text)
             used += len(label) + len(text) + 2
         comma = "," if inside.end == ")" and inside.begin == "(" and inside.length == 1 else ""
@@ -153,8 +154,8 @@ class NestedText:
 
     def part(self, key: object, item: object, room: int) -> str:
         """Return the part of a value that stands under `key`, in at most `room` characters."""
-        masked = self.rules.masked(key)
-        return self.write(item, room) if masked is None else cut_end(masked, room)
+        hidden = hidden_part(key.key if type(key) is MappingKey else key, item)
+        return self.write(item, room) if hidden is None else cut_end(hidden, room)
 
     def _ordered(self, inside: Contents) -> Iterable[tuple[object, object]]:
         assert inside.items is not None

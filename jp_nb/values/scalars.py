@@ -15,6 +15,7 @@ from jp_nb.values.cutting import count, cut_end, cut_middle
 from jp_nb.values.description import Description
 from jp_nb.values.nested import int_text
 from jp_nb.values.own_text import own_text, type_name, types_of
+from jp_nb.values.privacy import bytes_without_hidden
 from jp_nb.values.telling import Telling
 
 MAX_IMAGE_BYTES = 5_000_000
@@ -41,12 +42,19 @@ def describe_bytes(value: bytes | bytearray, telling: Telling) -> str | Descript
     if length <= room:
         return repr(bytes(value))
     left = telling.more(length - room, "byte", f"[{room}:] has the rest")
-    return f"{title}: {bytes(value[:room])!r} {left}"
+    return f"{title}: {bytes_without_hidden(value)[:room]!r} {left}"
 
 
 def describe_int(value: int, telling: Telling) -> str:
     """Return an integer; a huge one by its size."""
     return str(value) if type(value) is bool else int_text(value)
+
+
+def describe_numpy_scalar(value: Any, telling: Telling) -> str:
+    """Return the text of a number of numpy; a record by its fields."""
+    if value.dtype.names is None:
+        return str(value)
+    return telling.inner({name: value[name] for name in value.dtype.names}, telling).text
 
 
 def describe_as_text(value: Any, telling: Telling) -> str:

@@ -26,7 +26,6 @@ class Telling:
         name: The expression that gives the value; "" if there is none.
         inner: Describes a value inside of this one.
         brief: One line is wanted: of all that is said, the first counts.
-        mask: Returns what stands in place of a part of that name; None if it is shown.
     """
 
     chars: int
@@ -35,15 +34,10 @@ class Telling:
     name: str
     inner: Callable[[object, Telling], Description]
     brief: bool = False
-    mask: Callable[[str], str | None] | None = None
 
     def part(self, chars: int, *, name: str = "", images: int = 0, brief: bool = False) -> Telling:
         """Return what counts for a part of the value."""
         return replace(self, chars=chars, name=name, images=images, brief=brief)
-
-    def masked(self, key: object) -> str | None:
-        """Return what stands in place of the part that is called `key`; None if it is shown."""
-        return self.mask(key) if self.mask is not None and isinstance(key, str) else None
 
     def expression(self, end: str) -> str:
         """Return the expression for what stands behind the value, such as `rows[20:40]`."""

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from jp_nb.values.describing import describe
 from jp_nb.values.description import ValueBudget
+from tests.support.hide_names import HideNames
 from tests.support.sample_values import BUDGETS, sample_values, told
 
 VALUES = sample_values()
@@ -226,7 +227,7 @@ def test_masked_parts_are_not_told() -> None:
         {"frame": pd.DataFrame({"a": [1]}), "password": secret},
     ]
     for value in values:
-        budget = ValueBudget(mask=lambda name: "(hidden)" if name == "password" else None)
+        budget = ValueBudget(privacy=HideNames("password"))
         text = describe(value, budget).text
         assert "(hidden)" in text
         assert secret not in text
@@ -236,7 +237,7 @@ def test_the_environment_is_a_mapping_whose_parts_can_be_masked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MY_API_KEY", "geheim-4711")
-    budget = ValueBudget(chars=200_000, mask=lambda name: "(hidden)" if "KEY" in name else None)
+    budget = ValueBudget(chars=200_000, privacy=HideNames("MY_API_KEY"))
     text = describe(os.environ, budget).text
     assert "'MY_API_KEY': (hidden)" in text
     assert "geheim-4711" not in text

@@ -27,10 +27,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from jp_nb.image import Image
-from jp_nb.tooling.notebook_frame import mask
 from jp_nb.values import cutting, drawn_figures, frames, scalars
 from jp_nb.values.describing import describe
 from jp_nb.values.description import Description, ValueBudget
+from tests.support.hide_names import HideNames
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
@@ -135,7 +135,7 @@ class Attributes:
 
 @pytest.mark.parametrize("kind", [Record, Model, Attributes])
 def test_a_record_is_told_by_its_fields_with_secrets_masked(kind: Any) -> None:
-    masked = ValueBudget(mask=lambda name: "(hidden)" if name == "password" else None)
+    masked = ValueBudget(privacy=HideNames("password"))
     assert describe(kind(a=1), masked).text == f"{kind.__name__}(a=1, password=(hidden))"
     inner = describe(kind(a=pd.DataFrame({"n": [1]})), masked, name="value")
     assert f"{kind.__name__} of 2 items:\n.a: pandas.DataFrame, 1 row x 1 column\n" in inner.text
@@ -401,8 +401,8 @@ def test_the_value_of_a_widget_is_told_but_no_password() -> None:
     assert text(Login(value="geheim-4711")) == "ipywidgets.Login, value hidden"
     field = widgets.Text(value="geheim-4711", description="API key:")
     assert "geheim-4711" in text(field)
-    masked = describe(field, ValueBudget(mask=mask)).text
-    assert masked == "ipywidgets.Text, description 'API key:', value (set, not shown)"
+    masked = describe(field, ValueBudget(privacy=HideNames("API key:"))).text
+    assert masked == "ipywidgets.Text, description 'API key:', value (hidden)"
     assert text(widgets.VBox([widgets.Button()])) == "ipywidgets.VBox, 1 child"
 
 

@@ -60,11 +60,11 @@ async def _cells(
     given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
     from jp_nb.tooling.cell_reports import listing
-    from jp_nb.tooling.notebook_frame import Hiding
+    from jp_nb.tooling.known_secrets import KnownSecrets
 
     first = _whole(given, "first", 0, at_least=0)
     cells = await notebook.cells()
-    hide = await cell.call(lambda: Hiding(notebook.namespace))
+    hide = await cell.call(lambda: KnownSecrets(notebook.namespace))
     return listing(cells, first, hide)
 
 
@@ -72,7 +72,7 @@ async def _cell(
     given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
     from jp_nb.tooling.cell_reports import CellPart, cell_at, one_cell, with_results
-    from jp_nb.tooling.notebook_frame import Hiding
+    from jp_nb.tooling.known_secrets import KnownSecrets
 
     wanted, part = given.get("cell"), given.get("part", "all")
     if isinstance(wanted, bool) or not isinstance(wanted, int | str):
@@ -85,12 +85,8 @@ async def _cell(
     cells = await notebook.cells(whole=wanted)
     number = cell_at(cells, wanted).number
     place = cells.cells.index(cell_at(cells, wanted))
-    hide, cells = await cell.call(
-        lambda: (
-            Hiding(notebook.namespace),
-            with_results(cells, notebook.namespace, [place], side),
-        )
-    )
+    hide = await cell.call(lambda: KnownSecrets(notebook.namespace))
+    cells = await cell.call(lambda: with_results(cells, notebook.namespace, [place], side, hide))
     return one_cell(cells, cell_at(cells, number), cast(CellPart, part), first_line, hide)
 
 
@@ -98,7 +94,7 @@ async def _search(
     given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
     from jp_nb.tooling.cell_reports import search, with_results
-    from jp_nb.tooling.notebook_frame import Hiding
+    from jp_nb.tooling.known_secrets import KnownSecrets
 
     text = given.get("text")
     if not isinstance(text, str) or not text.strip() or len(text) > MAX_SEARCHED or "\n" in text:
@@ -107,9 +103,8 @@ async def _search(
         )
     cells = await notebook.cells()
     latest = range(max(0, len(cells.cells) - MAX_ITEMS), len(cells.cells))
-    hide, cells = await cell.call(
-        lambda: (Hiding(notebook.namespace), with_results(cells, notebook.namespace, latest, 0))
-    )
+    hide = await cell.call(lambda: KnownSecrets(notebook.namespace))
+    cells = await cell.call(lambda: with_results(cells, notebook.namespace, latest, 0, hide))
     return await asyncio.to_thread(search, cells, text, hide)  # megabytes of text, no values
 
 
@@ -119,20 +114,20 @@ async def _search(
 async def _variables(
     given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
-    from jp_nb.tooling.notebook_frame import Hiding
+    from jp_nb.tooling.known_secrets import KnownSecrets
     from jp_nb.tooling.variable_reports import variables
 
     match, first = given.get("match", ""), _whole(given, "first", 0, at_least=0)
     if not isinstance(match, str):
         raise ToolError("`match` is a part of the names to list.")
     names = notebook.namespace
-    return await cell.call(lambda: variables(names, match, first, Hiding(names)))
+    return await cell.call(lambda: variables(names, match, first, KnownSecrets(names)))
 
 
 async def _variable(
     given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
-    from jp_nb.tooling.notebook_frame import Hiding
+    from jp_nb.tooling.known_secrets import KnownSecrets
     from jp_nb.tooling.variable_reports import variable
 
     name = given.get("name")
@@ -147,7 +142,7 @@ async def _variable(
         raise ToolError("Give one of `head`, `tail` and `sample`, not several.")
     part = parts[0] if parts else None
     names = notebook.namespace
-    return await cell.call(lambda: variable(names, name, part, Hiding(names), side))
+    return await cell.call(lambda: variable(names, name, part, KnownSecrets(names), side))
 
 
 def _whole(

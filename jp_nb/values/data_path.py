@@ -1,0 +1,434 @@
+"""Follow a path of attributes, keys and indices through data only, without its secrets.
+
+Data are containers, frames, arrays, records and the stored attributes of the user's own classes.
+Modules, functions, generators and the objects of libraries, IPython and the kernel are not: a path
+may end at one of them and never passes through it. Before a step, the secret parts of a value are
+replaced, so a slice or a transposition does not have them.
+
+Source: `docs/notebook-tools.md`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import FunctionType, MemberDescriptorType, SimpleNamespace
+from typing import Any, Final, NamedTuple
+
+from jp_nb.values.arrays import hidden_fields
+from jp_nb.values.container_contents import record_fields
+from jp_nb.values.frames import names_of
+from jp_nb.values.own_text import FAILURES, type_name, types_of
+from jp_nb.values.privacy import (
+    bytes_without_hidden,
+    hidden_part,
+    hidden_value,
+    without_hidden,
+)
+from jp_nb.values.source_places import is_own_code
+from jp_nb.values.value_path import PathStep, ValuePath, ValuePathError
+
+OF_SECRET: Final = "This is a secret: it is never shown."
+OF_OWN: Final = "Names that begin with _ are private: they are not shown."
+MAX_LABELS: Final = 100_000
+"""Rows of a frame whose labels are compared with names of secrets."""
+_KERNEL: Final = frozenset(
+    ("IPython", "ipykernel", "jupyter_client", "tornado", "traitlets", "zmq", "comm", "asyncio")
+)
+"""Packages whose records are not data either."""
+
+
+class NotShown(ValuePathError):  # noqa: N818 - what it is, not what is wrong
+    """A path leads to a secret or a private name."""
+
+
+class NotData(ValuePathError):  # noqa: N818
+    """A path passes through something other than data."""
+
+
+def follow_data(path: ValuePath, namespace: Mapping[str, Any]) -> Any:
+    """Return the value at `path`; on the thread on which it lives.
+
+    Raises:
+        NotShown: The path leads to a secret or a private name.
+        NotData: It passes through something other than data.
+        ValuePathError: There is no such value.
+    """
+    if path.name.startswith("_"):
+        raise NotShown(OF_OWN)
+    value = path.begin(namespace)
+    _check_part(path.name, value)
+    for step in path.steps:
+        value = _take(step, value)
+    return value
+
+
+def _take(step: PathStep, value: Any) -> Any:
+    if hidden_value(value) is not None:
+        raise NotShown(OF_SECRET)
+    try:
+        part = _attribute(value, step.key) if step.kind == "attribute" else _item(value, step.key)
+    except ValuePathError:
+        raise
+    except FAILURES as exc:  # the value's own code may run
+        raise ValuePathError(
+            f"{step.key!r} cannot be read: {type_name(type(exc))}: {without_hidden(str(exc))}"
+        ) from exc
+    _check_part(step.key, part)
+    return part
+
+
+def _check_part(key: object, part: object) -> None:
+    if hidden_part(key, part) is not None:
+        raise NotShown(OF_SECRET)
+
+
+def _not_data(value: object) -> NotData:
+    return NotData(
+        f"a path cannot pass through this {type_name(type(value))}: it passes only through data, "
+        "that is containers, frames, arrays, dataclasses and stored attributes of the user's own "
+        "classes"
+    )
+
+
+# --- kinds -------------------------------------------------------------------------------------
+
+
+class _DataKind(NamedTuple):
+    """Library values that are data, with the attributes that are parts of them.
+
+    Attributes:
+        module: The module that has the class; it need not be loaded.
+        name: The name of the class there.
+        attributes: The attributes that a path may read.
+        has_items: True if a path may read items.
+    """
+
+    module: str
+    name: str
+    attributes: frozenset[str] = frozenset()
+    has_items: bool = True
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_ARRAY: Final = _words("shape dtype size ndim")
+_PANDAS: Final = _ARRAY | _words("index values T iloc loc at iat empty")
+_KINDS: Final = (
+    _DataKind("builtins", "str"),
+    _DataKind("builtins", "bytes"),
+    _DataKind("builtins", "bytearray"),
+    _DataKind("builtins", "list"),
+    _DataKind("builtins", "tuple"),
+    _DataKind("builtins", "dict"),
+    _DataKind("builtins", "set", has_items=False),
+    _DataKind("builtins", "frozenset", has_items=False),
+    _DataKind("builtins", "range", _words("start stop step")),
+    _DataKind("builtins", "memoryview", _words("shape format nbytes")),
+    _DataKind("builtins", "complex", _words("real imag"), has_items=False),
+    _DataKind("builtins", "BaseException", _words("args"), has_items=False),
+    _DataKind("types", "MappingProxyType"),
+    _DataKind("collections.abc", "Mapping"),
+    _DataKind("collections.abc", "Sequence"),
+    _DataKind("collections", "deque", _words("maxlen")),
+    _DataKind("array", "array", _words("typecode")),
+    _DataKind("sqlite3", "Row"),
+    _DataKind("enum", "Enum", _words("name value"), has_items=False),
+    _DataKind(
+        "datetime",
+        "date",
+        _words("year month day hour minute second microsecond"),
+        has_items=False,
+    ),
+    _DataKind("pathlib", "PurePath", _words("name stem suffix parent parts"), has_items=False),
+    _DataKind("pandas", "DataFrame", _PANDAS | _words("columns dtypes")),
+    _DataKind("pandas", "Series", _PANDAS | _words("name hasnans")),
+    _DataKind("pandas", "Index", _ARRAY | _words("values T name names levels nlevels")),
+    _DataKind("pandas.api.extensions", "ExtensionArray", _ARRAY),
+    _DataKind("pandas.core.indexing", "_LocationIndexer"),
+    _DataKind("pandas.core.indexing", "_ScalarAccessIndexer"),
+    _DataKind("polars", "DataFrame", _words("columns dtypes schema shape height width")),
+    _DataKind("polars", "Series", _words("name dtype shape")),
+    _DataKind("numpy", "ndarray", _ARRAY | _words("T real imag nbytes")),
+    _DataKind("numpy", "void"),
+    _DataKind("torch", "Tensor", _words("shape dtype device ndim T")),
+    _DataKind("jax", "Array", _ARRAY | _words("T")),
+)
+_BY_NAME: Final[dict[str, list[_DataKind]]] = {}
+for _kind in _KINDS:
+    _BY_NAME.setdefault(_kind.name, []).append(_kind)
+_OTHER_NAMES: Final = {"mappingproxy": "MappingProxyType"}
+
+
+def _kind_of(value: object) -> _DataKind | None:
+    for cls in types_of(value):
+        name = type.__dict__["__name__"].__get__(cls)
+        for kind in _BY_NAME.get(_OTHER_NAMES.get(name, name), ()):
+            module = sys.modules.get(kind.module)
+            if module is not None and vars(module).get(kind.name) is cls:
+                return kind
+    return None
+
+
+def is_a(value: object, module: str, name: str) -> bool:
+    """Return True if `value` is of the class `name` of a module that is loaded."""
+    loaded = sys.modules.get(module)
+    return loaded is not None and vars(loaded).get(name) in types_of(value)
+
+
+# --- steps -------------------------------------------------------------------------------------
+
+
+def _attribute(value: Any, name: str) -> Any:
+    if name.startswith("_"):
+        raise NotShown(OF_OWN)
+    _check_part(name, None)
+    kind = _kind_of(value)
+    if kind is not None and name in kind.attributes:
+        return getattr(without_secret_parts(value), name)
+    stored = stored_attributes(value)
+    if stored is not None and name in stored:
+        return stored[name]
+    if is_a(value, "pandas", "DataFrame") and name in value.columns:
+        return without_secret_parts(value)[name]
+    if is_a(value, "numpy", "recarray") and name in (value.dtype.names or ()):
+        return value[name]
+    if kind is None and stored is None:
+        raise _not_data(value)
+    raise ValuePathError(
+        f"this {type_name(type(value))} has no stored attribute {name!r}; methods and computed "
+        "properties are not read"
+    )
+
+
+def _item(value: Any, key: Any) -> Any:
+    kind = _kind_of(value)
+    if kind is None or not kind.has_items:
+        raise _not_data(value)
+    for each in key if type(key) is tuple else (key,):
+        _check_part(each, None)
+    if kind.name == "dict":
+        if not dict.__contains__(value, key):
+            raise ValuePathError(f"there is no key {key!r}")
+        return dict.__getitem__(value, key)
+    if kind.module == "numpy" and isinstance(key, str):
+        return value[key]
+    names = _places(value)
+    if names is not None and type(key) is int and -len(names) <= key < len(names):
+        _check_part(names[key], None)
+    return without_secret_parts(value)[key]
+
+
+# --- stored attributes -------------------------------------------------------------------------
+
+
+def stored_attributes(value: Any) -> Mapping[str, Any] | None:
+    """Return the stored attributes of a record or of an object or class of the user; else None.
+
+    Nothing is computed: properties and methods are not among them.
+    """
+    kind = type(value)
+    if issubclass(kind, type):
+        return _class_attributes(value) if is_own_class(value) else None
+    if kind is SimpleNamespace:
+        return dict(vars(value))
+    if is_own_class(kind):
+        own = _class_attributes(kind) | _instance_attributes(value)
+        return own | (record_fields(value) or {})
+    if _package(kind) in _KERNEL:
+        return None
+    return record_fields(value)
+
+
+def _package(kind: type) -> str:
+    module = type.__dict__["__module__"].__get__(kind)
+    return module.partition(".")[0] if isinstance(module, str) else ""
+
+
+def is_own_class(kind: type) -> bool:
+    """Return True for a class of the notebook, or of a file of the user."""
+    try:
+        module = type.__dict__["__module__"].__get__(kind)
+    except FAILURES:
+        return False
+    if module == "__main__":
+        return True
+    found = sys.modules.get(module) if isinstance(module, str) else None
+    file = getattr(found, "__file__", None)
+    return isinstance(file, str) and is_own_code(file)
+
+
+def _class_attributes(kind: type) -> dict[str, Any]:
+    """Return the attributes of a class of the user that are values: no methods or properties."""
+    found: dict[str, Any] = {}
+    for cls in reversed(types_of_class(kind)):
+        if not is_own_class(cls):
+            continue
+        for name, part in type.__dict__["__dict__"].__get__(cls).items():
+            if name.startswith("__") or (_is_computed(part) and type(part) is not FunctionType):
+                continue
+            found[name] = part
+    members = found.get("_member_map_")  # of an enumeration
+    return found | members if type(members) is dict else found
+
+
+def types_of_class(kind: type) -> tuple[type, ...]:
+    """Return `kind` and the classes that it inherits from."""
+    return tuple(type.__dict__["__mro__"].__get__(kind))
+
+
+def _is_computed(part: object) -> bool:
+    return any("__get__" in type.__dict__["__dict__"].__get__(cls) for cls in types_of(part))
+
+
+def _instance_attributes(value: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for cls in reversed(types_of(value)):
+        for name, part in type.__dict__["__dict__"].__get__(cls).items():
+            if type(part) is MemberDescriptorType and not name.startswith("__"):
+                try:
+                    found[name] = part.__get__(value, cls)
+                except AttributeError:
+                    continue  # a slot without a value
+    for name in ("__dict__", "__pydantic_extra__"):
+        try:
+            stored = object.__getattribute__(value, name)
+        except AttributeError:
+            continue
+        if type(stored) is dict:
+            found |= stored
+    return found
+
+
+# --- without secrets ---------------------------------------------------------------------------
+
+
+def without_secret_parts(value: Any) -> Any:
+    """Return `value`, or a copy of its kind in which the secret parts are replaced.
+
+    Raises:
+        NotShown: All of it is secret.
+    """
+    if hidden_value(value) is not None:
+        raise NotShown(OF_SECRET)
+    if is_a(value, "builtins", "str"):
+        return without_hidden(str.__str__(value))
+    if is_a(value, "builtins", "bytes") or is_a(value, "builtins", "bytearray"):
+        return bytes_without_hidden(value)
+    names = _places(value)
+    if names is not None:
+        items = list(value)
+        hidden = map(hidden_part, names, items)
+        kept = [item if why is None else why for item, why in zip(items, hidden, strict=True)]
+        return kept if is_a(value, "builtins", "list") else tuple(kept)
+    for module, name, cleared in _CLEARED:
+        if is_a(value, module, name):
+            return cleared(value)
+    return value
+
+
+def readable_items(value: Any) -> Any:
+    """Return `value` without secret parts, so that some of its items can be read.
+
+    Raises:
+        NotData: It is an object with code of its own for its items.
+        NotShown: All of it is secret.
+    """
+    if _kind_of(value) is None and hasattr(type(value), "__len__"):
+        raise _not_data(value)
+    return without_secret_parts(value)
+
+
+def _places(value: Any) -> Sequence[object] | None:
+    """Return the names of the items of a value that has them by their place; else None."""
+    if is_a(value, "sqlite3", "Row"):
+        return list(value.keys())
+    is_tuple = is_a(value, "builtins", "tuple")
+    if is_tuple and isinstance(fields := getattr(type(value), "_fields", None), tuple):
+        return fields
+    if (is_tuple or is_a(value, "builtins", "list")) and len(value) == 2:
+        return (None, value[0])  # of a pair, a text is the name
+    return None
+
+
+def _frame(value: Any) -> Any:
+    """Return a frame of pandas without hidden columns, rows and labels."""
+    columns = [n for n, name in enumerate(value.columns) if hidden_part(name) is not None]
+    rows = list(hidden_rows(value.index))
+    is_hidden = hidden_part(names_of(value.index)) is not None
+    if not (columns or rows or is_hidden):
+        return value
+    made = value.copy(deep=False)
+    for number in columns:
+        made.isetitem(number, hidden_part(value.columns[number]))
+    if rows:
+        made = made.astype(object)
+        for number in rows:
+            made.iloc[number, :] = hidden_part(value.index[number])
+    return made.reset_index(drop=True) if is_hidden else made
+
+
+def hidden_rows(index: Any) -> Iterator[int]:
+    """Yield the places of the hidden labels of an index of pandas."""
+    if str(index.dtype) not in ("object", "str", "string", "category"):
+        return
+    for number, label in enumerate(index[:MAX_LABELS]):
+        if hidden_part(label) is not None:
+            yield number
+
+
+def _series(value: Any) -> Any:
+    _check_names(value)
+    rows = list(hidden_rows(value.index))
+    is_hidden = hidden_part(names_of(value.index)) is not None
+    if rows:
+        value = value.astype(object)
+        for number in rows:
+            value.iloc[number] = hidden_part(value.index[number])
+    return value.reset_index(drop=True) if is_hidden else value
+
+
+def _check_names(value: Any) -> Any:
+    if hidden_part(names_of(value)) is not None:
+        raise NotShown(OF_SECRET)
+    return value
+
+
+def _polars_frame(value: Any) -> Any:
+    literal = sys.modules["polars"].lit
+    hidden = {name: hidden_part(name) for name in value.columns}
+    return value.with_columns(
+        literal(why).alias(name) for name, why in hidden.items() if why is not None
+    )
+
+
+def _structured(value: Any) -> Any:
+    """Return an array of records without their hidden fields."""
+    hidden = hidden_fields(value.dtype)
+    if not hidden:
+        return value
+    shown = [name for name in value.dtype.names if name not in hidden]
+    if not shown:
+        raise NotShown(OF_SECRET)
+    return value[shown]
+
+
+def _indexer(value: Any) -> Any:
+    """Return an `iloc` or `loc` of a frame without secrets, such as one that the user keeps."""
+    cleared = without_secret_parts(value.obj)
+    return value if cleared is value.obj else type(value)(value.name, cleared)
+
+
+_CLEARED: Final[tuple[tuple[str, str, Callable[[Any], Any]], ...]] = (
+    ("pandas", "DataFrame", _frame),
+    ("pandas", "Series", _series),
+    ("pandas", "Index", _check_names),
+    ("pandas.core.indexing", "_LocationIndexer", _indexer),
+    ("pandas.core.indexing", "_ScalarAccessIndexer", _indexer),
+    ("polars", "DataFrame", _polars_frame),
+    ("polars", "Series", lambda value: _check_names(value)),
+    ("numpy", "ndarray", _structured),
+    ("numpy", "void", _structured),
+)

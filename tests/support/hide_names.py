@@ -1,0 +1,16 @@
+"""Rules of privacy for tests: parts with certain names are hidden."""
+
+from __future__ import annotations
+
+from jp_nb.values.privacy import Privacy
+
+
+class HideNames(Privacy):
+    """Hide the parts with one of `names`."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def name(self, name: str, value: object) -> str | None:
+        """Return `(hidden)` for a hidden name."""
+        return "(hidden)" if name in self._names else None
