@@ -23,7 +23,12 @@ def home(tmp_path: Path) -> Iterator[Path]:
     """A folder that no link of another one may reach."""
     folder = tmp_path / "home"
     folder.mkdir()
-    write_cells(folder / "mine.ipynb", "1 + 1")
+    mine = write_cells(folder / "mine.ipynb", "1 + 1")
+    text = mine.read_text()
+    mine.write_text(
+        text.replace('"metadata": {\n  "kernelspec"', '"metadata": {"jp": {}, "kernelspec"')
+    )
+    assert mine.read_text() != text  # something to strip
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     yield folder
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
