@@ -5,8 +5,10 @@ Source: `docs/configuration.md`.
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pydantic import JsonValue
 
@@ -14,13 +16,21 @@ from jp_nb.config.partial import get_path, is_wrapper
 from jp_nb.config.paths import format_path
 from jp_nb.config.schema import ROOT, SchemaNode
 from jp_nb.config.tree.app_config import AppConfig
-from jp_nb.config.tree.model_config import ModelId, read_model_id
+from jp_nb.config.tree.model_config import MODEL_NAME, ModelId, read_model_id
 from jp_nb.config.tree.node import shortened
 from jp_nb.errors import ConfigError
 
 PATH = "assistant.model.id"
 ALIASES = "providers.llm.aliases"
 _ALIAS_KEYS = tuple(ALIASES.split("."))
+
+MAX_NAME_CHARS: Final = 60
+"""Characters of an unknown name that are compared with the known ones."""
+_FAMILY: Final = re.compile(
+    r"(?P<openai>gpt-|chatgpt-|o[1-9](?:-|$))|(?P<anthropic>claude|opus|sonnet|haiku)"
+    r"|(?P<deepseek>deepseek-)|(?P<ollama>(?:llama|qwen|gemma|mistral|phi)[0-9.]*(?:[:-]|$))"
+)
+"""Beginnings of models' names, by the provider that serves them."""
 
 Aliases = Mapping[str, Any]
 """Model ids, names of aliases, and tables of provider and name, by alias."""
@@ -53,11 +63,24 @@ def _resolved(reference: ModelId | str, aliases: Aliases, path: str) -> ModelId:
         path, reference = format_path([*_ALIAS_KEYS, reference]), aliases[reference]
     if isinstance(reference, str) and "/" not in reference:
         known = ", ".join(sorted(aliases)) or "none is defined"
+        near = _nearest(reference, aliases)
+        meant = f": did you mean {near!r}?" if near else ""
         raise ConfigError(
-            f"{shortened(reference)!r} is neither an alias (known: {known}) nor `provider/name`",
+            f"{shortened(reference)!r} is neither an alias (known: {known}) nor "
+            f"`provider/name`{meant}",
             path=path,
         )
     return _model(reference, path)
+
+
+def _nearest(reference: str, aliases: Aliases) -> str | None:
+    """Return the alias or the model id that `reference` may mean; None if nothing is near."""
+    if near := difflib.get_close_matches(reference[:MAX_NAME_CHARS], aliases, n=1):
+        return near[0]
+    known = _FAMILY.match(reference.lower())
+    if known is None or not MODEL_NAME.fullmatch(reference) or len(reference) > MAX_NAME_CHARS:
+        return None
+    return f"{known.lastgroup}/{reference}"
 
 
 def _model(value: Any, path: str) -> ModelId:

@@ -12,11 +12,11 @@ from importlib import import_module
 from typing import Final
 
 from jp_nb.agent.model_events import Provider
-from jp_nb.config.tree.provider_table import PROVIDERS
+from jp_nb.config.tree.provider_table import AVAILABLE, PROVIDERS
 from jp_nb.errors import ConfigError
 from jp_nb.providers.endpoint import ProviderSettings
 
-NAMES: Final = tuple(sorted(name for name, settings in PROVIDERS.items() if settings.MADE_BY))
+NAMES: Final = AVAILABLE
 """The providers that are built."""
 
 

@@ -73,10 +73,10 @@ def may_describe(value: Any) -> bool:
 def _named(name: str, namespace: Mapping[str, Any]) -> object:
     if name in namespace:
         return namespace[name]
-    names = [key for key in namespace if isinstance(key, str)]
+    names = [k for k, v in namespace.items() if isinstance(k, str) and may_describe(v)]
     near = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]!r}? It" if near else "it"
-    raise UsageError(f"there is no {name!r} in this notebook: {hint} should be {_TAKES}")
+    hint = f"did you mean {near[0]!r}? A schema is" if near else "define it first, as"
+    raise UsageError(f"there is no {name!r} in this notebook: {hint} {_TAKES}")
 
 
 def _is_type(value: object) -> bool:

@@ -34,6 +34,9 @@ from jp_nb.tooling.sources import SourceDefaults
 from jp_nb.values.description import Description, ValueBudget
 
 TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_TO_WRAP: Final = (
+    "Write a function with type hints that calls it, and decorate that with `@jp.tool`."
+)
 
 
 class PythonTool(ToolDefaults):
@@ -56,7 +59,7 @@ class PythonTool(ToolDefaults):
         toolset: str | None = None,
     ) -> None:
         self.function = function
-        self.name = name or function.__name__
+        self.name = _name_of_tool(function, name)
         if not TOOL_NAME.fullmatch(self.name):
             raise UsageError(
                 f"{self.name!r} cannot be the name of a tool: use at most 64 letters, digits, _ "
@@ -197,21 +200,62 @@ def _bad_arguments(name: str, exc: ValidationError) -> str:
     return f"Invalid arguments for {name}: {'; '.join(problems)}. Correct the call."
 
 
-def _arguments_model(function: Callable[..., Any], name: str) -> tuple[str | None, type[BaseModel]]:
-    """Return the parameter that takes the context, if any, and a model of all the others."""
+def _name_of_tool(function: object, name: str | None) -> str:
+    """Return `name`, or that of `function`.
+
+    Raises:
+        UsageError: If it is not a function.
+    """
+    if isinstance(function, type):
+        raise UsageError(
+            f"{function.__name__} is a class, and a tool must be a function. {_TO_WRAP}"
+        )
+    name = name or getattr(function, "__name__", None)
+    if not callable(function) or not isinstance(name, str):
+        raise UsageError(
+            f"a tool must be a function, and this is an object of type {type(function).__name__}. "
+            f"{_TO_WRAP}"
+        )
+    return name
+
+
+def _signature(function: Callable[..., Any], name: str) -> tuple[list[inspect.Parameter], Any]:
+    """Return the parameters of `function`, each of which has a name, and its type hints."""
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except NameError as exc:
         raise UsageError(f"{name}: a type hint names something unknown: {exc}") from exc
+    except TypeError:
+        raise UsageError(f"{name}: {function!r} is not a function. {_TO_WRAP}") from None
+    try:
+        parameters = [*inspect.signature(function).parameters.values()]
+    except ValueError:  # some functions in C
+        raise UsageError(f"{name} does not tell its parameters. {_TO_WRAP}") from None
+    for each in parameters:
+        if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
+            continue
+        if inspect.isbuiltin(function):
+            raise UsageError(f"{name}: its parameters cannot be passed by name. {_TO_WRAP}")
+        if each.kind == each.POSITIONAL_ONLY:
+            raise UsageError(
+                f"{name}: the parameter `{each.name}` is positional-only, and a model passes "
+                "arguments by name. Remove the `/` from the parameters."
+            )
+        stars = "*" if each.kind == each.VAR_POSITIONAL else "**"
+        raise UsageError(
+            f"{name}: a tool cannot have `{stars}{each.name}`. Give each parameter a name of its "
+            "own."
+        )
+    return parameters, hints
+
+
+def _arguments_model(function: Callable[..., Any], name: str) -> tuple[str | None, type[BaseModel]]:
+    """Return the parameter that takes the context, if any, and a model of all the others."""
+    parameters, hints = _signature(function, name)
     _, described = read_docstring(function.__doc__)
     context_name: str | None = None
     fields: dict[str, Any] = {}
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise UsageError(
-                f"{name}: the parameter {parameter} cannot be described to a model; a tool takes "
-                "parameters with names of their own"
-            )
+    for parameter in parameters:
         annotation = hints.get(parameter.name, Any)
         if ToolContext in (annotation, *typing.get_args(annotation)):  # `ToolContext | None`
             context_name = parameter.name
@@ -442,8 +486,8 @@ def tool(
             `conversation.toolsets.NAME = true` in a configuration file.
 
     Raises:
-        UsageError: If the name, the toolset or a parameter cannot be described to a model, or
-            `thread` is set for an `async def`.
+        UsageError: If it is not a function, if the name, the toolset or a parameter cannot be
+            described to a model, or if `thread` is set for an `async def`.
         ConfigError: If `access` grants what it may not.
     """
 

@@ -19,7 +19,9 @@ from jp_nb.config.model_aliases import resolve_partial as settle
 from jp_nb.config.schema import SchemaNode
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.model_config import ModelChoice, ModelId
+from jp_nb.config.tree.provider_table import PROVIDER_NAMES
 from jp_nb.errors import ConfigError
+from jp_nb.providers.registry import NAMES
 from tests.support.config_spellings import partials
 from tests.support.record_strategies import QUICK
 
@@ -57,6 +59,10 @@ def test_a_word_is_an_alias() -> None:
     [
         ("c", {"a": GPT}, "p", r"'c' is neither an alias \(known: a\) nor `provider/name`"),
         ("c", {}, "p", "none is defined"),
+        ("gpt-5", {}, "p", r"nor `provider/name`: did you mean 'openai/gpt-5'\?"),
+        ("claude-opus-4", {}, "p", "did you mean 'anthropic/claude-opus-4'"),
+        ("fats", {"fast": GPT}, "p", "did you mean 'fast'"),
+        ("opnai/x", {}, "p", r"unknown provider 'opnai' \(did you mean 'openai'\?\), expected one"),
         ("a", {"a": "b"}, "providers.llm.aliases.a", "'b' is neither an alias"),
         ("a", {"a": "nobody/x"}, "providers.llm.aliases.a", "unknown provider 'nobody', expected"),
         ("a", {"a": {"name": "x"}}, "providers.llm.aliases.a", "a table of provider and name"),
@@ -166,3 +172,11 @@ def test_a_full_id_in_a_layer_becomes_a_table() -> None:
 def test_resolving_a_layer_twice_changes_nothing_more(partial: dict[str, Any]) -> None:
     once = settle(partial, ALIASES)
     assert settle(once, ALIASES) == once
+
+
+def test_unknown_provider_lists_the_available_ones_alone() -> None:
+    with pytest.raises(ConfigError, match="unknown provider 'nobody'") as caught:
+        parse_model_id("nobody/x")
+    listed = str(caught.value).partition("expected one of ")[2].split(", ")
+    assert listed == [name for name in PROVIDER_NAMES if name in NAMES]
+    assert {"google", "test", "xai"}.isdisjoint(listed)

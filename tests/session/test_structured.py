@@ -189,8 +189,13 @@ def test_data_that_looks_like_a_reference_is_none() -> None:
 def test_an_unknown_name_offers_the_nearest() -> None:
     with pytest.raises(UsageError, match="there is no 'Tripp' in this notebook: did you mean 'Tr"):
         describe("Tripp", {"Trip": Trip})
-    with pytest.raises(UsageError, match="there is no 'x' in this notebook: it should be a pydan"):
+    with pytest.raises(UsageError, match="there is no 'x' in this notebook: define it first"):
         describe("x", {"Trip": Trip})
+
+
+def test_unknown_schema_suggests_schemas_alone() -> None:
+    with pytest.raises(UsageError, match="there is no 'Nope' in this notebook: define it first"):
+        describe("Nope", {"open": open, "note": 5})
 
 
 def test_tab_offers_models_and_schemas_and_runs_nothing() -> None:

@@ -7,6 +7,7 @@ import struct
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import IPython.display
@@ -186,7 +187,7 @@ async def test_a_result_is_described_on_the_thread_that_made_it() -> None:
             seen.append(threading.current_thread().name)
             return "watched"
 
-    outcome = await run(PythonTool(Watched, name="t", thread=True))
+    outcome = await run(PythonTool(lambda: Watched(), name="t", thread=True))
     assert outcome == Success("watched")
     assert seen == ["jp_nb tool t"]
 
@@ -274,8 +275,13 @@ def _with_thread(a: threading.Thread) -> None: ...
     ("function", "message"),
     [
         (lambda: "", "'<lambda>' cannot be the name of a tool"),
-        (_with_positional_only, "cannot be described to a model"),
-        (_with_rest, "cannot be described to a model"),
+        (_with_positional_only, "the parameter `a` is positional-only, .* Remove the `/`"),
+        (_with_rest, r"a tool cannot have `\*a`"),
+        (len, "len: its parameters cannot be passed by name. Write a function"),
+        (max, "max does not tell its parameters. Write a function"),
+        (threading.Thread, "Thread is a class, and a tool must be a function"),
+        (partial(_with_rest, 1), "this is an object of type partial. Write a function"),
+        (5, "a tool must be a function, and this is an object of type int"),
         (_with_unknown, "a type hint names something unknown"),
         (_with_thread, "cannot be described to a model"),
     ],
@@ -283,6 +289,13 @@ def _with_thread(a: threading.Thread) -> None: ...
 def test_what_cannot_be_offered_is_refused_where_it_is_defined(function: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         jp.tool(function)
+
+
+def test_name_does_not_make_a_tool_of_a_class() -> None:
+    with pytest.raises(UsageError, match="Thread is a class"):
+        jp.tool(name="thread")(threading.Thread)
+    with pytest.raises(UsageError, match=r"is not a function\. Write a function"):
+        jp.tool(name="part")(partial(_with_rest, 1))
 
 
 def test_thread_is_for_def_alone() -> None:

@@ -5,6 +5,7 @@ Source: `docs/configuration.md`.
 
 from __future__ import annotations
 
+import difflib
 import re
 from typing import Annotated, Any, Literal
 
@@ -25,10 +26,12 @@ from jp_nb.config.tree.node import (
     shortened,
     table,
 )
-from jp_nb.config.tree.provider_table import PROVIDER_NAMES
+from jp_nb.config.tree.provider_table import AVAILABLE, PROVIDER_NAMES
 from jp_nb.config.tree.strategy import APPEND_SET
 
 MODEL_NAME = re.compile(r"[A-Za-z0-9_.:/~-]+")
+MAX_PROVIDER_CHARS = 40
+"""Characters of an unknown provider that are compared with the known ones."""
 
 
 # --- the model -------------------------------------------------------------------------------
@@ -37,7 +40,11 @@ MODEL_NAME = re.compile(r"[A-Za-z0-9_.:/~-]+")
 def _provider_problem(provider: str) -> str | None:
     if provider in PROVIDER_NAMES:
         return None
-    return f"unknown provider {shortened(provider)!r}, expected one of {', '.join(PROVIDER_NAMES)}"
+    near = difflib.get_close_matches(provider[:MAX_PROVIDER_CHARS], AVAILABLE, n=1)
+    meant = f" (did you mean {near[0]!r}?)" if near else ""
+    return (
+        f"unknown provider {shortened(provider)!r}{meant}, expected one of {', '.join(AVAILABLE)}"
+    )
 
 
 def _name_problem(name: str) -> str | None:

@@ -177,3 +177,5 @@ PROVIDERS: Final[Mapping[str, type[ProviderConfig]]] = {
 }
 """Every provider that a configuration may name."""
 PROVIDER_NAMES: Final = tuple(sorted(PROVIDERS))
+AVAILABLE: Final = tuple(sorted(name for name, one in PROVIDERS.items() if one.MADE_BY))
+"""Names of the providers that are built."""
