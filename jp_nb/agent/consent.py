@@ -120,7 +120,7 @@ class Consent:
         )
 
     def _use_remembered_permission(self, call: Call, tool: OfferedTool) -> bool:
-        remembered = self._state.permission(tool)
+        remembered = self._state.permission(tool, call.arguments)
         if remembered is None:
             return False
         if remembered:
@@ -134,7 +134,8 @@ class Consent:
             self._refuse(call, tool, "permission", decided.nobody)
             return
         if decided.remembered:
-            self._state.permissions[tool.name] = (tool, decided.runs)
+            shown = call.arguments if decided.arguments is None else decided.arguments
+            self._state.remember_permission(tool, shown, runs=decided.runs)
         if not decided.runs:
             self._calls.finish(call, decided.skipped, skipped=True)
             return

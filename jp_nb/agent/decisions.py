@@ -27,6 +27,7 @@ from jp_nb.agent.prompts import (
     Unavailable,
 )
 from jp_nb.agent.tool_set import OfferedTool
+from jp_nb.config.tree.tool_config import Covers
 from jp_nb.image import Image
 from jp_nb.json_values import indented_json, read_json
 from jp_nb.safe_text import escape_unseen, spell_unseen
@@ -35,15 +36,26 @@ from jp_nb.tooling.outcome import Failure
 from jp_nb.tooling.question import Question
 from jp_nb.tooling.text_arguments import TextArgument, text_arguments
 
-PERMISSION = (
-    Action("y", "Run", "run"),
-    Action("Y", "Run, for this turn", "run_turn"),
-    Action("n", "Skip", "skip"),
-    Action("N", "Skip, for this turn", "skip_turn"),
-    Action("p", "Print arguments", "print", on_form=False),
-    Action("r", "Reason", "reason"),
-    Action("e", "Edit", "edit"),
-)
+RUN_FOR_TURN: Mapping[Covers, str] = {
+    "tool": "Run all its calls this turn",
+    "arguments": "Run this exact call this turn",
+}
+"""The button that gives a permission for the turn, by the calls that it covers."""
+
+
+def permission_actions(covers: Covers) -> tuple[Action, ...]:
+    """Return the choices about a call, whose labels name the calls that a choice covers."""
+    return (
+        Action("y", "Run", "run"),
+        Action("Y", RUN_FOR_TURN[covers], "run_turn"),
+        Action("n", "Skip", "skip"),
+        Action("N", "Skip all its calls this turn", "skip_turn"),
+        Action("p", "Print arguments", "print", on_form=False),
+        Action("r", "Reason", "reason"),
+        Action("e", "Edit", "edit"),
+    )
+
+
 DELIVERY = (
     Action("y", "Deliver", "deliver"),
     Action("n", "Skip", "skip"),
@@ -84,7 +96,7 @@ class Permission:
 
     Attributes:
         runs: With `arguments` where somebody edited them, through `channel`.
-        remembered: For the rest of the turn, for every call of that tool.
+        remembered: For the rest of the turn, for the calls that the tool's `covers` names.
         skipped: The response of one that does not run.
         nobody: Nobody could be asked: it is refused.
     """
@@ -206,7 +218,7 @@ class _Asked:
         """Return the prompt that asks if it runs."""
         return ActionPrompt(
             text=f"Run {self.tool.origin} {spell_unseen(self.tool.name)} tool?",
-            actions=PERMISSION,
+            actions=permission_actions(self.tool.covers),
             exhibits=tuple(self.exhibits()),
             only_buttons=True,
         )

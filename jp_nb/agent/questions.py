@@ -17,6 +17,7 @@ from jp_nb.agent.prompts import Answered, Mark, NotAnswered
 from jp_nb.agent.routes import UseAnswer
 from jp_nb.agent.secret_answers import Secrets
 from jp_nb.agent.tool_set import OfferedTool
+from jp_nb.json_values import sorted_json
 from jp_nb.record.events import (
     CancelReason,
     InquiryAnswerType,
@@ -60,7 +61,8 @@ class TurnState:
 
     Attributes:
         answers: Remembered answers by `<tool>.<question id>`.
-        permissions: Remembered permission decisions by tool, and the tool that each was about.
+        permissions: Remembered permission decisions by tool and arguments, each with the tool that
+            it was about. "" stands for all arguments.
         attempts: How often a question of a tool call was asked, by `<call>.<question>`.
         secrets: What tools may not repeat; of the whole session.
         images: How many the turn shows, those included that somebody is still asked about.
@@ -69,17 +71,31 @@ class TurnState:
     """
 
     answers: dict[str, JsonValue] = field(default_factory=dict)
-    permissions: dict[str, tuple[OfferedTool, bool]] = field(default_factory=dict)
+    permissions: dict[tuple[str, str], tuple[OfferedTool, bool]] = field(default_factory=dict)
     attempts: Counter[str] = field(default_factory=Counter)
     secrets: Secrets = field(default_factory=Secrets)
     images: int = 0
     recorded: Mapping[str, RecordedAnswer] = field(default_factory=dict)
     prepared: PreparedAnswers = NOTHING_PREPARED
 
-    def permission(self, tool: OfferedTool) -> bool | None:
-        """Return the remembered decision about `tool` as it is now; None if there is none."""
-        about, decided = self.permissions.get(tool.name, (None, None))
-        return decided if about == tool else None
+    def permission(self, tool: OfferedTool, arguments: Mapping[str, JsonValue]) -> bool | None:
+        """Return the remembered decision about a call of `tool` as it is now; None if none is."""
+        for covered in ("", sorted_json(dict(arguments))):
+            about, decided = self.permissions.get((tool.name, covered), (None, None))
+            if about == tool:
+                return decided
+        return None
+
+    def remember_permission(
+        self, tool: OfferedTool, arguments: Mapping[str, JsonValue], *, runs: bool
+    ) -> None:
+        """Reuse a decision about a call for the rest of the turn.
+
+        Permission covers the arguments that the user saw if these are what runs. A refusal covers
+        the tool.
+        """
+        covered = sorted_json(dict(arguments)) if runs and tool.covers == "arguments" else ""
+        self.permissions[tool.name, covered] = (tool, runs)
 
     def inquiry_id(self, call_id: str, question_id: str) -> str:
         """Return a new `<call>.<question>.<attempt>`, unique in the turn."""

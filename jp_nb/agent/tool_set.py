@@ -19,6 +19,7 @@ from jp_nb.config.tree.command_line import Command
 from jp_nb.config.tree.tool_config import (
     CANCELLATION,
     STAR,
+    Covers,
     Enable,
     ErrorStyle,
     FormatMode,
@@ -46,6 +47,7 @@ class OfferedTool:
 
     Attributes:
         origin: Where it comes from, as a person reads it: `Python`, `built-in`.
+        covers: The calls that a permission for a turn covers.
         format: `unattended` if `formatter` may run before anybody permitted the call.
         formatter: Writes arguments for the person, if a command is configured for that.
         parameters: How arguments are shown without a formatter; None: in the line of the call.
@@ -70,6 +72,7 @@ class OfferedTool:
     questions: Mapping[str, QuestionConfig]
     options: Mapping[str, JsonValue]
     origin: str
+    covers: Covers = "tool"
     format: FormatMode = "ask"
     formatter: ArgumentFormatter | None = None
     parameters: Literal["json", "function_call", "off"] | None = None
@@ -227,6 +230,7 @@ def _resolve(
         questions=tool.questions,
         options=tool.options,
         origin=origin.title,
+        covers=tool.covers or star.covers or executor.covers,
         format=tool.format or star.format or ("unattended" if run == "unattended" else "ask"),
         formatter=(
             CommandFormatter(style.parameters, called(name, tool))

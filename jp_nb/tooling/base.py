@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from pydantic import JsonValue
 
+from jp_nb.config.tree.tool_config import Covers
 from jp_nb.record.events import InquirySource
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Failure, Outcome
@@ -102,6 +103,14 @@ class Tool(Protocol):
         """True if a run is one function on the cell's thread, which may have to wait for others."""
         ...
 
+    @property
+    def covers(self) -> Covers:
+        """`arguments` if the arguments are what runs: a permission then covers no others.
+
+        The configuration of the tool goes before it.
+        """
+        ...
+
     def inquiry_source(self, name: str) -> InquirySource:
         """Return who asks when the tool registered as `name` has a question."""
         ...
@@ -142,6 +151,7 @@ class ToolDefaults:
     may_propose = False
     needs_person = False
     waits_for_cell = False
+    covers: Covers = "tool"
 
     def inquiry_source(self, name: str) -> InquirySource:
         """Return the tool itself."""

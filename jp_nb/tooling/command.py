@@ -17,7 +17,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.config.tree.command_line import Command
-from jp_nb.config.tree.tool_config import ToolConfig
+from jp_nb.config.tree.tool_config import Covers, ToolConfig
 from jp_nb.errors import ToolError
 from jp_nb.json_values import as_object, compact_json, to_utf8
 from jp_nb.tooling import process
@@ -58,6 +58,11 @@ class CommandTool(ToolDefaults):
         self.name = name
         self.command = config.command
         self.called = called(name, config)
+
+    @property
+    def covers(self) -> Covers:  # type: ignore[override]
+        """`arguments` if a template fills in code, a program or a command line that then runs."""
+        return "arguments" if self.command and runs_arguments(self.command) else "tool"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CommandTool) and vars(self) == vars(other)
@@ -112,6 +117,59 @@ class CommandTools(SourceDefaults):
     async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
         """Return a command for every tool that is wanted."""
         return {name: CommandTool(name, tool) for name, tool in wanted.items()}
+
+
+def runs_arguments(command: Command) -> bool:
+    """Return True if words of a call are run by `command`, as a program, code or a query.
+
+    That is so for a template in the program, which a shell reads if there is one, and in an
+    argument of a program that runs its arguments. An interpreter with a script runs the script.
+    """
+    if _ARGUMENTS.search(command.program):
+        return True
+    words = [command.program, *command.args]
+    names = [_program_name(word) for word in words]
+    for place, word in enumerate(words):
+        if not place or not _ARGUMENTS.search(word):
+            continue
+        before = names[:place]
+        if _RUNNERS.intersection(before) or _CODE_OPTIONS.intersection(words[:place]):
+            return True
+        scripts = [name for name in before[1:] if not name.startswith("-")]
+        if before[0] in _INTERPRETERS and not scripts:
+            return True
+    return False
+
+
+def _program_name(word: str) -> str:
+    """Return the name of a program without its folder and version, such as `python`."""
+    name = word.rpartition("/")[2].rpartition("\\")[2].lower().removesuffix(".exe")
+    return name.rstrip("0123456789.") or name
+
+
+_ARGUMENTS: Final = re.compile(r"\{[{%].*(?:arguments|\btool\b(?!\s*[.\[]))", re.DOTALL)
+"""A template that fills in arguments of the call, or all that the tool is told."""
+_CODE_OPTIONS: Final = frozenset(
+    ("-c", "-e", "-r", "-p", "--eval", "--exec", "--command", "--print", "/c", "-command", "-ec")
+)
+"""Options of interpreters whose value is code."""
+_INTERPRETERS: Final = frozenset(
+    (
+        *("sh", "bash", "zsh", "dash", "ksh", "fish", "pwsh", "powershell", "cmd", "python", "py"),
+        *("pypy", "ipython", "node", "deno", "bun", "perl", "ruby", "php", "lua", "julia", "r"),
+        *("rscript", "osascript", "awk", "gawk", "sed", "jq", "make", "uv", "npx", "pipx"),
+    )
+)
+"""Programs that run their first argument."""
+_RUNNERS: Final = frozenset(
+    (
+        *("sudo", "doas", "env", "xargs", "nice", "nohup", "timeout", "time", "exec", "eval"),
+        *("ssh", "docker", "podman", "kubectl", "find", "parallel", "watch", "strace"),
+        *("psql", "mysql", "mariadb", "sqlite", "duckdb", "sqlcmd", "mongosh", "mongo"),
+        *("redis-cli", "clickhouse", "clickhouse-client", "bq", "snowsql"),
+    )
+)
+"""Programs that run other programs or queries in any of their arguments."""
 
 
 class CommandFormatter:

@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, c
 from pydantic_core import to_json
 
 from jp_nb.config.tree.access_config import ConfigRule
-from jp_nb.config.tree.tool_config import RunMode, ToolConfig
+from jp_nb.config.tree.tool_config import Covers, RunMode, ToolConfig
 from jp_nb.errors import UsageError
 from jp_nb.tooling.base import CellThread, Tool, ToolDefaults
 from jp_nb.tooling.context import ToolContext
@@ -54,6 +54,7 @@ class PythonTool(ToolDefaults):
         *,
         name: str | None = None,
         run: RunMode | None = None,
+        covers: Covers | None = None,
         access: Sequence[ConfigRule] = (),
         thread: bool = False,
         toolset: str | None = None,
@@ -81,6 +82,8 @@ class PythonTool(ToolDefaults):
             registration["examples"] = examples
         if run is not None:
             registration["run"] = run
+        if covers is not None:
+            registration["covers"] = covers
         if toolset is not None:
             registration["toolset"] = _toolset_name(self.name, toolset)
         if access:
@@ -444,6 +447,7 @@ def tool(
     *,
     name: str | None = None,
     run: RunMode | None = None,
+    covers: Covers | None = None,
     access: Sequence[ConfigRule] = (),
     thread: bool = False,
     toolset: str | None = None,
@@ -454,6 +458,7 @@ def tool(
     *,
     name: str | None = None,
     run: RunMode | None = None,
+    covers: Covers | None = None,
     access: Sequence[ConfigRule] = (),
     thread: bool = False,
     toolset: str | None = None,
@@ -477,6 +482,9 @@ def tool(
         name: Its name for the model, instead of the function's.
         run: `unattended`, `ask` or `edit` (the person is asked before it runs), or `skip`. A
             configuration goes before it; None: `unattended` unless that says otherwise.
+        covers: `arguments` if an argument is what runs, such as code, a command line or SQL: a
+            permission for the turn then covers the calls with the arguments that the user saw.
+            A configuration goes before it; None: `tool`, every call of the tool.
         access: What of the configuration it may see, and propose to change; files may add rules.
             Where a proposal is not applied the function runs again, up to three more times in one
             call, with the reason in `ctx.delta_rejection`: it must tolerate that.
@@ -493,7 +501,13 @@ def tool(
 
     def register(function: Callable[..., Any]) -> PythonTool:
         made = PythonTool(
-            function, name=name, run=run, access=access, thread=thread, toolset=toolset
+            function,
+            name=name,
+            run=run,
+            covers=covers,
+            access=access,
+            thread=thread,
+            toolset=toolset,
         )
         _warn(made.name, access)
         REGISTRY.add(made)

@@ -86,9 +86,9 @@ async def test_the_prompt_shows_the_exact_arguments_and_every_choice_with_its_ke
     assert prompt.exhibits == (Exhibit("Arguments", {"city": "Delft"}),)
     assert [(a.key, a.label, a.on_form) for a in prompt.actions] == [
         ("y", "Run", True),
-        ("Y", "Run, for this turn", True),
+        ("Y", "Run all its calls this turn", True),
         ("n", "Skip", True),
-        ("N", "Skip, for this turn", True),
+        ("N", "Skip all its calls this turn", True),
         ("p", "Print arguments", False),
         ("r", "Reason", True),
         ("e", "Edit", True),
@@ -489,3 +489,69 @@ async def test_a_function_that_was_defined_anew_is_asked_about_again() -> None:
     await bench.run()
     assert seen == ["old", "old"]
     assert texts(bench.person.asked) == 2 * ["Run Python greet tool?"]
+
+
+async def asked_about_code(*codes: str, ends: list[Any], **settings: Any) -> tuple[list[Any], Any]:
+    """Run a turn that calls a tool with each of `codes`; return the prompts and the runs."""
+    seen: list[str] = []
+
+    def run_sql(query: str) -> str:
+        seen.append(query)
+        return query
+
+    made = [
+        call("run_sql", f"c{n}", text=json.dumps({"query": code})) for n, code in enumerate(codes)
+    ]
+    bench = Bench(
+        [*(reply(each) for each in made), DONE],
+        tools=[PythonTool(run_sql, covers="arguments")],
+        person=FakePrompter(*ends),
+        config=for_tool("run_sql", run="ask", **settings),
+    )
+    await bench.run()
+    return bench.person.asked, seen
+
+
+async def test_a_permission_for_the_turn_covers_the_arguments_that_the_form_showed() -> None:
+    codes = ("select 1", "drop table a", "select 1")
+    asked, seen = await asked_about_code(*codes, ends=[yes("run_turn"), yes("skip")])
+    assert [prompt.exhibits[0].value for prompt in asked] == [
+        {"query": "select 1"},
+        {"query": "drop table a"},
+    ]
+    assert seen == ["select 1", "select 1"]
+    assert asked[0].actions[1].label == "Run this exact call this turn"
+
+
+async def test_a_refusal_for_the_turn_covers_all_calls_of_the_tool() -> None:
+    codes = ("drop table a", "drop table b")
+    asked, seen = await asked_about_code(*codes, ends=[yes("skip_turn")])
+    assert (len(asked), seen) == (1, [])
+
+
+async def test_the_configuration_says_which_calls_a_permission_covers() -> None:
+    codes = ("select 1", "drop table a")
+    asked, seen = await asked_about_code(*codes, ends=[yes("run_turn")], covers="tool")
+    assert (len(asked), seen) == (1, ["select 1", "drop table a"])
+    assert asked[0].actions[1].label == "Run all its calls this turn"
+
+
+async def test_a_command_that_runs_its_arguments_asks_about_each_command_line() -> None:
+    made: dict[str, Any] = {"source": "local", "run": "ask"}
+    made["command"] = {"program": "sh", "args": ["-c", "{{ tool.arguments.line }}"]}
+    made["parameters"] = {"line": {"type": "string", "required": True}}
+    lines = [json.dumps({"line": line}) for line in ("echo a", "echo a", "echo b")]
+    bench = Bench(
+        [*(reply(call("cmd", f"c{n}", text=line)) for n, line in enumerate(lines)), DONE],
+        person=FakePrompter(yes("run_turn"), yes("skip")),
+        config=for_tool("cmd", **made),
+    )
+    await bench.run()
+    assert [
+        prompt.exhibits[0].value
+        for prompt in bench.person.asked
+        if isinstance(prompt, ActionPrompt)
+    ] == [
+        "sh -c 'echo a'",
+        "sh -c 'echo b'",
+    ]

@@ -425,8 +425,13 @@ async def test_a_tool_may_need_permission(end: Any, content: str, ran: int) -> N
     assert prompt.text == "Run Python tool tool?"
     assert prompt.exhibits == (Exhibit("Arguments", {"city": "Delft"}),)
     labels = [action.label for action in prompt.actions]
-    assert labels[:4] == ["Run", "Run, for this turn", "Skip", "Skip, for this turn"]
-    assert prompt.actions[1] == Action("Y", "Run, for this turn", "run_turn")
+    assert labels[:4] == [
+        "Run",
+        "Run all its calls this turn",
+        "Skip",
+        "Skip all its calls this turn",
+    ]
+    assert prompt.actions[1] == Action("Y", "Run all its calls this turn", "run_turn")
 
 
 @pytest.mark.parametrize(

@@ -376,7 +376,7 @@ AUTHORITY = [
     f"{TOOL}.summary", f"{TOOL}.description", f"{TOOL}.examples",
     f"{TOOL}.cancellation_response",  # is sent as the user's own reason
     f"{TOOL}.parameters", *(f"{TOOL}.parameters.*.{key}" for key in PARAM),
-    f"{TOOL}.run", f"{TOOL}.format", f"{TOOL}.result", f"{TOOL}.result_max_chars",
+    f"{TOOL}.run", f"{TOOL}.covers", f"{TOOL}.format", f"{TOOL}.result", f"{TOOL}.result_max_chars",
     *(f"{TOOL}.style.parameters.{key}" for key in COMMAND),
     f"{TOOL}.questions", f"{QUESTION}.answer", f"{QUESTION}.prompt_label",
     *(f"{QUESTION}.target.{key}" for key in (*PROMPT, "tool_choice", *MODEL, EXCLUDE, *REQUEST,

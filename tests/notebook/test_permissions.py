@@ -63,10 +63,10 @@ def play(user: FrontEnd, options: str, steps: Steps) -> str:
     ("options", "steps", "told", "shown"),
     [
         ("", [(ASK, "Run"), (ASK, "Skip")], ["sent to Ada", f"{SKIPPED}."], ["✓", "⊘"]),
-        ("", [(ASK, "Run, for this turn")], ["sent to Ada", "sent to Bob"], ["✓", "✓"]),
+        ("", [(ASK, "Run all its calls this turn")], ["sent to Ada", "sent to Bob"], ["✓", "✓"]),
         (
             "",
-            [(ASK, "Skip, for this turn")],
+            [(ASK, "Skip all its calls this turn")],
             [f"{SKIPPED}.", f"{SKIPPED} (remembered)."],
             ["⊘", "⊘"],
         ),

@@ -14,6 +14,7 @@ from tests.support.cells import (
     contents,
     error,
     events,
+    forget,
     interrupted,
     kernel_with,
     start,
@@ -124,6 +125,28 @@ def test_an_error_names_the_lines_of_the_code_and_nothing_of_the_machine(
     assert name in kernel.printed(request)  # IPython's traceback, for the person
     shown = "\n".join(d["text/plain"] for d in kernel.displays(request))
     assert "Raised in the code" not in shown
+
+
+def test_a_permission_for_the_turn_covers_the_code_that_the_form_showed(kernel: FrontEnd) -> None:
+    codes = ("ran = ['a']", "ran = ['b']", "ran = ['a']")
+    script = calls(*(("run_python", {"code": code}) for code in codes))
+    folder: Any = kernel.folder  # type: ignore[attr-defined]
+    (folder / "code.toml").write_text(f'{script}[[replies]]\ntext = "Done."\n', encoding="utf-8")
+    forget(kernel)
+    request = start(kernel, "code", "-t run_python")
+    kernel.form("Run built-in run_python tool?")
+    assert "Run this exact call this turn" in str(kernel.models)
+    forget(kernel)
+    kernel.click("Run this exact call this turn")
+    kernel.form("Run built-in run_python tool?")
+    kernel.click("Skip")
+    kernel.finish(request)
+    assert [content for content, _ in responses(kernel)] == [
+        "The code ran and showed nothing.",
+        "Tool skipped by user.",
+        "The code ran and showed nothing.",
+    ]
+    assert value(kernel, "ran") == ["a"]
 
 
 def test_without_code_nobody_is_asked(kernel: FrontEnd) -> None:

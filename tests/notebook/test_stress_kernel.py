@@ -153,7 +153,7 @@ class Disturber:
             if labels & (MENU.keys() | STREAMING.keys()):
                 self._choose(labels)
             elif "Skip" in labels:
-                self._click({"Run": 2, "Skip": 1, "Run, for this turn": 1})
+                self._click({"Run": 2, "Skip": 1, "Run all its calls this turn": 1})
             elif "Yes" in labels:
                 self._click({"Yes": 1, "No": 1})
             else:

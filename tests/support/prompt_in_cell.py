@@ -38,7 +38,7 @@ PERMISSION = ActionPrompt(
     "Run local rename tool?",
     actions=(
         Action("y", "Run", "run"),
-        Action("Y", "Run, for this turn", "run_turn"),
+        Action("Y", "Run all its calls this turn", "run_turn"),
         Action("n", "Skip", "skip"),
     ),
     exhibits=(Exhibit("Arguments", {"path": "a.txt"}),),

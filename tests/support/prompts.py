@@ -43,7 +43,7 @@ def prompt_of(kind: str, persistence: Persistence, label: str | None) -> Questio
 ARGUMENTS = json.dumps({"path": "notes.txt", "lines": [1, 2]}, indent=2)
 PERMISSION = ActionPrompt(
     "Run local fs_read tool?",
-    actions=decisions.PERMISSION,
+    actions=decisions.permission_actions("tool"),
     exhibits=(Exhibit("Arguments", json.loads(ARGUMENTS)),),
 )
 DELIVERY = ActionPrompt(

@@ -18,6 +18,7 @@ import pytest
 from pydantic import JsonValue
 
 from jp_nb.config.tree.command_line import Command
+from jp_nb.config.tree.tool_config import ToolConfig
 from jp_nb.errors import ToolError
 from jp_nb.session.agent_thread import AgentThread
 from jp_nb.tooling import process
@@ -581,3 +582,36 @@ async def test_a_formatter_that_fails_or_asks_is_an_error(code: str, error: str)
 async def test_a_formatter_that_cannot_start_is_an_error() -> None:
     with pytest.raises(ToolError, match=r"^Failed to spawn command: jp-nb-no-such-program: "):
         await formatted("jp-nb-no-such-program")
+
+
+X = "{{ tool.arguments.x }}"
+
+
+@pytest.mark.parametrize(
+    ("command", "covers"),
+    [
+        ({"program": "sh", "args": ["-c", X]}, "arguments"),
+        ({"program": "/bin/bash", "args": ["-lc", X]}, "arguments"),
+        ({"program": f"ls {X}", "shell": True}, "arguments"),
+        ({"program": X}, "arguments"),
+        ({"program": "python3.11", "args": ["-c", "{{ tool['arguments'].x }}"]}, "arguments"),
+        ({"program": "python", "args": ["-u", X]}, "arguments"),
+        ({"program": "sqlite3", "args": ["data.db", X]}, "arguments"),
+        ({"program": "psql", "args": ["-f", "-", X]}, "arguments"),
+        ({"program": "ssh", "args": ["host", X]}, "arguments"),
+        ({"program": "sudo", "args": ["-n", X]}, "arguments"),
+        ({"program": "env", "args": ["A=1", X]}, "arguments"),
+        ({"program": "sh", "args": ["-c", "{{ tool | tojson }}"]}, "arguments"),
+        ({"program": "python", "args": ["tool.py", X]}, "tool"),
+        ({"program": "grep", "args": ["-n", X, "a.txt"]}, "tool"),
+        ({"program": "python", "args": ["{{ context.root }}/tool.py"]}, "tool"),
+        ({"program": "sh", "args": ["-c", "cat {{ tool.options.file }}"]}, "tool"),
+        ({"program": "python", "args": ["-c", "print(1)"]}, "tool"),
+        ({"program": "deploy"}, "tool"),
+    ],
+)
+def test_a_command_that_runs_its_arguments_is_permitted_for_these_alone(
+    command: dict[str, Any], covers: str
+) -> None:
+    config = ToolConfig.model_validate({"source": "local", "command": command})
+    assert CommandTool("t", config).covers == covers

@@ -34,6 +34,8 @@ STAR = "*"
 RunMode = Literal["ask", "unattended", "edit", "skip"]
 ResultMode = Literal["unattended", "ask", "edit", "skip"]
 FormatMode = Literal["ask", "unattended"]
+Covers = Literal["tool", "arguments"]
+"""The calls that a permission for a turn covers: those of the tool, or those with its arguments."""
 CANCELLATION = (
     "The user cancelled this tool call on purpose. Find out why from the conversation, or ask, "
     "before you call it again."
@@ -228,6 +230,7 @@ class ToolConfig(ConfigTable):
     parameters: dict[str, Param] = Field({})
     run: Annotated[RunMode | None, word(RunMode)] = None
     format: Annotated[FormatMode | None, word(FormatMode)] = None
+    covers: Annotated[Covers | None, word(Covers)] = None
     result: Annotated[ResultMode | None, word(ResultMode)] = None
     result_max_chars: Count | None = None
     cancellation_response: str | None = None
@@ -244,7 +247,7 @@ class ToolConfig(ConfigTable):
 
 DEFAULTABLE = frozenset(
     {
-        *("enable", "run", "format", "result", "result_max_chars"),
+        *("enable", "run", "covers", "format", "result", "result_max_chars"),
         *("cancellation_response", "style", "questions"),
     }
 )

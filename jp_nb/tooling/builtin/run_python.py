@@ -50,6 +50,7 @@ class RunPython(ToolDefaults):
         "source": "builtin",
         "enable": "explicit",
         "run": "ask",
+        "covers": "arguments",
         "description": DESCRIPTION,
     }
     schema = SCHEMA

@@ -148,10 +148,10 @@ def test_what_nobody_chose_is_no_answer_and_why_is_said(
 def test_a_permission_button_acts_at_once(user: FrontEnd) -> None:
     cell = user.start("print(prompter.ask_here(PERMISSION))")
     user.form("Run local rename tool?")
-    user.click("Run, for this turn")
+    user.click("Run all its calls this turn")
     user.finish(cell)
     assert "Answered(value='run_turn'" in user.printed(cell)
-    record = "Run local rename tool? → Run, for this turn"
+    record = "Run local rename tool? → Run all its calls this turn"
     assert user.displays(cell)[0]["text/plain"] == record
 
 

@@ -26,7 +26,7 @@ TEXT = QuestionPrompt(Question.text("q", "Why?"))
 SECRET = QuestionPrompt(Question.secret("q", "Key?"))
 PERMISSION = ActionPrompt(
     "Run local rename tool?",
-    actions=(Action("y", "Run", "run"), Action("Y", "Run, for this turn", "run_turn")),
+    actions=(Action("y", "Run", "run"), Action("Y", "Run all its calls this turn", "run_turn")),
     exhibits=(Exhibit("Arguments", {"path": "a.txt"}),),
 )
 DELTA = ActionPrompt(
