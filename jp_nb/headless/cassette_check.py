@@ -26,8 +26,13 @@ from jp_nb.record.projection import Projection
 from jp_nb.record.thread import Thread, thread_of
 from jp_nb.record.timestamps import utc_now
 from jp_nb.safe_text import one_line
-from jp_nb.workspace.answers_file import read_answers_file
-from jp_nb.workspace.cassette_file import CassetteContent, read_cassette
+from jp_nb.workspace.answers_file import decode_answers, parse_answers, read_answers
+from jp_nb.workspace.cassette_file import (
+    CassetteContent,
+    parse_cassette,
+    read_bytes,
+    read_cassette,
+)
 
 MAGIC: Final = "%%jp"
 NOTE: Final = "\n["
@@ -44,22 +49,22 @@ AGAIN: Final = "record it again (`jp-nb run NB --record`, `pytest --jp-record`)"
 def check_cassette_file(path: Path, keys: KeySearch) -> Iterator[Finding]:
     """Yield what is wrong with the cassette at `path` alone: damage, and keys in it."""
     try:
-        read_cassette(path)
+        content = read_bytes(path)
+    except StorageError as exc:
+        yield Finding(path, "", str(exc))
+        return
+    try:
+        parse_cassette(path, content)
     except StorageError as exc:
         line, _, message = str(exc).removeprefix(f"{path.name}:").partition(": ")
         known = line.isdecimal()
         yield Finding(path, f"line {line}" if known else "", message if known else str(exc))
-    yield from keys_in_lines(path, keys)
+    yield from keys_in_lines(path, content, keys)
 
 
-def keys_in_lines(path: Path, keys: KeySearch) -> Iterator[Finding]:
-    """Yield the keys in the file of text at `path`, each with its line."""
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError as exc:
-        yield Finding(path, "", f"it cannot be read: {exc.strerror or exc}")
-        return
-    for number, line in enumerate(lines, 1):
+def keys_in_lines(path: Path, content: bytes, keys: KeySearch) -> Iterator[Finding]:
+    """Yield the keys in `content` of the file at `path`, each with its line."""
+    for number, line in enumerate(content.split(b"\n"), 1):
         for found in keys.found_in(line.decode("utf-8", "replace")):
             yield Finding(path, f"line {number}", f"it holds {found}")
 
@@ -67,13 +72,18 @@ def keys_in_lines(path: Path, keys: KeySearch) -> Iterator[Finding]:
 def check_answers_file(path: Path, keys: KeySearch) -> Iterator[Finding]:
     """Yield what is wrong with the answers file at `path`: what it means, and keys in it."""
     try:
-        read_answers_file(path)
+        content = read_answers(path)
+    except ConfigError as exc:
+        yield Finding(path, "", "; ".join(problem.message for problem in exc.problems))
+        return
+    try:
+        parse_answers(decode_answers(path, content), path.name)
     except ConfigError as exc:
         place = (exc.file or "").removeprefix(f"{path.name}, ")
         known = place.startswith("line ")
         message = "; ".join(problem.message for problem in exc.problems)
         yield Finding(path, place if known else "", message)
-    yield from keys_in_lines(path, keys)
+    yield from keys_in_lines(path, content, keys)
 
 
 def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterator[Finding]:

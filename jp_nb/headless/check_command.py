@@ -105,5 +105,5 @@ def _tell(path: Path, findings: Iterator[Finding], keys: KeySearch) -> bool:
     for finding in first:
         print(keys.hide(str(finding)))
     if (more := sum(1 for _ in findings)) > 0:
-        print(f"{path}: and {more} more")
+        print(keys.hide(str(Finding(path, "", f"and {more} more"))))
     return bool(first)

@@ -62,7 +62,7 @@ def _trust_workspace(call: Invocation) -> None:
         for line in folder_trust.revoked(files.folder):
             print(f"jp_nb: {one_line(line, limit=MAX_LINE)}")
         return
-    pending = [*files.pending(), *call.session.active.questions.pending()]
+    pending = call.session.pending()
     if not pending:
         print(f"jp_nb: {one_line(files.why_nothing_waits(), limit=MAX_LINE)}")
         return

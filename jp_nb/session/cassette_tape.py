@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -25,7 +25,8 @@ from jp_nb.workspace import variables
 from jp_nb.workspace.cassette_file import (
     CassetteContent,
     OnFile,
-    read_cassette,
+    parse_cassette,
+    read_bytes,
     refuse_unless_cassette,
     refuse_unsafe_link,
 )
@@ -41,6 +42,7 @@ class CassetteTape:
 
     Args:
         choice: The file, and what for.
+        accepts: Says whether the content of the file may answer; it raises an error if not.
 
     Attributes:
         choice: The file, and what for.
@@ -49,7 +51,9 @@ class CassetteTape:
         StorageError: If it cannot be read, and has to be.
     """
 
-    def __init__(self, choice: CassetteChoice) -> None:
+    def __init__(
+        self, choice: CassetteChoice, accepts: Callable[[bytes], object] = lambda _: None
+    ) -> None:
         assert choice.path is not None
         self.choice = choice
         self.path: Path = choice.path
@@ -57,7 +61,7 @@ class CassetteTape:
         self._unanswered: list[Exchange] = []
         self._used: set[int] = set()
         self._missed = ""
-        known = _known(choice)
+        known = _known(choice, accepts)
         self.cassette = known or CassetteContent()
         self._waiting: dict[str, deque[OnFile]] = {}
         for exchange in self.cassette.exchanges:
@@ -184,7 +188,7 @@ class CassetteTape:
         return found
 
 
-def _known(choice: CassetteChoice) -> CassetteContent | None:
+def _known(choice: CassetteChoice, accepts: Callable[[bytes], object]) -> CassetteContent | None:
     """Return what the file holds; None: it does not matter, or there is none yet."""
     assert choice.path is not None
     if choice.mode != "replay":
@@ -198,7 +202,8 @@ def _known(choice: CassetteChoice) -> CassetteContent | None:
             f"there is no cassette {choice.path}: record it with `jp-nb run NOTEBOOK --record`, "
             "or with `%jp cassette record` before the first request"
         )
-    return read_cassette(choice.path)
+    accepts(content := read_bytes(choice.path))
+    return parse_cassette(choice.path, content)
 
 
 def _ends_in_failure(exchange: OnFile, cassette: CassetteContent) -> bool:

@@ -9,6 +9,7 @@ Source: `docs/cassettes.md`, `docs/decisions.md` D109.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -81,8 +82,25 @@ class Cassettes:
         if chosen.mode == "off":
             return None
         if self._tape is None or self._tape.choice != chosen:
-            self._tape = _tape(chosen)
+            self._tape = _tape(chosen, self._accepts if self._said is None else _accepts_all)
         return self._tape
+
+    def _accepts(self, content: bytes) -> None:
+        """Raise `ConfigError` if a cassette of the folder is not to answer yet.
+
+        The user named it neither in this kernel nor by a whole path.
+        """
+        chosen, named = self.choice, self._configured().path
+        is_named = named is not None and os.path.isabs(os.path.expanduser(named))
+        assert chosen.path is not None
+        said = f"answers in place of models: {len(content)} bytes"
+        if not is_named and not self._files.counts(chosen.path, content, [("cassette", said)]):
+            raise ConfigError(
+                f"the cassette {self.name_of(chosen.path)} came with this folder, and is not used "
+                "until you agree to its content (`%jp trust --workspace`) or name it here "
+                f"(`%jp cassette {chosen.mode}`)",
+                path=f"{PATH}.path",
+            )
 
     def name_of(self, path: Path) -> str:
         """Return how a person names the file at `path`: from the notebook's folder, if it is in."""
@@ -138,10 +156,16 @@ def without_key(variable: str | None, hide: Hide) -> Hide:
     return hidden
 
 
-def _tape(choice: CassetteChoice) -> CassetteTape:
+def _accepts_all(_: bytes) -> None:
+    """Accept any content: the user has just named the file."""
+
+
+def _tape(
+    choice: CassetteChoice, accepts: Callable[[bytes], object] = _accepts_all
+) -> CassetteTape:
     from jp_nb.session.cassette_tape import CassetteTape
 
     try:
-        return CassetteTape(choice)
+        return CassetteTape(choice, accepts)
     except StorageError as exc:
         raise ConfigError(str(exc), path=f"{PATH}.path") from exc

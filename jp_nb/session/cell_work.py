@@ -84,7 +84,7 @@ class CellWork:
             ConfigError: If the file cannot be read, or is wrong.
         """
         file = os.environ.get(variables.ANSWERS) or config.prompt.answers
-        self._prepared.load(file, self._active.files.folder)
+        self._prepared.load(file, self._active.files)
         return self._prepared
 
     def context(self, stream: ConversationStream) -> SharedContext:

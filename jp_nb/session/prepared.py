@@ -17,7 +17,7 @@ import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from pydantic import JsonValue
 
@@ -35,12 +35,18 @@ from jp_nb.tooling.question import FormAnswer, Question
 from jp_nb.tooling.question_kinds import AnswerType
 from jp_nb.workspace import variables
 from jp_nb.workspace.answers_file import (
+    DECISIONS,
+    SKIP,
     AnswersFile,
     PreparedAnswer,
     Section,
     Variable,
-    read_answers_file,
+    decode_answers,
+    parse_answers,
+    read_answers,
 )
+from jp_nb.workspace.config_files import ConfigFiles
+from jp_nb.workspace.own_files import Stamp, stamp
 
 log = logging.getLogger(__name__)
 
@@ -57,27 +63,41 @@ class SessionAnswers:
 
     def __init__(self) -> None:
         self._file = AnswersFile("")
-        self._read: tuple[Path, int, int] | None = None
+        self._read: tuple[Path, Stamp] | None = None
         self._used: set[tuple[str, ...]] = set()
         self._log_works = True
 
-    def load(self, path: str | None, folder: Path) -> None:
-        """Take the file at `path`, which is relative to `folder`, from now on; None: none.
+    def load(self, path: str | None, files: ConfigFiles) -> None:
+        """Take the file at `path`, which is relative to the notebook's folder, from now on.
+
+        A relative path names a file that came with the folder: in a live kernel it is not used
+        before the user agreed to its content. None: there is no file.
 
         Raises:
-            ConfigError: If it cannot be read, or is wrong; line and file are named.
+            ConfigError: If it cannot be read, is not the user's own, or is wrong; line and file
+                are named.
         """
         if path is None:
             self._file, self._read = AnswersFile(""), None
             return
         try:
-            file = folder / Path(path).expanduser()
+            named = Path(path).expanduser()
         except RuntimeError as exc:  # of a user that there is not
             raise ConfigError(f"the answers file has no path: {exc}", file=path) from exc
-        stamp = _stamp(file)
-        if stamp is None or stamp != self._read:
-            self._file = read_answers_file(file)
-            self._read = stamp
+        file = files.folder / named
+        before, asks = _stamp(file), not named.is_absolute() and files.trust is not None
+        if asks or before is None or before != self._read:  # a consent may have been revoked
+            content = read_answers(file)
+            found = parse_answers(decode_answers(file, content), file.name)
+            leaves = [(".".join(each.key), _shown(each)) for each in found.answers]
+            self._read = before
+            if asks and not files.counts(file, content, leaves):
+                self._read, found = None, AnswersFile("")
+                files.say(
+                    f"{file} would answer questions and permit calls in your place: it is ignored "
+                    "until `%jp trust --workspace`"
+                )
+            self._file = found
 
     # --- what was decided beforehand -----------------------------------------------------------
 
@@ -136,12 +156,25 @@ class SessionAnswers:
             log.warning("What nobody decided cannot be noted in %s: %s", path, exc.strerror)
 
 
-def _stamp(file: Path) -> tuple[Path, int, int] | None:
+def _stamp(file: Path) -> tuple[Path, Stamp] | None:
     try:
-        found = file.stat()
+        return file, stamp(file)
     except OSError:
         return None  # to read it says why
-    return file, found.st_mtime_ns, found.st_size
+
+
+def _shown(answer: PreparedAnswer) -> JsonValue:
+    if answer.key[0] != "questions":
+        return SKIP if answer.skip else DECISIONS[cast(Section, answer.key[0])]
+    if answer.skip:
+        return {SKIP: True}
+    if isinstance(answer.value, Mapping):
+        return {name: _named(value) for name, value in answer.value.items()}
+    return _named(answer.value)
+
+
+def _named(value: JsonValue | Variable) -> JsonValue:
+    return {"env": value.name} if isinstance(value, Variable) else value
 
 
 def _fitted(said: Said, question: Question, place: str) -> Given | Unfit:

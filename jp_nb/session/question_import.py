@@ -12,7 +12,7 @@ from typing import Final
 
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.record.question_rows import TableRows, read_log, read_rows
-from jp_nb.workspace.own_files import MAX_BYTES
+from jp_nb.workspace.own_files import MAX_BYTES, NotOwnError, read_own
 from jp_nb.workspace.project_log import Finish, ProjectLog
 
 MIGRATED: Final = ".migrated"
@@ -25,13 +25,14 @@ def read_table(path: Path) -> bytes:
 
     Raises:
         UsageError: If it is none.
-        StorageError: If it cannot be read.
+        StorageError: If it cannot be read, or is not the user's own.
     """
     if not path.is_file():
         raise UsageError(f"there is no file {str(path)!r} to import")
     try:
-        with path.open("rb") as file:
-            return file.read(MAX_BYTES + 1)
+        return read_own(path)
+    except NotOwnError as exc:
+        raise StorageError(f"nothing is imported: {exc}") from exc
     except OSError as exc:
         raise StorageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -25,7 +25,7 @@ from jp_nb.session.host import CellRun, Host
 from jp_nb.session.run_clock import clock_at
 from jp_nb.workspace import variables
 from jp_nb.workspace.config_files import ConfigFiles
-from jp_nb.workspace.folder_trust import FolderTrust
+from jp_nb.workspace.folder_trust import FolderTrust, Pending
 
 if TYPE_CHECKING:
     from jp_nb.agent.model_events import ToolChoice
@@ -162,6 +162,18 @@ class Session:
             return self.settings.model
         except ConfigError:  # whatever needs it says what is wrong
             return "unknown (the configuration is not valid)"
+
+    def pending(self) -> list[Pending]:
+        """Return what is ignored of the files around the notebook until the user agrees to it.
+
+        Raises:
+            ConfigError: If an answers file is wrong.
+        """
+        with self.files.unsaid():  # what waits is shown as a table
+            self.turns.work.prepared(self.config)
+            with suppress(ConfigError):  # a cassette that waits, or is wrong: its use says so
+                _ = self.active.cassettes.tape
+            return [*self.files.pending(), *self.active.questions.pending()]
 
     # --- what the person is told -------------------------------------------------------------
 

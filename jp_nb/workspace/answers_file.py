@@ -19,6 +19,7 @@ Source: `docs/answers.md`, https://toml.io/en/v1.0.0.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import ConfigError
 from jp_nb.safe_text import one_line
+from jp_nb.workspace.own_files import NotOwnError, read_own
 
 SUFFIX: Final = ".answers.toml"
 """In place of the end of a notebook's name: the file beside it that answers."""
@@ -44,9 +46,13 @@ DECISIONS: Final[Mapping[Section, str]] = {
 """The word by which something happens, by section; `skip` is that it does not."""
 SKIP: Final = "skip"
 MAX_LINES: Final = 10_000
-MAX_STATEMENT_LINES: Final = 500
-"""Of one value."""
 MAX_BYTES: Final = 1_000_000
+_TOKEN: Final = re.compile(
+    r'''"""(?:\\.|[^\\])*?""""{0,2}|'{3}.*?'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*'''
+    r"""|(?P<open>[\[{])|(?P<close>[\]}])|(?P<end>\n)""",
+    re.DOTALL,
+)
+"""Texts, comments, brackets and line ends of TOML."""
 _LONG_FORMS: Final = frozenset({"answer", "skip", "env"})
 
 Key = tuple[str, ...]
@@ -118,13 +124,22 @@ def read_answers_file(path: Path) -> AnswersFile:
     """Read the file at `path`.
 
     Raises:
-        ConfigError: If it cannot be read, is no TOML, or says something that is nothing here; the
-            line is named.
+        ConfigError: If it cannot be read, is not the user's own, is no TOML, or says something
+            that is nothing here; the line is named.
+    """
+    return parse_answers(decode_answers(path, read_answers(path)), path.name)
+
+
+def read_answers(path: Path) -> bytes:
+    """Return the content of the file at `path`, which is the user's own.
+
+    Raises:
+        ConfigError: If it cannot be read, or is not.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-        text = content.decode("utf-8-sig")  # editors of Windows begin a file with a mark
+        return read_own(path, max_bytes=MAX_BYTES)
+    except NotOwnError as exc:
+        raise ConfigError(f"the answers file is not used: {exc}", file=str(path)) from exc
     except FileNotFoundError as exc:
         raise ConfigError(
             "there is no such answers file: `jp-nb run NOTEBOOK --answers-template FILE` writes "
@@ -135,14 +150,21 @@ def read_answers_file(path: Path) -> AnswersFile:
         raise ConfigError(
             f"the answers file cannot be read: {exc.strerror}", file=str(path)
         ) from exc
+
+
+def decode_answers(path: Path, content: bytes) -> str:
+    """Return the text of the file at `path`.
+
+    Raises:
+        ConfigError: If it is not UTF-8, or too long.
+    """
+    try:
+        text = content.decode("utf-8-sig")  # editors of Windows begin a file with a mark
     except UnicodeDecodeError as exc:
         raise ConfigError("the answers file is not UTF-8", file=str(path)) from exc
-    if len(content) > MAX_BYTES or text.count("\n") > MAX_LINES:
-        raise ConfigError(
-            f"the answers file is longer than {MAX_LINES} lines or {MAX_BYTES} bytes",
-            file=str(path),
-        )
-    return parse_answers(text, path.name)
+    if text.count("\n") > MAX_LINES:
+        raise ConfigError(f"the answers file is longer than {MAX_LINES} lines", file=str(path))
+    return text
 
 
 def parse_answers(text: str, name: str) -> AnswersFile:
@@ -169,7 +191,7 @@ class _Lines:
         self.name = name
         self._found: dict[Key, int] = {}
         table: Key = ()
-        for number, statement in _statements(text, name):
+        for number, statement in _statements(text):
             said = tomllib.loads(statement)
             paths = list(_paths(said))
             if statement.lstrip().startswith("["):
@@ -190,30 +212,18 @@ class _Lines:
         return ConfigError(message, file=f"{self.name}, line {self.of(key)}")
 
 
-def _statements(text: str, name: str) -> Iterator[tuple[int, str]]:
+def _statements(text: str) -> Iterator[tuple[int, str]]:
     """Yield each table header and each pair of `text`, which is TOML, with its first line."""
-    gathered: list[str] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not gathered and not line.strip():
+    begin, number, depth = 0, 1, 0
+    for token in _TOKEN.finditer(text + "\n"):
+        depth += (token["open"] is not None) - (token["close"] is not None)
+        if token["end"] is None or depth:
             continue
-        gathered.append(line)
-        if len(gathered) > MAX_STATEMENT_LINES:
-            raise ConfigError(
-                f"a value of more than {MAX_STATEMENT_LINES} lines is too long",
-                file=f"{name}, line {number - len(gathered) + 1}",
-            )
-        statement = "\n".join(gathered)
-        if _is_whole(statement):
-            yield number - len(gathered) + 1, statement
-            gathered = []
-
-
-def _is_whole(statement: str) -> bool:
-    try:
-        tomllib.loads(statement)
-    except tomllib.TOMLDecodeError:
-        return False
-    return True
+        statement = text[begin : token.start()]
+        if statement.strip():
+            yield number, statement
+        number += statement.count("\n") + 1
+        begin = token.end()
 
 
 def _paths(table: Mapping[str, Any], above: Key = ()) -> Iterator[Key]:

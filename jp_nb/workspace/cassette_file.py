@@ -41,10 +41,13 @@ from jp_nb.agent.model_events import ProviderEvent
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import is_stream, write_target
 from jp_nb.json_values import MAX_LEVELS, JsonObject, as_object, compact_json, read_json, to_utf8
+from jp_nb.workspace.own_files import NotOwnError, read_own
 
 SUFFIX: Final = ".cassette.jsonl"
 KIND: Final = "cassette"
 VERSION: Final = 1
+MAX_BYTES: Final = 50_000_000
+"""Of one cassette; it is read as a whole."""
 HEADER: Final[JsonObject] = {"jp_nb": KIND, "version": VERSION}
 PARTS: Final = ("system", "attachment", "tool", "message")
 _LISTED: Final = {"system": "system", "attachments": "attachment", "tools": "tool"}
@@ -189,14 +192,33 @@ def read_cassette(path: Path) -> CassetteContent:
     """Return what the cassette at `path` holds.
 
     Raises:
-        StorageError: If there is none, or it is not whole; the place is file and line.
+        StorageError: As for `read_bytes`, or it is not whole; the place is file and line.
+    """
+    return parse_cassette(path, read_bytes(path))
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of the cassette at `path`.
+
+    Raises:
+        StorageError: If there is none, it is not the user's own, or it is too long.
     """
     try:
-        content = path.read_bytes()
+        return read_own(path, max_bytes=MAX_BYTES)
     except FileNotFoundError:
         raise StorageError(f"there is no cassette {path}") from None
+    except NotOwnError as exc:
+        raise StorageError(f"the cassette is not used: {exc}") from exc
     except OSError as exc:
         raise StorageError(f"the cassette {path} cannot be read: {exc.strerror}") from exc
+
+
+def parse_cassette(path: Path, content: bytes) -> CassetteContent:
+    """Return what `content` of the cassette at `path` says.
+
+    Raises:
+        StorageError: If it is not whole; the place is file and line.
+    """
     return _CassetteReader(path.name).read(content)
 
 

@@ -20,6 +20,7 @@ from jp_nb.errors import StorageError
 from jp_nb.file_writing import open_file, replace_file
 from jp_nb.workspace.cassette_file import (
     HEADER,
+    MAX_BYTES,
     CassetteContent,
     exchange_lines,
     line_bytes,
@@ -91,6 +92,11 @@ class CassetteWriter:
 
     def _write(self, block: bytes, place: int) -> None:
         """Have `block` at `place`, a number of bytes, and nothing behind it."""
+        if place + len(block) > MAX_BYTES:
+            raise StorageError(
+                f"the cassette {self.path} is full: no more than {MAX_BYTES // 10**6} MB can be "
+                "replayed. Record the rest of the conversation on another one"
+            )
         descriptor = open_file(self.path, os.O_RDWR, folder=self._folder)
         with os.fdopen(descriptor, "r+b", buffering=0) as file:
             status = os.fstat(descriptor)

@@ -7,12 +7,15 @@ them counts only once the user agreed to that content.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from pydantic import JsonValue
 
 from jp_nb.config.defaults import ENVIRONMENT_PREFIX
 from jp_nb.errors import ConfigError
@@ -140,14 +143,14 @@ class ConfigFiles:
                 wrong.append(exc)
         found, more = self._reader.layers(groups, environment=environment)
         if waiting := [self._pending[path] for _, path in files if path in self._pending]:
-            self._say(_waiting(waiting))
+            self.say(_waiting(waiting))
         return found, [*wrong, *more]
 
     @cached_property
     def _reader(self) -> ConfigReader:
         from jp_nb.workspace.config_reading import ConfigReader
 
-        return ConfigReader(self._say)
+        return ConfigReader(self.say)
 
     def is_inside(self, url: str) -> bool:
         """Return whether the file that an attachment's `url` names lies in the workspace."""
@@ -167,7 +170,30 @@ class ConfigFiles:
         """Return what was ignored of the files until now, for want of the user's consent."""
         self._pending = {path: each for path, each in self._pending.items() if path.exists()}
         self.layers()
-        return list(self._pending.values())
+        return [each for each in self._pending.values() if not self._is_agreed(each)]
+
+    def counts(self, path: Path, content: bytes, leaves: Iterable[tuple[str, JsonValue]]) -> bool:
+        """Return whether a file that decides something counts, such as an answers file.
+
+        In a live kernel it does once the user agreed to its content. Until then it is pending.
+
+        Args:
+            path: The file.
+            content: What is in it.
+            leaves: What the user agrees to: place in the file, and value.
+        """
+        whole = hashlib.sha256(os.fsencode(path.resolve()) + b"\0" + content)
+        digest = f"sha256:{whole.hexdigest()}"
+        shown = tuple((at, value, str(path)) for at, value in leaves)
+        found = Pending(self._place_of(path), path, digest, shown)
+        if self.trust is None or self._is_agreed(found):
+            self._pending.pop(path, None)
+            return True
+        self._pending[path] = found
+        return False
+
+    def _is_agreed(self, pending: Pending) -> bool:
+        return self.trust is not None and self.trust.covers(pending.folder, pending.digest)
 
     def why_nothing_waits(self) -> str:
         """Say why there is nothing to agree to."""
@@ -201,10 +227,18 @@ class ConfigFiles:
             return path.parent.parent
         return self.root if path.is_relative_to(self.root) else path.parent
 
-    def _say(self, notice: str) -> None:
+    def say(self, notice: str) -> None:
+        """Tell the user `notice` once."""
         if notice not in self._said:
             self._said.add(notice)
             self.notices.append(notice)
+
+    @contextmanager
+    def unsaid(self) -> Iterator[None]:
+        """A block whose notices the user is not told, so that they can be told later."""
+        notices, said = list(self.notices), set(self._said)
+        yield
+        self.notices, self._said = notices, said
 
     def take_notices(self) -> list[str]:
         """Return what the person should be told since the last call."""

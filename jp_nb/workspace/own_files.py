@@ -1,4 +1,6 @@
-"""Files that are the user's own: what others put there, or could change, is not read.
+"""Files that decide something: what other users put there, or could change, is not read.
+
+So are read configuration, answers files, cassettes, the log of questions and imported tables.
 
 The user's own is what belongs to the user or to root and what nobody else may write: the file,
 the folder it is in, and links on the way to it. A group may write if nobody else is in it. Where a
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 MAX_BYTES: Final = 10_000_000
-"""Of one file of configuration."""
+"""Of a file of configuration, and of any other that names no bound of its own."""
 
 Stamp = tuple[tuple[int, ...], ...]
 """What tells whether a file, or who may change it, is another than before."""
@@ -54,11 +56,11 @@ def stamp(path: Path) -> Stamp:
     )
 
 
-def read_own(path: Path) -> bytes:
-    """Read the file at `path`, which is the user's own.
+def read_own(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
+    """Read the file at `path`, which is the user's own and has at most `max_bytes`.
 
     Raises:
-        NotOwnError: If it is not, or is no file of configuration at all.
+        NotOwnError: If it is not, is longer, or is no regular file.
         OSError: If it cannot be read.
     """
     real = path.resolve(strict=True)
@@ -67,26 +69,26 @@ def read_own(path: Path) -> bytes:
             raise NotOwnError(why)
     # What was looked at is what is read: a path may mean another file a moment later.
     if os.open not in os.supports_dir_fd:
-        return _read(os.open(real, _OPEN_FILE), path)
+        return _read(os.open(real, _OPEN_FILE), path, max_bytes)
     folder = os.open(real.parent, _OPEN_FOLDER)
     try:
         if why := _why_foreign(os.fstat(folder)):
             raise NotOwnError(f"{real.parent} {why}")
-        return _read(os.open(real.name, _OPEN_FILE, dir_fd=folder), path)
+        return _read(os.open(real.name, _OPEN_FILE, dir_fd=folder), path, max_bytes)
     finally:
         os.close(folder)
 
 
-def _read(descriptor: int, path: Path) -> bytes:
+def _read(descriptor: int, path: Path, max_bytes: int) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise NotOwnError(f"{path} is not a file")
         if why := _why_foreign(status):
             raise NotOwnError(f"{path} {why}")
-        found = file.read(MAX_BYTES + 1)
-    if len(found) > MAX_BYTES:
-        raise NotOwnError(f"{path} has more than {MAX_BYTES} bytes")
+        found = file.read(max_bytes + 1)
+    if len(found) > max_bytes:
+        raise NotOwnError(f"{path} has more than {max_bytes} bytes")
     return found
 
 

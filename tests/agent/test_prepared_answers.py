@@ -27,6 +27,7 @@ from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
+from jp_nb.workspace.config_files import ConfigFiles
 from tests.support.fakes import Bench, FakePrompter, call, for_tool, reply, say, yes
 
 SURE = Question.boolean("sure", "Sure?")
@@ -68,7 +69,7 @@ def test_what_does_not_fit_is_refused_and_nobody_else_is_asked(
 def answers(tmp_path: Path, text: str) -> SessionAnswers:
     (tmp_path / "a.toml").write_text(text, encoding="utf-8")
     found = SessionAnswers()
-    found.load("a.toml", tmp_path)
+    found.load("a.toml", ConfigFiles(tmp_path))
     return found
 
 
@@ -160,9 +161,9 @@ def test_a_file_that_changes_is_read_again_and_one_that_is_gone_is_an_error(tmp_
     found = answers(tmp_path, "[questions.t]\nsure = true\n")
     assert found.answer("t", SURE) == Given(True, "a.toml, line 2")
     (tmp_path / "a.toml").write_text("\n[questions.t]\nsure = false\n", encoding="utf-8")
-    found.load("a.toml", tmp_path)
+    found.load("a.toml", ConfigFiles(tmp_path))
     assert found.answer("t", SURE) == replace(GIVEN, value=False, place="a.toml, line 3")
-    found.load(None, tmp_path)
+    found.load(None, ConfigFiles(tmp_path))
     assert found.answer("t", SURE) is None
     with pytest.raises(Exception, match=r"no such answers file: .*--answers-template FILE. writes"):
-        found.load("b.toml", tmp_path)
+        found.load("b.toml", ConfigFiles(tmp_path))

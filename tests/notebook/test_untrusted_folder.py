@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.folder_trust import configure, write
+from jp_nb.errors import ConfigError
+from tests.support.folder_trust import Opened, configure, write
 from tests.support.kernel_client import FrontEnd, front_end
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
@@ -69,3 +70,85 @@ def test_user_is_asked_although_the_folder_switches_prompts_off(user: FrontEnd) 
     user.send(beacon, {"type": "submit", "value": "team"})
     user.finish(turn)
     assert user.run("print(_jp.tool_calls[0].content)").strip() == "team"
+
+
+ANSWERS = """
+[questions.publish]
+audience = "everyone"
+[permissions]
+run_command = "run"
+"""
+
+
+@pytest.fixture
+def relative(work: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with an answers file, whose name the user's own configuration has."""
+    monkeypatch.setenv("JP_CFG_PROMPT__ANSWERS", "walk.answers.toml")
+    write(work / "pub.toml", SCRIPT)
+    return write(work / "walk.answers.toml", ANSWERS)
+
+
+@pytest.mark.usefixtures("relative")
+def test_answers_file_of_a_folder_is_used_once_the_user_agreed(work: Path) -> None:
+    with front_end(work) as user:
+        said = user.run("%load_ext jp_nb") + user.run(TOOL)
+        asked = user.start("%jp trust --workspace")
+        user.form("Does what is listed above count")
+        listed = str(user.displays(asked))
+        assert "permissions.run_command" in listed
+        assert "everyone" in listed
+        user.click("No")
+        user.finish(asked)
+        turn = user.start("%%jp -m scripted/pub\nPublish it.")
+        user.send(user.form("Who may read it?"), {"type": "submit", "value": "team"})
+        user.finish(turn)
+        said += user.printed(asked) + user.printed(turn)
+        assert "is ignored until `%jp trust --workspace`" in said
+        assert user.run("print(_jp.tool_calls[0].content)").strip() == "team"
+        user.run("%jp trust --workspace --yes")
+        assert "ignored" not in user.run("%%jp -n -m scripted/pub\nPublish it.")
+        assert user.run("print(_jp.tool_calls[0].content)").strip() == "everyone"
+
+
+def test_consent_to_answers_is_for_one_content_and_can_be_revoked(
+    relative: Path, open_session: Callable[[], Opened]
+) -> None:
+    found = open_session()
+    session = found.notebook.session
+
+    def answers() -> bool:
+        return session.turns.work.prepared(session.config).asks_nobody("publish")
+
+    assert not answers()
+    found.jp("trust --workspace --yes")
+    assert answers()
+    write(relative, ANSWERS.replace("everyone", "nobody"))
+    assert not answers()
+    write(relative, ANSWERS)
+    assert answers()
+    found.jp("trust --workspace --revoke")
+    assert not answers()
+
+
+CASSETTE = '{"jp_nb":"cassette","version":1}\n'
+
+
+def test_cassette_of_a_folder_does_not_answer_before_the_user_agreed(
+    work: Path, open_session: Callable[[], Opened], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(work / "talk.cassette.jsonl", CASSETTE)
+    monkeypatch.setenv("JP_CFG_PROVIDERS__CASSETTE__MODE", "replay")
+    monkeypatch.setenv("JP_CFG_PROVIDERS__CASSETTE__PATH", "talk.cassette.jsonl")
+    found = open_session()
+    cassettes = found.notebook.session.active.cassettes
+    with pytest.raises(ConfigError, match="came with this folder"):
+        _ = cassettes.tape
+    found.jp("trust --workspace --yes")
+    assert cassettes.tape is not None
+    monkeypatch.setenv("JP_CFG_PROVIDERS__CASSETTE__PATH", str(work / "talk.cassette.jsonl"))
+    write(work / "talk.cassette.jsonl", CASSETTE + "\n")
+    assert open_session().notebook.session.active.cassettes.tape is not None  # named as a whole
+    monkeypatch.delenv("JP_CFG_PROVIDERS__CASSETTE__PATH")
+    again = open_session()
+    again.jp("cassette replay talk.cassette.jsonl")
+    assert again.notebook.session.active.cassettes.tape is not None  # named here

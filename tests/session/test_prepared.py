@@ -9,6 +9,7 @@ import pytest
 from jp_nb.agent.prepared_answers import Unfit
 from jp_nb.session.prepared import SessionAnswers
 from jp_nb.tooling.question import Question
+from jp_nb.workspace.config_files import ConfigFiles
 
 LOGIN = {
     "id": "login",
@@ -38,7 +39,7 @@ def test_what_is_wrong_with_a_form_is_told_without_its_secrets(
     monkeypatch.setenv("PIN", "sesame-open")
     (tmp_path / "a.toml").write_text(f"[questions.enter]\nlogin = {said}\n")
     answers = SessionAnswers()
-    answers.load("a.toml", tmp_path)
+    answers.load("a.toml", ConfigFiles(tmp_path))
     found = answers.answer("enter", Question.model_validate(LOGIN))
     assert isinstance(found, Unfit)
     begin = "a.toml, line 2: the answer to 'login' does not fit"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jp_nb.config.partial import get_path
-from jp_nb.workspace import config_files
+from jp_nb.workspace import config_files, own_files
 from tests.support.magic_shell import Notebook
 
 URL = "providers.llm.openai.base_url"
@@ -54,3 +55,37 @@ class Opened:
 
     def jp(self, line: str) -> str:
         return self.notebook.jp(line)
+
+
+@pytest.fixture
+def open_session(work: Path) -> Iterator[Any]:
+    made: list[Opened] = []
+
+    def open_(folder: Path = work) -> Opened:
+        made.append(Opened(folder))
+        return made[-1]
+
+    yield open_
+    for each in made:
+        each.notebook.session.close()
+
+
+@pytest.fixture
+def give_away(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Make a path another user's: for real where that is allowed, else in what is told of it."""
+    given: set[tuple[int, int]] = set()
+
+    def ours(status: os.stat_result) -> bool:
+        return (status.st_dev, status.st_ino) not in given and real(status)
+
+    real = own_files._is_ours
+    monkeypatch.setattr(own_files, "_is_ours", ours)
+
+    def give(path: Path) -> None:
+        if os.geteuid() == 0:
+            os.chown(path, 4242, 4242, follow_symlinks=False)
+        else:
+            status = path.lstat()
+            given.add((status.st_dev, status.st_ino))
+
+    return give

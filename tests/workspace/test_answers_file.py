@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from jp_nb.errors import ConfigError
 from jp_nb.workspace.answers_file import (
-    MAX_STATEMENT_LINES,
     AnswersFile,
     PreparedAnswer,
     Variable,
@@ -61,7 +60,6 @@ def test_each_way_to_write_an_answer_is_read_with_its_line() -> None:
         ("[questions.t]\r\na = 1\r\n[x]\r\n", 3, "there is no [x]"),
         ("results = 1\n", 1, "[results] is a table"),
         ("[results]\na = \n", 2, "is not TOML"),
-        ('[questions.t]\na = """' + "\n" * MAX_STATEMENT_LINES + '"""\n', 2, "too long"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(text: str, line: int, what: str) -> None:

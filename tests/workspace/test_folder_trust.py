@@ -8,7 +8,6 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,22 +24,8 @@ from jp_nb.notebook.doctor import examine
 from jp_nb.workspace import own_files
 from jp_nb.workspace.config_files import ConfigFiles, workspace_root
 from jp_nb.workspace.folder_trust import FolderTrust, consents_path
-from tests.support.folder_trust import EVIL, URL, Opened, configure, write
+from tests.support.folder_trust import EVIL, URL, configure, write
 from tests.support.kernel_client import front_end
-
-
-@pytest.fixture
-def opened(work: Path) -> Iterator[Any]:
-    made: list[Opened] = []
-
-    def open_(folder: Path = work) -> Opened:
-        made.append(Opened(folder))
-        return made[-1]
-
-    yield open_
-    for each in made:
-        each.notebook.session.close()
-
 
 # --- what waits for consent --------------------------------------------------------------------
 
@@ -78,10 +63,10 @@ AUTHORITY = [
 
 @pytest.mark.parametrize(("text", "path", "value"), AUTHORITY, ids=[x[1] for x in AUTHORITY])
 def test_what_has_authority_counts_once_the_user_agreed_to_that_content(
-    work: Path, opened: Any, text: str, path: str, value: Any
+    work: Path, open_session: Any, text: str, path: str, value: Any
 ) -> None:
     file = configure(work, 'user.name = "Ada"\n' + text)
-    first = opened()
+    first = open_session()
     before = first.value(path)
     assert before != value
     assert first.value("user.name") == "Ada"  # words count
@@ -91,25 +76,25 @@ def test_what_has_authority_counts_once_the_user_agreed_to_that_content(
     assert "ignored until `%jp trust --workspace`" in notice
     first.jp("trust --workspace --yes")
     assert first.value(path) == value  # here at once
-    again = opened()
+    again = open_session()
     assert (again.notices, again.value(path)) == ([], value)  # and for good
     file.write_text(file.read_text() + "\n", encoding="utf-8")
-    other = opened()
+    other = open_session()
     assert other.value(path) == before
     assert len(other.notices) == 1  # another content is asked about again
     other.jp("trust --workspace --yes")
     other.jp("trust --workspace --revoke")
     assert other.value(path) == before
-    assert opened().value(path) == before
+    assert open_session().value(path) == before
 
 
-def test_what_has_no_authority_counts_and_nothing_is_said(work: Path, opened: Any) -> None:
+def test_what_has_no_authority_counts_and_nothing_is_said(work: Path, open_session: Any) -> None:
     configure(
         work,
         '[assistant]\nname = "A"\nmodel.id = "openai/m"\n[conversation.tools.ask_user]\n'
         'run = "ask"\nstyle.parameters = "json"\n',
     )
-    found = opened()
+    found = open_session()
     assert found.notices == []
     assert found.value("assistant.name") == "A"
     assert found.value("assistant.model.id.name") == "m"
@@ -119,22 +104,22 @@ def test_what_has_no_authority_counts_and_nothing_is_said(work: Path, opened: An
 
 
 def test_a_cloned_folder_does_not_cut_off_the_users_own_file(
-    work: Path, tmp_path: Path, opened: Any
+    work: Path, tmp_path: Path, open_session: Any
 ) -> None:
     lock = "[conversation.tools.ask_user.enable]\nstate = false\nallow_toggle = 'never'\n"
     write(tmp_path / "home" / "config.toml", lock)
     configure(work, "inherit = false\n[conversation.tools.ask_user]\nenable = true\n")
-    found = opened()
+    found = open_session()
     assert found.value("conversation.tools.ask_user.enable.state") is False
     assert "inherit" in found.notices[0]
     found.jp("trust --workspace --yes")
     assert found.value("conversation.tools.ask_user.enable.state") is True
 
 
-def test_consent_covers_all_that_a_file_brings_in(work: Path, opened: Any) -> None:
+def test_consent_covers_all_that_a_file_brings_in(work: Path, open_session: Any) -> None:
     configure(work, 'extends = ["one.toml", "d/*.toml"]\n')
     one = write(work / ".jp" / "one.toml", EVIL)
-    found = opened()
+    found = open_session()
     assert found.value(URL) != "http://evil.example"
     assert URL in found.notices[0]
     found.jp("trust --workspace --yes")
@@ -171,12 +156,12 @@ def test_what_was_shown_is_what_is_agreed_to(work: Path) -> None:
 
 
 def test_a_file_by_its_name_is_the_users_own_or_agreed_to(
-    work: Path, tmp_path: Path, opened: Any
+    work: Path, tmp_path: Path, open_session: Any
 ) -> None:
     write(tmp_path / "home" / "config.toml", 'config_load_paths = ["personas"]\n')
     write(tmp_path / "home" / "config" / "personas" / "dev.toml", EVIL.replace("evil", "mine"))
     dev = Directive("cfg", "dev")
-    found = opened()
+    found = open_session()
     found.notebook.session.configure(dev)  # the user's own
     assert found.value(URL) == "http://mine.example"
     write(work / "personas" / "dev.toml", EVIL)
@@ -192,10 +177,10 @@ def test_a_file_by_its_name_is_the_users_own_or_agreed_to(
 
 
 def test_what_would_count_is_shown_exactly_and_nobody_there_means_no(
-    work: Path, opened: Any
+    work: Path, open_session: Any
 ) -> None:
     file = configure(work, f'[{TOOL}]\ncommand = ["x"]\n'.replace('["x"]', "\"sh -c '\u200bls'\""))
-    found = opened()
+    found = open_session()
     with pytest.raises(PromptUnavailable):
         found.jp("trust --workspace")
     shown = found.notebook.shown[0]
@@ -230,12 +215,12 @@ def test_a_person_agrees_in_a_form(work: Path, monkeypatch: pytest.MonkeyPatch) 
      ("{work}/deep", False), (".", False), ("", False)],
 )  # fmt: skip
 def test_folders_that_the_environment_lists_count_with_their_subfolders(
-    work: Path, monkeypatch: pytest.MonkeyPatch, opened: Any, listed: str, counts: bool
+    work: Path, monkeypatch: pytest.MonkeyPatch, open_session: Any, listed: str, counts: bool
 ) -> None:
     configure(work, EVIL)
     value = listed.format(work=work, root=work.parent).replace(":", os.pathsep)
     monkeypatch.setenv("JP_NB_TRUST_FOLDERS", value)
-    found = opened()
+    found = open_session()
     assert (found.value(URL) == "http://evil.example") == counts
     assert (found.notices == []) == counts
 
@@ -256,9 +241,9 @@ def test_with_nobody_there_the_files_of_the_folder_count(work: Path) -> None:
     assert "with nobody there" in said
 
 
-def test_the_doctor_says_what_waits(work: Path, opened: Any) -> None:
+def test_the_doctor_says_what_waits(work: Path, open_session: Any) -> None:
     file = configure(work, EVIL)
-    found = opened()
+    found = open_session()
     row = dict(examine(found.notebook.session))["folder"]
     assert row == f"{file}; ignored until `%jp trust --workspace`: {URL}"
     found.jp("trust --workspace --yes")
@@ -266,7 +251,10 @@ def test_the_doctor_says_what_waits(work: Path, opened: Any) -> None:
 
 
 def test_the_shell_agrees_and_takes_back(
-    work: Path, capsys: pytest.CaptureFixture[str], opened: Any, monkeypatch: pytest.MonkeyPatch
+    work: Path,
+    capsys: pytest.CaptureFixture[str],
+    open_session: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     file = configure(work, EVIL)
     monkeypatch.setattr("sys.stdin", io.StringIO())
@@ -275,83 +263,62 @@ def test_the_shell_agrees_and_takes_back(
     for text in (URL, "http://evil.example", str(file)):
         assert text in out
     assert "--yes" in err
-    assert opened().value(URL) != "http://evil.example"
+    assert open_session().value(URL) != "http://evil.example"
     assert main(["trust", "--yes", str(work)]) == 0
-    assert opened().value(URL) == "http://evil.example"
+    assert open_session().value(URL) == "http://evil.example"
     assert main(["trust", str(work)]) == 0
     assert "nothing" in capsys.readouterr().out
     assert main(["trust", "--revoke", str(work)]) == 0
     assert str(work) in capsys.readouterr().out
-    assert opened().value(URL) != "http://evil.example"
+    assert open_session().value(URL) != "http://evil.example"
     assert main(["trust", "--revoke", str(work)]) == 0
     assert "had not agreed" in capsys.readouterr().out
     assert main(["trust", str(work / "nothing")]) == 2
 
 
 def test_what_was_agreed_to_above_a_folder_is_taken_back_there_too(
-    work: Path, opened: Any, capsys: pytest.CaptureFixture[str]
+    work: Path, open_session: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     configure(work, EVIL)
     folder = work / "talks"
     folder.mkdir()
-    opened(folder).jp("trust --workspace --yes")
-    assert opened(folder).value(URL) == "http://evil.example"
+    open_session(folder).jp("trust --workspace --yes")
+    assert open_session(folder).value(URL) == "http://evil.example"
     capsys.readouterr()
     assert main(["trust", "--revoke", str(folder)]) == 0
     assert str(work) in capsys.readouterr().out
-    assert opened(folder).value(URL) != "http://evil.example"
+    assert open_session(folder).value(URL) != "http://evil.example"
 
 
 # --- where it is kept --------------------------------------------------------------------------
 
 
-def test_consents_are_the_users_alone(work: Path, opened: Any) -> None:
+def test_consents_are_the_users_alone(work: Path, open_session: Any) -> None:
     configure(work, EVIL)
-    opened().jp("trust --workspace --yes")
+    open_session().jp("trust --workspace --yes")
     assert stat.S_IMODE(consents_path().stat().st_mode) == 0o600
     kept = json.loads(consents_path().read_text())
     assert list(kept["folders"]) == [str(work)]
     assert "evil" not in str(kept)
     consents_path().chmod(0o666)
-    found = opened()
+    found = open_session()
     assert found.value(URL) != "http://evil.example"
     with pytest.raises(StorageError, match="may be changed by everybody"):
         found.jp("trust --workspace --yes")
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"folders": 1}', "[" * 100_000, "\udcff"])
-def test_damaged_consents_are_none(work: Path, opened: Any, damage: str) -> None:
+def test_damaged_consents_are_none(work: Path, open_session: Any, damage: str) -> None:
     configure(work, EVIL)
     consents_path().parent.mkdir(parents=True)
     consents_path().write_text(damage, errors="surrogateescape")
-    found = opened()
+    found = open_session()
     assert found.value(URL) != "http://evil.example"
     found.jp("trust --workspace --yes")
     assert found.value(URL) == "http://evil.example"
 
 
 # --- files of others ---------------------------------------------------------------------------
-
-
-@pytest.fixture
-def give_away(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Make a path another user's: for real where that is allowed, else in what is told of it."""
-    given: set[tuple[int, int]] = set()
-
-    def ours(status: os.stat_result) -> bool:
-        return (status.st_dev, status.st_ino) not in given and real(status)
-
-    real = own_files._is_ours
-    monkeypatch.setattr(own_files, "_is_ours", ours)
-
-    def give(path: Path) -> None:
-        if os.geteuid() == 0:
-            os.chown(path, 4242, 4242, follow_symlinks=False)
-        else:
-            status = path.lstat()
-            given.add((status.st_dev, status.st_ino))
-
-    return give
 
 
 @pytest.mark.parametrize("foreign", [".jp", ".jp/config.toml"])
