@@ -8,10 +8,11 @@ Source: `docs/record.md`.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -30,7 +31,8 @@ MAX_ID: Final = 2**53 - 1
 """What every reader of JSON takes for the number that it is; a greater one is damage."""
 MODES: Final = {"select": "choice", "text": "freetext"}
 """What the kinds of questions are called in logs; the others by their own names."""
-_PURPOSE: Final = "jp_nb question 1"
+_SCHEME: Final = 2
+_PURPOSE: Final = f"jp_nb question {_SCHEME}"
 _WITH_OFFSET: Final = re.compile(
     r"\d{4}-\d\d-\d\d[ Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII
 )
@@ -253,25 +255,70 @@ def _is_text(value: JsonValue) -> bool:
 # --- whose it is -------------------------------------------------------------------------------
 
 
-def signed(entry: Mapping[str, JsonValue], key: SecretBytes) -> dict[str, JsonValue]:
-    """Return `entry` with the signature of whoever holds `key`."""
-    return {**entry, "signature": f"1:{_digest(entry, key)}"}
+AFTER: Final = "after"
+"""The key of an entry for the chain value of the lines before it; see `chained`."""
 
 
-def is_signed(entry: Mapping[str, JsonValue], key: SecretBytes) -> bool:
-    """Return True if whoever holds `key` signed `entry` as it is."""
+def chained(before: str, line: bytes) -> str:
+    """Return the chain value of a log up to `line`, given that of the lines `before`."""
+    text = line.strip(b"\r\n")
+    return hashlib.sha256(before.encode("ascii", "replace") + b"\n" + text).hexdigest()
+
+
+def signed(
+    entry: Mapping[str, JsonValue], key: SecretBytes, workspace: str
+) -> dict[str, JsonValue]:
+    """Return `entry`, which has its chain value, as the holder of `key` signs it in `workspace`."""
+    return {**entry, "signature": f"{_SCHEME}:{_digest(entry, key, workspace)}"}
+
+
+def is_signed(entry: Mapping[str, JsonValue], key: SecretBytes, workspace: str) -> bool:
+    """Return whether the holder of `key` signed `entry`, as it is, in `workspace`.
+
+    A signature of scheme 1 named no workspace, so it is none.
+    """
     found = entry.get("signature")
     if not isinstance(found, str) or not found.isascii():
         return False
     try:
-        return hmac.compare_digest(found, f"1:{_digest(entry, key)}")
+        return hmac.compare_digest(found, f"{_SCHEME}:{_digest(entry, key, workspace)}")
     except StorageError:
         return False
 
 
-def _digest(entry: Mapping[str, JsonValue], key: SecretBytes) -> str:
+def owned(
+    lines: Iterable[tuple[bytes, Mapping[str, JsonValue] | None]],
+    key: SecretBytes,
+    workspace: str,
+    newest: str,
+) -> list[bool]:
+    """Return of each line of a log whether it counts as the key holder's own.
+
+    It does if it is signed, and no line is missing, added or moved between it and the newest one
+    that was signed.
+
+    Args:
+        lines: All lines, oldest first, with the entries in them; None: it is damaged.
+        key: The key.
+        workspace: The workspace of the log.
+        newest: The chain value of the log up to the newest line that was signed.
+    """
+    value, run, known = "", 0, -1
+    runs: list[int | None] = []
+    for line, entry in lines:
+        is_own = entry is not None and is_signed(entry, key, workspace)
+        if is_own and entry is not None and (after := str(entry.get(AFTER))) != value:
+            value, run = after, run + 1  # what was before it is not before it now
+        value = chained(value, line)
+        runs.append(run if is_own else None)
+        if is_own and value == newest:
+            known = run
+    return [each == known for each in runs]
+
+
+def _digest(entry: Mapping[str, JsonValue], key: SecretBytes, workspace: str) -> str:
     said = {name: value for name, value in entry.items() if name != "signature"}
     mac = hmac.new(key.get_secret_value(), digestmod="sha256")
-    for value in (_PURPOSE, said):
+    for value in (_PURPOSE, workspace, said):
         mac.update(canonical_json(value).encode("ascii") + b"\n")
     return mac.hexdigest()

@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -20,7 +21,7 @@ from jp_nb.json_values import sorted_json
 from jp_nb.record.document import Document
 from jp_nb.record.question_entry import (
     entry_of,
-    is_signed,
+    owned,
     past_answer,
     signed,
 )
@@ -163,8 +164,8 @@ class QuestionLog:
         while self._waiting:
             entry = self._waiting[0]
             try:
-                again = entry.get("channel") not in ASKED
-                self._say(*log.append([entry], finish=self._signed, if_new=again).problems)
+                again, finish = entry.get("channel") not in ASKED, partial(self._signed, log)
+                self._say(*log.append([entry], finish=finish, if_new=again).problems)
             except EntryTooLongError as exc:  # for good
                 self._say(f"what was answered is in this notebook's record alone: {exc}")
             del self._waiting[0]
@@ -185,9 +186,9 @@ class QuestionLog:
                 about["cell"] = cell
         return about
 
-    def _signed(self, entry: LogEntry) -> LogEntry:
-        with suppress(NoKeyError):  # the record says why; unsigned it is taken for a stranger's
-            return signed(entry, self._keys.obtain())
+    def _signed(self, log: ProjectLog, entry: LogEntry) -> LogEntry:
+        with suppress(NoKeyError):  # the record says why; unsigned it needs consent
+            return signed(entry, self._keys.obtain(), log.workspace)
         return entry
 
     def _say(self, *notices: str) -> None:
@@ -237,15 +238,15 @@ class QuestionLog:
         if not log.exists():
             return self._kept_here()
         contents = self._read(log)
-        owned = self._owned(contents)
-        agreed = self._agreed(self._foreign(contents, owned))
+        mine = self._owned(log, contents)
+        agreed = self._agreed(self._foreign(contents, mine))
         answers = [
-            past_answer(entry, number, vouched=mine or agreed)
-            for (number, entry), mine in zip(contents.answered, owned, strict=True)
-            if mine or agreed or everybody
+            past_answer(entry, number, vouched=is_mine or agreed)
+            for (number, entry), is_mine in zip(contents.answered, mine, strict=True)
+            if is_mine or agreed or everybody
         ]
         answers.sort(key=lambda answer: (answer.moment, answer.id))
-        left_out = 0 if agreed else owned.count(False)
+        left_out = 0 if agreed else mine.count(False)
         return QuestionHistory(tuple(answers), True, "log", left_out, contents.damaged)
 
     def _read(self, log: ProjectLog) -> LogContents:
@@ -256,19 +257,21 @@ class QuestionLog:
         self._say(*(f"of the project log is not read: {why}" for why in contents.unread))
         return contents
 
-    def _owned(self, contents: LogContents) -> list[bool]:
-        """Return of each answer whether this user wrote it: their key signed it."""
-        entries = [entry for _, entry in contents.answered]
-        key = None
-        if any("signature" in entry for entry in entries):
+    def _owned(self, log: ProjectLog, contents: LogContents) -> list[bool]:
+        """Return of each answer whether this user gave it in this workspace."""
+        key, newest = None, log.newest_signed()
+        if newest is not None:
             with suppress(NoKeyError):
                 key = self._keys.read()
-        return [key is not None and is_signed(entry, key) for entry in entries]
+        if key is None or newest is None:
+            return [False] * len(contents.answered)
+        mine = owned(contents.read, key, log.workspace, newest.chain)
+        return [mine[place] for place in contents.places]
 
     @staticmethod
-    def _foreign(contents: LogContents, owned: Sequence[bool]) -> list[tuple[int, LogEntry]]:
-        pairs = zip(contents.answered, owned, strict=True)
-        return [numbered for numbered, mine in pairs if not mine]
+    def _foreign(contents: LogContents, mine: Sequence[bool]) -> list[tuple[int, LogEntry]]:
+        pairs = zip(contents.answered, mine, strict=True)
+        return [numbered for numbered, is_mine in pairs if not is_mine]
 
     def _agreed(self, foreign: Sequence[tuple[int, LogEntry]]) -> bool:
         """Return True if the user agreed to these; with nobody there the folder's files count."""
@@ -283,7 +286,7 @@ class QuestionLog:
         if log is None or not log.exists():
             return []
         contents = log.read()
-        foreign = self._foreign(contents, self._owned(contents))
+        foreign = self._foreign(contents, self._owned(log, contents))
         if self._agreed(foreign):
             return []
         leaves = tuple(
@@ -311,7 +314,7 @@ class QuestionLog:
             raise UsageError(
                 "no project log is kept here: `%jp config record.project_log=on` keeps one in .jp/"
             )
-        said = import_rows(log, path, read_table(path), self._signed)
+        said = import_rows(log, path, read_table(path), partial(self._signed, log))
         beside = path.resolve() == (log.folder / TABLE).resolve()
         return [*said, set_aside(path)] if beside else said
 

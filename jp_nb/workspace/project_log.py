@@ -10,26 +10,30 @@ Source: `docs/record.md`.
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.file_writing import open_file
-from jp_nb.json_values import sorted_json
-from jp_nb.record.question_entry import MAX_ID, is_answered, read_line, to_line
+from jp_nb.file_writing import open_file, replace_file
+from jp_nb.json_values import as_object, compact_json, read_json, sorted_json
+from jp_nb.record.question_entry import AFTER, MAX_ID, chained, is_answered, read_line, to_line
 from jp_nb.workspace.file_lock import PATIENCE, locked
 from jp_nb.workspace.own_files import MAX_BYTES, NotOwnError, is_own_folder, read_own
+from jp_nb.workspace.user_folders import data_folder
 
 FOLDER: Final = Path(".jp") / "context"
 ACTIVE: Final = "qna.jsonl"
 LOCK: Final = ".qna.lock"
+NEWEST: Final = "question-logs"
+"""The folder in the user's data directory that knows the newest signed line of each log."""
 MAX_LINES: Final = 100
 """Of one file; then it is set aside. Lines that say nothing count, too."""
 MAX_FILE_BYTES: Final = MAX_BYTES // 4
@@ -54,6 +58,8 @@ class LogContents:
 
     Attributes:
         answered: The answered questions with their numbers.
+        read: All lines that are not blank, with the entries in them; None: it is damaged.
+        places: The place in `read` of each answered question.
         last: The highest number so far.
         damaged: How many lines cannot be read.
         unread: Why a file that is there was not read, in words.
@@ -63,6 +69,8 @@ class LogContents:
     """
 
     answered: list[tuple[int, LogEntry]] = field(default_factory=list)
+    read: list[tuple[bytes, LogEntry | None]] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
     last: int = 0
     damaged: int = 0
     unread: list[str] = field(default_factory=list)
@@ -81,6 +89,7 @@ class LogContents:
         self.lines = len(lines) - (not self.is_torn)
         for line in filter(bytes.strip, lines):
             entry = read_line(line)
+            self.read.append((line, entry))
             if entry is None:
                 self.damaged += 1
                 self.last += 1
@@ -89,6 +98,7 @@ class LogContents:
                 assert isinstance(number, int)  # `read_line` lets no other pass
                 self.last = max(self.last, number)
                 self.answered.append((number, entry))
+                self.places.append(len(self.read) - 1)
 
     def rows(self) -> set[str]:
         """Return the digests of the lines of other files that were imported."""
@@ -102,6 +112,19 @@ class LogContents:
             if (entry.get("question"), entry.get("source")) == asked:
                 return sorted_json(entry.get("answer")) == sorted_json(wanted.get("answer"))
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class NewestSigned:
+    """The newest signed line of a log, as it is kept outside of the workspace.
+
+    Attributes:
+        line: Its digest.
+        chain: The chain value of the log up to it.
+    """
+
+    line: str
+    chain: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +154,7 @@ class ProjectLog:
         root: The workspace's folder.
         keeps: How many older files are kept.
         patience: How long others are waited for.
+        workspace: Its name in signatures: the folder's path without links.
         folder: Where its files are.
         path: The file that is written to.
     """
@@ -139,6 +163,7 @@ class ProjectLog:
         self.root = root
         self.keeps = keeps
         self.patience = patience
+        self.workspace = os.path.realpath(root)
         self.folder = root / FOLDER
         self.path = self.folder / ACTIVE
         self._known: dict[Path, tuple[object, int]] = {}
@@ -224,6 +249,9 @@ class ProjectLog:
         with _translated("written", self.folder), self._locked():
             needs_all = if_new or any("row" in entry for entry in entries)
             contents = self._gather(ends_alone=not needs_all)
+            newest = self.newest_signed() if finish else None
+            if newest and not needs_all and not _has(contents, newest):
+                contents = self._gather()  # it is in a file that was set aside
             if contents.unread:  # whose numbers are not known, and would be given again
                 raise StorageError(f"nothing is written, for {'; '.join(contents.unread)}")
             if contents.last + len(entries) > MAX_ID:
@@ -235,10 +263,11 @@ class ProjectLog:
             new = [each for each in entries if each.get("row") not in rows]
             if if_new:
                 new = [each for each in new if not contents.says(each)]
-            problems = self._write(list(_lines(new, contents.last, finish)), contents)
+            chain = _chain(contents, newest)
+            problems = self._write(list(_lines(new, contents.last, finish, chain)), contents)
             return Added(len(new), len(entries) - len(new), problems)
 
-    def _write(self, lines: list[bytes], contents: LogContents) -> tuple[str, ...]:
+    def _write(self, lines: list[_NewLine], contents: LogContents) -> tuple[str, ...]:
         """Write `lines`, and set the file aside whenever it is full; return what went wrong."""
         problems: dict[str, None] = {}
         while lines:
@@ -250,8 +279,12 @@ class ProjectLog:
                     why = exc.strerror or exc
                     problems[f"{self.path} is full and cannot be set aside: {why}"] = None
             count = max(MAX_LINES - contents.lines, 1)
-            data = (b"\n" if contents.is_torn else b"") + b"".join(lines[:count])
+            data = b"".join(each.line for each in lines[:count])
+            data = b"\n" + data if contents.is_torn else data
             self._append(data)
+            signed = [each.signed for each in lines[:count] if each.signed is not None]
+            if signed:
+                problems |= dict.fromkeys(self._keep_newest(signed[-1]))
             contents.lines += len(lines[:count])
             contents.size += len(data)
             contents.is_torn = False
@@ -275,6 +308,37 @@ class ProjectLog:
             os.close(descriptor)
         if made:
             self._sync_folder()
+
+    # --- the newest signed line ------------------------------------------------------------------
+
+    def newest_signed(self) -> NewestSigned | None:
+        """Return the newest line that was signed here; None if this user has signed none.
+
+        It is kept in the user's data directory: who takes lines out of the log cannot change it.
+        """
+        try:
+            found = read_json(read_own(self._newest_path()).decode())
+        except (OSError, NotOwnError, ValueError):
+            return None
+        known = as_object(found)
+        line, chain = known.get("line"), known.get("chain")
+        if not isinstance(line, str) or not isinstance(chain, str):
+            return None
+        return NewestSigned(line, chain)
+
+    def _keep_newest(self, newest: NewestSigned) -> Iterator[str]:
+        """Keep what the newest signed line is; yield what went wrong, in words."""
+        path = self._newest_path()
+        kept = {"workspace": self.workspace, "line": newest.line, "chain": newest.chain}
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace_file(path, compact_json(kept).encode("utf-8", "replace"), mode=0o600)
+        except OSError as exc:
+            yield f"answers in {self.folder} will need your consent: {path}: {exc.strerror or exc}"
+
+    def _newest_path(self) -> Path:
+        name = hashlib.sha256(os.fsencode(self.workspace)).hexdigest()
+        return data_folder() / NEWEST / f"{name}.json"
 
     def _set_aside(self) -> None:
         """Give the active file the number that follows that of the newest archive."""
@@ -324,17 +388,50 @@ class ProjectLog:
                 )
 
 
-def _lines(entries: Sequence[LogEntry], number: int, finish: Finish | None) -> Iterator[bytes]:
-    """Yield each of `entries` as a line; those that are answered are numbered after `number`."""
+class _NewLine(NamedTuple):
+    line: bytes
+    signed: NewestSigned | None
+
+
+def _has(contents: LogContents, newest: NewestSigned) -> bool:
+    return any(_digest(line) == newest.line for line, _ in contents.read)
+
+
+def _digest(line: bytes) -> str:
+    return chained("", line)
+
+
+def _chain(contents: LogContents, newest: NewestSigned | None) -> str:
+    """Return the chain value of the log: from the newest signed line on, if it is there."""
+    lines, value = [line for line, _ in contents.read], ""
+    if newest is not None:
+        places = [place for place, line in enumerate(lines) if _digest(line) == newest.line]
+        if places:
+            lines, value = lines[places[-1] + 1 :], newest.chain
+    for line in lines:
+        value = chained(value, line)
+    return value
+
+
+def _lines(
+    entries: Sequence[LogEntry], number: int, finish: Finish | None, chain: str
+) -> Iterator[_NewLine]:
+    """Yield each of `entries` as a line; those that are answered are numbered after `number`.
+
+    `chain` is the chain value of the lines before.
+    """
     for entry in entries:
         numbered: LogEntry = dict(entry)
         if is_answered(entry):
             number += 1
             numbered = {"id": number, **entry}
-        line = to_line(finish(numbered) if finish else numbered)
+        finished = finish({**numbered, AFTER: chain}) if finish else numbered
+        line = to_line(finished)
+        chain = chained(chain, line)
         if len(line) > MAX_FILE_BYTES:
             raise EntryTooLongError(f"{len(line)} bytes are too many for the project log")
-        yield line
+        is_signed = "signature" in finished
+        yield _NewLine(line, NewestSigned(_digest(line), chain) if is_signed else None)
 
 
 @contextmanager

@@ -13,8 +13,10 @@ from pydantic import SecretBytes
 from jp_nb.agent.questions import answered, inquiry_request
 from jp_nb.record.events import InquirySource
 from jp_nb.record.question_entry import (
+    chained,
     entry_of,
     is_signed,
+    owned,
     past_answer,
     read_line,
     signed,
@@ -24,6 +26,7 @@ from jp_nb.tooling.question import FormAnswer, Question
 from jp_nb.tooling.select_kind import Option
 
 KEY = SecretBytes(b"k" * 32)
+HERE = "/home/ada/work"
 GOOD: dict[str, Any] = {
     "id": 3, "timestamp": "2026-03-18T13:19:06.5Z", "question": "Q?", "answer": "A",
 }  # fmt: skip
@@ -178,20 +181,21 @@ def test_an_entry_is_one_line_whatever_is_in_it(question: str, answer: str) -> N
 
 @pytest.mark.req("RCP-68")
 def test_a_signature_is_of_all_that_an_entry_says() -> None:
-    entry = signed(GOOD | {"trusted": True}, KEY)
-    assert is_signed(entry, KEY)
+    entry = signed(GOOD | {"trusted": True}, KEY, HERE)
+    assert is_signed(entry, KEY, HERE)
     read = read_line(to_line(entry))
     assert read is not None
-    assert is_signed(read, KEY)
+    assert is_signed(read, KEY, HERE)
     for changed in ({"answer": "B"}, {"id": 4}, {"more": 1}, {"trusted": False}):
-        assert not is_signed(entry | changed, KEY)
-    assert not is_signed(entry, SecretBytes(b"x" * 32))
-    assert not is_signed(GOOD, KEY)
-    assert not is_signed(GOOD | {"signature": "1:é"}, KEY)
+        assert not is_signed(entry | changed, KEY, HERE)
+    assert not is_signed(entry, SecretBytes(b"x" * 32), HERE)
+    assert not is_signed(entry, KEY, "/home/ada/elsewhere")
+    assert not is_signed(GOOD, KEY, HERE)
+    assert not is_signed(GOOD | {"signature": "1:é"}, KEY, HERE)
     deep: Any = "A"
     for _ in range(500):
         deep = [deep]
-    assert not is_signed(GOOD | {"answer": deep, "signature": "1:00"}, KEY)
+    assert not is_signed(GOOD | {"answer": deep, "signature": "1:00"}, KEY, HERE)
 
 
 FIELDS = (Question.text("to", "Town"), Question.integer("days", "Days"))
@@ -232,8 +236,69 @@ def test_questions_of_every_kind_are_kept_with_their_words(
 
 def test_a_signature_can_be_checked_by_what_the_documents_say() -> None:
     lines = (
-        b'"jp_nb question 1"\n'
+        b'"jp_nb question 2"\n"/home/ada/work"\n'
         b'{"answer":"A","id":3.0,"question":"Q?","timestamp":"2026-03-18T13:19:06.5Z"}\n'
     )
     digest = hmac.new(b"k" * 32, lines, "sha256").hexdigest()
-    assert signed(GOOD, KEY) == GOOD | {"signature": f"1:{digest}"}
+    assert signed(GOOD, KEY, HERE) == GOOD | {"signature": f"2:{digest}"}
+
+
+# --- the chain of a log ------------------------------------------------------------------------
+
+
+def log_of(*answers: str | None) -> tuple[list[bytes], str]:
+    """Return the lines of a log and its chain value; None is a line of someone else."""
+    lines: list[bytes] = []
+    value = newest = ""
+    for number, answer in enumerate(answers, 1):
+        entry = GOOD | {"id": number, "answer": answer or "theirs"}
+        if answer is not None:
+            entry = signed(entry | {"after": value}, KEY, HERE)
+        lines.append(to_line(entry))
+        value = chained(value, lines[-1])
+        newest = newest if answer is None else value
+    return lines, newest
+
+
+def own(lines: list[bytes], newest: str, workspace: str = HERE) -> list[bool]:
+    return owned([(line, read_line(line)) for line in lines], KEY, workspace, newest)
+
+
+def test_own_lines_count_beside_those_of_others() -> None:
+    lines, newest = log_of("a", None, "b", "c", None)
+    assert own(lines, newest) == [True, False, True, True, False]
+    assert own([*lines, b"damaged"], newest) == [True, False, True, True, False, False]
+
+
+@given(st.lists(st.sampled_from(["a", "b", None]), min_size=2, max_size=8), st.data())
+def test_no_line_before_a_change_of_the_log_counts(
+    answers: list[str | None], data: st.DataObject
+) -> None:
+    lines, newest = log_of(*answers)
+    whole = own(lines, newest)
+    place = data.draw(st.integers(0, len(lines) - 1))
+    last = max((n for n, answer in enumerate(answers) if answer), default=-1)
+    change = data.draw(st.sampled_from(["remove", "replay", "insert", "swap"]))
+    changed = list(lines)
+    match change:
+        case "remove":
+            del changed[place]
+        case "replay":
+            changed.append(lines[place])
+        case "insert":
+            changed.insert(place, to_line(GOOD | {"id": 99}))
+        case "swap":
+            changed[place], changed[place - 1] = changed[place - 1], changed[place]
+    for line, counts in zip(changed, own(changed, newest), strict=True):
+        if counts:
+            assert whole[lines.index(line)]
+    if change == "remove" and place == last:
+        assert not any(own(changed, newest))
+    elif change == "remove" and place < last:
+        assert not any(own(changed, newest)[:place])
+
+
+def test_line_of_another_workspace_or_of_scheme_1_does_not_count() -> None:
+    lines, newest = log_of("a", "b")
+    assert own(lines, newest, "/home/ada/other") == [False, False]
+    assert not is_signed(GOOD | {"signature": f"1:{'0' * 64}"}, KEY, HERE)

@@ -12,6 +12,7 @@ import errno
 import json
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from jp_nb.record.events import ChatRequest, InquiryRequest, InquiryResponse, To
 from jp_nb.session import question_log
 from jp_nb.tooling.question import FormAnswer, Question
 from jp_nb.workspace import project_log
+from jp_nb.workspace.project_log import LogEntry, ProjectLog
 from tests.support.asked_notebook import AskedNotebook
 from tests.support.fakes import CANCELLED
 
@@ -413,6 +415,58 @@ def test_with_nobody_there_the_folders_log_counts(
     run = AskedNotebook(folder, headless=True)
     assert [x["answer"] for x in run.read()["entries"]] == ["Delft"]
     run.session.close()
+
+
+@pytest.fixture
+def untrusted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JP_NB_TRUST_FOLDERS", "")
+
+
+@pytest.mark.usefixtures("untrusted")
+def test_signed_answers_do_not_count_in_a_workspace_they_were_copied_to(
+    notebook: AskedNotebook, folder: Path
+) -> None:
+    notebook.ask("Which database?", "Postgres")
+    (other := folder.parent / "other" / ".jp" / "context").mkdir(parents=True)
+    (other / "qna.jsonl").write_bytes(notebook.log.read_bytes())
+    elsewhere = AskedNotebook(folder.parent / "other")
+    assert elsewhere.read()["entries"] == []
+    elsewhere.ask("Now?", "now")
+    assert [x["answer"] for x in elsewhere.read()["entries"]] == ["now"]
+    elsewhere.jp("trust --workspace --yes")
+    assert len(elsewhere.read()["entries"]) == 2
+    elsewhere.session.close()
+
+
+@pytest.mark.usefixtures("untrusted")
+@pytest.mark.parametrize("answers", [3, 110])
+def test_older_answer_does_not_count_again_when_the_newest_line_is_removed(
+    notebook: AskedNotebook, folder: Path, answers: int
+) -> None:
+    log = ProjectLog(folder)
+    sign = partial(notebook.session.active.questions._signed, log)
+    for number in range(answers):
+        entry: LogEntry = {**OLD, "timestamp": OLD["datetime"], "answer": f"a{number}"}
+        log.append([entry], finish=sign)
+    assert notebook.read(limit=200)["total"] == answers
+    lines = notebook.log.read_bytes().splitlines(keepends=True)
+    notebook.log.write_bytes(b"".join(lines[:-1]))
+    assert notebook.read()["entries"] == []
+    notebook.log.write_bytes(b"".join([*lines, lines[0]]))  # and an older one is put behind
+    assert notebook.read(limit=200)["total"] == answers
+    notebook.log.write_bytes(b"".join(lines))
+    assert notebook.read(limit=200)["total"] == answers
+
+
+@pytest.mark.usefixtures("untrusted")
+def test_answers_count_after_full_files_were_removed(notebook: AskedNotebook, folder: Path) -> None:
+    log = ProjectLog(folder, keeps=1)
+    sign = partial(notebook.session.active.questions._signed, log)
+    for number in range(320):
+        entry: LogEntry = {**OLD, "timestamp": OLD["datetime"], "answer": f"a{number}"}
+        log.append([entry], finish=sign)
+    assert len(list(log.folder.glob("qna_*"))) == 1
+    assert notebook.read(limit=200)["total"] == 120
 
 
 # --- tables ----------------------------------------------------------------------------------
