@@ -20,8 +20,10 @@ from jp_nb.record.document import Document, NewerVersionError
 from jp_nb.record.events import CONVERSATION_KINDS
 from jp_nb.record.jp_object import VERSION, conversation_id, events_of, head_of, shape_of
 from jp_nb.record.timestamps import Clock
+from jp_nb.safe_text import one_line
 
 MAX_OFFERED = 5
+MAX_TITLE_CHARS = 40
 _DAMAGED = "damaged"
 _ORDINARY = re.compile(r"[A-Za-z0-9_.~-]{1,64}")
 
@@ -33,7 +35,7 @@ class Listed:
     Attributes:
         id: Names it in this notebook alone: the stored id, with `~2` and so on behind it where
             several have the same; `damaged` where there is none.
-        title: Its title, if it has one.
+        title: Its title, else the first words of its first request.
         turns: How many turns there are.
         made: `live`, `headless`, `imported`, or what somebody wrote there.
         parent: The stored id of the conversation it came from.
@@ -56,7 +58,13 @@ def listing(document: Document) -> list[Listed]:
     """Return all conversations, the active one first, then the others as stored: newest first."""
     names = _names(document)
     stream = document.conversation
-    active = _listed(names[0], {"conversation": stream.head}, turns=stream.turn_count, active=True)
+    active = _listed(
+        names[0],
+        {"conversation": stream.head},
+        turns=stream.turn_count,
+        first=stream.requests[0].content if stream.requests else "",
+        active=True,
+    )
     others = zip(names[1:], document.others, strict=True)
     return [active, *(_listed(name, entry, turns=_turns(entry)) for name, entry in others)]
 
@@ -184,13 +192,31 @@ def _stored_id(entry: JsonValue) -> str:
     return conversation_id(entry) or _DAMAGED
 
 
-def _listed(name: str, entry: JsonValue, *, turns: int, active: bool = False) -> Listed:
+def first_words(text: str) -> str:
+    """Return the beginning of `text` as a title: one line, cut between words."""
+    line = one_line(text[: 4 * MAX_TITLE_CHARS])
+    if len(line) <= MAX_TITLE_CHARS:
+        return line
+    return f"{line[:MAX_TITLE_CHARS].rpartition(' ')[0] or line[:MAX_TITLE_CHARS]} …"
+
+
+def _first_request(entry: JsonValue) -> str:
+    for event in events_of(entry):
+        match event:
+            case {"type": "chat_request", "content": str(content)}:
+                return content
+    return ""
+
+
+def _listed(
+    name: str, entry: JsonValue, *, turns: int, first: str = "", active: bool = False
+) -> Listed:
     head = head_of(entry)
     parent = head.get("parent")
     parent = parent if isinstance(parent, dict) else {}
     return Listed(
         name,
-        title=_words(head.get("title")),
+        title=_words(head.get("title")) or first_words(first or _first_request(entry)) or None,
         turns=turns,
         made=_words(head.get("made")),
         parent=_words(parent.get("id")),

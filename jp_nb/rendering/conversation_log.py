@@ -100,7 +100,7 @@ def log(
         markdown.append("*no turn yet*")
         text.append("no turn yet")
     if document.others:
-        others = _others(document)
+        others = conversations_table(document)
         markdown.append(f"Other conversations in this notebook:\n\n{others.markdown}")
         text += ["other conversations in this notebook:", others.text]
     return Report("\n\n".join(markdown), "\n".join(text))
@@ -212,17 +212,18 @@ def _end(turn: Turn) -> str:
     return _BROKEN_OFF.get(turn.status, "")
 
 
-def _others(document: Document) -> Report:
+def conversations_table(document: Document, *, with_active: bool = False) -> Report:
+    """Return the conversations of `document` as a table, the active one only if asked for."""
     rows = [
         (
             x.id,
-            x.title or "",
+            " ".join(filter(None, (x.title, "(active)" if x.active else None))),
             "damaged" if x.damaged else f"{x.turns} turn{'' if x.turns == 1 else 's'}",
             x.made or "",
             _parent(x),
         )
         for x in listing(document)
-        if not x.active
+        if with_active or not x.active
     ]
     return table(("id", "title", "turns", "made", "from"), rows)
 

@@ -156,17 +156,17 @@ class ConversationList:
                 active.notices.append(ANOTHER)
         return True
 
-    def drop(self, name: str) -> str:
-        """Take a conversation out of the notebook for good; return its id.
+    def drop(self, name: str) -> conversations.Listed:
+        """Take a conversation out of the notebook for good; return what it was.
 
         Raises:
             UsageError: If there is none of that whole id, or it is the active one.
         """
         self._active.refuse_while_running()
         active = self._active
-        dropped = conversations.drop(active.document, name).id
+        dropped = conversations.drop(active.document, name)
         if active.comes_back:
-            active.journal.dropped(dropped)
+            active.journal.dropped(dropped.id)
         active.replaced()
         return dropped
 

@@ -59,8 +59,8 @@ def branch_before(
 
     It has the turns before that one, and the settings that the user made for it and since the last
     turn, without its last `options` changes: its request makes them again. Settings that the user
-    made ahead of the `skipped` turns apply as well. Nothing is deleted: the notice begins with `why`
-    and names the conversation that has all turns.
+    made ahead of the `skipped` turns apply as well. Nothing is deleted: the notice begins with
+    `why` and names the conversation that has all turns.
 
     Raises:
         StorageError: If the active conversation is damaged.

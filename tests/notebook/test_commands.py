@@ -130,7 +130,6 @@ def test_everything_that_somebody_set_is_listed(notebook: Notebook) -> None:
         ("log 0", UsageError, "takes a number of turns, at least 1, found '0'"),
         ("fork 7", UsageError, "there is no turn 7"),
         ("undo", UsageError, "no turn"),
-        ("switch", UsageError, "takes the id"),
         ("switch nobody", UsageError, "there is no conversation"),
         ("drop nobody", UsageError, "there is no conversation"),
         ("import gone", UsageError, "there is no folder"),

@@ -48,7 +48,7 @@ def test_all_conversations_are_listed() -> None:
         entry("jp-c8", head={"made": "imported", "parent": {"id": "jp-c9"}}),
     )
     assert listing(found) == [
-        Listed("jp-c10", turns=1, made="live", active=True),
+        Listed("jp-c10", title="now", turns=1, made="live", active=True),
         Listed("jp-c9", title="Bread", turns=2, made="live", parent="jp-c10", parent_turn=2),
         Listed("jp-c8", made="imported", parent="jp-c9"),
     ]
