@@ -196,7 +196,7 @@ class Session:
         notices = [*self.notices, *more]
         self.notices.clear()
         for notice in notices:
-            print(f"jp_nb: {one_line(notice, limit=2000)}")
+            print(f"jp_nb: {one_line(self.files.relative(notice), limit=2000)}")
 
     def _note_clashes(self) -> None:
         """Say once of each name that a Python tool shares with another one which of them counts."""

@@ -195,7 +195,8 @@ class TurnRunner:
         kept: list[str] = []
         if other is not None:
             stream, settings = other.stream, other.settings(active.files)
-            kept = kept_notices(settings.keep(active.settings, other.keeps))
+            keeps = [path for path in other.keeps if model is None or path != MODEL]
+            kept = kept_notices(settings.keep(active.settings, keeps))
         chosen, notices = choose_variables(directives, self._host.namespace, active.files.folder)
         draft = settings.draft(chosen, model=model)
         draft.notices[:] = [*kept, *draft.notices, *notices]

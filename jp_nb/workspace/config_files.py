@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -239,6 +240,23 @@ class ConfigFiles:
         notices, said = list(self.notices), set(self._said)
         yield
         self.notices, self._said = notices, said
+
+    def relative(self, text: str) -> str:
+        """Return `text` with paths in the workspace relative to the notebook's folder.
+
+        Paths in the home folder begin with `~`, so that the text is the same on each machine.
+        """
+        for place, name in (
+            (self.root, os.path.relpath(self.root, self.folder)),
+            (Path(os.path.expanduser("~")), "~"),
+        ):
+            if place == place.parent:
+                continue  # the root of the file system
+            within = "" if name == "." else f"{name}/"
+            path = rf"(?<![\w./-]){re.escape(str(place))}"
+            text = re.sub(f"{path}/", within.replace("\\", r"\\"), text)
+            text = re.sub(rf"{path}(?=[\s:;,)'`\"]|$)", name.replace("\\", r"\\"), text)
+        return text
 
     def take_notices(self) -> list[str]:
         """Return what the person should be told since the last call."""

@@ -108,7 +108,7 @@ def imported(cells: Cells) -> None:
     then = utc_now() - timedelta(days=1)
     document = Document.new(clock=lambda: then, made="live", base_config={})
     save_directory(document.to_json(), out, "native")
-    loaded = Document.load(load_directory(out, clock=utc_now), clock=utc_now)
+    loaded = Document.load(load_directory(out, clock=lambda: then), clock=utc_now)
     cells.session.conversations.adopt_imported(loaded)
 
 
@@ -211,6 +211,14 @@ def test_a_new_conversation_keeps_the_model(cells: Cells, *, by_option: bool) ->
         cells.session.conversations.new()
         assert cells.session.summary().startswith("model scripted/other · new conversation")
     assert any("assistant.model.id=scripted/other" in line for line in cells.told())
+
+
+def test_a_cell_that_names_its_model_says_nothing_of_the_previous_one(cells: Cells) -> None:
+    Path("other.toml").write_text('[[replies]]\ntext = "other"\n')
+    cells.ask("a", "Hello.", model="scripted/other")
+    cells.told()
+    assert cells.ask("b", "New.", new=True, model="scripted/other") == "other"
+    assert cells.told() == []
 
 
 def test_running_the_first_cell_again_begins_with_its_own_model(cells: Cells) -> None:

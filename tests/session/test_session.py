@@ -233,3 +233,30 @@ print(*[name for name in sys.modules if name.startswith("jp_nb.notebook")])
         env={**os.environ, "PYTHONPATH": str(Path(jp_nb.__file__).parents[1])},
     )
     assert done.stdout == "\n\n"
+
+
+def test_a_notice_has_no_absolute_path_of_the_workspace(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("JP_NB_TRUST_FOLDERS", raising=False)
+    monkeypatch.setenv("HOME", str(folder / "home"))
+    printed = []
+    for name in ("one", "another"):
+        place = folder / name / "notebooks"
+        (place.parent / ".jp").mkdir(parents=True)
+        place.mkdir()
+        (place.parent / ".jp" / "config.toml").write_text(
+            'extends = ["gone.toml"]\n[conversation.tools.t]\nsource = "local"\ncommand = "true"\n'
+        )
+        monkeypatch.chdir(place)
+        session = Session(FakeHost())
+        session.notices += [f"{place.parent} is the workspace", f"{folder}/home/x is yours"]
+        session.say_notices()
+        printed.append(capsys.readouterr().out)
+        session.close()
+    assert printed[0] == printed[1]
+    assert str(folder) not in printed[0]
+    assert "../.jp/config.toml includes 'gone.toml'" in printed[0]
+    assert "is set in ../.jp/config.toml; ignored until" in printed[0]
+    assert ".. is the workspace" in printed[0]
+    assert "~/x is yours" in printed[0]

@@ -482,7 +482,7 @@ def test_a_strangers_attachments_are_not_read_before_a_person_trusts_them(
     tmp_path: Path, trusted: bool
 ) -> None:
     first = "%load_ext jp_nb" + ("\n%jp trust --yes" if trusted else "")
-    path = notebook(tmp_path, first, "%%jp\nHello again.")
+    path = notebook(tmp_path, first, "%%jp\nHello! Who answers here?")
     by_a_stranger(path, {"conversation": {"attachments": ["file:/no/such/file"]}})
     done = run_python(["-m", "jp_nb.cli", "run", "--continue", path.name], path.parent)
     assert (done.returncode != 0) == trusted, done.stderr
