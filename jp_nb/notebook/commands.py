@@ -156,9 +156,9 @@ def retry(call: Invocation) -> None:
 
 
 def resume(call: Invocation) -> None:
-    """Go on with the last turn, which was cut short."""
+    """Continue the last turn, or restore a conversation that a kernel left."""
     with unless_cancelled():
-        if call.session.resume() is None:
+        if call.session.resume(call.word or "") is None:
             call.say_summary()
 
 

@@ -5,6 +5,7 @@ Source: `docs/guide.md`.
 
 from __future__ import annotations
 
+from jp_nb.errors import StorageError
 from jp_nb.interop.jp_directories import folder_at, load_directory, save_directory
 from jp_nb.interop.jp_files import Dialect
 from jp_nb.notebook.commands import Invocation
@@ -98,7 +99,13 @@ def _quoted(title: str | None) -> str:
 
 def save(call: Invocation) -> None:
     """Store the record now."""
-    print(f"jp_nb: {plain(call.session.store.save())}")
+    store, where = call.session.store, call.session.active.where
+    if store.why_not_kept is not None:
+        raise StorageError(
+            f"the record is not saved: it is {where}. `%jp export DIR` writes it into a folder, "
+            "and `jp-nb import DIR NOTEBOOK` takes that into a notebook"
+        )
+    print(f"jp_nb: {plain(store.save())}")
 
 
 def export_directory(call: Invocation) -> None:

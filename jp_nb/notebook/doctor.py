@@ -11,6 +11,8 @@ from collections.abc import Callable
 from jp_nb.errors import JpNbError
 from jp_nb.notebook.cassette_commands import status
 from jp_nb.notebook.document.finding import is_headless
+from jp_nb.notebook.document.live import LiveStore
+from jp_nb.notebook.document.places import place_of
 from jp_nb.notebook.prompt.presence import Presence, PromptSettings, running_kernel
 from jp_nb.session.session import Session
 from jp_nb.versions import versions
@@ -24,7 +26,7 @@ def examine(session: Session) -> list[tuple[str, str]]:
         "kernel": _kernel,
         "front end": _front_end,
         "questions": _questions,
-        "record": lambda session: session.store.where,
+        "record": lambda session: session.active.where,
         "answers": lambda session: session.active.questions.where(),
         "folder": _folder,
         "model": _model,
@@ -47,11 +49,13 @@ def _kernel(_: Session) -> str:
     return "none (a terminal)" if kernel is None else type(kernel).__name__
 
 
-def _front_end(_: Session) -> str:
-    kernel = running_kernel()
-    if kernel is None:
-        return "terminal"
-    return "headless: nobody is there" if is_headless(kernel) else "a page or console"
+def _front_end(session: Session) -> str:
+    kernel, store = running_kernel(), session.store
+    if kernel is not None and is_headless(kernel):
+        return "headless: no user is available"
+    if isinstance(store, LiveStore) and store.path:
+        return "a page with the jp-nb extension"
+    return place_of(kernel, session.host.namespace).name
 
 
 def _questions(session: Session) -> str:

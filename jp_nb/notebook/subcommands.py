@@ -238,8 +238,9 @@ _TABLE: Final = (
                "commands:retry", what="nothing but -m MODEL",
                options=(MagicOption(("-m", "--model"), "with another model, for later turns, too",
                                     "MODEL", "model"),)),
-    Subcommand("resume", "go on with the last turn, where something cut it short",
-               "commands:resume"),
+    Subcommand("resume", "continue the last turn if it was interrupted, or restore a conversation "
+               "that a kernel left outside of a notebook", "commands:resume", "[ID]",
+               "the id of a conversation that a kernel left"),
     Subcommand(
         "code", "put a block of code of the last answer into a new cell, which does not run",
         "code_commands:code", "[N]", "the number of a block, from 1",

@@ -2,7 +2,8 @@
 
 The first line is the head, each line behind it one object:
     {"journal": 1, "conversation": {…}, "base_config": {…}, "notebook": "…", "file": "…",
-     "base": 12, "mark": "<digest of the entries before base>"}
+     "base": 12, "mark": "<digest of the entries before base>"}   and, if no notebook keeps the
+                                    conversation, "folder": "…"
     {"entry": {…}}                  the next entry, as the record stores it
     {"conversation": {…}}           what is stored about the conversation itself, from here on
     {"signature": "2:…" | null}     of the record as it is here, null if it is not signed
@@ -46,6 +47,7 @@ class JournalHead:
         mark: The `RunningMark` of those.
         notebook: The notebook's path, "" if it is not known.
         file: What tells the file at that path from a copy of it, "" if there was none.
+        folder: The kernel's folder, if no notebook keeps the conversation; else "".
     """
 
     conversation: JsonObject
@@ -54,6 +56,7 @@ class JournalHead:
     mark: str
     notebook: str = ""
     file: str = ""
+    folder: str = ""
 
     @property
     def id(self) -> str:
@@ -75,6 +78,7 @@ class JournalHead:
             file=self.file,
             base=self.base,
             mark=self.mark,
+            **({"folder": self.folder} if self.folder else {}),
         )
 
 
@@ -209,8 +213,8 @@ def read_head(line: bytes) -> JournalHead | None:
             "mark": str(mark),
             **others,
         } if base >= 0:
-            file = others.get("file", "")
-            return JournalHead(conversation, base_config, base, mark, notebook, str(file))
+            file, folder = str(others.get("file", "")), str(others.get("folder", ""))
+            return JournalHead(conversation, base_config, base, mark, notebook, file, folder)
     return None
 
 

@@ -55,7 +55,7 @@ class ActiveConversation:
         restored: True if the active conversation was in the notebook before.
         made_here: True if this process made all of it.
         begun: Number of entries that it took over when it began; no more: it is unused.
-        comes_back: True if there is a notebook that may be opened again.
+        by_folder: True if no notebook keeps the record: its journal is found by the folder.
         running: The turn, or the call on the bench, that runs, or ran last.
         notices: What the person should be told once.
     """
@@ -87,10 +87,9 @@ class ActiveConversation:
         self.notices += opened.notices
         self.made_here = not self.restored
         self._ours = self.made_here or (previous is not None and self._continues(previous))
-        self.comes_back = opened.comes_back
+        self.by_folder = opened.by_folder
         self._kept = len(self.document.conversation) if self.restored else 0
-        if self.comes_back:
-            self._look_for_journals()
+        self._look_for_journals()
         self._adopt()
         recovered = self.take_up_finished_calls()
         if recovered or (self.restored and previous is None):
@@ -107,6 +106,7 @@ class ActiveConversation:
             kept=self._kept,
             saved=self.store.saved_entries,
             notices=self.notices,
+            kernel_folder=str(self.files.folder) if self.by_folder else "",
         )
 
     @cached_property
@@ -266,8 +266,7 @@ class ActiveConversation:
         """
         self.restored, self.made_here, self._ours = False, made_here, self.trust.trusted
         self.begun = begun
-        if self.comes_back:
-            self.journal.follow(is_kept=is_kept)
+        self.journal.follow(is_kept=is_kept)
         self._adopt(settings)
         self.replaced()
 
@@ -369,14 +368,30 @@ class ActiveConversation:
             if progress.stage == "started":
                 self.journal.sync()
 
+    @property
+    def wants_journal(self) -> bool:
+        """Return whether the configuration wants a journal; as before, while that is not valid."""
+        if not self.made_here or self.files.anything() or self.document.conversation.deltas:
+            with suppress(ConfigError):
+                self._wants_journal = self.settings.projection.config().record.journal
+        return self._wants_journal
+
+    @property
+    def where(self) -> str:
+        """The place of the record in words: the notebook, else the journal or memory, and why."""
+        why = self.store.why_not_kept
+        if why is None:
+            return self.store.where
+        if not self.wants_journal:
+            return f"kept in memory only (`record.journal` is off): {why}"
+        if self.journal.is_failing:
+            return f"kept in memory only (the journal cannot be written): {why}"
+        return f"kept in your journal, not in a notebook: {why}"
+
     def write_journal(self) -> None:
         """Have the journal hold what happened, before any home is offered it."""
-        is_unused = self.begun == len(self.document.conversation) > 0
-        if not self.comes_back or is_unused:
-            return
-        with suppress(ConfigError):  # nothing can be asked with it: as it was before
-            self._wants_journal = self.settings.projection.config().record.journal
-        self.journal.changed(wanted=self._wants_journal)
+        if not self.begun == len(self.document.conversation) > 0:  # it is used
+            self.journal.changed(wanted=self.wants_journal)
 
     def _keep_questions(self) -> None:
         """Have the questions kept that ended in what was appended."""

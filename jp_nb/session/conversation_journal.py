@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
 from pydantic import JsonValue
 
-from jp_nb.errors import StorageError
+from jp_nb.errors import StorageError, UsageError
 from jp_nb.json_values import JsonObject
 from jp_nb.record.call_progress import CallProgress
 from jp_nb.record.document import Document
@@ -29,11 +30,14 @@ from jp_nb.record.journal_text import (
     read_head,
     read_journal,
 )
+from jp_nb.record.jp_object import conversation_id
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.trust import SIGNATURE
+from jp_nb.safe_text import one_line
 from jp_nb.session.left_journals import (
     LeftJournal,
     find_left,
+    is_of_folder,
     is_own,
     remove_headless,
     stored_conversation,
@@ -41,6 +45,26 @@ from jp_nb.session.left_journals import (
 from jp_nb.workspace.journal_files import JournalFile, JournalFolder, file_identity
 
 COSTS = "what the notebook does not have yet is lost if the kernel dies"
+
+
+@dataclass(frozen=True, slots=True)
+class LeftConversation:
+    """A conversation that an earlier kernel left in a journal.
+
+    Attributes:
+        path: The journal.
+        stored: The conversation as a notebook keeps it.
+        calls: The progress of its open tool calls, by event id.
+    """
+
+    path: Path
+    stored: JsonObject
+    calls: dict[str, CallProgress]
+
+    @property
+    def id(self) -> str:
+        """The id of the conversation."""
+        return conversation_id(self.stored)
 
 
 class ConversationJournal:
@@ -53,9 +77,11 @@ class ConversationJournal:
         saved: Returns how many entries of a conversation the notebook's file is known to hold.
         notices: Takes what the person should be told once.
         folder: Where journals are.
+        kernel_folder: The kernel's folder, if no notebook keeps the conversation; else "".
 
     Attributes:
         calls: The progress of tool calls without a response, by the event ids of their requests.
+        offers_of_notebook: True if earlier kernels of this notebook left a conversation.
     """
 
     def __init__(
@@ -67,6 +93,7 @@ class ConversationJournal:
         saved: Callable[[str], int],
         notices: list[str],
         folder: JournalFolder | None = None,
+        kernel_folder: str = "",
     ) -> None:
         self._document = document
         self._where = notebook
@@ -74,10 +101,12 @@ class ConversationJournal:
         self._saved = saved
         self._notices = notices
         self._folder = folder or JournalFolder()
+        self._kernel_folder = kernel_folder
         self._lock = Lock()
         self._file: JournalFile | None = None
         self._told = self._is_wanted = False
         self._offered: list[Path] = []
+        self.offers_of_notebook = False
         self._left: dict[str, list[Path]] = {}
         self._take(document.conversation, base=kept)
 
@@ -107,9 +136,12 @@ class ConversationJournal:
 
     def _recover(self) -> bool:
         stream = self._stream
-        left = find_left(self._folder, self._document, notebook=self._notebook)
+        left = find_left(
+            self._folder, self._document, notebook=self._notebook, kernel_folder=self._kernel_folder
+        )
         self._notices += left.notices
         self._offered = left.offered
+        self.offers_of_notebook = len(left.offered) > len(left.in_folder)
         if left.is_shared:  # what the page has may be in the other kernel's journal alone
             self._base = self._written = 0
         found = left.to_go_on
@@ -145,40 +177,61 @@ class ConversationJournal:
             if self._notebook and self._folder.exists():
                 remove_headless(self._folder, self._notebook)
 
-    def offered(self) -> tuple[JsonObject, dict[str, CallProgress]] | None:
+    def offered(self, name: str = "") -> LeftConversation | None:
         """Return the newest conversation that the notebook has nowhere, as it would keep it.
 
-        With it comes the progress of its open tool calls, by event id. It stays in its journal
-        until `taken` is called.
+        It stays in its journal until `taken` is called.
+
+        Args:
+            name: Its id, or the beginning of it.
 
         Raises:
             StorageError: If there is one, and it cannot be read.
+            UsageError: If several ids begin with `name`.
         """
-        while self._offered:
-            file = self._folder.take(self._offered[0])
-            if file is None:
-                del self._offered[0]
-                continue
-            try:
-                contents = read_journal(file.read())
-            except OSError as exc:
-                raise StorageError(f"{file.path} cannot be read: {exc.strerror or exc}") from exc
-            finally:
-                file.close()
-            found = contents and stored_conversation(contents, self._document)
-            if contents and found:
-                return found, contents.calls
-            del self._offered[0]
-        return None
+        found: list[LeftConversation] = []
+        for path in list(self._offered):
+            left = self._left_at(path)
+            if left is None:
+                self._offered.remove(path)
+            elif not name or left.id == name:
+                return left
+            elif left.id.startswith(name):
+                found.append(left)
+        if len(found) > 1:
+            ids = ", ".join(one_line(left.id, limit=60) for left in found)
+            raise UsageError(f"several conversations have an id that begins so: {ids}")
+        return found[0] if found else None
 
-    def taken(self) -> None:
-        """Remove the journal that was `offered`: the notebook is given all of it.
+    def _left_at(self, path: Path) -> LeftConversation | None:
+        """Return the conversation in the journal at `path`; None if it cannot be brought back."""
+        file = self._folder.take(path)
+        if file is None:
+            return None
+        try:
+            contents = read_journal(file.read())
+        except OSError as exc:
+            raise StorageError(f"{file.path} cannot be read: {exc.strerror or exc}") from exc
+        finally:
+            file.close()
+        stored = contents and stored_conversation(contents, self._document)
+        return LeftConversation(path, stored, contents.calls) if contents and stored else None
+
+    def taken(self, left: LeftConversation) -> None:
+        """Remove the journal of a conversation that was `offered`: the new one has all of it.
 
         That of another notebook, which may be away for now, stays.
         """
-        if self._offered and (file := self._folder.take(self._offered.pop(0))) is not None:
-            head = read_head(file.first_line())
-            file.close(remove=head is not None and is_own(head, self._notebook))
+        self._offered.remove(left.path)
+        if (file := self._folder.take(left.path)) is not None:
+            head, here = read_head(file.first_line()), self._notebook
+            ours = head and (is_own(head, here) or is_of_folder(head, here, self._kernel_folder))
+            file.close(remove=bool(ours))
+
+    @property
+    def is_failing(self) -> bool:
+        """True if the journal could not be written."""
+        return self._told
 
     def _go_on_with(self, left: LeftJournal) -> None:
         """Write into the journal that was `left`: it is of this conversation as it is."""
@@ -327,7 +380,8 @@ class ConversationJournal:
         head, base_config = self._stream.head, self._stream.base_config
         file = file_identity(self._notebook)
         at = mark.at(raw, base)
-        return JournalHead(head, base_config, base, at, self._notebook, file).line()
+        folder = "" if self._notebook else self._kernel_folder
+        return JournalHead(head, base_config, base, at, self._notebook, file, folder).line()
 
     def _start_over(self) -> None:
         """Write the journal anew, of a conversation whose entries were rearranged."""

@@ -122,37 +122,41 @@ class ConversationList:
         active.follow()
         return True
 
-    def bring_back(self) -> bool:
+    def bring_back(self, name: str = "") -> bool:
         """Make a conversation the active one that a kernel left outside of the notebook.
 
-        Returns whether there is one.
+        Args:
+            name: Its id, or the beginning of it; the newest one if it is empty.
+
+        Returns:
+            True if there is one.
 
         Raises:
             StorageError: If it cannot be read.
+            UsageError: If several ids begin with `name`.
         """
         active = self._active
         active.refuse_while_running()
-        offered = active.journal.offered() if active.comes_back else None
-        if offered is None:
+        left = active.journal.offered(name)
+        if left is None:
             return False
-        found, calls = offered
         document, trust = active.document, active.trust
-        document.others.insert(0, found)
+        document.others.insert(0, left.stored)
         try:
             conversations.switch(
                 document, conversations.listing(document)[1].id, clock=active.clock
             )
         except StorageError:
-            document.others.remove(found)
+            document.others.remove(left.stored)
             raise
         trust.follow()
         active.follow(is_kept=False)
-        for call, progress in calls.items():
+        for call, progress in left.calls.items():
             active.keep_progress(call, progress)
-        active.journal.taken()
+        active.journal.taken(left)
         active.say_interrupted(active.take_up_finished_calls())
         with suppress(StorageError):  # said once it is asked for
-            if active.journal.offered():
+            if active.journal.offers_of_notebook and active.journal.offered():
                 active.notices.append(ANOTHER)
         return True
 
@@ -165,8 +169,7 @@ class ConversationList:
         self._active.refuse_while_running()
         active = self._active
         dropped = conversations.drop(active.document, name)
-        if active.comes_back:
-            active.journal.dropped(dropped.id)
+        active.journal.dropped(dropped.id)
         active.replaced()
         return dropped
 

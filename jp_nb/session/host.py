@@ -74,6 +74,11 @@ class RecordStore(Protocol):
         """The place of the record: `kept in this notebook` or `kept in memory only: …`."""
         ...
 
+    @property
+    def why_not_kept(self) -> str | None:
+        """Why no notebook keeps the record; None if one does."""
+        ...
+
     def flush(self, timeout: float) -> bool:
         """Wait until the home has every entry; return whether it has them."""
         ...
@@ -114,14 +119,14 @@ class Opened:
     Attributes:
         restored: Whether the conversation was in the notebook before.
         notices: What the person should be told once.
-        comes_back: Whether there is a notebook that may be opened again: then a journal is kept.
+        by_folder: True if no notebook keeps the record: its journal is found by the folder.
     """
 
     document: Document
     store: RecordStore
     restored: bool = False
     notices: list[str] = field(default_factory=list)
-    comes_back: bool = True
+    by_folder: bool = False
 
 
 class Home(Protocol):

@@ -5,10 +5,10 @@ Source: `docs/record.md`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 from pydantic import JsonValue
 
@@ -49,8 +49,18 @@ TAKEN = (
     "and each kernel has a journal of its own"
 )
 
-Whose = Literal["own", "unknown", "elsewhere"]
-"""Of which notebook a journal is: certainly this one, nobody knows, or of one that is not there."""
+IN_FOLDER = "{} of this folder {} in no notebook: {}. `%jp resume` restores {}"
+
+Whose = Literal["own", "folder", "unknown", "elsewhere"]
+"""The origin of a journal.
+
+It is of this notebook, of this folder where no notebook keeps a conversation, of an unknown
+notebook, or of one whose file is gone.
+"""
+
+MAX_LISTED: Final = 3
+"""Conversations of a folder that are named."""
+TITLE_CHARS: Final = 40
 
 Copies = dict[str, list[list[RawEntry]]]
 """The entries of conversations, by their ids; copies that differ have the same."""
@@ -72,6 +82,7 @@ class LeftJournals:
     Attributes:
         to_go_on: The one that is of the active conversation as the notebook has it, or longer.
         offered: Those with what the notebook has nowhere, newest first.
+        in_folder: The offered conversations of this folder that no notebook has, newest first.
         notices: What the person should be told once.
         is_shared: Whether another kernel has the active conversation open, too.
         calls: The progress of tool calls in the journals of the active conversation.
@@ -79,6 +90,7 @@ class LeftJournals:
 
     to_go_on: LeftJournal | None = None
     offered: list[Path] = field(default_factory=list)
+    in_folder: list[JournalContents] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     is_shared: bool = False
     calls: dict[str, CallProgress] = field(default_factory=dict)
@@ -95,11 +107,18 @@ class LeftJournals:
         """
         if left.contents.entries and left.contents.head.made != "headless":
             self.offered.append(left.file.path)
-            self.say(notice)
+            if left.whose == "folder":
+                self.in_folder.append(left.contents)
+            else:
+                self.say(notice)
 
 
-def find_left(folder: JournalFolder, document: Document, *, notebook: str) -> LeftJournals:
+def find_left(
+    folder: JournalFolder, document: Document, *, notebook: str, kernel_folder: str = ""
+) -> LeftJournals:
     """Look at the journals of the notebook at the path `notebook`, which holds `document`.
+
+    Where no notebook is known, those of conversations in `kernel_folder` that no notebook keeps.
 
     Raises:
         StorageError: If the folder is not the user's alone.
@@ -107,7 +126,7 @@ def find_left(folder: JournalFolder, document: Document, *, notebook: str) -> Le
     """
     found, stream = LeftJournals(), document.conversation
     known = _copies(document)
-    for left in _readable(folder, known, notebook, found):
+    for left in _readable(folder, known, (notebook, kernel_folder), found):
         contents = left.contents
         same = contents.head.id == stream.id and len(stream) > 0
         surely = left.whose != "elsewhere" and same
@@ -126,6 +145,8 @@ def find_left(folder: JournalFolder, document: Document, *, notebook: str) -> Le
         elif place != "covered":
             found.offer(left, UNKNOWN if place is None else BRANCH)
     own = found.to_go_on.file if found.to_go_on else None
+    if found.in_folder:
+        found.say(_in_folder(found.in_folder))
     heads = map(read_head, folder.taken(stream.id, besides=own) if notebook else ())
     if any(head and is_own(head, notebook) for head in heads):
         found.is_shared = True
@@ -255,7 +276,7 @@ def _choose(found: LeftJournals, left: LeftJournal, raw: list[RawEntry]) -> None
 
 
 def _readable(
-    folder: JournalFolder, known: Copies, notebook: str, found: LeftJournals
+    folder: JournalFolder, known: Copies, here: tuple[str, str], found: LeftJournals
 ) -> Iterator[LeftJournal]:
     """Yield the journals of this notebook; what is damaged in them is said."""
     for file in folder.left():
@@ -266,7 +287,7 @@ def _readable(
                     f"{file.path} is no journal that this jp_nb reads, or its first line is damaged"
                 )
             file.close(remove=not file.size)
-        elif (whose := _whose(head, known, notebook)) is None:
+        elif (whose := _whose(head, known, *here)) is None:
             file.close()
         elif (contents := _contents(file, found)) is not None:
             yield LeftJournal(file, contents, whose)
@@ -286,7 +307,7 @@ def _contents(file: JournalFile, found: LeftJournals) -> JournalContents | None:
     return contents
 
 
-def _whose(head: JournalHead, known: Copies, notebook: str) -> Whose | None:
+def _whose(head: JournalHead, known: Copies, notebook: str, kernel_folder: str) -> Whose | None:
     """Return whose a journal is; None if it is of a notebook that is there, and is not this one.
 
     A notebook that was renamed is the same file. One that is at its path no more may have been
@@ -294,6 +315,8 @@ def _whose(head: JournalHead, known: Copies, notebook: str) -> Whose | None:
     """
     if is_own(head, notebook):
         return "own"
+    if is_of_folder(head, notebook, kernel_folder):
+        return "folder"
     if not any(known.get(head.id, ())):
         return None
     if not (head.notebook and notebook):
@@ -302,6 +325,34 @@ def _whose(head: JournalHead, known: Copies, notebook: str) -> Whose | None:
     if not there:
         return "elsewhere"
     return "own" if there == file_identity(notebook) else None  # one file has several paths
+
+
+def is_of_folder(head: JournalHead, notebook: str, kernel_folder: str) -> bool:
+    """Return True if a journal is of `kernel_folder`, and no notebook is known of it nor here."""
+    here = not notebook and kernel_folder != ""
+    return here and not head.notebook and head.folder == kernel_folder
+
+
+def _in_folder(found: Sequence[JournalContents]) -> str:
+    """Return the notice about conversations of a folder that no notebook has."""
+    listed = [_titled(contents) for contents in found[:MAX_LISTED]]
+    if more := len(found) - MAX_LISTED:
+        listed += [f"{more} more"] if more > 0 else []
+    if len(found) == 1:
+        return IN_FOLDER.format("a conversation", "is", *listed, "it")
+    which = "the newest, `%jp resume ID` another one"
+    return IN_FOLDER.format(f"{len(found)} conversations", "are", "; ".join(listed), which)
+
+
+def _titled(contents: JournalContents) -> str:
+    """Return id, title and size of a conversation; the title is the first request without one."""
+    entries = contents.entries
+    requests = [each.get("content") for each in entries if each.get("type") == "chat_request"]
+    title = contents.head.conversation.get("title") or next(iter(requests), "")
+    shown = one_line(str(title), limit=TITLE_CHARS)
+    turns = sum(each.get("type") == "turn_start" for each in entries)
+    count = f"{turns} turn{'' if turns == 1 else 's'}"
+    return f'{one_line(contents.head.id, limit=TITLE_CHARS)} "{shown}" ({count})'
 
 
 def is_own(head: JournalHead, notebook: str) -> bool:

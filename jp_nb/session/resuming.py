@@ -37,6 +37,10 @@ ABANDONED: Final = (
 )
 UNTRUSTED_SKIPPED: Final = "The user chose not to run this tool call."
 NO_TURN: Final = "there is nothing to resume: this conversation has no turn yet"
+NOT_LEFT: Final = (
+    "no kernel left a conversation {} here that is in no notebook; `%jp resume` restores the "
+    "newest one, `%jp switch` goes to a conversation of this notebook"
+)
 NOTHING: Final = "there is nothing to resume: the last turn is complete. Ask it again: `%jp retry`"
 STRANGE: Final = (
     "options of this turn are not applied again, because the history of this notebook is not "

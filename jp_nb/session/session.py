@@ -149,7 +149,7 @@ class Session:
         if turns:
             word = "conversation restored" if self.active.restored else "conversation"
             conversation = f"{word} ({turns} turn{'' if turns == 1 else 's'})"
-        return f"model {self._model()} · {conversation} · {self.store.where}"
+        return f"model {self._model()} · {conversation} · {self.active.where}"
 
     def _model(self) -> str:
         """Return the name of the model in force, for the person; `settings` only where needed."""
@@ -353,25 +353,33 @@ class Session:
             shows_request=True,
         )
 
-    def resume(self) -> Turn | None:
+    def resume(self, conversation: str = "") -> Turn | None:
         """Continue the last turn, which was interrupted, and show that in the cell.
 
         The user decides about each tool call that may have run already. If the last turn is
         complete, a conversation that a kernel left outside of the notebook becomes the active one;
         then nothing is asked, and None returned.
 
+        Args:
+            conversation: The id of a conversation that a kernel left outside of the notebook, which
+                becomes the active one.
+
         Raises:
-            UsageError: If there is nothing to resume, or the tool of a call is not defined; or as
-                `run_turn` does.
+            UsageError: If there is no such conversation, there is nothing to resume, or the tool of
+                a call is not defined; or as `run_turn` does.
             PromptUnavailable: If no user is available to decide about a call; nothing has changed.
             PromptCancelled: If the user decides later; nothing has changed.
             JpNbError: As `run_turn` does.
             KeyboardInterrupt: Likewise.
         """
         from jp_nb.rendering.interrupted_turn import finished_words, skipped_words
-        from jp_nb.session.resuming import NO_TURN, NOTHING, STRANGE, Resuming
+        from jp_nb.session.resuming import NO_TURN, NOT_LEFT, NOTHING, STRANGE, Resuming
 
         turns = self._ready()
+        if conversation:
+            if not self.conversations.bring_back(conversation):
+                raise UsageError(NOT_LEFT.format(one_line(conversation, limit=60)))
+            return None
         resuming = Resuming(self.active, self.conversations.known)
         found = resuming.found()
         if found is None:

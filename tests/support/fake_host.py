@@ -30,6 +30,7 @@ class FakeStore:
     """Keeps the entries that it was told of, as a notebook would have them."""
 
     where = "kept in a test"
+    why_not_kept: str | None = None
 
     def __init__(self, document: Document) -> None:
         self._document = document

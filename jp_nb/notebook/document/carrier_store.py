@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from jp_nb.json_values import JsonObject, storable, storable_and_size
 from jp_nb.notebook.document.cell_context import CellContext
-from jp_nb.notebook.document.stores import IN_NOTEBOOK
+from jp_nb.notebook.document.stores import IN_NOTEBOOK, IN_RUN
 from jp_nb.record.by_position import PositionClock
 from jp_nb.record.carrier import MODEL, MODULE
 from jp_nb.record.document import Document
@@ -59,20 +59,23 @@ def _open_widget(state: JsonObject, cell: CellContext, clock: Clock) -> Send:
 class CarrierStore:
     """Keeps the record in a carrier, entry by entry and at once: a cell's end may be the last.
 
-    `seen` is `entry_counts` of what was read from the notebook. Make it in the cell's thread.
+    `seen` is `entry_counts` of what was read from the notebook, and `named` whether it is known
+    which notebook this is. Make it in the cell's thread.
     """
 
-    where = IN_NOTEBOOK
+    why_not_kept = None
 
     def __init__(
         self,
         document: Document,
         *,
         seen: Mapping[str, int] | None = None,
+        named: bool = True,
         shell: Any = None,
         clock: Clock = utc_now,
         open_widget: OpenWidget | None = None,
     ) -> None:
+        self.where = IN_NOTEBOOK if named else IN_RUN
         self._document = document
         self._seen = dict(seen or {})
         self._cell = CellContext(shell)
@@ -169,7 +172,7 @@ class CarrierStore:
 
     def save(self, timeout: float = 10.0) -> str:
         """Return that the executor writes the file when the run ends."""
-        return f"{IN_NOTEBOOK}, which is written when the run ends"
+        return f"{self.where}, at the end of the run"
 
     def saved_entries(self, conversation: str) -> int:
         """Return 0: the runner writes the file when this kernel is gone."""

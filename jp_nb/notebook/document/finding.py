@@ -14,6 +14,7 @@ from typing import Any
 
 from jp_nb.notebook.document.homes import HeadlessHome, NoHome, PageHome
 from jp_nb.notebook.document.live import LiveStore
+from jp_nb.notebook.document.places import notebook_path, place_of
 from jp_nb.notebook.document.wire import Hello
 from jp_nb.workspace import variables
 
@@ -28,30 +29,23 @@ def find(shell: Any, *, timeout: float | None = None) -> PageHome | HeadlessHome
 
     Call it in the cell's thread.
     """
-    kernel = getattr(shell, "kernel", None)
+    kernel, user_ns = getattr(shell, "kernel", None), getattr(shell, "user_ns", {})
     if kernel is None:
         return NoHome()
     if is_headless(kernel):
-        return HeadlessHome(find_path(getattr(shell, "user_ns", {})), shell)
+        return HeadlessHome(find_path(user_ns), shell)
+    place = place_of(kernel, user_ns)
     if timeout is None:
-        timeout = PAGE_TIMEOUT_S if _may_have_a_page(kernel) else CONSOLE_TIMEOUT_S
-    store = LiveStore(kernel)
+        timeout = PAGE_TIMEOUT_S if place.may_have_page else CONSOLE_TIMEOUT_S
+    store = LiveStore(kernel, no_page=place.why_not)
     hello = store.connect(timeout)
-    return PageHome(_live_path(hello), store, hello)
+    path = notebook_path(user_ns) if hello is None else _live_path(hello)
+    return PageHome(path, store, hello)
 
 
 def is_headless(kernel: Any) -> bool:
     """Return whether nobody can be asked in the running cell: its `allow_stdin` is false."""
     return not getattr(kernel, "_allow_stdin", False)
-
-
-def _may_have_a_page(kernel: Any) -> bool:
-    """Return whether a page seems to run the cell; a console has neither of these."""
-    if "JPY_SESSION_NAME" in os.environ:
-        return True
-    parent = kernel.get_parent("shell") if hasattr(kernel, "get_parent") else {}
-    metadata = parent.get("metadata") if isinstance(parent, Mapping) else None
-    return isinstance(metadata, Mapping) and "cellId" in metadata
 
 
 def _live_path(hello: Hello | None) -> Path | None:

@@ -17,6 +17,7 @@ from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject
 from jp_nb.notebook.document.carrier_store import CarrierStore
 from jp_nb.notebook.document.live import LiveStore
+from jp_nb.notebook.document.places import TERMINAL
 from jp_nb.notebook.document.stores import MemoryStore
 from jp_nb.notebook.document.wire import Hello
 from jp_nb.record import carrier
@@ -32,7 +33,7 @@ BaseConfig = Mapping[str, JsonValue]
 
 
 class NoHome:
-    """No kernel, so no notebook: the record stays in memory."""
+    """No kernel, so no notebook."""
 
     path = None
     headless = False
@@ -42,8 +43,7 @@ class NoHome:
     ) -> Opened:
         """Begin a conversation."""
         document = Document.new(clock=clock, made="live", base_config=base_config)
-        store = MemoryStore("there is no notebook here")
-        return Opened(document, store, comes_back=False)
+        return Opened(document, MemoryStore(TERMINAL.why_not), by_folder=True)
 
 
 class PageHome:
@@ -85,8 +85,7 @@ class PageHome:
         self.store.attach(document)
         notices = [text for text in notices if text not in self.store.where]
         restored = loaded is not None and len(loaded.conversation) > 0
-        comes_back = self.hello is not None or variables.PAGE in os.environ
-        return Opened(document, self.store, restored, notices, comes_back=comes_back)
+        return Opened(document, self.store, restored, notices, by_folder=self.hello is None)
 
 
 class HeadlessHome:
@@ -123,7 +122,11 @@ class HeadlessHome:
             if store is None:
                 document.others += damaged
         store = store or CarrierStore(
-            document, seen=entry_counts(stored), shell=self.shell, clock=clock
+            document,
+            seen=entry_counts(stored),
+            named=self.path is not None,
+            shell=self.shell,
+            clock=clock,
         )
         restored = document is loaded and len(document.conversation) > 0
         return Opened(document, store, restored, notices)

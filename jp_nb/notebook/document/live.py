@@ -55,7 +55,7 @@ class LiveStore:
     `where` names a reason, the record is in memory; it is sent as soon as that ends.
     """
 
-    def __init__(self, kernel: Any, *, resend: float = RESEND_S) -> None:
+    def __init__(self, kernel: Any, *, resend: float = RESEND_S, no_page: str = NO_PAGE) -> None:
         self._kernel = kernel
         self._state = Condition()
         self._comm: Any = None
@@ -66,7 +66,9 @@ class LiveStore:
         self._pages = Pages(patience=resend)
         self._delivery = PageDelivery(self._numbering, resend=resend)
         self._document: Document | None = None
-        self._refusal: PageRefusal | None = PageRefusal(control.why_not(kernel) or NO_PAGE)
+        self._refusal: PageRefusal | None = PageRefusal(
+            no_page if no_page != NO_PAGE else control.why_not(kernel) or NO_PAGE
+        )
         self._at_once: deque[JsonObject] = deque()
         self._page_cells: PageCells | None = None
         self._saving = PageSaving(self._state, self._numbering, self._send)
@@ -140,6 +142,12 @@ class LiveStore:
         """The place of the record: this notebook, or memory only and why."""
         with self._state:
             return in_memory(self._refusal.reason) if self._refusal else IN_NOTEBOOK
+
+    @property
+    def why_not_kept(self) -> str | None:
+        """Why this notebook does not keep the record; None if it does."""
+        with self._state:
+            return self._refusal.reason if self._refusal else None
 
     @property
     def path(self) -> str:

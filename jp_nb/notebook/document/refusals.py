@@ -15,7 +15,7 @@ from jp_nb.record.document import Document, NewerVersionError
 from jp_nb.record.jp_object import conversation_id, shape_of
 from jp_nb.record.timestamps import utc_now
 
-NO_PAGE = "no page answered (is the lab extension jp-nb enabled?)"
+NO_PAGE = "no page answered (in JupyterLab or Notebook, enable the jp-nb extension)"
 READ_ONLY = "this notebook is read-only"
 OTHER_PROTOCOL = "the page speaks another protocol: reload it, or update jp_nb"
 DIVERGED = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from jp_nb.errors import StorageError
 
 IN_NOTEBOOK = "kept in this notebook"
+IN_RUN = "kept in the notebook that the program around this kernel writes, if it writes one"
 
 
 def in_memory(reason: str) -> str:
@@ -22,6 +23,11 @@ class MemoryStore:
     def where(self) -> str:
         """`kept in memory only`, and why."""
         return in_memory(self._reason)
+
+    @property
+    def why_not_kept(self) -> str | None:
+        """Why no notebook keeps the record."""
+        return self._reason
 
     def changed(self) -> None:
         """Nothing to do."""

@@ -137,7 +137,7 @@ def test_a_file_that_is_no_notebook_is_said(tmp_path: Path) -> None:
 
 def test_without_a_kernel_the_record_is_in_memory() -> None:
     opened = find(object()).open()
-    assert opened.store.where == "kept in memory only: there is no notebook here"
+    assert opened.store.where == "kept in memory only: IPython in a terminal has no notebook"
 
 
 def test_a_conversation_begun_at_the_same_moment_has_an_id_of_its_own() -> None:

@@ -130,7 +130,9 @@ def test_nothing_is_left_of_a_kernel_whose_notebook_was_saved(folder: Path) -> N
 def test_a_page_that_only_reads_leaves_it_all_to_the_journal(folder: Path) -> None:
     view = View(read_only=True)
     with opened(folder, view) as front:
-        assert "kept in memory only: this notebook is read-only" in front.run(LOAD)
+        assert "kept in your journal, not in a notebook: this notebook is read-only" in front.run(
+            LOAD
+        )
         front.run("%%jp -m scripted/talk\nOne.")
         killed(front)
     assert view.jp is None
