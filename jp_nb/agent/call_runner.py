@@ -19,7 +19,7 @@ from jp_nb.agent.asking import Asking, BatchContext
 from jp_nb.agent.batch_events import BatchEvents
 from jp_nb.agent.call_display import call_begins, call_ends
 from jp_nb.agent.calls import Call, prepare
-from jp_nb.agent.cell_functions import CellFunctions, was_interrupted
+from jp_nb.agent.cell_functions import CellFunctions, CellOfRun, was_interrupted
 from jp_nb.agent.changes import Changes
 from jp_nb.agent.consent import Consent
 from jp_nb.agent.decisions import NOT_DELIVERED_BY_CONFIGURATION, SKIPPED, Delivery
@@ -308,7 +308,7 @@ class CallRunner:
             outcome = Failure(str(exc))
         except BaseException as exc:
             if was_interrupted(exc):
-                return lambda: self._cut_short(call, cell.interrupts)
+                return _settling(cell, lambda: self._cut_short(call, cell.interrupts))
             # SystemExit and KeyboardInterrupt out of a task would end the agent's loop.
             outcome = Failure(summary(exc))
             call.traceback = traceback_of(exc)
@@ -316,7 +316,7 @@ class CallRunner:
         finally:
             run.over = True
         outcome = self._state.secrets.hide_in(outcome)
-        return lambda: self._settle_run(call, tool, outcome)
+        return _settling(cell, lambda: self._settle_run(call, tool, outcome))
 
     def _settle_run(self, call: Call, tool: OfferedTool, outcome: Outcome) -> None:
         call.structured = None if isinstance(outcome, NeedsInput) else outcome.structured
@@ -400,6 +400,18 @@ class CallRunner:
         self._display(
             call_ends(call, content, traceback=traceback, is_error=is_error, skipped=skipped)
         )
+
+
+def _settling(cell: CellOfRun, event: Event) -> Event:
+    """Return `event`, after which the next function may run on the cell's thread."""
+
+    def settle() -> None:
+        try:
+            event()
+        finally:
+            cell.settled()
+
+    return settle
 
 
 def _shortened(text: str, tool: OfferedTool) -> str:

@@ -5,6 +5,7 @@ Source: `docs/turns.md`, `docs/decisions.md` D55.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -26,6 +27,8 @@ class CellFunctions:
     Attributes:
         running: Those that have begun and not ended.
         interrupts: How many interrupts were heard so far.
+        turn: Held by the run whose function runs, or has a result that is not settled yet: a
+            function that ends the process must not take the result of the one before with it.
     """
 
     def __init__(self, cell: CellThread, display: Display, ended: Callable[[], None]) -> None:
@@ -34,6 +37,7 @@ class CellFunctions:
         self.ended = ended
         self.running: set[CellOfRun] = set()
         self.interrupts = 0
+        self.turn = asyncio.Lock()
 
     def for_run(self, call: Call, starts: Callable[[], None]) -> CellOfRun:
         """Return the cell's thread for one run of the tool of `call`.
@@ -41,6 +45,10 @@ class CellFunctions:
         `starts` is called there before each function.
         """
         return CellOfRun(self, call, starts)
+
+    def forget_runs(self) -> None:
+        """Let the next function run whatever became of the one before: its run was cut."""
+        self.turn = asyncio.Lock()
 
 
 class CellOfRun:
@@ -57,10 +65,11 @@ class CellOfRun:
         self._all = functions
         self._call = call
         self._starts = starts
+        self._turn: asyncio.Lock | None = None
         self.interrupts = functions.interrupts
 
     async def call(self, function: Callable[[], T]) -> T:
-        """Run `function` there, and show that it does."""
+        """Run `function` there once the run before is settled, and show that it does."""
 
         def begin() -> T:
             self.interrupts = self._all.interrupts
@@ -72,11 +81,21 @@ class CellOfRun:
             finally:
                 self._all.display(FunctionEnds(self._call.key))
 
+        if self._turn is None:
+            turn = self._all.turn
+            await turn.acquire()
+            self._turn = turn
         try:
             return await self._all.cell.call(begin)
         finally:
             self._all.running.discard(self)
             self._all.ended()
+
+    def settled(self) -> None:
+        """Let the next function run: the result of this run is kept."""
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            turn.release()
 
     def release(self) -> None:
         """Let functions run that were held back."""

@@ -308,6 +308,7 @@ class Coordinator:
             await self._events.cut()
         finally:
             self._menu_open = self._menu_due = False
+            self._functions.forget_runs()
         self._prompts.clear()
         self._prompts.release()
         self._runner.drop_questions(asked)

@@ -19,7 +19,7 @@ from jp_nb.session.resuming import resume_prompt
 from jp_nb.session.session import Session
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import CANCELLED, FakePrompter, yes
-from tests.support.killed_session import NOTEBOOK, define, saved
+from tests.support.killed_session import NOTEBOOK, define, killed, saved
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
 
@@ -91,6 +91,21 @@ def test_a_call_that_had_not_started_runs_without_a_question(left_folder: Path) 
     assert prompt.text == "`leave_mark` was interrupted and may already have run, fully or partly."
     assert prompt.exhibits[0].value == {"word": "a"}
     assert sorted(marks(left_folder)) == ["a", "a", "b"]
+    session.close()
+
+
+def test_a_call_that_ends_the_process_leaves_the_result_of_the_call_before(
+    clean_folder: Path,
+) -> None:
+    killed(clean_folder, dies="b")
+    assert marks(clean_folder) == ["a", "b"]
+    session = opened(clean_folder, yes("run"))
+    assert responses(session) == [("marked a", False)]
+    assert resumed(session).text.endswith("two")
+    [prompt] = asked(session)
+    assert prompt.exhibits[0].value == {"word": "b"}
+    assert marks(clean_folder) == ["a", "b", "b"]
+    assert responses(session) == [("marked a", False), ("marked b", False)]
     session.close()
 
 
