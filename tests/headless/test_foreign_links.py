@@ -15,7 +15,7 @@ from jp_nb.errors import ConfigError
 from tests.support.cassette_runs import write_cells
 from tests.support.in_process import new_session
 
-ASK = "%%jp -m scripted/welcome\nHello?"
+ASK = "%%jp -m scripted/hello\nHello?"
 
 
 @pytest.fixture
@@ -37,6 +37,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def talk(tmp_path: Path) -> Path:
     (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "hello.toml").write_text('[[replies]]\ntext = "Hello."\n')
     return write_cells(tmp_path / "work" / "talk.ipynb", "%load_ext jp_nb", ASK)
 
 
