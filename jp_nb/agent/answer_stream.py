@@ -209,8 +209,8 @@ class AnswerStream:
             return
         now, last = LastHost.of(host), self._record.last_host
         if last is not None and last.mark != now.mark:
-            told = f"⚠ This request goes to {host} ({resolved.provider_name}); the last one of this"
-            self._display(Notice(f"{told} notebook went to {last.name}."))
+            sent = f"⚠ This request goes to {host} ({resolved.provider_name}); the last one of this"
+            self._display(Notice(f"{sent} notebook went to {last.name}."))
         self._record.last_host = now
 
     async def _hear_out(self, provider: Provider, request: ModelRequest, one: Attempt) -> None:

@@ -288,8 +288,8 @@ class TurnLoop:
         else:
             self._tell_tokens()
         if self._began:
-            told = REQUEST_FAILED if status == "failed" else REQUEST_INTERRUPTED
-            self.display(Notice(told + (NOT_KEPT if takes_back else "")))
+            notice = REQUEST_FAILED if status == "failed" else REQUEST_INTERRUPTED
+            self.display(Notice(notice + (NOT_KEPT if takes_back else "")))
 
     def _tell_tokens(self) -> None:
         """Record the tokens of a response that left no entry, such as a refusal."""

@@ -91,6 +91,8 @@ class ActiveConversation:
         self._kept = len(self.document.conversation) if self.restored else 0
         self._look_for_journals()
         self._adopt()
+        if previous is not None and "settings" in vars(previous):
+            self.settings.keep(previous.settings, KEPT)  # the record may be untrusted by now
         recovered = self.take_up_finished_calls()
         if recovered or (self.restored and previous is None):
             self.say_interrupted(recovered)

@@ -1,4 +1,4 @@
-"""What the user set under `providers`, and the model, in the conversations that follow."""
+"""Conversations that take over the provider settings and the model of the user."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ class Cells:
     def address(self) -> str | None:
         return self.session.config.providers.llm.openai.base_url
 
-    def told(self) -> list[str]:
-        told = list(self.session.notices)
+    def take_notices(self) -> list[str]:
+        notices = list(self.session.notices)
         self.session.notices.clear()
-        return told
+        return notices
 
 
 @pytest.fixture
@@ -93,10 +93,12 @@ def test_running_the_first_cell_again_keeps_the_address_and_the_key_that_the_use
     cells.set(f"{ADDRESS}={chosen.url}", f"{KEY_VARIABLE}=CHOSEN_KEY")
     cells.ask("last", "And now?", model="openai/x")
     began = cells.session.document.conversation.id
-    cells.told()
+    cells.take_notices()
     cells.ask("first", "Hello.")
     assert cells.session.document.conversation.id != began
-    assert f"Kept from the previous conversation: {KEY_VARIABLE}=CHOSEN_KEY" in cells.told()[1]
+    assert (
+        f"Kept from the previous conversation: {KEY_VARIABLE}=CHOSEN_KEY" in cells.take_notices()[1]
+    )
     assert cells.ask("last", "And now?", model="openai/x") == "From the chosen server."
     assert not vendor.requests
     keys = {request.headers["authorization"] for request in chosen.requests}
@@ -210,15 +212,15 @@ def test_a_new_conversation_keeps_the_model(cells: Cells, *, by_option: bool) ->
     else:
         cells.session.conversations.new()
         assert cells.session.summary().startswith("model scripted/other · new conversation")
-    assert any("assistant.model.id=scripted/other" in line for line in cells.told())
+    assert any("assistant.model.id=scripted/other" in line for line in cells.take_notices())
 
 
 def test_a_cell_that_names_its_model_says_nothing_of_the_previous_one(cells: Cells) -> None:
     Path("other.toml").write_text('[[replies]]\ntext = "other"\n')
     cells.ask("a", "Hello.", model="scripted/other")
-    cells.told()
+    cells.take_notices()
     assert cells.ask("b", "New.", new=True, model="scripted/other") == "other"
-    assert cells.told() == []
+    assert cells.take_notices() == []
 
 
 def test_running_the_first_cell_again_begins_with_its_own_model(cells: Cells) -> None:
@@ -226,6 +228,23 @@ def test_running_the_first_cell_again_begins_with_its_own_model(cells: Cells) ->
     cells.ask("a", "Hello.")
     cells.ask("b", "Hello.", model="scripted/other")
     assert cells.ask("a", "Hello.") == "one"
+
+
+def test_loading_the_extension_again_keeps_the_settings_of_a_record_that_was_changed(
+    cells: Cells, vendor: LoopbackServer, chosen: LoopbackServer
+) -> None:
+    cells.ask("a", "Hello.")
+    cells.set(f"{ADDRESS}={chosen.url}")
+    stored: Any = cells.session.document.to_json()
+    changed = {**stored, "signature": None, "base_config": {"user": {"name": "Other"}}}
+    again = Session(FakeHost(home=FakeHome(stored=changed)), previous=cells.session)
+    assert not again.active.trust.trusted
+    assert again.config.providers.llm.openai.base_url == chosen.url
+    same = Session(FakeHost(home=FakeHome(stored=stored)), previous=cells.session)
+    assert same.config.providers.llm.openai.base_url == chosen.url
+    assert same.document.conversation.raw == stored["events"]
+    again.close()
+    same.close()
 
 
 # --- another host --------------------------------------------------------------------------------
