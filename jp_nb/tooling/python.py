@@ -18,11 +18,9 @@ import typing
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from typing import Any, Final, overload
+from typing import Any, Final, cast, overload
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, create_model
-from pydantic_core import to_json
 
 from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.config.tree.tool_config import Covers, RunMode, ToolConfig
@@ -174,23 +172,25 @@ async def _in_own_thread(function: Callable[[], Any], name: str) -> Any:
 
 
 def as_outcome(result: object, budget: ValueBudget | None = None) -> Outcome:
-    """Return what a function returned as an outcome: whatever it is, a model can be told of it.
+    """Return the result of a function as an outcome.
 
-    Text stays as it is, and plain data becomes JSON. A value of another kind is described within
-    `budget`, and so is one with such values in it; of a list or a tuple of texts and such values
-    each is told in its place.
+    Text stays unchanged. Plain data becomes JSON, with sets in order. A value of another kind, an
+    iterator, and a container of such values are described within `budget`; in a list or a tuple of
+    texts and such values, each one in its place.
     """
-    if isinstance(result, (Success, Failure, NeedsInput)):
-        return result
-    if isinstance(result, str):
-        return Success(result)
-    if isinstance(result, Description):
-        return Success(result.text, images=result.images)
-    from jp_nb.values.results import describe_result, is_plain  # most results are texts
+    kind = type(result)  # a value may lie about its class, or raise
+    if issubclass(kind, (Success, Failure, NeedsInput)):
+        return cast(Outcome, result)
+    if issubclass(kind, str):
+        return Success(cast(str, result))
+    if issubclass(kind, Description):
+        described = cast(Description, result)
+        return Success(described.text, images=described.images)
+    from jp_nb.values.results import as_json, describe_result  # most results are texts
 
-    if is_plain(result):
-        with suppress(Exception):  # what is not JSON, or holds what is not, is described
-            return Success(to_json(result).decode())
+    text = as_json(result)
+    if text is not None:
+        return Success(text)
     said = describe_result(result, budget or ValueBudget())
     return Success(said.text, images=said.images)
 

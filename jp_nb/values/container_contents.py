@@ -109,14 +109,16 @@ def _set_contents(value: Any, base: Any, kind: type, name: str) -> Contents:
     begin, end = ("{", "}") if kind is set else (f"{name}({{", "})")
     length = base.__len__(value)
     items = partial(_unnamed, base, value)
-    can_sort = length <= MAX_COMPARED or (length <= MAX_SORTED and _is_uniform(items()))
+    elements = (item for _, item in items())
+    can_sort = length <= MAX_COMPARED or (length <= MAX_SORTED and is_uniform(elements))
     return Contents(
         begin, end, length, items if can_sort else None, empty=f"{name}()", unordered=True
     )
 
 
-def _is_uniform(items: Iterator[tuple[None, object]]) -> bool:
-    kinds = {type(item) for _, item in items}
+def is_uniform(items: Iterable[object]) -> bool:
+    """Return True if all `items` are texts, or all are integers: these are sorted quickly."""
+    kinds = {type(item) for item in items}
     return kinds <= {str} or kinds <= {int}
 
 

@@ -6,6 +6,7 @@ Source: `docs/values.md`.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import replace
 
 from jp_nb.values.container_contents import contents
@@ -13,7 +14,7 @@ from jp_nb.values.containers import describe_container
 from jp_nb.values.cutting import cut_end, cut_middle, in_one_line
 from jp_nb.values.description import Description, ValueBudget
 from jp_nb.values.kinds import kind_of
-from jp_nb.values.nested import Special
+from jp_nb.values.nested import NestedRules, NestedText, Special
 from jp_nb.values.own_text import FAILURES, has_own_repr, own_text
 from jp_nb.values.own_words import has_own_words, own_words
 from jp_nb.values.privacy import hidden_value, private, without_hidden
@@ -88,6 +89,13 @@ def _special(telling: Telling) -> Special:
         return _describe(value, part).text
 
     return special
+
+
+def in_order(items: Iterable[object]) -> list[object]:
+    """Return the elements of a set in the order in which a description has them."""
+    telling = Telling(BRIEF_CHARS, 0, 0, "", _describe)
+    nested = NestedText(NestedRules(_special(telling)), greedy=False)
+    return nested.sorted((None, item) for item in items)
 
 
 def is_rich(value: object) -> bool:

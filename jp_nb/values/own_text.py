@@ -87,7 +87,9 @@ def _text(value: object, limit: int) -> str:
         if printed not in (None, object.__str__):
             return _exact(str(value))
         return attributes_text(value)
-    pretty = _pretty(value, limit)
+    # IPython asks a value for its class: one that has words of its own for that may lie, or raise.
+    is_honest = method_of(value, "__class__") is object.__dict__["__class__"]
+    pretty = _pretty(value, limit) if is_honest else None
     return _exact(repr(value)) if pretty is None else pretty
 
 

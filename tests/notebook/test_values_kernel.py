@@ -13,6 +13,7 @@ from tests.support.kernel_client import FrontEnd
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 
 SETUP = """
+import itertools
 import jp_nb as jp
 import pandas as pd
 from matplotlib.figure import Figure
@@ -24,17 +25,32 @@ class Place:
     def _repr_pretty_(self, printer, cycle):
         printer.text("a pretty place")
 
+class Lying:
+    @property
+    def __class__(self):
+        raise RuntimeError("no class")
+    def __repr__(self):
+        return "a value without a class"
+
 @jp.tool
 def draw() -> object:
     return "See:", fig, frame
+
+@jp.tool
+def endless() -> object:
+    return [itertools.count(), Lying(), {"b", "a"}]
 """
+
+
+TOOLS = {"tool": "draw", "endless": "endless"}
 
 
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
     folder = tmp_path_factory.mktemp("values")
     talk = '[[replies]]\ntext = "Done."\n'
-    with kernel_with(folder, {"talk": talk, "tool": calls(("draw", {})) + talk}, SETUP) as user:
+    scripts = {name: calls((tool, {})) + talk for name, tool in TOOLS.items()}
+    with kernel_with(folder, {"talk": talk, **scripts}, SETUP) as user:
         yield user
 
 
@@ -60,6 +76,17 @@ def test_the_result_of_a_tool_may_be_texts_figures_and_frames(kernel: FrontEnd) 
     assert "\n\npandas.DataFrame, 3 rows x 1 column" in answer["content"]
     assert not answer.get("is_error", False)
     assert len(answer["metadata"]["images"]) == 1
+
+
+def test_a_result_with_an_endless_iterator_or_a_lying_object_is_described(
+    kernel: FrontEnd,
+) -> None:
+    request = start(kernel, "endless")
+    kernel.finish(request)
+    assert error(kernel, request) is None
+    [answer] = [each for each in events(kernel) if each["type"] == "tool_call_response"]
+    assert answer["content"] == "[count(0), a value without a class, {'a', 'b'}]"
+    assert not answer.get("is_error", False)
 
 
 def test_what_ipython_would_print_is_told_and_nothing_is_printed_meanwhile(

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import enum
+import itertools
+import os
 import struct
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,10 +25,11 @@ import jp_nb as jp
 from jp_nb.errors import UsageError
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
-from jp_nb.tooling.python import REGISTRY, PythonTool, read_docstring
+from jp_nb.tooling.python import REGISTRY, PythonTool, as_outcome, read_docstring
 from jp_nb.tooling.question import Question
 from jp_nb.values.describing import describe
 from tests.support.fakes import InlineCell
+from tests.support.result_values import Holder, Members, Model
 from tests.support.sample_values import figure
 
 
@@ -368,3 +374,130 @@ def test_a_rule_that_matches_nothing_is_pointed_at_in_the_cell() -> None:
 
     assert told[0].filename == __file__
     assert "odd" in REGISTRY.all()
+
+
+# --- results that JSON cannot or must not hold -------------------------------------------------
+
+
+def endless() -> Iterator[int]:
+    yield from itertools.count()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        itertools.count,
+        endless,
+        lambda: iter([1, 2]),
+        lambda: map(str, [1]),
+        lambda: [1, itertools.count()],
+        lambda: {"a": {"b": [endless()]}},
+        lambda: {(1, itertools.count()): 2},
+        lambda: (1, frozenset([itertools.count()])),
+        lambda: Holder("a", itertools.count()),
+        lambda: [Holder("a", [endless()])],
+        lambda: Model(items=itertools.count()),
+        lambda: Model(items=[endless()]),
+        lambda: Members.ENDLESS,
+        lambda: [Members.ENDLESS],
+    ],
+)
+def test_an_iterator_in_a_result_is_described_and_not_consumed(make: Any) -> None:
+    value = make()
+    outcome = as_outcome(value)
+    assert outcome == Success(describe(value).text)
+    assert next(first_iterator(value)) in (0, 1, "1")
+
+
+def first_iterator(value: Any) -> Any:
+    """Return the first iterator in `value`, at any depth."""
+    if hasattr(value, "__next__"):
+        return value
+    if isinstance(value, dict):
+        parts = [*value.keys(), *value.values()]
+    elif isinstance(value, enum.Enum):
+        parts = [value.value]
+    elif isinstance(value, list | tuple | frozenset):
+        parts = [*value]
+    elif hasattr(value, "__dict__"):
+        parts = [*vars(value).values()]
+    else:
+        return None
+    return next((found for part in parts if (found := first_iterator(part)) is not None), None)
+
+
+RESULTS = """
+from tests.support.result_values import Holder, Model
+from jp_nb.tooling.python import as_outcome
+from jp_nb.values.describing import describe
+words = {"pear", "apple", "fig", "cherry", "date"}
+for value in (
+    words,
+    [words, {"a": frozenset(words)}],
+    {1, "a", (2, "b"), None, 2.5},
+    Holder("a", words),
+    [Model(labels=words)],
+    {frozenset(words), frozenset({"b", "a"})},
+):
+    print(as_outcome(value).content)
+"""
+
+
+def test_sets_in_results_are_sorted_in_every_process() -> None:
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", RESULTS],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    words = '["apple","cherry","date","fig","pear"]'
+    assert [*told] == [
+        f"{words}\n"
+        f'[{words},{{"a":{words}}}]\n'
+        '[null,2.5,1,"a",[2,"b"]]\n'
+        f'{{"name":"a","items":{words}}}\n'
+        f'[{{"labels":{words},"items":null}}]\n'
+        f'[["a","b"],{words}]\n'
+    ]
+
+
+def test_a_set_in_a_result_has_the_order_of_its_description() -> None:
+    value = {1, "a", (2, "b"), None, 2.5}
+    outcome = as_outcome(value)
+    assert isinstance(outcome, Success)
+    said = describe(value).text.replace("None", "null").replace("'", '"')
+    assert outcome.content == said.replace("{", "[").replace("}", "]").replace("(", "[").replace(
+        ")", "]"
+    ).replace(" ", "")
+
+
+def test_a_large_set_of_mixed_values_is_described() -> None:
+    value = {(n, "x") for n in range(5000)}
+    outcome = as_outcome(value)
+    assert isinstance(outcome, Success)
+    assert outcome.content.startswith("set of 5,000 items")
+
+
+class Lying:
+    """Raises when its class is read."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        raise RuntimeError("no class")
+
+    def __repr__(self) -> str:
+        return "a value without a class"
+
+
+@pytest.mark.parametrize("wrap", [lambda value: value, lambda value: [value, 1]])
+async def test_an_object_whose_class_raises_is_described(wrap: Any) -> None:
+    def make() -> Any:
+        return wrap(Lying())
+
+    outcome = await run(PythonTool(make))
+    assert isinstance(outcome, Success)
+    assert "a value without a class" in outcome.content
