@@ -23,11 +23,11 @@ from jp_nb.config.proposal import (
     review,
 )
 from jp_nb.config.tree.access_config import ConfigRule
-from jp_nb.config.tree.provider_table import PROVIDER_NAMES
+from jp_nb.config.tree.provider_table import AVAILABLE
 from jp_nb.config.validation import validate
 
 ALL = ("assistant", "conversation", "style", "providers", "template", "user")
-PROVIDERS = ", ".join(PROVIDER_NAMES)
+PROVIDERS = ", ".join(AVAILABLE)
 
 
 def basis(**partial: Any) -> ConfigSnapshot:
