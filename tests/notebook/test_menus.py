@@ -562,7 +562,7 @@ def test_one_key_chooses_while_the_model_answers(user: FrontEnd, key: str) -> No
         user.type("Shorter!")
     user.finish(request)
     assert (error(user, request) is None) is (key in "cr")
-    assert "Interrupted\n" in user.printed(request)
+    assert "Interrupted: the answer to “Go on.”\n" in user.printed(request)
     assert "  s  End the turn and keep the answer so far\n" in user.printed(request)
     text = text_of(user)
     assert len(text) == {"c": 1, "r": 2, "s": 1, "a": 0}[key]

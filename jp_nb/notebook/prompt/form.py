@@ -56,12 +56,11 @@ class Form:
         self._writing = self._shown = False
         self._control.observe(self._changed)
         entry = entry_of(self._control)
-        self._only_buttons = isinstance(prompt, ActionPrompt) and prompt.only_buttons
         self._beacon = Beacon(
             controls=[] if entry is None else [model_id_of(self._control)],
             notify=notify,
             timed=timed,
-            only_buttons=self._only_buttons,
+            only_buttons=isinstance(prompt, ActionPrompt) and prompt.only_buttons,
         )
         self._beacon.on_msg(self._hear)
         self._note = text("", "note")
@@ -124,7 +123,7 @@ class Form:
             case "writing":
                 self._writing = message.get("value") is True
                 self._events.changed()
-            case "cancel" if not self._only_buttons:
+            case "cancel":
                 self._cancel()
             case "submit":
                 self._submit(message)

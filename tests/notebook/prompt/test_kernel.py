@@ -558,7 +558,7 @@ def test_consoles_get_a_short_try(user: FrontEnd) -> None:
     request = user.start(f"_ = ask({TEXT})", cell_id=None)
     user.input_request()
     assert 1.5 <= monotonic() - began < PATIENT
-    user.type("")
+    user.type("because")
     user.finish(request)
 
 
