@@ -106,6 +106,8 @@ _LONGEST_NAME = 500
 @lru_cache(maxsize=4096)
 def names_secret(name: str) -> bool:
     """Return True if a value with this name is usually secret."""
+    if _TRIGGER.search(name) is None:
+        return False
     words = _words(name)
     if words == ["tokens"]:
         return True
@@ -138,13 +140,15 @@ def is_secret(name: str, value: object) -> bool:
     """
     if names_secret(name):
         return True
-    if type(value) is not str or len(value) > _LONGEST_KEY:
+    if type(value) is not str or not _SHORTEST_KEY <= len(value) <= _LONGEST_KEY:
         return False
     is_hinted = not _HINTS.isdisjoint(_words(name))
     return (is_hinted and _RANDOM.search(value) is not None) or keys_in(value) == [value.strip()]
 
 
-_LONGEST_KEY = 4096
+_TRIGGER = re.compile("key|token|pass|pw|pin|otp|secret|cred|auth|bearer|cookie|jwt", re.I)
+"""A part of each name of a secret: most names are decided by it alone."""
+_SHORTEST_KEY, _LONGEST_KEY = 16, 4096
 
 
 _SPOKEN = re.compile(

@@ -223,10 +223,11 @@ def _hits(
         if not find(text):
             continue
         # Hidden before it is searched again: nobody finds a secret by guessing at it.
-        for number, line in enumerate(hide(text, code=code).split("\n"), 1):
+        shown = hide(text, code=code) if where == "source" else hide.text(text)
+        for number, line in enumerate(shown.split("\n"), 1):
             if hit := find(line):
                 start = max(0, hit.start() - _BESIDE_HIT)
                 end = hit.end() + _BESIDE_HIT
-                shown = one_line(line[start:end], limit=_LINE + 2 * _BESIDE_HIT)
+                excerpt = one_line(line[start:end], limit=_LINE + 2 * _BESIDE_HIT)
                 begins, ends = "…" if start else "", "…" if end < len(line) else ""
-                yield f"cell {cell.number}, {where}, line {number}: {begins}{shown}{ends}"
+                yield f"cell {cell.number}, {where}, line {number}: {begins}{excerpt}{ends}"

@@ -62,10 +62,11 @@ class KnownSecrets(Privacy):
 
     def __init__(self, namespace: Mapping[str, Any]) -> None:
         found = _Search()
+        self._environment = dict(os.environ)
         with private(_Names()):
             for name, value in [*namespace.items()]:
                 found.walk(name if type(name) is str else None, value)
-        for name, value in os.environ.items():
+        for name, value in self._environment.items():
             found.environment(name, value)
         self._texts = sorted(found.texts, key=lambda text: (-len(text), text))[:MAX_KNOWN]
         self._equal = found.equal
@@ -81,7 +82,10 @@ class KnownSecrets(Privacy):
 
     def name(self, name: str, value: object) -> str | None:
         """Return the replacement for a part by its name, or by what the environment has so."""
-        if _is_environment_entry(name, value):
+        held = self._environment.get(name)
+        if isinstance(value, bytes):
+            value = value.decode(errors="replace")
+        if held and type(value) is str and value == held:
             return NOT_SHOWN
         return NOT_SHOWN if is_secret(name, value) else None
 
@@ -107,7 +111,7 @@ class KnownSecrets(Privacy):
 
     def _is_known(self, value: object) -> bool:
         kind = type(value)
-        if kind in (bool, type(None)) or not self._equal:
+        if kind in (bool, type(None)):
             return False
         if kind in (int, float):
             return value in self._equal
@@ -120,7 +124,7 @@ class KnownSecrets(Privacy):
         if kind in (bytes, bytearray) or issubclass(kind, str):
             part = text.strip()
             return len(part) >= SHORTEST_KNOWN and part in self._all
-        return any(secret in text for secret in self._texts)
+        return self(text) != text
 
 
 def _short_pattern(known: set[str | int | float]) -> re.Pattern[str] | None:
@@ -144,13 +148,6 @@ def is_environment(value: object) -> bool:
     """Return True for the mappings of environment variables themselves."""
     own = (os.environ, getattr(os, "environb", None), sys.modules[os.name].__dict__.get("environ"))
     return any(value is each for each in own if each is not None) or is_a(value, "os", "_Environ")
-
-
-def _is_environment_entry(name: str, value: object) -> bool:
-    held = os.environ.get(name) if "\0" not in name else None
-    if isinstance(value, bytes):
-        value = value.decode(errors="replace")
-    return bool(held) and type(value) is str and value == held
 
 
 # --- texts of values ---------------------------------------------------------------------------

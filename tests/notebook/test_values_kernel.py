@@ -51,6 +51,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
     talk = '[[replies]]\ntext = "Done."\n'
     scripts = {name: calls((tool, {})) + talk for name, tool in TOOLS.items()}
     with kernel_with(folder, {"talk": talk, **scripts}, SETUP) as user:
+        user.folder = folder  # type: ignore[attr-defined]
         yield user
 
 
@@ -101,3 +102,59 @@ def test_a_cell_shows_a_description_as_text_and_then_its_images(kernel: FrontEnd
     shown: list[Any] = list(kernel.displays(request))
     assert [sorted(each) for each in shown] == [["text/plain"], ["image/png", "text/plain"]]
     assert shown[0]["text/plain"].startswith("matplotlib.Figure, 600 x 400 pixels, 1 axes")
+
+
+SECRET = "geheim-Zx9!qQ7~wV3"
+SECRETS = f"""
+import os, collections, numpy as np
+os.environ["SOME_SETTING"] = "outside-4711-of-the-notebook"
+Login = collections.namedtuple("Login", "user password")
+login = Login("ada", "{SECRET}")
+users = pd.DataFrame({{"user": ["ada"], "password": ["{SECRET}"]}})
+row = users.iloc[0]
+table = np.array([("ada", "{SECRET}")], [("user", "U9"), ("password", "U30")])
+def opened():
+    password = "{SECRET}"
+    yield 1
+    yield password
+reader = opened()
+next(reader)
+shell = get_ipython()
+"""
+ATTACKS = (
+    "os.environ['SOME_SETTING']",
+    "os.sys.modules['posix'].environ",
+    "os.sys.stdout.session.key",
+    "shell.kernel.session.key",
+    "shell.user_ns['login']",
+    "In[1].join.__self__",
+    "reader.gi_frame.f_locals",
+    "login[1]",
+    "login[:]",
+    "row[1]",
+    "row.iloc[1]",
+    "row.values",
+    "users.values",
+    "users.T",
+    "users.iloc[0, 1]",
+    "users.T.iloc[1]",
+    "table[0]",
+    "table[0][1]",
+    "table",
+)
+
+
+def test_a_model_gets_no_secret_from_the_notebook_tools(kernel: FrontEnd) -> None:
+    made = [("notebook_variable", {"name": path}) for path in ATTACKS]
+    script = calls(("notebook_variables", {}), *made) + '[[replies]]\ntext = "Done."\n'
+    folder: Any = kernel.folder  # type: ignore[attr-defined]
+    (folder / "attack.toml").write_text(script, encoding="utf-8")
+    kernel.run(SECRETS)
+    key = value(kernel, "shell.kernel.session.key.decode()")
+    request = start(kernel, "attack", "-t notebook")
+    kernel.finish(request)
+    answers = [each["content"] for each in events(kernel) if each["type"] == "tool_call_response"]
+    assert len(answers) == 1 + len(ATTACKS)
+    for path, answer in zip(("the list", *ATTACKS), answers, strict=True):
+        for secret in (SECRET, key, "outside-4711-of-the-notebook"):
+            assert secret not in answer, path

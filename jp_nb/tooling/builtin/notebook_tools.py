@@ -207,7 +207,8 @@ NOTEBOOK_TOOLS: Final[Mapping[str, NotebookTool]] = {
     "notebook_variable": NotebookTool(
         _variable,
         "Read the value of a variable of the notebook, or of a part of it. Attributes, keys, "
-        "indices and slices lead to a part; nothing can be called, and no expression is computed.",
+        "indices and slices lead to a part of containers, frames, arrays, records and stored "
+        "attributes. Nothing is called or computed, and secrets are not shown.",
         {
             "name": {
                 "type": "string",
