@@ -343,8 +343,8 @@ class CellLoop:
     def take_interrupt(self, job: Job | None) -> None:
         """Have the next interrupt post `job` instead of interrupting the turn; None: not any more.
 
-        For a moment in which the user was told that the interrupt does something else. An interrupt
-        of a running function is still one of that function.
+        Only while a notice on screen says so. An interrupt of a running function still reaches
+        that function.
         """
         self._shelter.instead = None if job is None else lambda: self.post(job)
 

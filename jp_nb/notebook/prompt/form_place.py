@@ -32,7 +32,7 @@ class FormPlace(Protocol):
 class OwnOutput:
     """An output that only the form uses; implements `FormPlace`.
 
-    `of_turn`: a turn runs, and what is shown is no tool's.
+    `of_turn`: a turn shows it, not a tool.
     """
 
     def __init__(self, *, of_turn: bool = False) -> None:

@@ -156,7 +156,7 @@ class PromptScreen:
     def _stay(self, waiting: OpenPrompt, route: FormRoute) -> None:
         """Leave the form where it is, and say how to get an input box instead.
 
-        One that opened by itself would take the keys of a user who types in that page: what they
+        A box that opened by itself would take the focus from a user who types in that page: a line
         typed for a cell would answer the prompt.
         """
         self._unseen = OwnOutput(of_turn=self._place is not None)

@@ -211,7 +211,7 @@ def _caption(kind: AnswerType) -> str:
 
 
 def _please_type(kind: AnswerType, unchanged: str | None = None) -> TryAgain:
-    """Return what is said of a line that is no answer, also of an empty one."""
+    """Return the message about a line that is no answer, such as an empty one."""
     keys = [f"{unchanged} for the suggested text"] if unchanged else []
     if isinstance(kind, TextAnswer) and not kind.misfit(""):
         keys.append(f"{EMPTY_TEXT} for the empty text")
