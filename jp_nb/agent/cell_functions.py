@@ -5,8 +5,8 @@ Source: `docs/turns.md`, `docs/decisions.md` D55.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
+from threading import Event, get_ident
 from typing import TypeVar
 
 from jp_nb.agent.calls import Call
@@ -14,6 +14,12 @@ from jp_nb.agent.display_events import Display, FunctionBegins, FunctionEnds
 from jp_nb.tooling.base import CallInterrupted, CellThread
 
 T = TypeVar("T")
+
+SETTLE_S = 1.0
+"""Seconds that a function waits until the result of the one before is kept.
+
+It takes a few milliseconds, unless a tool blocks the agent's loop.
+"""
 
 
 class CellFunctions:
@@ -27,8 +33,8 @@ class CellFunctions:
     Attributes:
         running: Those that have begun and not ended.
         interrupts: How many interrupts were heard so far.
-        turn: Held by the run whose function runs, or has a result that is not settled yet: a
-            function that ends the process must not take the result of the one before with it.
+        settled: Set once the result of the last function is kept: a function that ends the process
+            must not take the result of the one before with it.
     """
 
     def __init__(self, cell: CellThread, display: Display, ended: Callable[[], None]) -> None:
@@ -37,7 +43,8 @@ class CellFunctions:
         self.ended = ended
         self.running: set[CellOfRun] = set()
         self.interrupts = 0
-        self.turn = asyncio.Lock()
+        self.settled = Event()
+        self.settled.set()
 
     def for_run(self, call: Call, starts: Callable[[], None]) -> CellOfRun:
         """Return the cell's thread for one run of the tool of `call`.
@@ -48,7 +55,7 @@ class CellFunctions:
 
     def forget_runs(self) -> None:
         """Let the next function run whatever became of the one before: its run was cut."""
-        self.turn = asyncio.Lock()
+        self.settled.set()
 
 
 class CellOfRun:
@@ -65,26 +72,26 @@ class CellOfRun:
         self._all = functions
         self._call = call
         self._starts = starts
-        self._turn: asyncio.Lock | None = None
+        self._settled = Event()
         self.interrupts = functions.interrupts
 
     async def call(self, function: Callable[[], T]) -> T:
-        """Run `function` there once the run before is settled, and show that it does."""
+        """Run `function` there, and show that it does."""
+        agent = get_ident()
 
         def begin() -> T:
             self.interrupts = self._all.interrupts
             self._all.running.add(self)
             self._all.display(FunctionBegins(self._call.key, self._call.title))
+            before, self._all.settled = self._all.settled, self._settled
             try:
+                if before is not self._settled and get_ident() != agent:
+                    before.wait(SETTLE_S)
                 self._starts()
                 return function()
             finally:
                 self._all.display(FunctionEnds(self._call.key))
 
-        if self._turn is None:
-            turn = self._all.turn
-            await turn.acquire()
-            self._turn = turn
         try:
             return await self._all.cell.call(begin)
         finally:
@@ -93,9 +100,7 @@ class CellOfRun:
 
     def settled(self) -> None:
         """Let the next function run: the result of this run is kept."""
-        turn, self._turn = self._turn, None
-        if turn is not None:
-            turn.release()
+        self._settled.set()
 
     def release(self) -> None:
         """Let functions run that were held back."""

@@ -41,6 +41,7 @@ from jp_nb.record.events import (
     ChatResponse,
     ConfigDelta,
     Entry,
+    ToolCallRequest,
     ToolCallResponse,
     is_usage_mark,
 )
@@ -145,7 +146,7 @@ class TurnLoop:
     _problems: list[str] = field(default_factory=list)
     _began: bool = False
     _again: Sequence[OpenCall] = ()
-    _batch: Sequence[OpenCall] = ()
+    _batch: Sequence[str] = ()
     _over: bool = False
     _images: int = 0
     _why: str = ""
@@ -497,19 +498,32 @@ class TurnLoop:
         wanted = f"{MODEL_ID}.{'provider' if error.status is None else 'name'}"
         return wanted if wanted in touched else next(iter(touched), "")
 
+    def _calls_of_batch(self, count: int) -> Sequence[str]:
+        """Return the event ids of the calls that are about to run, in call order."""
+        if self.progress is None:
+            return ()
+        if self._again:  # beside them are calls that have a response
+            return [call.event_id for call in open_calls(self.stream, {})][-count:]
+        found: list[str] = []
+        index = len(self.stream)
+        while len(found) < count:  # they are near the end, however long the turn is
+            index -= 1
+            if isinstance(self.stream.entries[index], ToolCallRequest):
+                found.insert(0, self.stream.event_id(index))
+        return found
+
     def _reached(self, call: Call, stage: CallStage, result: Sequence[Entry]) -> None:
         """Have the progress of a call of this batch kept."""
         if self.progress is not None:
             entries = [entry.stamped(self.stream.now()).to_raw() for entry in result]
-            event_id = self._batch[call.index].event_id
-            self.progress(event_id, CallProgress(stage, tuple(entries)))
+            self.progress(self._batch[call.index], CallProgress(stage, tuple(entries)))
 
     async def _execute(
         self, coordinator: Coordinator, calls: Sequence[Call], resolved: Resolved, *, late: bool
     ) -> BatchEnd:
         """Run `calls`; record their responses and what they changed, in one step."""
         self._phase = coordinator.interrupt
-        self._batch = open_calls(self.stream, {})
+        self._batch = self._calls_of_batch(len(calls))
         batch = BatchContext(
             thread=self._record.thread,
             inquiry=resolved.inquiry,

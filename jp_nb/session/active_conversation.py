@@ -363,7 +363,7 @@ class ActiveConversation:
     def keep_progress(self, call: str, progress: CallProgress) -> None:
         """Have the journal hold the progress of the call with the event id `call`.
 
-        If its tool starts, everything so far is on the disk when this returns. Any thread.
+        If its tool starts, everything so far is on the disk when this returns.
         """
         if "journal" in vars(self):
             self.journal.keep_progress(call, progress)
