@@ -12,8 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from jp_nb.errors import UsageError
+
+if TYPE_CHECKING:
+    from jp_nb.workspace.answers_file import AnswersFile
 
 
 def add_answers_options(parser: argparse.ArgumentParser) -> None:
@@ -48,16 +52,28 @@ class RunDecisions:
             UsageError: If it cannot be written.
         """
         from jp_nb.headless.open_decisions import read_decisions, report_lines, write_template
-        from jp_nb.workspace.answers_file import read_answers_file
 
-        answers, template = self.options.answers, self.options.answers_template
+        template = self.options.answers_template
         found = read_decisions(self.log)
-        yield from report_lines(found, read_answers_file(answers) if answers else None)
+        yield from report_lines(found, self._answers())
         if template is not None and found.undecided:
             write_template(template, found.undecided, self.options.notebook.name)
             yield f"{template} is to be filled in, for --answers"
         elif template is not None:
             yield f"everything was decided: {template} is not written"
+
+    def has_misspelt_answers(self) -> bool:
+        """Return True if a key of the answers file is close to that of an open decision."""
+        from jp_nb.headless.open_decisions import misspelt_answers, read_decisions
+
+        answers = self._answers()
+        return answers is not None and bool(misspelt_answers(read_decisions(self.log), answers))
+
+    def _answers(self) -> AnswersFile | None:
+        from jp_nb.workspace.answers_file import read_answers_file
+
+        path = self.options.answers
+        return read_answers_file(path) if path else None
 
 
 @contextmanager

@@ -54,7 +54,7 @@ def _add_case(suite: Element, notebook: str, cell: ReportedCell) -> None:
         suite,
         "testcase",
         classname=_clean(notebook),
-        name=_clean(f"cell {cell.number}: {cell.source}"),
+        name=_clean(f"cell {cell.number + 1}: {cell.source}"),
         time=f"{cell.seconds:.3f}",
     )
     if cell.status == "failed":

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +28,8 @@ _BARE: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 MAX_LISTED: Final = 20
 MAX_DECISIONS: Final = 1000
 """That are read: a tool may ask without end."""
+NEAR: Final = 0.85
+"""Similarity of two keys, from 0 to 1, from which one is taken for the other misspelt."""
 SECTIONS: Final[Mapping[str, Section]] = {
     "question": "questions",
     "permission": "permissions",
@@ -138,10 +141,33 @@ def report_lines(decisions: Decisions, answers: AnswersFile | None) -> Iterator[
 
 def unused_answers(decisions: Decisions, answers: AnswersFile) -> Iterator[str]:
     """Yield a line for each part of `answers` that decided nothing."""
+    meant = misspelt_answers(decisions, answers)
     for unused in answers.answers:
-        if unused.key not in decisions.used:
-            key = ".".join(one_line(name, limit=80) for name in unused.key)
-            yield plain(f"{answers.place(unused)}: {key} was not used: nobody asked for it")
+        if unused.key in decisions.used:
+            continue
+        near = meant.get(unused.key)
+        why = f"did you mean {_dotted(near)}?" if near else "the notebook did not ask for it"
+        yield plain(f"{answers.place(unused)}: {_dotted(unused.key)} was not used: {why}")
+
+
+def misspelt_answers(decisions: Decisions, answers: AnswersFile) -> dict[Key, Key]:
+    """Return the parts of `answers` that seem to be misspelt, each with the key that it means.
+
+    Such a part decided nothing, and its key is close to that of an open decision.
+    """
+    undecided = {_dotted(each.key): each.key for each in decisions.undecided}
+    found: dict[Key, Key] = {}
+    for unused in answers.answers:
+        if unused.key in decisions.used:
+            continue
+        of_its_kind = [name for name, key in undecided.items() if key[0] == unused.key[0]]
+        if near := get_close_matches(_dotted(unused.key), of_its_kind, n=1, cutoff=NEAR):
+            found[unused.key] = undecided[near[0]]
+    return found
+
+
+def _dotted(key: Key) -> str:
+    return ".".join(one_line(name, limit=80) for name in key)
 
 
 def _count(number: int) -> str:

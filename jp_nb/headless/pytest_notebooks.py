@@ -83,7 +83,7 @@ class NotebookItem(pytest.Item):
                 if cell.status == "failed":  # as a person would have seen it
                     shown = io.StringIO()
                     print_cell(result.notebook.cells[cell.number], shown)
-                    self._show(f"cell {cell.number}", [shown.getvalue()])
+                    self._show(f"cell {cell.number + 1}", [shown.getvalue()])
             raise NotebookFailed("\n".join(failed))
 
     def _executed(self) -> tuple[RunResult, RunReport, list[str]]:
@@ -150,7 +150,7 @@ def failures(report: RunReport, *, strict: bool) -> Iterator[str]:
 
 
 def _failed_cell(report: RunReport, cell: ReportedCell) -> Iterator[str]:
-    yield f"{report.notebook}: cell {cell.number} failed: {cell.source}"
+    yield f"{report.notebook}: cell {cell.number + 1} failed: {cell.source}"
     yield from went_wrong(cell)
     if not cell.traceback.endswith(cell.error):
         yield cell.error
@@ -167,7 +167,8 @@ def _undecided(report: RunReport) -> Iterator[str]:
     for turn in report.turns:
         automatic = [each for each in turn.questions if each.end == "automatic"]
         if automatic:
-            yield f"{report.notebook}: cell {turn.cell}, {turn}"
+            cell = "" if turn.cell is None else f"cell {turn.cell + 1}, "
+            yield f"{report.notebook}: {cell}{turn}"
             yield from (f"  {question}" for question in automatic)
     if report.undecided or report.unanswered:
         yield _how_to_answer(report)

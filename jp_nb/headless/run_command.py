@@ -50,7 +50,8 @@ def run(options: argparse.Namespace) -> int:
         if result.ok:  # what failed asks for the rest no more
             say([*used_lines(uses), *unused_lines(uses)])
         say(decisions.told())
-    return 0 if result.ok else 1
+        misspelt = options.strict and decisions.has_misspelt_answers()
+    return 0 if result.ok and not misspelt else 1
 
 
 def _refuse_reports(*reports: Path | None) -> None:
@@ -73,7 +74,7 @@ def failure_lines(result: RunResult) -> list[str]:
     failure = result.failure
     if failure is None:
         return []
-    place = "" if failure.cell is None else f" in cell {failure.cell}"
+    place = "" if failure.cell is None else f" in cell {failure.cell + 1}"
     return [f"{failure.name}{place}: {shown_text(failure.message)}"]
 
 

@@ -24,6 +24,7 @@ import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from math import isfinite
 from pathlib import Path
@@ -241,7 +242,10 @@ def _read(tree: Mapping[str, Any], lines: _Lines) -> Iterator[PreparedAnswer]:
         known = {"questions", *DECISIONS}
         if section not in known:
             expected = ", ".join(f"[{each}]" for each in ("questions", *DECISIONS))
-            raise lines.wrong((section,), f"there is no [{one_line(section)}]: expected {expected}")
+            near = get_close_matches(section[:80], known, n=1)
+            meant = f"did you mean [{near[0]}]? Expected" if near else "expected"
+            wrong = f"there is no [{one_line(section)}]: {meant} {expected}"
+            raise lines.wrong((section,), wrong)
         if not isinstance(said, dict):
             raise lines.wrong((section,), f"[{section}] is a table")
         if section == "questions":

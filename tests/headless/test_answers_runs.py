@@ -134,7 +134,8 @@ def test_a_file_answers_permits_withholds_and_applies(path: Path) -> None:
         "4",
     ]
     assert said == (
-        "jp-nb: in.answers.toml, line 6: questions.sign*.w was not used: nobody asked for it\n"
+        "jp-nb: in.answers.toml, line 6: questions.sign*.w was not used: "
+        "the notebook did not ask for it\n"
     )
     ends = closed(path)
     assert ends["Who is it for?"]["answer"] == "team"
@@ -192,6 +193,13 @@ def test_an_answer_that_does_not_fit_names_file_and_line(path: Path) -> None:
     assert printed(path)[0].startswith("publish: in.answers.toml, line 3: ")
     assert printed(path)[-1] == "ConfigError"
     assert closed(path)["Who is it for?"]["reason"] == "invalid_static_answer"
+
+
+def test_misspelt_key_has_a_near_match_and_fails_a_strict_run(path: Path) -> None:
+    misspelt = ALL.replace("size = 4", "sise = 4")
+    line = "line 9: questions.jp.ask.sise was not used: did you mean questions.jp.ask.size?"
+    assert line in execute(path, answers=misspelt, A_TOKEN="sesame-open")
+    assert line in execute(path, "--strict", answers=misspelt, code=1, A_TOKEN="sesame-open")
 
 
 @pytest.mark.parametrize(

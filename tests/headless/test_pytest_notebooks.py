@@ -48,7 +48,7 @@ def test_a_failure_names_cell_and_error_and_shows_what_the_turns_did(tmp_path: P
     written(tmp_path, LOAD, TOOLS, ANSWER, PLAN, f"print('so far')\n{FAILS}")
     done = pytest_in(tmp_path, "--jp")
     assert done.returncode == 1
-    assert "walk.ipynb: cell 5 failed: print('so far')" in done.stdout
+    assert "walk.ipynb: cell 6 failed: print('so far')" in done.stdout
     assert "return n / 0" in done.stdout
     assert "question call_1_1.place.1 of plan: 'Where do you walk?'" in done.stdout
     assert "so far\n" in done.stdout
@@ -100,7 +100,7 @@ def test_strictly_a_question_that_nobody_answers_fails_the_test(
     done = pytest_in(tmp_path, "--jp-strict", "--junitxml", "../report.xml")
     assert done.returncode == 1
     lines = done.stdout.splitlines()
-    place = "walk.ipynb: cell 4 failed: %%jp -m scripted/walk Plan a walk."
+    place = "walk.ipynb: cell 5 failed: %%jp -m scripted/walk Plan a walk."
     assert place in lines
     assert f"FAILED walk.ipynb::jp - {place}" in lines
     failure = ElementTree.parse(tmp_path.parent / "report.xml").find(".//failure")
@@ -150,7 +150,7 @@ def test_a_cell_that_takes_too_long_fails_the_test(tmp_path: Path) -> None:
     written(tmp_path, "import time\ntime.sleep(600)")
     done = pytest_in(tmp_path, "--jp", "--jp-timeout", "2")
     assert done.returncode == 1
-    assert "walk.ipynb: cell 1 failed" in done.stdout
+    assert "walk.ipynb: cell 2 failed" in done.stdout
     assert "TimeoutError" in done.stdout
 
 
@@ -186,7 +186,7 @@ def test_a_request_that_is_not_on_the_cassette_fails_with_its_turn(tmp_path: Pat
     written(tmp_path, LOAD, PLAN.replace("walk.", "swim."), script=TALK)
     done = pytest_in(tmp_path, "--jp")
     assert done.returncode == 1
-    assert "walk.ipynb: cell 2 failed: %%jp -m scripted/walk Plan a swim." in done.stdout
+    assert "walk.ipynb: cell 3 failed: %%jp -m scripted/walk Plan a swim." in done.stdout
     assert ": 'Plan a swim.'\n" in done.stdout
     assert '"Plan a walk." → "Plan a swim."' in done.stdout
 

@@ -49,7 +49,7 @@ def test_each_way_to_write_an_answer_is_read_with_its_line() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "what"),
     [
-        ("[question.t]\n", 1, "there is no [question]"),
+        ("[question.t]\n", 1, "there is no [question]: did you mean [questions]? Expected "),
         ("\n[questions]\nt = 1\n", 3, "below its tool"),
         ('[permissions]\na = "run"\n\nt = "apply"\n', 4, 'expected "run" or "skip"'),
         ("[changes]\nt = true\n", 2, 'expected "apply" or "skip"'),
