@@ -74,11 +74,8 @@ _asks: Final = _one_of("ask", "edit")
 _LOCAL_SERVERS: Final = ("llamacpp", "ollama")
 
 
-def _is_of_named_service(model: JsonValue) -> bool:
-    """True for an alias of the user's, and a model of a provider that the user has a key for.
-
-    A local server needs no key, and any user of the computer may listen at its address.
-    """
+def _is_of_no_local_server(model: JsonValue) -> bool:
+    """False for a server that needs no key: any user of the computer may listen at its address."""
     provider = model.get("provider") if isinstance(model, dict) else str(model).partition("/")[0]
     return provider not in _LOCAL_SERVERS
 
@@ -101,9 +98,10 @@ ALLOWANCES: Final[Mapping[str, Allowance]] = {
     ),
     "assistant.model": Allowance(_GRANTED),  # free parameters, which may cost or reach anything
     "assistant.model.id": Allowance(
-        "`%load_ext` names the model; its address and its key are the user's to set.",
-        _is_of_named_service,
-        _is_of_named_service,
+        "A conversation continues with its model, which `%load_ext` names; address and key are the "
+        "user's to set. A folder would choose who is sent the user's data, at which price, and "
+        "who calls the user's tools.",
+        _is_of_no_local_server,
         whole=True,
     ),
     "assistant.model.parameters.max_tokens": Allowance(_SAMPLING, _any, _any),

@@ -515,15 +515,19 @@ def test_what_a_stranger_may_not_decide_is_taken_out_and_listed() -> None:
     }
 
 
-@pytest.mark.parametrize("strip", [strip_untrusted, without_consent])
-def test_untrusted_source_cannot_send_requests_to_a_local_port(strip: Any) -> None:
-    local: list[Any] = [{"provider": "ollama", "name": "m"}, "llamacpp/m", {"provider": "ollama"}]
+def test_untrusted_record_cannot_send_requests_to_a_local_port() -> None:
+    local: list[Any] = [
+        {"provider": "ollama", "name": "m"},
+        {"provider": "ollama"},
+        "llamacpp/m",
+    ]
     named: list[Any] = [{"provider": "openai", "name": "m"}, "fast"]
     for model in local:
-        assert strip(build("assistant.model.id", model)) == ({}, {"assistant.model.id": model})
+        partial = build("assistant.model.id", model)
+        assert strip_untrusted(partial) == ({}, {"assistant.model.id": model})
     for model in named:
         partial = build("assistant.model.id", model)
-        assert strip(partial) == (partial, {})
+        assert strip_untrusted(partial) == (partial, {})
 
 
 # --- the file of a folder without the user's consent -------------------------------------------
@@ -544,7 +548,7 @@ A_FOLDER_MAY: dict[str, Any] = {
     "assistant.system_prompt": EVERYTHING,
     "assistant.system_prompt_sections": EVERYTHING,
     "assistant.instructions": EVERYTHING,
-    **{f"assistant.{key}": EVERYTHING for key in MODEL},
+    **{f"assistant.{key}": EVERYTHING for key in MODEL if not key.startswith("model.id")},
     f"assistant.{EXCLUDE}": [False],
     f"{TOOL}.run": MODES,
     f"{TOOL}.format": MODES,

@@ -91,16 +91,26 @@ def test_what_has_authority_counts_once_the_user_agreed_to_that_content(
 def test_what_has_no_authority_counts_and_nothing_is_said(work: Path, open_session: Any) -> None:
     configure(
         work,
-        '[assistant]\nname = "A"\nmodel.id = "openai/m"\n[conversation.tools.ask_user]\n'
+        '[assistant]\nname = "A"\n[conversation.tools.ask_user]\n'
         'run = "ask"\nstyle.parameters = "json"\n',
     )
     found = open_session()
     assert found.notices == []
     assert found.value("assistant.name") == "A"
-    assert found.value("assistant.model.id.name") == "m"
     assert found.value("conversation.tools.ask_user.run") == "ask"
     said = found.jp("trust --workspace")
     assert said == ""
+
+
+def test_folder_does_not_choose_the_model_before_the_user_agreed(
+    work: Path, open_session: Any
+) -> None:
+    configure(work, 'assistant.model.id = "openai/m"\n')
+    found = open_session()
+    assert found.value("assistant.model.id.provider") == "scripted"
+    assert "assistant.model.id" in found.notices[0]
+    found.jp("trust --workspace --yes")
+    assert found.value("assistant.model.id.name") == "m"
 
 
 def test_a_cloned_folder_does_not_cut_off_the_users_own_file(
