@@ -5,7 +5,6 @@ Source: `docs/turns.md`, `docs/guide.md`.
 
 from __future__ import annotations
 
-from time import monotonic
 from typing import Literal
 
 from jp_nb.agent.calls import Call
@@ -45,7 +44,7 @@ def call_ends(
         name=call.request.name,
         content=content,
         is_error=is_error,
-        seconds=monotonic() - call.started,
+        seconds=call.seconds,
         hidden=tool is not None and tool.hidden,
         traceback=traceback,
         skipped=skipped,

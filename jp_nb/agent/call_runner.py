@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from time import monotonic
 from typing import Literal, assert_never
 
 from pydantic import JsonValue
@@ -297,6 +298,7 @@ class CallRunner:
             call, starts=lambda: self._note(call, "started") if in_cell else None
         )
         RUN.set(run)  # in the context of this task
+        began = monotonic()
         try:
             arguments = copied(call.arguments)  # a run may change what it gets
             outcome = await tool.executor.run(arguments, context, cell)
@@ -315,6 +317,7 @@ class CallRunner:
             self._faulted(call, exc.with_traceback(tool_frames(exc)))
         finally:
             run.over = True
+            call.seconds += cell.seconds if in_cell else monotonic() - began
         outcome = self._state.secrets.hide_in(outcome)
         return _settling(cell, lambda: self._settle_run(call, tool, outcome))
 

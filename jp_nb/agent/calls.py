@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from time import monotonic
 from typing import Protocol
 
 from pydantic import JsonValue
@@ -55,7 +54,7 @@ class Call:
         cut: True if an interrupt of the cell ended its function; what follows is decided then.
         response: Once there is one, nothing changes any more.
         traceback: For the person alone.
-        started: When it began, on the monotonic clock.
+        seconds: How long the tool ran, in all its runs; the time of its prompts is not included.
     """
 
     request: ToolCallRequest
@@ -86,7 +85,7 @@ class Call:
     cut: bool = False
     response: ToolCallResponse | None = None
     traceback: str | None = None
-    started: float = 0.0
+    seconds: float = 0.0
 
     @property
     def key(self) -> str:
@@ -109,7 +108,7 @@ class Call:
         self.begun = self.changed = self.asked = False
         self.ran = self.delivering = self.cut = False
         self.edited = self.formatted = self.traceback = self.response = None
-        self.started = monotonic()
+        self.seconds = 0.0
 
 
 class EndCallbacks(Protocol):

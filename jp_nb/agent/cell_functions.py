@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Event, get_ident
+from time import monotonic
 from typing import TypeVar
 
 from jp_nb.agent.calls import Call
@@ -66,6 +67,7 @@ class CellOfRun:
 
     Attributes:
         interrupts: How many interrupts were heard when the function began.
+        seconds: How long the functions ran; the time in which they waited is not included.
     """
 
     def __init__(self, functions: CellFunctions, call: Call, starts: Callable[[], None]) -> None:
@@ -74,6 +76,7 @@ class CellOfRun:
         self._starts = starts
         self._settled = Event()
         self.interrupts = functions.interrupts
+        self.seconds = 0.0
 
     async def call(self, function: Callable[[], T]) -> T:
         """Run `function` there, and show that it does."""
@@ -84,12 +87,15 @@ class CellOfRun:
             self._all.running.add(self)
             self._all.display(FunctionBegins(self._call.key, self._call.title))
             before, self._all.settled = self._all.settled, self._settled
+            began = monotonic()
             try:
                 if before is not self._settled and get_ident() != agent:
                     before.wait(SETTLE_S)
+                    began = monotonic()
                 self._starts()
                 return function()
             finally:
+                self.seconds += monotonic() - began
                 self._all.display(FunctionEnds(self._call.key))
 
         try:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from time import monotonic
 from typing import Literal
 
 from jp_nb.agent.asking import BatchContext
@@ -137,7 +136,6 @@ class Coordinator:
         for index, call in enumerate(calls):
             seen[call.request.id] += 1
             call.index, call.number = index, seen[call.request.id]
-            call.started = monotonic()
             self._runner.begin(call)
         # An interrupt that came with the last response is for this batch, too.
         while self._menu_open or self._open_calls() or self._events.waiting:

@@ -6,7 +6,7 @@ Source: `docs/guide.md`, `docs/configuration.md`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from jp_nb.config.directives import Directive
 from jp_nb.config.layers import to_text
@@ -21,6 +21,8 @@ from jp_nb.rendering.report import table
 from jp_nb.safe_text import plain
 from jp_nb.session.session import Session
 
+MAX_CONFIRMED: Final = 3
+"""Paths that the line of a change names."""
 Layer = Literal["user", "workspace"]
 
 
@@ -40,14 +42,41 @@ def config(call: Invocation) -> None:
         if not changes:
             raise UsageError(f"--{layer} takes what to write: PATH=VALUE, or --unset PATH")
         session.write_config(layer, *changes)
+        said = ", ".join(_as_written(change) for change in changes)
+        print(f"Saved in your {layer} configuration file: {said}")
     if layers:
         return
     if changes:
-        session.configure(*changes)
+        _change(session, changes)
     elif options.explain:
         _explain(call, [*options.explain, *paths])
     else:
         _show(call, paths or session.settings.set_paths())
+
+
+def _change(session: Session, changes: Sequence[Directive]) -> None:
+    """Change the conversation's configuration, and print its new values in one line."""
+    before = len(session.document.conversation.deltas)
+    session.configure(*changes)
+    deltas = session.document.conversation.deltas[before:]
+    paths = list(dict.fromkeys(path for delta in deltas for path in delta.claims))
+    if not paths:
+        if not session.notices:  # which say why nothing changed
+            print("The configuration already says this.")
+        return
+    value_at = _values(session)
+    values = [(path, value_at(path)) for path in paths[:MAX_CONFIRMED]]
+    said = [f"{path} unset" if now == "null" else f"{path} = {now}" for path, now in values]
+    more = f" and {len(paths) - MAX_CONFIRMED} more" if len(paths) > MAX_CONFIRMED else ""
+    print(plain(f"Set for this conversation: {', '.join(said)}{more}"))
+
+
+def _as_written(change: Directive) -> str:
+    """Return `change` as the user wrote it, without secrets."""
+    path, sign, value = change.text.partition("=")
+    if not sign or change.kind == "unset":
+        return f"{plain(path)} unset" if change.kind == "unset" else plain(path)
+    return plain(f"{path}={shown_value(path.rstrip(':+-'), value)}")
 
 
 def _show(call: Invocation, paths: Sequence[str]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from typing import Any
 
 import pytest
@@ -555,3 +557,26 @@ async def test_a_command_that_runs_its_arguments_asks_about_each_command_line() 
         "sh -c 'echo a'",
         "sh -c 'echo b'",
     ]
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+async def test_tool_time_does_not_include_the_time_of_its_permission(kind: str) -> None:
+    def slow() -> str:
+        time.sleep(0.05)
+        return "done"
+
+    async def slow_too() -> str:
+        await asyncio.sleep(0.05)
+        return "done"
+
+    async def thinks() -> Answered:
+        await asyncio.sleep(0.5)
+        return yes("run")
+
+    tool = PythonTool(slow if kind == "def" else slow_too, name="slow", run="ask")
+    bench = Bench(
+        [reply(call("slow")), reply(say("Done."))], tools=[tool], person=FakePrompter(thinks)
+    )
+    await bench.run()
+    [ends] = bench.shown_of(ToolEnds)
+    assert 0.05 <= ends.seconds < 0.45

@@ -503,6 +503,15 @@ def test_a_signed_notebook_is_ours_again_and_what_a_stranger_adds_is_not(folder:
     assert "ignored" in run(path, "%jp trust --revoke") + run(path, show)
 
 
+def test_config_confirms_a_change_in_one_line(folder: Path) -> None:
+    path = folder / "confirmed.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(), path)
+    said = run(path, "%jp config user.name=me assistant.name=Robo")
+    assert 'Set for this conversation: user.name = "me", assistant.name = "Robo"\n' in said
+    assert "The configuration already says this." in run(path, "%jp config user.name=me")
+    assert "assistant.name unset" in run(path, "%jp config --unset assistant.name")
+
+
 # --- what must not leave its owner -----------------------------------------------------------
 
 
