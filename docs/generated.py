@@ -1,6 +1,9 @@
-"""Parts of the reference that are made from the tables that the program itself reads.
+"""Write the generated parts of the reference pages, from the tables that the program itself reads.
 
-An extension of Sphinx: where a page holds `<!-- generated: NAME -->`, the part of that name is put.
+    python docs/generated.py            rewrite the pages in `docs/reference/`
+    python docs/generated.py --check    exit with 1 if one of them is not current
+
+A part is between `<!-- generated: NAME -->` and `<!-- end of the generated part -->`.
 """
 
 from __future__ import annotations
@@ -8,29 +11,45 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+import jp_nb
 from jp_nb import cli
 from jp_nb.config.paths import format_path
 from jp_nb.config.schema import ROOT, SchemaNode
 from jp_nb.config.tree.left_out import LEFT_OUT
 from jp_nb.config.tree.node import ShortTable
-from jp_nb.notebook.subcommands import ASK_OPTIONS, ASK_USAGE, subcommand_rows
+from jp_nb.notebook.subcommands import ASK_OPTIONS, ASK_USAGE, subcommand_groups
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-_MARK: Final = re.compile(r"^<!-- generated: (\w+) -->$", re.M)
+PAGES: Final = Path(__file__).parent / "reference"
+END: Final = "<!-- end of the generated part -->"
+_PART: Final = re.compile(rf"^<!-- generated: (\w+) -->$.*?^{END}$", re.M | re.S)
 
 
 def fill(page: str) -> str:
-    """`page` with every generated part in its place."""
-    return _MARK.sub(lambda mark: PARTS[mark[1]](), page)
+    """Return `page` with every generated part replaced by its current text."""
+    return _PART.sub(
+        lambda part: f"<!-- generated: {part[1]} -->\n\n{PARTS[part[1]]()}\n\n{END}", page
+    )
+
+
+def outdated() -> Iterator[tuple[Path, str]]:
+    """Yield each page whose generated parts are not current, with its new text."""
+    for path in sorted(PAGES.glob("*.md")):
+        page = path.read_text(encoding="utf-8")
+        if (current := fill(page)) != page:
+            yield path, current
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -53,9 +72,12 @@ def magics() -> str:
     """What `%%jp` and `%jp` take."""
     asking = [(_code(option.spellings), option.help) for option in ASK_OPTIONS]
     options = _table(("option of `%%jp`", "what it does"), asking)
-    rows = [(_code(how), does) for how, does in subcommand_rows()]
-    commands = _table(("`%jp …`", "what it does"), rows)
-    return f"```text\n{ASK_USAGE}\n```\n\n{options}\n\n{commands}"
+    groups = [
+        f"## {title}\n\n"
+        + _table(("`%jp …`", "what it does"), [(_code(how), does) for how, does in rows])
+        for title, rows in subcommand_groups()
+    ]
+    return "\n\n".join([f"```text\n{ASK_USAGE}\n```\n\n{options}", *groups])
 
 
 # --- the command line ------------------------------------------------------------------------
@@ -78,6 +100,64 @@ def _command(name: str, does: str, parser: argparse.ArgumentParser) -> str:
 
 def _argument(action: argparse.Action) -> str:
     return ", ".join(action.option_strings) or str(action.metavar or action.dest)
+
+
+# --- Python ----------------------------------------------------------------------------------
+
+
+def python() -> str:
+    """Describe each public name of `jp_nb`, with its signature and its docstring."""
+    parts = [_described(f"jp.{name}", getattr(jp_nb, name)) for name in _public_names()]
+    return "\n\n".join(parts)
+
+
+def _public_names() -> list[str]:
+    """Return the public names, functions first, errors last."""
+
+    def rank(name: str) -> tuple[int, str]:
+        value = getattr(jp_nb, name)
+        is_error = isinstance(value, type) and issubclass(value, Exception)
+        return (2 if is_error else int(isinstance(value, type))), name.lower()
+
+    return sorted(set(jp_nb.__all__) - {"last", "Outcome"}, key=rank)
+
+
+def _described(name: str, value: Any) -> str:
+    is_error = isinstance(value, type) and issubclass(value, Exception)
+    title = f"## `{name}`"
+    signature = "" if is_error else _signature(name.removeprefix("jp."), value)
+    doc = (inspect.getdoc(value) or "").strip()
+    members = [] if is_error or not isinstance(value, type) else list(_members(value))
+    text = "\n\n".join(filter(None, (signature, doc)))
+    listed = "\n\n" + "\n".join(members) if members else ""
+    return f"{title}\n\n```text\n{text}\n```{listed}"
+
+
+def _signature(name: str, value: Any) -> str:
+    if isinstance(value, type) and issubclass(value, BaseModel):
+        # The signature of such a class differs before and after it is first used.
+        given = (key if x.is_required() else f"{key}=…" for key, x in value.model_fields.items())
+        return f"{name}({', '.join(given)})"
+    try:
+        signature = f"{name}{inspect.signature(value)}"
+    except (TypeError, ValueError):
+        return ""
+    return re.sub(r"(: |-> )'([^']*)'", r"\1\2", re.sub(r" at 0x[0-9a-f]+", "", signature))
+
+
+def _members(kind: type) -> Iterator[str]:
+    """Yield a line for each public method and property that `kind` itself defines."""
+    for name, value in vars(kind).items():
+        if name.startswith(("_", "model_")):
+            continue
+        value = getattr(value, "__func__", value)
+        doc = inspect.getdoc(value) if inspect.isroutine(value) or _is_property(value) else None
+        if doc:
+            yield f"- `{name}`: {doc.partition(chr(10) * 2)[0].replace(chr(10), ' ')}"
+
+
+def _is_property(value: object) -> bool:
+    return isinstance(value, (property, cached_property))
 
 
 # --- settings --------------------------------------------------------------------------------
@@ -193,15 +273,30 @@ def _default(field: FieldInfo) -> str:
 PARTS: Final[dict[str, Callable[[], str]]] = {
     "magics": magics,
     "command_line": command_line,
+    "python": python,
     "settings": settings,
     "left_out": passed_over,
 }
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Fill the pages in as they are read, and read the tutorials' cells as IPython does."""
+    """Have Sphinx read the tutorials' cells as IPython does."""
     from ipython_pygments_lexers import IPython3Lexer
 
     app.add_lexer("python", IPython3Lexer)  # notebooks name `python`, and hold magics
-    app.connect("source-read", lambda app, name, text: text.__setitem__(0, fill(text[0])))
     return {"parallel_read_safe": True}
+
+
+def main() -> int:
+    """Rewrite the pages that are not current; with `--check` only name them."""
+    check = "--check" in sys.argv[1:]
+    found = list(outdated())
+    for path, page in found:
+        print(f"{path.name} is not current" if check else f"{path.name} is rewritten")
+        if not check:
+            path.write_text(page, encoding="utf-8")
+    return 1 if check and found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

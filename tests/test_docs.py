@@ -12,6 +12,7 @@ from types import ModuleType
 
 import pytest
 
+import jp_nb
 from jp_nb import _HOMES
 from jp_nb.config.schema import field_paths
 from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS
@@ -131,6 +132,17 @@ def test_every_part_that_is_made_stands_on_one_page(generated: ModuleType) -> No
     assert sorted(part for page in PAGES for part in parts(text_of(page))) == sorted(
         generated.PARTS
     )
+
+
+def test_reference_pages_are_current(generated: ModuleType) -> None:
+    names = [path.name for path, _ in generated.outdated()]
+    assert not names, f"not current: {', '.join(names)}. Run `python docs/generated.py`."
+
+
+def test_the_public_names_are_listed_each(generated: ModuleType) -> None:
+    listed = generated.python()
+    for name in set(jp_nb.__all__) - {"last", "Outcome"}:
+        assert f"## `jp.{name}`\n" in listed
 
 
 def test_the_settings_are_listed_each(generated: ModuleType) -> None:

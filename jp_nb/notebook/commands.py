@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 from jp_nb.config.directives import tool_choice
 from jp_nb.errors import PromptCancelled, UsageError
 from jp_nb.notebook.options import read_ask_options, read_words, refusal
-from jp_nb.notebook.subcommands import SUBCOMMANDS, Subcommand, subcommand_rows
+from jp_nb.notebook.subcommands import SUBCOMMANDS, Subcommand, subcommand_groups
 from jp_nb.rendering import report
 from jp_nb.safe_text import one_line, plain
 from jp_nb.session.session import Session
@@ -73,6 +73,7 @@ class Invocation:
 
 
 Action = Callable[[Invocation], None]
+_TO_ASK: Final = "Write a request to the model below `%%jp`; `%%jp?` lists its options."
 
 
 def run_subcommand(shell: Any, session: Session, name: str, text: str = "") -> None:
@@ -84,7 +85,7 @@ def run_subcommand(shell: Any, session: Session, name: str, text: str = "") -> N
     """
     asked = SUBCOMMANDS.get(name.rstrip("?"))
     if not name.rstrip("?"):
-        display(shell, _listing(subcommand_rows()))
+        display(shell, _all_listed())
     elif asked is not None and asked.name != name and not text:  # `%jp config?`
         display(shell, _listing(asked.rows))
     elif name not in SUBCOMMANDS:
@@ -171,10 +172,18 @@ def unless_cancelled() -> Iterator[None]:
         print(f"jp_nb: {one_line(str(exc))}")
 
 
+def _all_listed() -> report.Report:
+    """Return the subcommands in groups."""
+    tables = [(title, report.table(("%jp", "does"), rows)) for title, rows in subcommand_groups()]
+    return report.Report(
+        "\n\n".join([*(f"**{title}**\n\n{x.markdown}" for title, x in tables), _TO_ASK]),
+        "\n\n".join([*(f"{title}\n{x.text}" for title, x in tables), _TO_ASK]),
+    )
+
+
 def _listing(rows: Sequence[tuple[str, str]]) -> report.Report:
     listed = report.table(("%jp", "does"), rows)
-    rest = "A request to the model is written below %%jp; %%jp? says what that takes."
-    return report.Report(f"{listed.markdown}\n\n{rest}", f"{listed.text}\n{rest}")
+    return report.Report(f"{listed.markdown}\n\n{_TO_ASK}", f"{listed.text}\n{_TO_ASK}")
 
 
 def _unknown(name: str, text: str) -> str:

@@ -8,7 +8,7 @@ Source: `docs/guide.md`, `docs/extending.md`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -318,9 +318,32 @@ ASK_USAGE: Final = f"%%jp {' '.join(x.usage for x in ASK_OPTIONS)}   and the req
 # --- help --------------------------------------------------------------------------------------
 
 
-def subcommand_rows(subcommands: Iterable[Subcommand] = _TABLE) -> list[tuple[str, str]]:
-    """Return what a bare `%jp` lists."""
-    return [row for subcommand in subcommands for row in subcommand.rows]
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "First steps": ("models", "log", "undo", "new", "doctor"),
+    "Asking": ("q", "retry", "why", "resume", "code"),
+    "Conversations": (
+        "switch", "fork", "compact", "drop", "save", "qna", "usage", "request", "export", "import",
+    ),
+    "Tools and configuration": ("tools", "call", "replay", "config", "trust", "cassette"),
+}  # fmt: skip
+"""Names of subcommands as help groups them; the other subcommands come last."""
+OTHER_GROUP: Final = "More"
+
+
+def subcommand_groups() -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return the rows of help about subcommands, by group."""
+    grouped = {name for names in GROUPS.values() for name in names}
+    others = tuple(name for name in SUBCOMMANDS if name not in grouped)
+    found = [
+        (title, [row for name in names if name in SUBCOMMANDS for row in SUBCOMMANDS[name].rows])
+        for title, names in (*GROUPS.items(), (OTHER_GROUP, others))
+    ]
+    return [(title, rows) for title, rows in found if rows]
+
+
+def subcommand_rows() -> list[tuple[str, str]]:
+    """Return the rows of help about all subcommands."""
+    return [row for _, rows in subcommand_groups() for row in rows]
 
 
 def help_on_ask() -> str:
@@ -335,9 +358,7 @@ def help_on_ask() -> str:
             "",
             "`{{name}}` in the request is replaced by that value of the notebook.",
             "",
-            "Beside it there are:",
-            "",
-            *_columns([(f"%jp {how}", does) for how, does in subcommand_rows()]),
+            *_subcommand_help(),
         ]
     )
 
@@ -346,13 +367,22 @@ def help_on_commands() -> str:
     """Return the text of `%jp?`."""
     return "\n".join(
         [
-            "`%jp SUBCOMMAND`; bare, it lists them.",
+            "`%jp` without arguments lists the subcommands; `%jp SUBCOMMAND?` describes one.",
             "",
-            *_columns([(f"%jp {how}", does) for how, does in subcommand_rows()]),
+            *_subcommand_help(),
             "",
-            "A request is written below `%%jp`; `%%jp?` says what that takes.",
+            "Write a request below `%%jp`; `%%jp?` lists its options.",
         ]
     )
+
+
+def _subcommand_help() -> Iterator[str]:
+    groups = subcommand_groups()
+    width = max(len(f"%jp {how}") for _, rows in groups for how, _ in rows)
+    for number, (title, rows) in enumerate(groups):
+        yield from [""] if number else []
+        yield f"{title}:"
+        yield from (f"  {f'%jp {how}':<{width}}  {does}" for how, does in rows)
 
 
 def _columns(rows: Sequence[tuple[str, str]]) -> Iterator[str]:

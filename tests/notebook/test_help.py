@@ -68,6 +68,14 @@ def test_every_subcommand_does_something_and_is_listed_whole(subcommand: Subcomm
         assert does
 
 
+def test_help_begins_with_the_commands_of_the_first_day(user: FrontEnd) -> None:
+    shown = said(user, "%jp")
+    places = [shown.index(text) for text in ("First steps", "models", "Asking", "Conversations")]
+    assert places == sorted(places)
+    names = [how.split()[0] for how, _ in subcommand_rows()]
+    assert set(SUBCOMMANDS) <= set(names)
+
+
 def test_what_the_function_takes_is_what_the_cell_takes() -> None:
     keywords = set(inspect.signature(jp_nb.query).parameters) - {"text", "interpolate"}
     names = {option.flags[-1].lstrip("-").replace("-", "_") for option in ASK_OPTIONS}
