@@ -29,7 +29,7 @@ def kinds(front: FrontEnd) -> list[str]:
     "cell",
     [
         "%%jp -m scripted/talk\nGo.",
-        "%jp q Go.",
+        "%jp q Hello! Who answers here?",
         "import jp_nb as jp\njp.query('Go.', model='scripted/talk')",
     ],
 )
