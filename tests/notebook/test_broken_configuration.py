@@ -43,7 +43,7 @@ def problem(user: FrontEnd, code: str) -> str:
     ("near", "far", "expected"),
     [
         ("user.nmae = 'x'\nassistant.name = 5\n", "x = [\n",
-         ["b/.jp/config.toml", "user.nmae", "assistant.name", "a/.jp/config.toml", "not TOML"]),
+         [".jp/config.toml", "user.nmae", "assistant.name", "not TOML"]),
         ("assistant.model.id = 'no_such_alias'\n", "", ["no_such_alias"]),
     ],
 )  # fmt: skip
@@ -58,6 +58,8 @@ def test_the_extension_loads_says_what_is_wrong_and_works_once_it_is_mended(
     assert error(user, request) is None
     told = user.printed(request)
     assert "the configuration is not valid, and nothing can be asked with it" in told
+    assert ("../.jp/config.toml" in told) == bool(far)
+    assert str(folder.parent) not in told
     for text in expected:
         assert text in told
         assert text in problem(user, "%%jp\nGo.")

@@ -510,7 +510,8 @@ def test_every_subcommand_says_something(user: FrontEnd) -> None:
 
 
 def test_config_is_set_and_shown(user: FrontEnd) -> None:
-    assert user.run("%jp config style.update_interval_ms=250") == ""
+    said = user.run("%jp config style.update_interval_ms=250")
+    assert said == "Set for this conversation: style.update_interval_ms = 250\n"
     request = user.start("%jp config style.update_interval_ms")
     user.finish(request)
     assert "250" in user.displays(request)[0]["text/plain"]
