@@ -244,10 +244,12 @@ class ConfigFiles:
     def relative(self, text: str) -> str:
         """Return `text` with paths in the workspace relative to the notebook's folder.
 
-        Paths in the home folder begin with `~`, so that the text is the same on each machine.
+        So are those of `.jp` folders above it. Other paths in the home folder begin with `~`, so
+        that the text is the same on each machine.
         """
+        places = [self.root, *(above / ".jp" for above in self.root.parents)]
         for place, name in (
-            (self.root, os.path.relpath(self.root, self.folder)),
+            *((place, os.path.relpath(place, self.folder)) for place in places),
             (Path(os.path.expanduser("~")), "~"),
         ):
             if place == place.parent:
