@@ -9,7 +9,7 @@ import pytest
 
 from jp_nb.record import carrier, segments
 from tests.support.browser import NotebookPage
-from tests.support.page_actions import MODEL, click, keys, picture, question
+from tests.support.page_actions import MODEL, busy_processor, click, keys, picture, question
 from tests.support.scripted_page import SETUP
 from tests.support.shared_document import SharedPages
 
@@ -246,6 +246,34 @@ def test_pages_opened_or_loaded_again_while_a_form_is_up_show_and_answer_it(
     second.form().get_by_role("radio").nth(0).click()
     click(second, "Submit")
     assert_noted_once(first, second, by="Bo")
+
+
+def test_text_questions_are_answered_in_both_pages_beside_a_busy_processor(
+    shared_pages: SharedPages,
+) -> None:
+    asks = [question(question=f"Name {n}?", answer_type="text") for n in range(6)]
+    script = "".join(asks) + '[[replies]]\ntext = "Noted."\n'
+    (shared_pages.lab.root / "names.toml").write_text(script)
+    cells = ["%load_ext jp_nb", "%%jp -n -m scripted/names\nAsk me."]
+    with busy_processor():
+        first, second = shared_pages.open(*cells, people=["Ada", "Bo"])
+        run(first, 0, until="kept")
+        first.run_cell(1)
+        for number in range(6):
+            page = first if number % 2 else second
+            page.page.locator(FORMS).get_by_text(f"Name {number}?").wait_for()
+            page.form().locator("textarea").fill(f"Answer {number}")
+            if number < 3:
+                click(page, "Submit")
+            else:
+                page.form().locator("textarea").press("Control+Enter")
+        for page in (first, second):
+            shown = page.output_text(1, contains="Noted.")
+            page.wait_for_kernel_status("idle")
+            assert page.page.locator(FORMS).count() == 0
+            for number in range(6):
+                by = "Ada" if number % 2 else "Bo"
+                assert shown.count(f"Answer {number} (by {by})") == 1
 
 
 def test_a_page_takes_over_from_one_that_hangs(shared_pages: SharedPages) -> None:

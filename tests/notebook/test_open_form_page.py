@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.browser import Lab, NotebookPage, OpenNotebook
 from tests.support.cells import calls
-from tests.support.page_actions import LOAD, click, load, picture
+from tests.support.page_actions import LOAD, click, keys, load, picture
 
 if TYPE_CHECKING:
     from playwright.sync_api import ViewportSize
@@ -18,6 +18,7 @@ pytestmark = pytest.mark.browser
 
 TOOLS = """
 import sys, time
+from pathlib import Path
 import jp_nb as jp
 from IPython.display import Markdown, clear_output, display
 
@@ -36,6 +37,12 @@ def show_in_thread(kind: str) -> str:
 def deploy(number: int) -> str:
     print("deployed", number)
     return "deployed"
+
+@jp.tool
+def inquire(kind: str, ctx: jp.ToolContext):
+    if "name" not in ctx.answers:
+        return jp.NeedsInput(getattr(jp.Question, kind)("name", "What is its name?"))
+    return f"{len(str(ctx.answers['name']))} letters"
 
 def shows(function):
     SHOWN[function.__name__] = function
@@ -94,6 +101,21 @@ def clear_now():
     print("printed after a clear")
 
 @shows
+def clear_at_gate():
+    while not Path("gate").exists():
+        time.sleep(0.02)
+    clear_output()
+
+@shows
+def clear_told_again():
+    import gc
+    from jp_nb.notebook.document.live import LiveStore
+    (store,) = [each for each in gc.get_objects() if isinstance(each, LiveStore)]
+    store._show_again(store._pages.hello.page)  # as to a page that is slow to say hello
+    work()
+    clear_output()
+
+@shows
 def clear_later():
     for number in range(5):
         clear_output(wait=True)
@@ -115,7 +137,7 @@ KINDS = (
     *("nothing", "print_before", "print_after", "print_around", "many_lines", "stderr"),
     *("one_display", "updated_display"),
 )
-CLEARS = ("clear_now", "clear_later", "clear_first", "clear_last")
+CLEARS = ("clear_now", "clear_later", "clear_first", "clear_last", "clear_told_again")
 FORM = ".jp-nb-form:visible"
 LIVE = ".jp-nb-form[role='group']:visible"
 MARK = """() => {
@@ -241,6 +263,25 @@ def test_a_text_stays_in_its_box_while_a_tool_prints(open_notebook: OpenNotebook
     assert page.form().locator("textarea").input_value() == "Ada"
     click(page, "Submit")
     assert "Ada" in page.output_text(2, contains="That is all.")
+
+
+@pytest.mark.parametrize("kind", ["text", "secret"])
+def test_typed_text_is_sent_by_a_key_after_a_tool_has_cleared_the_cell(
+    open_notebook: OpenNotebook, lab: Lab, kind: str
+) -> None:
+    asks = ("inquire", {"kind": "free_text" if kind == "text" else kind})
+    clears = ("show_in_thread", {"kind": "clear_at_gate"})
+    (lab.root / "gate").unlink(missing_ok=True)
+    page = begun(open_notebook, lab, f"types-{kind}", calls(asks, clears))
+    box = "textarea" if kind == "text" else "input[type=password]"
+    page.form().locator(box).fill("Ada")
+    wait_for_next_form(page)
+    (lab.root / "gate").touch()
+    wait_for_next_form(page)
+    assert page.form().locator(box).input_value() == "Ada"
+    keys(page, "Control+Enter")
+    page.output_text(2, contains="That is all.")
+    assert page.page.locator(FORM).count() == 0
 
 
 # --- where a form is in the view ---------------------------------------------------------------

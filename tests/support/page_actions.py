@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +19,17 @@ if TYPE_CHECKING:
 
 
 import os
+
+
+@contextmanager
+def busy_processor() -> Iterator[None]:
+    """Keep one core busy until the end of the block."""
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 def stop(page: NotebookPage) -> None:

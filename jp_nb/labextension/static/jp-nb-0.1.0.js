@@ -503,10 +503,15 @@
       });
     }
 
-    end() {
+    /** Leave the outputs alone from now on. */
+    stop() {
       this.over = true;
+      this.outputsOfCell?.changed.disconnect(this.onChanged);
+    }
+
+    end() {
+      this.stop();
       const cell = this.cellModel;
-      cell?.outputs.changed.disconnect(this.onChanged);
       if (cell && this.ours && !this.again) setRunning(cell, false);
     }
   }
@@ -640,6 +645,7 @@
       this.showing = null; // what a turn shows in its cell
       this.awaited = new Map(); // what turns show that other pages run, by display id
       this.queued = null; // a cell that was run again while it ran
+      this.ran = null; // the request by which this page ran a cell last
       this.onUser = () => this.shared && this.hello(); // the name is known now, or another one
       this.onLeave = () => {
         this.bye();
@@ -884,7 +890,7 @@
           if (parent?.msg_id === this.showing?.request) this.showing?.onClear(content.wait === true);
           break;
         case "execute_input":
-          if (asked) this.onRun(content.code);
+          if (asked) this.onRun(content.code, parent.msg_id);
           else if (this.shared) this.trustOutputsOf(content.code);
           break;
         case "status":
@@ -987,7 +993,8 @@
     }
 
     /** A cell begins to run: one that waited for its own end loses the outputs of before. */
-    onRun(code) {
+    onRun(code, request) {
+      this.ran = request;
       const cell = cellOf(this.context.model, this.queued);
       if (!cell || cell.sharedModel.getSource() !== code) return;
       this.queued = null;
@@ -1001,8 +1008,14 @@
         [request, id, code].every((x) => typeof x === "string" && x) &&
         list(outputs).every((x) => typeof own(x, "display_id") === "string" && isObject(x.data));
       if (to !== this.page || !wellFormed || model.readOnly) return;
+      // JupyterLab shows what this page asked for. Two that do would show each output twice.
+      if (request === this.ran) return;
       if (this.shared && puts !== true) {
-        // Another page puts them there.
+        // Another page puts them there; it may have been away for a while.
+        if (this.showing?.request === request) {
+          this.showing.stop();
+          this.showing = null;
+        }
         for (const { display_id } of list(outputs)) this.trustWhatShows(display_id, request);
         return;
       }

@@ -18,6 +18,8 @@ const WAITS = "A notebook waits for your answer";
 
 const waiting = (globalThis[Symbol.for("jp_nb.waiting")] ??= new Set());
 let ids = 0;
+// The step in which the user chose or typed something: a page may draw a form anew.
+const touchedSteps = (globalThis[Symbol.for("jp_nb.touched")] ??= new WeakMap());
 
 function markTitle() {
   const unmarked = unmarkedTitle();
@@ -158,7 +160,6 @@ async function render({ model, el }) {
 
   let root = null;
   let up = null; // what this page shows: the step, and the models of its controls
-  let touched = false; // whether somebody chose or typed something in it
   let settled = 0;
   let timer = 0;
   let inView = null;
@@ -169,6 +170,7 @@ async function render({ model, el }) {
   let writing = false;
   let focusing = false;
   let started = performance.now();
+  const identity = model.get("layout") ?? model; // anywidget gives each view a `model` of its own
   const pressed = new Set(); // the keys that went down here, once the form was there to be read
 
   // --- what is sent ------------------------------------------------------------------------------
@@ -191,6 +193,14 @@ async function render({ model, el }) {
     if (sent?.textContent) sent.textContent = "";
   }
 
+  function touch() {
+    touchedSteps.set(identity, up.step);
+  }
+
+  function isTouched() {
+    return touchedSteps.get(identity) === up.step;
+  }
+
   function primary() {
     return actionOf(root.querySelector(".jp-nb-primary")) ?? "submit";
   }
@@ -209,7 +219,7 @@ async function render({ model, el }) {
   // --- what the person does ----------------------------------------------------------------------
 
   function onClick(event) {
-    if (event.target.closest(".jp-nb-control")) touched = true;
+    if (event.target.closest(".jp-nb-control")) touch();
     const button = event.target.closest(".jp-nb-actions button, .jp-nb-summary button");
     if (!button) return;
     const action = actionOf(button);
@@ -234,7 +244,7 @@ async function render({ model, el }) {
   }
 
   function onInput({ target }) {
-    touched = true;
+    touch();
     if (target.matches(TEXT_BOX)) noteWriting(true);
   }
 
@@ -265,7 +275,7 @@ async function render({ model, el }) {
       event.preventDefault();
       return;
     }
-    if (key === " " && target.closest(".jp-nb-control")) touched = true; // of what is chosen already
+    if (key === " " && target.closest(".jp-nb-control")) touch(); // of what is chosen already
     // A control may take a key for itself, such as a filter that Escape empties.
     const offer = { bubbles: true, cancelable: true, detail: key };
     if (!target.dispatchEvent(new CustomEvent("jp-nb-key", offer))) {
@@ -281,8 +291,8 @@ async function render({ model, el }) {
       const native = target.matches("textarea, summary") || target.closest("button");
       if (native && !everywhere) return;
       event.preventDefault();
-      send(touched ? primary() : "unchosen");
-      if (touched) noteSent();
+      send(isTouched() ? primary() : "unchosen");
+      if (isTouched()) noteSent();
     }
   }
 
@@ -388,7 +398,6 @@ async function render({ model, el }) {
     }
     const first = up === null;
     up = { step, controls };
-    touched = false;
     pressed.clear();
     writing = false;
     forgetSent();

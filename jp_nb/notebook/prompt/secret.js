@@ -1,5 +1,8 @@
 // A field for a secret: its text is in no widget's state. The form takes it along with a click.
 
+// The typed text: a page may draw the field anew, and anywidget gives each view its own `model`.
+const texts = (globalThis[Symbol.for("jp_nb.secrets")] ??= new WeakMap());
+
 function render({ model, el }) {
   const field = document.createElement("input");
   field.type = "password";
@@ -7,6 +10,9 @@ function render({ model, el }) {
   field.className = "jp-nb-secret";
   const hint = () => (field.placeholder = model.get("hint"));
   hint();
+  const identity = model.get("layout") ?? model;
+  field.value = texts.get(identity) ?? "";
+  field.addEventListener("input", () => texts.set(identity, field.value));
   el.append(field);
   model.on("change:hint", hint);
   return () => model.off("change:hint", hint);
