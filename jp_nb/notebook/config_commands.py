@@ -23,6 +23,8 @@ from jp_nb.session.session import Session
 
 MAX_CONFIRMED: Final = 3
 """Paths that the line of a change names."""
+MAX_CONFIRMED_CHARS: Final = 80
+"""Of a longer value, that line gives the path alone."""
 Layer = Literal["user", "workspace"]
 
 
@@ -59,16 +61,23 @@ def _change(session: Session, changes: Sequence[Directive]) -> None:
     before = len(session.document.conversation.deltas)
     session.configure(*changes)
     deltas = session.document.conversation.deltas[before:]
-    paths = list(dict.fromkeys(path for delta in deltas for path in delta.claims))
+    claimed = dict.fromkeys(path for delta in deltas for path in delta.claims)
+    paths = [path for path in claimed if not any(path.startswith(f"{up}.") for up in claimed)]
     if not paths:
         if not session.notices:  # which say why nothing changed
             print("The configuration already says this.")
         return
     value_at = _values(session)
     values = [(path, value_at(path)) for path in paths[:MAX_CONFIRMED]]
-    said = [f"{path} unset" if now == "null" else f"{path} = {now}" for path, now in values]
+    said = [_confirmed(path, now) for path, now in values]
     more = f" and {len(paths) - MAX_CONFIRMED} more" if len(paths) > MAX_CONFIRMED else ""
     print(plain(f"Set for this conversation: {', '.join(said)}{more}"))
+
+
+def _confirmed(path: str, value: str) -> str:
+    if value == "null":
+        return f"{path} unset"
+    return f"{path} = {value}" if len(value) <= MAX_CONFIRMED_CHARS else path
 
 
 def _as_written(change: Directive) -> str:

@@ -510,6 +510,9 @@ def test_config_confirms_a_change_in_one_line(folder: Path) -> None:
     assert 'Set for this conversation: user.name = "me", assistant.name = "Robo"\n' in said
     assert "The configuration already says this." in run(path, "%jp config user.name=me")
     assert "assistant.name unset" in run(path, "%jp config --unset assistant.name")
+    said = run(path, f"%jp config assistant.model.id=scripted/small assistant.name={'x' * 99}")
+    model = '{"provider": "scripted", "name": "small"}'
+    assert f"Set for this conversation: assistant.model.id = {model}, assistant.name\n" in said
 
 
 # --- what must not leave its owner -----------------------------------------------------------
