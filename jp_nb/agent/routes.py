@@ -119,14 +119,19 @@ def _without_person(tool: str, question: Question, nobody: str) -> Route:
         automatic = question.automatic
         return LeaveOpen() if automatic is None else UseAnswer(automatic, None)
     if question.human_only:
-        return Refuse(
-            f"{tool} cannot run because no interactive terminal is available. Do not retry this "
-            "tool call in this turn; continue without user input or explain what information is "
-            "missing.",
-            "no_prompt_backend",
-            nobody,
-        )
+        return Refuse(without_user(tool), "no_prompt_backend", nobody)
     return AskModel()
+
+
+def without_user(tool: str) -> str:
+    """Return the error that the model reads if `tool` needs a user and none is available.
+
+    Source: RFD 083, which fixes the words.
+    """
+    return (
+        f"{tool} cannot run because no interactive terminal is available. Do not retry this tool "
+        "call in this turn; continue without user input or explain what information is missing."
+    )
 
 
 def _configured(tool: str, question: Question, configured: JsonValue) -> Route:

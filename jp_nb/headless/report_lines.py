@@ -13,6 +13,7 @@ from jp_nb.headless.shown_text import shown_line
 from jp_nb.record.turn_view import ToolCall
 from jp_nb.record.usage import KEYS
 from jp_nb.rendering.conversation_log import was_skipped
+from jp_nb.rendering.tool_calls import for_user
 from jp_nb.safe_text import one_line
 
 MAX_RESULT: Final = 500
@@ -33,7 +34,7 @@ def went_wrong(cell: ReportedCell) -> list[str]:
 
 
 def _result(call: ToolCall) -> str:
-    return shown_line(call.content or "no result", limit=MAX_RESULT)
+    return shown_line(for_user(call.name, call.content or "no result"), limit=MAX_RESULT)
 
 
 def turn_lines(turn: ReportedTurn) -> Iterator[str]:

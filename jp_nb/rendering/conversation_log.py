@@ -36,6 +36,7 @@ from jp_nb.record.turn_view import (
 from jp_nb.rendering.markdown import code_block, safe_markdown
 from jp_nb.rendering.question_card import answer_as_json, marks_in_words
 from jp_nb.rendering.report import MAX_CELL_CHARS, Report, table
+from jp_nb.rendering.tool_calls import for_user
 from jp_nb.rendering.wording import by_in_words
 from jp_nb.safe_text import (
     escape_markdown,
@@ -244,7 +245,7 @@ def _call(call: ToolCall) -> str:
         for key, value in call.arguments.items()
     )
     mark = "⊘" if was_skipped(call) else {None: "…", True: "✗", False: "✓"}[call.is_error]
-    result = one_line(call.content or "", limit=MAX_CELL_CHARS)
+    result = one_line(for_user(call.name, call.content or ""), limit=MAX_CELL_CHARS)
     shown = plain(f"{spell_unseen(call.name)}({arguments})", limit=120)
     images = "".join(f" · {image.words}" for image in call.images)
     return f"{mark} {shown}{_edited(call)} → {result}{images}"

@@ -14,6 +14,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.decisions import to_text
 from jp_nb.agent.display_events import ToolBegins, ToolEnds
+from jp_nb.agent.routes import without_user
 from jp_nb.agent.shown_images import MAX_TOLD, in_a_word
 from jp_nb.json_values import spaced_json
 from jp_nb.rendering.markdown import break_math, code_block, code_span
@@ -66,9 +67,22 @@ def _state(ends: ToolEnds | None, *, live: bool) -> tuple[str, str]:
     time += "".join(f" · {words}" for words in _images(ends))
     told = (ends.skipped or ends.is_error) and not _result(ends)
     # What follows a blank line, such as advice for the model, is in the record.
-    first = ends.content.strip().partition("\n\n")[0]
+    first = for_user(ends.name, ends.content).strip().partition("\n\n")[0]
     reason = one_line(first, limit=MAX_REASON_CHARS) if told else ""
     return mark, f"{time} — {reason}" if reason else time
+
+
+def for_user(tool: str, content: str) -> str:
+    """Return the response of a call as the user reads it.
+
+    The model's words for a run without a user name a terminal, which a notebook does not have.
+    """
+    if content == without_user(tool):
+        return (
+            "no user is available to answer its question. Configure the answer, or give it in an "
+            "answers file."
+        )
+    return content
 
 
 def _images(ends: ToolEnds) -> list[str]:
@@ -153,7 +167,7 @@ def _result(ends: ToolEnds) -> str:
     """Return what is shown of a result below its line; "" if the line says it all."""
     if ends.skipped or ends.result_lines == 0:
         return ""
-    text = ends.content.strip("\n")
+    text = for_user(ends.name, ends.content).strip("\n")
     if ends.is_error and "\n" not in text and len(text) <= MAX_REASON_CHARS:
         return ""
     return bounded(text, lines=ends.result_lines)

@@ -24,6 +24,7 @@ from jp_nb.agent.display_events import (
     Waits,
 )
 from jp_nb.agent.prompts import ProposedChange
+from jp_nb.agent.routes import without_user
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.tooling.question import Question
 from tests.support.markdown_readers import HTML, dangers, markdowns
@@ -403,6 +404,15 @@ def test_a_call_that_somebody_skipped_has_its_own_mark_and_the_reason(error: boo
         "text/plain": "⊘ t — Tool skipped by user: not now",
         "text/markdown": "⊘ `t` — Tool skipped by user: not now",
     }
+
+
+def test_line_of_a_call_that_had_no_user_names_no_terminal() -> None:
+    shown = called(content=without_user("t"), error=True).plain_text()
+    assert shown.endswith(
+        "— no user is available to answer its question. Configure the answer, or give it in an "
+        "answers file."
+    )
+    assert "terminal" in called(content=without_user("other"), error=True).plain_text()
 
 
 def test_a_call_that_never_began_has_its_line_too() -> None:
