@@ -266,7 +266,7 @@ def test_text_questions_are_answered_in_both_pages_beside_a_busy_processor(
             if number < 3:
                 click(page, "Submit")
             else:
-                page.form().locator("textarea").press("Control+Enter")
+                keys(page, "Control+Enter")
         for page in (first, second):
             shown = page.output_text(1, contains="Noted.")
             page.wait_for_kernel_status("idle")

@@ -389,7 +389,8 @@
     for (let index = 0; index < outputs.length; index++) {
       const output = outputs.get(index);
       if (own(own(output.metadata, "jp_nb"), "display_id") === id) return index;
-      if (data && same(output.toJSON().data, data)) alike = index;
+      // A shared document may have another order of keys.
+      if (data && canonical(output.toJSON().data) === canonical(data)) alike = index;
     }
     return alike;
   }
@@ -468,7 +469,6 @@
       if (!outputs || !Object.keys(content.data).length) return;
       const place = placeOf(outputs, id, content);
       if (place < 0) outputs.add(asOutput(content));
-      // A shared document may have another order of keys.
       else if (canonical(outputs.get(place).toJSON()) !== canonical(asOutput(content))) {
         show(outputs, place, asOutput(content));
       }
@@ -486,7 +486,22 @@
       else clearTimeout(this.emptied);
     }
 
+    /** Two pages of a shared document may have put in the same output: take out the later one. */
+    dropCopies(outputs) {
+      const shown = new Set();
+      for (let index = 0; index < outputs.length; index++) {
+        const id = own(own(outputs.get(index).metadata, "jp_nb"), "display_id");
+        if (id !== undefined && shown.has(id)) outputs.remove(index--);
+        else shown.add(id);
+      }
+    }
+
     onChanged(outputs, { type }) {
+      if (type === "add" && this.model.collaborative) {
+        setTimeout(() => {
+          if (!this.over && outputs === this.outputsOfCell) this.dropCopies(outputs);
+        });
+      }
       if (outputs.length || (type !== "remove" && type !== "clear")) return;
       if (this.clearsNext) {
         this.clearsNext = false;
@@ -503,15 +518,10 @@
       });
     }
 
-    /** Leave the outputs alone from now on. */
-    stop() {
-      this.over = true;
-      this.outputsOfCell?.changed.disconnect(this.onChanged);
-    }
-
     end() {
-      this.stop();
+      this.over = true;
       const cell = this.cellModel;
+      cell?.outputs.changed.disconnect(this.onChanged);
       if (cell && this.ours && !this.again) setRunning(cell, false);
     }
   }
@@ -1011,11 +1021,7 @@
       // JupyterLab shows what this page asked for. Two that do would show each output twice.
       if (request === this.ran) return;
       if (this.shared && puts !== true) {
-        // Another page puts them there; it may have been away for a while.
-        if (this.showing?.request === request) {
-          this.showing.stop();
-          this.showing = null;
-        }
+        // Another page puts them there.
         for (const { display_id } of list(outputs)) this.trustWhatShows(display_id, request);
         return;
       }

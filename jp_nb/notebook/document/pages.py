@@ -98,9 +98,6 @@ class Pages:
             self._sessions[hello.page] = hello.session
             if hello.session in self._left:  # it stayed
                 self._left.remove(hello.session)
-                # Its substitute is told to stop, or both would put in each output.
-                if substitute := self._substitutes.pop(hello.session, ""):
-                    self.newcomers.append(substitute)
 
     def leave(self, page: str) -> bool:
         """Note that `page` is gone; return whether another one is there to be asked for a sign.

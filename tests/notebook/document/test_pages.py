@@ -38,15 +38,6 @@ def test_a_page_that_stays_after_its_goodbye_is_there_again() -> None:
     assert not pages.puts_outputs("a", "session of b")
 
 
-def test_substitute_of_a_page_that_is_back_is_told_to_stop() -> None:
-    pages = three()
-    pages.leave("b")
-    assert pages.puts_outputs("a", "session of b")
-    pages.newcomers.clear()
-    pages.join(hello("b"))
-    assert list(pages.newcomers) == ["b", "a"]
-
-
 def test_a_writer_that_leaves_or_does_not_answer_gives_way_to_the_next_hello() -> None:
     pages = three()
     assert pages.only_reads(hello("b"))
