@@ -371,7 +371,8 @@ class CallRunner:
         call.response = ToolCallResponse(
             id=call.request.id, content=content, is_error=is_error, metadata=metadata
         )
-        self._note(call, "finished")
+        if not skipped:  # else it has no result; a restart of the kernel interrupts forms, too
+            self._note(call, "finished")
         self._show_end(call, content, is_error=is_error, skipped=skipped)
 
     def _deliver(self, call: Call, tool: OfferedTool, result: Delivery) -> None:

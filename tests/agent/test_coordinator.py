@@ -13,6 +13,7 @@ import pytest
 
 from jp_nb.agent.display_events import DisplayEvent, PersonSays, ToolBegins, ToolEnds
 from jp_nb.agent.interrupts import STOPPED
+from jp_nb.agent.prompts import NotAnswered, PromptEnd
 from jp_nb.config.tree.tool_config import CANCELLATION
 from jp_nb.errors import PromptUnavailable
 from jp_nb.record.events import (
@@ -219,6 +220,23 @@ async def test_restart_forgets_answers_and_edits_and_remembers_what_was_to_be_re
     assert runs == [{"n": 1}, {"n": 1, "sure": True}, {"n": 0}, {"n": 0, "sure": False}]
     [response] = bench.of(ToolCallResponse)
     assert (response.content, response.metadata) == ("fine", {})
+
+
+@pytest.mark.parametrize(
+    ("end", "stages"),
+    [
+        (NotAnswered("interrupted", "form"), ["asked"]),
+        (yes("skip"), ["asked"]),
+        (yes("run"), ["asked", "permitted", "started", "finished"]),
+    ],
+)
+async def test_only_a_result_is_kept_as_finished(end: PromptEnd, stages: list[str]) -> None:
+    """A restart of the kernel interrupts it first: the user has decided nothing by that."""
+    tool = PythonTool(lambda: "fine", name="t")
+    bench = Bench([reply(call("t")), DONE], [tool], FakePrompter(end), for_tool("t", run="ask"))
+    await bench.run()
+    assert len(bench.of(ToolCallResponse)) == 1
+    assert bench.progress == stages
 
 
 async def test_a_question_that_waits_uses_what_was_meanwhile_remembered() -> None:

@@ -41,8 +41,9 @@ def test_what_a_folder_sets_counts_once_a_person_said_so(
 ) -> None:
     page = open_notebook(LOAD, "%jp trust --workspace", "%jp tools look")
     text = load(page, contains="ignored until")
-    for part in (str(file), "conversation.tools.look.command.program", "%jp trust --workspace"):
+    for part in (".jp/config.toml", "conversation.tools.look.command.program", "%jp trust --work"):
         assert part in text
+    assert str(file) not in text
     page.run_cell(2)
     assert "curl" not in page.output_text(2, contains="Tool not found: look")
     page.run_cell(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.browser import Lab, OpenNotebook
+from tests.support.browser import Lab, NotebookPage, OpenNotebook
 from tests.support.cells import calls
 from tests.support.page_actions import LOAD, click, keys, load, outputs, picture, stop
 
@@ -77,6 +77,15 @@ def test_code_is_seen_edited_and_run_and_its_figure_appears(open_notebook: OpenN
     assert any("image/png" in o.get("data", {}) for o in shown)
 
 
+def press_button(page: NotebookPage, label: str) -> None:
+    """Move to a button of the form by arrow keys, and press it by Enter."""
+    for _ in range(8):
+        keys(page, "ArrowRight")
+        if page.page.evaluate("document.activeElement.textContent.trim()") == label:
+            break
+    keys(page, "Enter")
+
+
 def test_with_the_keyboard_alone_code_is_edited_put_back_and_refused(
     open_notebook: OpenNotebook,
 ) -> None:
@@ -84,11 +93,7 @@ def test_with_the_keyboard_alone_code_is_edited_put_back_and_refused(
     load(page)
     page.run_cell(1)
     page.form().get_by_text("code (python)").wait_for()
-    for _ in range(8):  # to the button, wherever it stands
-        keys(page, "ArrowRight")
-        if page.page.evaluate("document.activeElement.textContent.trim() === 'Edit'"):
-            break
-    keys(page, "Enter")
+    press_button(page, "Edit")
     page.form().locator("textarea").wait_for()
     page.page.wait_for_function("document.activeElement.matches('.jp-nb-form textarea')")
     page.page.wait_for_timeout(400)
@@ -96,7 +101,7 @@ def test_with_the_keyboard_alone_code_is_edited_put_back_and_refused(
     page.page.keyboard.type("# more")
     page.page.keyboard.press("Escape")
     page.form().locator(".jp-nb-exact").wait_for()
-    keys(page, "Escape")
+    press_button(page, "Skip")
     text = page.output_text(1, contains="That is all.")
     assert "⊘" in text
     assert "answer = 6 * 7" in text  # what was refused is seen

@@ -50,6 +50,7 @@ from jp_nb.config.tree.model_config import Request as RequestConfig
 from jp_nb.config.tree.tool_config import RunMode, ToolConfig
 from jp_nb.config.validation import validate
 from jp_nb.image import Image
+from jp_nb.record.call_progress import CallStage
 from jp_nb.record.events import ChatRequest, Entry
 from jp_nb.record.projection import Projection
 from jp_nb.record.stream import ConversationStream
@@ -348,6 +349,7 @@ class Bench:
         shown: What the display was given, to keep.
         passing: What the display was given, to show while it lasts.
         slept: The waits before retries.
+        progress: The stages of calls that were kept outside of the process.
     """
 
     scripts: Sequence[Sequence[Step]]
@@ -362,6 +364,7 @@ class Bench:
     shown: list[DisplayEvent] = field(default_factory=list)
     passing: list[DisplayEvent] = field(default_factory=list)
     slept: list[float] = field(default_factory=list)
+    progress: list[CallStage] = field(default_factory=list)
     inquiry: InquiryBackend | None = None
     models: Mapping[str, EventProvider] = field(default_factory=dict)
     chains: bool = False
@@ -380,6 +383,7 @@ class Bench:
             strict=self.strict,
             context={"root": "/home/ada/space", "conversation_id": "jp-c1"},
             sleep=self._sleep,
+            progress=lambda _, kept: self.progress.append(kept.stage),
         )
 
     def show(self, event: DisplayEvent) -> None:
